@@ -1,0 +1,47 @@
+//! The command line, as typed. Each verb's own arguments stand in its file in `verb/`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::verb;
+use crate::world::World;
+
+/// The hook runtime for Claude Code
+#[derive(Debug, Parser)]
+#[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
+pub struct Args {
+    /// Work with this becket home instead of ~/.becket
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        env = "BECKET_HOME",
+        hide_env_values = true
+    )]
+    home: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Init(verb::init::Init),
+    Uninit(verb::uninit::Uninit),
+}
+
+fn version() -> String {
+    becket_wire::Version::current().to_string()
+}
+
+impl Args {
+    pub fn run(self) -> Result<ExitCode> {
+        let world = World::read(self.home)?;
+        match self.verb {
+            Verb::Init(verb) => verb.run(&world),
+            Verb::Uninit(verb) => verb.run(&world),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The one place where errors become exit codes and lines on stderr.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Exit codes: part of the command line that scripts rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// It failed.
+    Failed = 1,
+    /// The command line was wrong or ambiguous.
+    Usage = 2,
+    /// The thing named does not exist.
+    Missing = 3,
+    /// The daemon could not be reached.
+    Unreachable = 4,
+    /// The time ran out.
+    TimedOut = 5,
+}
+
+/// A failure that a person can do something about. Put it at the root of an error, and add
+/// `anyhow` context for what was being tried.
+#[derive(Debug)]
+pub struct Failure {
+    code: Code,
+    what: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub fn new(code: Code, what: impl Into<String>) -> Self {
+        Self {
+            code,
+            what: what.into(),
+            hint: None,
+        }
+    }
+
+    /// Says what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Prints `error: what, on what, why`, then the hint, and gives the exit code.
+pub fn tell(error: &anyhow::Error) -> ExitCode {
+    let (code, hint) = match error.downcast_ref::<Failure>() {
+        Some(failure) => (failure.code, failure.hint.as_deref()),
+        None => (Code::Failed, None),
+    };
+    let red = anstyle::AnsiColor::Red.on_default().bold();
+    let cyan = anstyle::AnsiColor::Cyan.on_default().bold();
+    anstream::eprintln!("{red}error:{red:#} {error:#}");
+    if let Some(hint) = hint {
+        anstream::eprintln!("{cyan}hint:{cyan:#} {hint}");
+    }
+    ExitCode::from(code as u8)
+}

@@ -1,0 +1,62 @@
+//! What the outside gave this call: environment, folders, the programs beside us. Read once, at
+//! the edge; everything else takes it as values.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use becket_wire::Place;
+
+use crate::failure::{Code, Failure};
+
+#[derive(Debug, Clone)]
+pub struct World {
+    pub place: Place,
+    /// The user's home, if there is one.
+    pub user_home: Option<PathBuf>,
+    /// Where Claude Code keeps its user settings: `$CLAUDE_CONFIG_DIR`, else `~/.claude`.
+    pub claude_home: Option<PathBuf>,
+    pub cwd: PathBuf,
+    /// The folder of this program, links resolved: `becket-hook` stands beside it.
+    pub programs: PathBuf,
+    /// `BECKET_NO_DAEMON=1`: nothing is started, nothing is written to the database.
+    pub no_daemon: bool,
+    /// The session that this call was made from, if it was made inside Claude Code.
+    pub session: Option<String>,
+}
+
+impl World {
+    /// Looks around. `home` is what `--home` said.
+    pub fn read(home: Option<PathBuf>) -> Result<Self> {
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let folder = |name: &str| variable(name).map(PathBuf::from);
+        let cwd = std::env::current_dir().context("could not find the working folder")?;
+        let user_home = folder("HOME");
+        let said = home.map(|home| cwd.join(home));
+        let place =
+            Place::find(said, folder("BECKET_HOME"), user_home.clone()).ok_or_else(|| {
+                Failure::new(
+                    Code::Usage,
+                    "no home folder: neither --home, BECKET_HOME nor HOME is set",
+                )
+                .hint("set HOME, or say --home FOLDER")
+            })?;
+        let claude_home =
+            folder("CLAUDE_CONFIG_DIR").or_else(|| Some(user_home.as_ref()?.join(".claude")));
+        let program = std::env::current_exe().context("could not find this program's own file")?;
+        let programs = program.parent().unwrap_or(Path::new("/")).to_path_buf();
+        Ok(Self {
+            place,
+            user_home,
+            claude_home,
+            cwd,
+            programs,
+            no_daemon: variable("BECKET_NO_DAEMON").is_some_and(|value| value != "0"),
+            session: variable("CLAUDE_CODE_SESSION_ID").and_then(|id| id.into_string().ok()),
+        })
+    }
+
+    /// The shim that gets registered with Claude Code.
+    pub fn shim(&self) -> PathBuf {
+        self.programs.join("becket-hook")
+    }
+}

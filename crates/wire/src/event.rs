@@ -1,0 +1,1 @@
+//! Events as Claude Code sends them.

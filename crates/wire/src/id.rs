@@ -1,0 +1,137 @@
+//! The id of one event: 128 bits, ordered by time, made by whoever first sees the event.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A UUID of version 7: 48 bits of milliseconds, then 74 random bits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId([u8; 16]);
+
+impl EventId {
+    /// Makes an id from the time in milliseconds since 1970 and ten random bytes.
+    pub fn new(at_ms: i64, random: [u8; 10]) -> Self {
+        let time = at_ms.max(0).to_be_bytes();
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&time[2..]);
+        bytes[6..].copy_from_slice(&random);
+        bytes[6] = 0x70 | (bytes[6] & 0x0f);
+        bytes[8] = 0x80 | (bytes[8] & 0x3f);
+        Self(bytes)
+    }
+
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+
+    /// When the event happened, as the id says: milliseconds since 1970.
+    pub fn at_ms(&self) -> i64 {
+        let mut time = [0; 8];
+        time[2..].copy_from_slice(&self.0[..6]);
+        i64::from_be_bytes(time)
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is no UUID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NotAnId;
+
+impl fmt::Display for NotAnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an event id (32 hex digits in five groups)")
+    }
+}
+
+impl std::error::Error for NotAnId {}
+
+impl FromStr for EventId {
+    type Err = NotAnId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnId> {
+        parse_uuid(text).map(Self).ok_or(NotAnId)
+    }
+}
+
+/// Reads a hyphenated UUID of any version. An id of Claude Code's becomes part of a path only
+/// after it passed here.
+pub fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let text = text.as_bytes();
+    if text.len() != 36 || [8, 13, 18, 23].iter().any(|&i| text[i] != b'-') {
+        return None;
+    }
+    let mut digits = text.iter().filter(|&&c| c != b'-');
+    let mut bytes = [0; 16];
+    for byte in &mut bytes {
+        *byte = hex(*digits.next()?)? << 4 | hex(*digits.next()?)?;
+    }
+    digits.next().is_none().then_some(bytes)
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    (digit as char).to_digit(16).map(|d| d as u8)
+}
+
+impl Serialize for EventId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for EventId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_time_and_order() {
+        let early = EventId::new(1_700_000_000_000, [0xff; 10]);
+        let late = EventId::new(1_700_000_000_001, [0; 10]);
+        assert_eq!(early.at_ms(), 1_700_000_000_000);
+        assert!(early < late);
+        assert!(early.to_string() < late.to_string());
+        assert_eq!(early.to_string().parse(), Ok(early));
+        assert_eq!(&early.to_string()[14..15], "7");
+    }
+
+    #[test]
+    fn refuses_what_is_no_uuid() {
+        for text in [
+            "",
+            "../x",
+            "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2",
+            "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2g",
+            "0190a1b2cc3d4c7e5fc8a6bc7c8d9e0f1a2b",
+        ] {
+            assert!(parse_uuid(text).is_none(), "{text}");
+        }
+    }
+}

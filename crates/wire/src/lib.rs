@@ -1,0 +1,17 @@
+//! What is said: between Claude Code and becket (events, answers), and between
+//! becket's own programs (frames, requests). No I/O, no runtime: values in, values out.
+
+pub mod answer;
+pub mod event;
+pub mod frame;
+pub mod head;
+pub mod id;
+pub mod place;
+pub mod rpc;
+pub mod version;
+
+pub use answer::{Answer, Output};
+pub use head::Head;
+pub use id::EventId;
+pub use place::Place;
+pub use version::{PROTOCOL, Version};
