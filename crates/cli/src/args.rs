@@ -14,13 +14,7 @@ use crate::world::World;
 #[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
 pub struct Args {
     /// Work with this becket home instead of ~/.becket
-    #[arg(
-        long,
-        global = true,
-        value_name = "FOLDER",
-        env = "BECKET_HOME",
-        hide_env_values = true
-    )]
+    #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
     #[command(subcommand)]
     verb: Verb,
@@ -28,8 +22,14 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Up(verb::up::Up),
     Init(verb::init::Init),
     Uninit(verb::uninit::Uninit),
+    Doctor(verb::doctor::Doctor),
+    Events(verb::events::Events),
+    Daemon(verb::daemon::Daemon),
+    Completions(verb::completions::Completions),
+    Hook(verb::hook::Hook),
 }
 
 fn version() -> String {
@@ -42,6 +42,12 @@ impl Args {
         match self.verb {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
+            Verb::Up(verb) => verb.run(&world),
+            Verb::Doctor(verb) => verb.run(&world),
+            Verb::Events(verb) => verb.run(&world),
+            Verb::Daemon(verb) => verb.run(&world),
+            Verb::Hook(verb) => verb.run(&world),
+            Verb::Completions(verb) => verb.run(),
         }
     }
 }

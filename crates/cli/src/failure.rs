@@ -36,6 +36,10 @@ impl Failure {
         }
     }
 
+    pub fn is_unreachable(&self) -> bool {
+        self.code == Code::Unreachable
+    }
+
     /// Says what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

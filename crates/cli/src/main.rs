@@ -1,9 +1,16 @@
 //! becket, the program people type.
 
 mod args;
+mod canary;
+mod client;
+mod doctor;
 mod failure;
+mod line;
+mod replace;
 mod settings;
+mod tell;
 mod verb;
+mod when;
 mod world;
 
 use std::process::ExitCode;

@@ -1,1 +1,24 @@
-//! Edits settings.json.
+//! Edits Claude Code's settings files without touching anything in them that is not ours.
+//!
+//! `register`, `unregister` and `inspect` are pure: text in, text out. `init` and `uninit` are the
+//! same on files, with a lock, a backup and a record of what was there before.
+
+mod change;
+mod diff;
+mod document;
+mod inspect;
+mod member;
+mod record;
+mod register;
+mod registration;
+mod scope;
+mod splice;
+#[cfg(test)]
+mod tests;
+mod unregister;
+
+pub use change::{Outcome, init, read, uninit};
+pub use diff::{coloured, unified};
+pub use inspect::{Inspection, State, inspect};
+pub use registration::{Registration, Strict};
+pub use scope::{Scope, SettingsFile, files};

@@ -1,1 +1,5 @@
+//! How an event is judged: rules as pure functions, and the edges that feed them.
 
+pub mod config;
+pub mod judge;
+pub mod mask;

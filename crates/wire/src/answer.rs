@@ -1,4 +1,20 @@
-//! What may be answered.
+//! What may be answered, per event. An `Answer` holds only what its event takes; `render` writes it
+//! as Claude Code wants it, `Answer::read` reads what somebody else's hook said.
+//! Which event takes what stands in `answer/rules.rs`.
+
+mod change;
+mod opinion;
+mod read;
+mod render;
+mod rules;
+
+use std::fmt;
+
+pub use change::Change;
+pub use opinion::Opinion;
+pub use read::AnswerError;
+
+use crate::event::EventName;
 
 /// What the hook process prints and how it exits: all that Claude Code gets to see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,6 +35,164 @@ impl Output {
     }
 }
 
-/// placeholder
-#[derive(Debug, Clone)]
-pub struct Answer;
+/// The answer to one event. It begins silent, and silence is never an `allow`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    event: EventName,
+    opinion: Option<Opinion>,
+    contexts: Vec<String>,
+    changes: Vec<Change>,
+    messages: Vec<String>,
+    stop: Option<String>,
+    terminal: String,
+}
+
+/// The event has no place for what was to be answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotTaken {
+    pub event: EventName,
+    pub what: &'static str,
+}
+
+impl fmt::Display for NotTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a {} event takes no {}", self.event, self.what)
+    }
+}
+
+impl std::error::Error for NotTaken {}
+
+impl Answer {
+    /// Nothing to say about this event.
+    pub fn silent(event: EventName) -> Self {
+        Self {
+            event,
+            opinion: None,
+            contexts: Vec::new(),
+            changes: Vec::new(),
+            messages: Vec::new(),
+            stop: None,
+            terminal: String::new(),
+        }
+    }
+
+    /// "No", in the words that the event has for it: deny, block or decline. `None` if it cannot be
+    /// refused.
+    pub fn refusal(event: EventName, reason: impl Into<String>) -> Option<Self> {
+        let opinion = rules::of(&event).says.refusal(reason.into())?;
+        Some(Self {
+            opinion: Some(opinion),
+            ..Self::silent(event)
+        })
+    }
+
+    /// Sets the opinion, in place of the one before.
+    pub fn give(&mut self, opinion: Opinion) -> Result<(), NotTaken> {
+        let what = opinion.name();
+        self.check(rules::of(&self.event).says.takes(&opinion), what)?;
+        self.opinion = Some(opinion);
+        let (event, opinion) = (&self.event, &self.opinion);
+        self.changes
+            .retain(|change| rules::takes_change(event, opinion.as_ref(), change));
+        Ok(())
+    }
+
+    /// Adds text for the model (on PreCompact: for the one who summarises).
+    pub fn add_context(&mut self, text: impl Into<String>) -> Result<(), NotTaken> {
+        self.check(rules::of(&self.event).takes_context(), "context")?;
+        push(&mut self.contexts, text.into());
+        Ok(())
+    }
+
+    /// Sets a change, in place of one of the same kind. What belongs to an opinion (the input that
+    /// a PermissionRequest is allowed with) is taken only after that opinion, and goes with it.
+    pub fn change(&mut self, change: Change) -> Result<(), NotTaken> {
+        let taken = rules::takes_change(&self.event, self.opinion.as_ref(), &change);
+        self.check(taken, change.key())?;
+        self.changes.retain(|other| other.key() != change.key());
+        self.changes.push(change);
+        Ok(())
+    }
+
+    /// Adds a message for the user.
+    pub fn tell(&mut self, message: impl Into<String>) {
+        push(&mut self.messages, message.into());
+    }
+
+    /// Ends the turn (`continue: false`). The first reason stays.
+    pub fn stop(&mut self, reason: impl Into<String>) {
+        self.stop.get_or_insert_with(|| reason.into());
+    }
+
+    /// Adds an escape sequence for the user's terminal. Claude Code lets titles, notices and the
+    /// bell through (OSC 0, 1, 2, 9, 99, 777, BEL).
+    pub fn ring(&mut self, sequence: &str) {
+        self.terminal.push_str(sequence);
+    }
+
+    pub fn event(&self) -> &EventName {
+        &self.event
+    }
+
+    pub fn opinion(&self) -> Option<&Opinion> {
+        self.opinion.as_ref()
+    }
+
+    pub fn contexts(&self) -> &[String] {
+        &self.contexts
+    }
+
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    pub fn messages(&self) -> &[String] {
+        &self.messages
+    }
+
+    /// The reason for which the turn is ended, if it is.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stop.as_deref()
+    }
+
+    pub fn terminal(&self) -> &str {
+        &self.terminal
+    }
+
+    /// The answer in a word, and its reason: for the log. `None` is silence.
+    pub fn decision(&self) -> Option<(&'static str, Option<&str>)> {
+        if let Some(opinion) = &self.opinion {
+            return Some((opinion.name(), opinion.reason()));
+        }
+        if let Some(reason) = &self.stop {
+            return Some((
+                "stop",
+                Some(reason.as_str()).filter(|text| !text.is_empty()),
+            ));
+        }
+        let said = [
+            (!self.changes.is_empty(), "change"),
+            (!self.contexts.is_empty(), "context"),
+            (!self.messages.is_empty(), "message"),
+            (!self.terminal.is_empty(), "terminal"),
+        ];
+        let (_, name) = said.into_iter().find(|(is_so, _)| *is_so)?;
+        Some((name, None))
+    }
+
+    fn check(&self, taken: bool, what: &'static str) -> Result<(), NotTaken> {
+        let event = self.event.clone();
+        taken.then_some(()).ok_or(NotTaken { event, what })
+    }
+}
+
+fn push(texts: &mut Vec<String>, text: String) {
+    if !text.is_empty() {
+        texts.push(text);
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,100 @@
-//! Events as Claude Code sends them.
+//! Events as Claude Code sends them: every known one typed, everything unknown kept.
+//! What an event is made of stands in `event/table.rs`.
+
+mod define;
+pub(crate) mod field;
+pub(crate) mod json;
+mod table;
+mod words;
+
+use std::fmt;
+
+use serde_json::Value;
+
+pub use field::Rest;
+use json::JsonError;
+pub use table::*;
+pub use words::*;
+
+/// Where every payload says which event it is.
+const NAME: &str = "hook_event_name";
+
+/// Why a payload is no typed event. The payload itself is kept all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventError {
+    NotJson {
+        line: usize,
+        column: usize,
+        why: String,
+    },
+    /// JSON, but nested too deep to be taken apart.
+    TooDeep,
+    NotAnObject,
+    /// No `hook_event_name`.
+    Nameless,
+    /// A field without which the event cannot be judged is absent, or of an unexpected type.
+    Missing {
+        event: EventName,
+        field: &'static str,
+    },
+}
+
+impl fmt::Display for EventError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJson { line, column, why } => write!(
+                f,
+                "the event is not JSON (line {line}, column {column}: {why})"
+            ),
+            Self::TooDeep => f.write_str("the event is nested too deep (over 127 levels)"),
+            Self::NotAnObject => f.write_str("the event is JSON, but no object"),
+            Self::Nameless => write!(f, "the event has no name ({NAME})"),
+            Self::Missing { event, field } => {
+                write!(f, "the {event} event has no {field} that can be read")
+            }
+        }
+    }
+}
+
+impl std::error::Error for EventError {}
+
+impl From<JsonError> for EventError {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Syntax { line, column, why } => Self::NotJson { line, column, why },
+            JsonError::TooDeep => Self::TooDeep,
+        }
+    }
+}
+
+impl Event {
+    /// Reads a payload. Only what cannot be judged at all is an error.
+    pub fn parse(payload: impl AsRef<[u8]>) -> Result<Self, EventError> {
+        let Value::Object(mut object) = json::parse(payload.as_ref())? else {
+            return Err(EventError::NotAnObject);
+        };
+        let name: EventName = field::take(&mut object, NAME).ok_or(EventError::Nameless)?;
+        Self::take_from(name.clone(), object).map_err(|missing| EventError::Missing {
+            event: name,
+            field: missing.0,
+        })
+    }
+
+    /// The payload again, nothing lost.
+    pub fn to_value(&self) -> Value {
+        let mut object = Rest::new();
+        self.put_into(&mut object);
+        field::put(Some(&self.name()), &mut object, NAME);
+        object.into()
+    }
+}
+
+impl EventName {
+    /// Whether Claude Code compares the matcher of a registration with anything.
+    pub fn has_matcher(&self) -> bool {
+        self.matcher_field().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests;

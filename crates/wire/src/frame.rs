@@ -27,12 +27,16 @@ impl Kind {
     pub const EVENT: Self = Self(0x01);
     pub const ENVIRONMENT: Self = Self(0x02);
     pub const ASK: Self = Self(0x03);
+    pub const YIELD: Self = Self(0x04);
+    /// Follows an event in a spool file: what alone answered.
+    pub const LEFT: Self = Self(0x10);
     pub const ANSWER: Self = Self(0x81);
     pub const HOLD: Self = Self(0x82);
     pub const BUSY: Self = Self(0x83);
     pub const REFUSED: Self = Self(0x84);
     pub const TOLD: Self = Self(0x85);
     pub const ROW: Self = Self(0x86);
+    pub const YIELDING: Self = Self(0x87);
 }
 
 /// A head that was read: what follows, and how much of it.

@@ -147,6 +147,8 @@ pub enum Request {
     Event(EventRequest),
     /// The shim's whole environment, after `Hold { need_env }`: NAME=VALUE, each ended by NUL.
     Environment(Vec<u8>),
+    /// Make room, if the one who asks is strictly newer. The same bytes in every protocol.
+    Yield { protocol: u8, version: Version },
     /// Anything else that a person or a program wants to know or to have done.
     Ask(Ask),
 }
@@ -163,26 +165,40 @@ pub enum Ask {
     Events(EventQuery),
     /// End, orderly.
     Stop,
-    /// End, if the one who asks is strictly newer.
-    Yield { protocol: u8, version: Version },
 }
 
 /// Which events are wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EventQuery {
-    /// The session's id or the beginning of it.
+    /// The session’s id, whole; the daemon completes a beginning.
     pub session: Option<String>,
     pub event: Option<String>,
     pub tool: Option<String>,
     /// Milliseconds since 1970.
     pub since: Option<i64>,
     pub id: Option<EventId>,
+    /// Only what has a higher seq.
+    pub after: Option<i64>,
     /// The newest so many; all, if absent.
     pub limit: Option<u32>,
     pub follow: bool,
     /// Double registrations too.
     pub duplicates: bool,
+}
+
+impl EventQuery {
+    /// Whether an event is one of those asked for.
+    pub fn wants(&self, row: &EventRow) -> bool {
+        let is = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
+        is(&self.session, &row.session_id)
+            && is(&self.event, &row.event)
+            && is(&self.tool, &row.tool)
+            && self.since.is_none_or(|since| row.at >= since)
+            && self.id.is_none_or(|id| row.id == id)
+            && self.after.is_none_or(|after| row.seq > after)
+            && (self.duplicates || row.duplicate_of.is_none())
+    }
 }
 
 impl Request {
@@ -191,6 +207,9 @@ impl Request {
             Self::Event(event) => event.to_frame(),
             Self::Environment(block) => {
                 frame::encode(Kind::ENVIRONMENT, &[block]).map_err(too_long)
+            }
+            Self::Yield { protocol, version } => {
+                frame::encode(Kind::YIELD, &[&[*protocol], &version.to_bits().to_le_bytes()]).map_err(too_long)
             }
             Self::Ask(ask) => {
                 frame::encode(Kind::ASK, &[&serde_json::to_vec(ask)?]).map_err(too_long)
@@ -202,6 +221,11 @@ impl Request {
         match frame.kind {
             Kind::EVENT => EventRequest::from_body(frame.body).map(Self::Event),
             Kind::ENVIRONMENT => Ok(Self::Environment(frame.body)),
+            Kind::YIELD => {
+                let mut rest = &frame.body[..];
+                let [protocol] = take(&mut rest)?;
+                Ok(Self::Yield { protocol, version: Version::from_bits(u64::from_le_bytes(take(&mut rest)?)) })
+            }
             Kind::ASK => Ok(Self::Ask(serde_json::from_slice(&frame.body)?)),
             Kind(other) => Err(RpcError::UnknownKind(other)),
         }
@@ -217,8 +241,11 @@ pub enum Response {
     Hold { for_ms: u32, need_env: bool },
     /// Too much at once: judge it alone.
     Busy,
-    /// Another protocol, or another namespace: judge it alone. `version` is the daemon's.
+    /// Another protocol, another namespace, or no reason to yield: judge it alone. `version` is the
+    /// daemon's. The same bytes in every protocol.
     Refused { version: Version },
+    /// The daemon ends and makes room. The same bytes in every protocol.
+    Yielding,
     /// The answer to an [`Ask`].
     Told(Told),
     /// One event of the log.
@@ -232,6 +259,10 @@ pub enum Told {
     Status(Box<DaemonStatus>),
     /// It is done; a stream of rows has come to the present.
     Done,
+    /// No session has an id that begins so.
+    NoSuchSession(String),
+    /// Several sessions have an id that begins so.
+    Ambiguous(Vec<String>),
     /// It will not be done, and why.
     No(String),
 }
@@ -363,6 +394,7 @@ impl Response {
             Self::Refused { version } => {
                 frame::encode(Kind::REFUSED, &[&version.to_bits().to_le_bytes()])
             }
+            Self::Yielding => frame::encode(Kind::YIELDING, &[]),
             Self::Told(told) => frame::encode(Kind::TOLD, &[&serde_json::to_vec(told)?]),
             Self::Row(row) => {
                 let head = serde_json::to_vec(row)?;
@@ -406,6 +438,7 @@ impl Response {
             Kind::REFUSED => Ok(Self::Refused {
                 version: Version::from_bits(u64::from_le_bytes(take(&mut &body[..])?)),
             }),
+            Kind::YIELDING => Ok(Self::Yielding),
             Kind::TOLD => Ok(Self::Told(serde_json::from_slice(&body)?)),
             Kind::ROW => {
                 let mut rest = &body[..];
@@ -503,6 +536,7 @@ mod tests {
             },
             Response::Busy,
             Response::Refused { version },
+            Response::Yielding,
             Response::Told(Told::No("why".into())),
             Response::Row(Box::new(EventRow {
                 payload: None,

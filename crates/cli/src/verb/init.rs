@@ -1,13 +1,137 @@
-use crate::world::World;
-use anyhow::Result;
+//! `becket init`: registers becket with Claude Code.
+
 use std::process::ExitCode;
 
-/// Init
+use anyhow::Result;
+use serde_json::json;
+
+use crate::settings::{self, Outcome, Scope, Strict};
+use crate::world::World;
+
+/// Register becket with Claude Code
+///
+/// Adds one entry for each hook event to a settings file and leaves the rest of the file as it is.
+/// Run it again at any time: it mends what is wrong and otherwise changes nothing.
 #[derive(Debug, clap::Args)]
-pub struct Init {}
+pub struct Init {
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Block tool calls when the shim is missing or crashes
+    #[arg(long, overrides_with = "no_strict")]
+    strict: bool,
+    /// Take --strict back
+    #[arg(long, overrides_with = "strict")]
+    no_strict: bool,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which settings file is meant.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+pub struct ScopeArgs {
+    /// Your own settings, for all projects (the default)
+    #[arg(long)]
+    user: bool,
+    /// The project's settings, shared with everybody who works on it
+    #[arg(long)]
+    project: bool,
+    /// Your own settings for this project
+    #[arg(long)]
+    local: bool,
+}
+
+impl ScopeArgs {
+    pub fn scope(&self) -> Scope {
+        match (self.project, self.local) {
+            (true, _) => Scope::Project,
+            (_, true) => Scope::Local,
+            _ => Scope::User,
+        }
+    }
+}
 
 impl Init {
-    pub fn run(self, _world: &World) -> Result<ExitCode> {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let strict = match (self.strict, self.no_strict) {
+            (true, _) => Strict::On,
+            (_, true) => Strict::Off,
+            _ => Strict::Keep,
+        };
+        let outcome = settings::init(world, self.scope.scope(), strict, self.dry_run)?;
+        let events = outcome.inspection.entries.len();
+        if self.json {
+            let mut report = report(&outcome, events, self.dry_run);
+            report["strict"] = json!(outcome.inspection.strict);
+            report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
+            anstream::println!("{report}");
+        } else if self.dry_run && outcome.changed() {
+            print_diff(&outcome);
+        } else {
+            tell(&outcome, events);
+        }
+        if !self.json && outcome.inspection.disable_all_hooks {
+            let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
+            anstream::eprintln!(
+                "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, becket's neither",
+                outcome.file.display()
+            );
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn tell(outcome: &Outcome, events: usize) {
+    let file = outcome.file.display();
+    let strict = if outcome.inspection.strict {
+        ", strict"
+    } else {
+        ""
+    };
+    if !outcome.changed() {
+        anstream::println!("already registered for {events} events{strict} in {file}");
+        return;
+    }
+    anstream::println!("registered for {events} events{strict} in {file}");
+    tell_backup(outcome);
+    if outcome.scope == Scope::Project {
+        anstream::println!("note: it names programs of this machine; --local is for you alone");
+    }
+    anstream::println!(
+        "next: start Claude Code as always; `becket doctor` proves that its events arrive"
+    );
+}
+
+pub fn tell_backup(outcome: &Outcome) {
+    if let Some(backup) = &outcome.backup {
+        anstream::println!("the file as it was before: {}", backup.display());
+    }
+}
+
+pub fn print_diff(outcome: &Outcome) {
+    let file = outcome.file.to_string_lossy();
+    let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
+    let diff = settings::unified(&file, before, after);
+    anstream::print!("{}", settings::coloured(&diff));
+}
+
+pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Value {
+    let file = outcome.file.to_string_lossy();
+    let mut report = json!({
+        "file": file,
+        "scope": outcome.scope.to_string(),
+        "changed": outcome.changed(),
+        "events": events,
+        "backup": outcome.backup,
+        "dry_run": dry_run,
+    });
+    if dry_run {
+        let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
+        report["diff"] = json!(settings::unified(&file, before, after));
+    }
+    report
 }

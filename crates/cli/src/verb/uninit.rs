@@ -1,13 +1,61 @@
-use crate::world::World;
-use anyhow::Result;
+//! `becket uninit`: takes becket out of Claude Code's settings again.
+
 use std::process::ExitCode;
 
-/// Uninit
+use anyhow::Result;
+use serde_json::json;
+
+use super::init::{ScopeArgs, print_diff, report, tell_backup};
+use crate::settings::{self, Outcome, State};
+use crate::world::World;
+
+/// Take becket out of Claude Code's settings
+///
+/// Removes becket's own entries from a settings file and leaves the rest as it is. If nothing else
+/// was changed since `becket init`, the file is again what it was before, byte for byte.
 #[derive(Debug, clap::Args)]
-pub struct Uninit {}
+pub struct Uninit {
+    #[command(flatten)]
+    scope: ScopeArgs,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 impl Uninit {
-    pub fn run(self, _world: &World) -> Result<ExitCode> {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let outcome = settings::uninit(world, self.scope.scope(), self.dry_run)?;
+        let entries = &outcome.inspection.entries;
+        let events = entries.len() - outcome.inspection.count(State::Missing);
+        if self.json {
+            let mut report = report(&outcome, events, self.dry_run);
+            report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
+            anstream::println!("{report}");
+        } else if self.dry_run && outcome.changed() {
+            print_diff(&outcome);
+        } else {
+            tell(world, &outcome, events);
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn tell(world: &World, outcome: &Outcome, events: usize) {
+    let file = outcome.file.display();
+    if !outcome.changed() {
+        anstream::println!("becket is not registered in {file}");
+        return;
+    }
+    match outcome.after {
+        Some(_) => anstream::println!("took {events} events out of {file}"),
+        None => anstream::println!("removed {file}, which held nothing else"),
+    }
+    tell_backup(outcome);
+    anstream::println!(
+        "next: `becket daemon stop` ends the daemon; what it recorded stays in {}",
+        world.place.home().display()
+    );
 }

@@ -1,0 +1,71 @@
+//! The canary: an event sent through the very command line that is registered, and looked for in
+//! the database. What doctor and `becket up` prove, they prove with it.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use becket_daemon::life::now_ms;
+use becket_wire::rpc::{Ask, EventQuery, EventRow, Response};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::world::World;
+
+/// The event's name: unknown to Claude Code, so it changes nothing but the log.
+pub const NAME: &str = "BecketCanary";
+
+/// How a canary came back.
+#[derive(Debug)]
+pub struct Flight {
+    /// From the start of the hook process to its end.
+    pub took: Duration,
+    pub row: EventRow,
+}
+
+/// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
+pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
+    let nonce = format!("{}-{}", std::process::id(), now_ms());
+    let payload = json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
+    let since = now_ms();
+    let began = Instant::now();
+    let mut hook = Command::new(program)
+        .args(args)
+        .env_clear()
+        .envs(["HOME", "PATH"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("could not start {}", program.display()))?;
+    if let Some(mut stdin) = hook.stdin.take() {
+        drop(stdin.write_all(payload.to_string().as_bytes()));
+    }
+    let output = hook.wait_with_output().context("could not wait for the hook")?;
+    let took = began.elapsed();
+    if !output.status.success() || !output.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        bail!("{} ended with {} instead of silence: {said}", program.display(), output.status);
+    }
+    let row = find(world, since, &nonce)?;
+    Ok(Flight { took, row })
+}
+
+fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
+    let mut client = Client::connect_or_start(world)?;
+    let query = EventQuery { event: Some(NAME.to_owned()), since: Some(since), ..EventQuery::default() };
+    client.ask(Ask::Events(query))?;
+    let is_ours = |row: &EventRow| {
+        let payload = row.payload.as_deref().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+        payload.is_some_and(|payload| payload["nonce"] == nonce)
+    };
+    while let Response::Row(row) = client.next()? {
+        if is_ours(&row) {
+            return Ok(*row);
+        }
+    }
+    bail!("the event was sent and is not in the database")
+}

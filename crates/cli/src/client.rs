@@ -1,0 +1,125 @@
+//! Asks the daemon something, starting it if need be.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use becket_hook::link::{Link, Missed};
+use becket_hook::wake;
+use becket_wire::Notice;
+use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+
+use crate::failure::{Code, Failure};
+use crate::world::World;
+
+/// How long the daemon may take to start, and to answer a person.
+const START: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(30);
+/// For streams: as long as it takes.
+const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+
+#[derive(Debug)]
+pub struct Client {
+    link: Link,
+}
+
+impl Client {
+    /// Connects to the daemon that runs; none if there is none.
+    pub fn connect(world: &World) -> Result<Option<Self>> {
+        let socket = world.socket();
+        match Link::connect(&socket, Instant::now() + ANSWER) {
+            Ok(link) => Ok(Some(Self { link })),
+            Err(Missed::Absent) => Ok(None),
+            Err(missed) => Err(unreachable(world, &missed)),
+        }
+    }
+
+    /// Connects, after starting the daemon if there is none.
+    pub fn connect_or_start(world: &World) -> Result<Self> {
+        if let Some(client) = Self::connect(world)? {
+            return Ok(client);
+        }
+        start(world)?;
+        Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
+    }
+
+    pub fn ask(&mut self, ask: Ask) -> Result<()> {
+        let frame = Request::Ask(ask).to_frame()?;
+        self.link.send(&frame).map_err(lost)
+    }
+
+    /// The next word of a stream, however long it takes.
+    pub fn next(&mut self) -> Result<Response> {
+        self.link.until(Instant::now() + FOR_EVER);
+        self.link.receive().map_err(lost)
+    }
+
+    fn told(&mut self) -> Result<Told> {
+        self.link.until(Instant::now() + ANSWER);
+        match self.link.receive().map_err(lost)? {
+            Response::Told(told) => Ok(told),
+            Response::Refused { version } => Err(Failure::new(
+                Code::Unreachable,
+                format!("the daemon is of version {version} and does not speak this becket's protocol"),
+            )
+            .hint("becket daemon start")
+            .into()),
+            other => Err(anyhow!("the daemon said something else: {other:?}")),
+        }
+    }
+
+    pub fn status(&mut self) -> Result<DaemonStatus> {
+        self.ask(Ask::Status)?;
+        match self.told()? {
+            Told::Status(status) => Ok(*status),
+            other => Err(anyhow!("the daemon said something else: {other:?}")),
+        }
+    }
+
+    /// Asks for something that is only done, not told.
+    pub fn done(&mut self, ask: Ask) -> Result<()> {
+        self.ask(ask)?;
+        match self.told()? {
+            Told::No(why) => Err(anyhow!("the daemon would not: {why}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn lost(missed: Missed) -> anyhow::Error {
+    match missed {
+        Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time").hint("becket doctor").into(),
+        _ => Failure::new(Code::Unreachable, "the daemon went away").hint("try again; then: becket doctor").into(),
+    }
+}
+
+fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
+    let socket = world.socket();
+    Failure::new(Code::Unreachable, format!("could not reach the daemon on {} ({missed})", socket.display()))
+        .hint("becket doctor")
+        .into()
+}
+
+/// Starts the daemon, unless one runs. True if this call did it.
+pub fn start(world: &World) -> Result<bool> {
+    if world.no_daemon {
+        return Err(Failure::new(Code::Unreachable, "BECKET_NO_DAEMON is set, so no daemon is started")
+            .hint("unset BECKET_NO_DAEMON")
+            .into());
+    }
+    let deadline = Instant::now() + START;
+    let notice = match wake::start_lock(&world.place) {
+        Some(_lock) => wake::start(&world.place, deadline),
+        // Somebody else is starting it; they hold the lock until it is ready.
+        None => match wake::connect_or_start(&world.place, deadline) {
+            Ok(_) => return Ok(false),
+            Err(missed) => return Err(unreachable(world, &missed)),
+        },
+    };
+    match notice {
+        Notice::Ready => Ok(true),
+        Notice::Running(_) => Ok(false),
+        Notice::Failed(why) => Err(Failure::new(Code::Unreachable, format!("the daemon did not start: {why}"))
+            .hint(format!("becket doctor, or look into {}", world.place.daemon_log().display()))
+            .into()),
+    }
+}

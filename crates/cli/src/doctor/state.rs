@@ -1,0 +1,108 @@
+//! Config, daemon, database, spool.
+
+use becket_daemon::store::{self, spool};
+use becket_engine::config::Loader;
+use becket_wire::Version;
+
+use super::Check;
+use crate::client::Client;
+use crate::tell::{counts, moment};
+use crate::world::World;
+
+pub(super) fn config(world: &World) -> Check {
+    let snapshot = Loader::read_only(&world.place).current();
+    let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
+    match (errors.first(), snapshot.problems.first()) {
+        (Some(first), _) => Check::broken("config", first.clone(), "becket config check"),
+        (None, Some(first)) => Check::warning("config", first.to_string(), "becket config check"),
+        (None, None) => Check::good("config", "in order"),
+    }
+}
+
+/// The daemon: started if need be, and asked how it is.
+pub(super) fn daemon(world: &World) -> Vec<Check> {
+    if world.no_daemon {
+        let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
+        return vec![Check::warning("daemon", what, "unset BECKET_NO_DAEMON")];
+    }
+    let status = Client::connect_or_start(world).and_then(|mut client| client.status());
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            let log = world.place.daemon_log();
+            return vec![Check::broken("daemon", format!("{error:#}"), format!("look into {}", log.display()))];
+        }
+    };
+    let mut checks = Vec::new();
+    let what = format!("{}, pid {}, since {}", status.version, status.pid, moment(status.started_at));
+    checks.push(if status.version < Version::current() {
+        Check::warning("daemon", format!("{what}; older than this becket"), "becket daemon stop && becket daemon start")
+    } else {
+        Check::good("daemon", what)
+    });
+    checks.push(Check::good("socket", status.socket.clone()));
+    for trouble in &status.troubles {
+        checks.push(Check::warning("trouble", trouble.clone(), format!("look into {}", world.place.daemon_log().display())));
+    }
+    if status.counts.lost > 0 {
+        let what = format!("{} event(s) could not be kept anywhere", status.counts.lost);
+        checks.push(Check::broken("events", what, "make room on the disk"));
+    }
+    if status.counts.in_memory > 0 {
+        let what = format!("{} event(s) are only in memory", status.counts.in_memory);
+        checks.push(Check::broken("events", what, "make room on the disk"));
+    }
+    let passed = ["taken in from the spool", "lost", "only in memory"];
+    let odd = counts(&status.counts).into_iter().filter(|(name, count)| *count > 0 && !passed.contains(name));
+    let odd: Vec<String> = odd.map(|(name, count)| format!("{name}: {count}")).collect();
+    if !odd.is_empty() {
+        checks.push(Check::warning("since its start", odd.join(", "), "becket events shows what came"));
+    }
+    checks
+}
+
+pub(super) fn database(world: &World) -> Vec<Check> {
+    let path = world.place.database();
+    let opened = match store::open_to_read(&path) {
+        Ok(Some(connection)) => connection,
+        Ok(None) => return vec![Check::warning("database", format!("{} does not exist yet", path.display()), "becket up")],
+        Err(why) => return vec![Check::broken("database", why.to_string(), "becket daemon start")],
+    };
+    let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+    let mut checks = vec![match store::count(&opened) {
+        Ok(events) => Check::good("database", format!("{events} events, {:.1} MB, {}", size as f64 / 1e6, path.display())),
+        Err(why) => Check::broken("database", format!("{}: {why}", path.display()), "becket daemon stop && becket daemon start"),
+    }];
+    if let Ok(Some((at, fault))) = store::latest_fault(&opened) {
+        let what = format!("the newest event that was none came at {}: {fault}", moment(at));
+        checks.push(Check::warning("events", what, "becket events --limit 500 shows it"));
+    }
+    let damaged = std::fs::read_dir(world.place.home()).into_iter().flatten().flatten();
+    let damaged = damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("becket.db.damaged-"));
+    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm'])) {
+        let file = entry.path();
+        let what = format!("a damaged database was set aside as {}", file.display());
+        checks.push(Check::warning("database", what, format!("rm {}* once you do not need it", file.display())));
+    }
+    checks
+}
+
+pub(super) fn spool(world: &World) -> Check {
+    let place = &world.place;
+    let (files, bytes) = spool::usage(&place.spool());
+    let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
+    let refused = spool::refused(place);
+    if refused > 0 {
+        let what = format!("it was full, and {refused} event(s) were refused");
+        return Check::broken("spool", what, format!("becket daemon start; then rm {}", place.spool_refused().display()));
+    }
+    if bad > 0 {
+        let what = format!("{bad} file(s) are no events, and were put into {}", place.spool_bad().display());
+        return Check::warning("spool", what, format!("look at them, then rm -r {}", place.spool_bad().display()));
+    }
+    if files > 0 {
+        let what = format!("{files} event(s) wait ({:.1} MB)", bytes as f64 / 1e6);
+        return Check::warning("spool", what, "becket daemon start");
+    }
+    Check::good("spool", "empty")
+}

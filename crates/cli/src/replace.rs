@@ -1,0 +1,329 @@
+//! Replaces a file that others may write too: links are followed and kept, mode and owner stay,
+//! nobody ever sees half a file, and what was written in between is not lost.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How many links in a row are followed; as many as the kernel does.
+const MAX_LINKS: usize = 40;
+
+/// A file as it was read. It need not exist.
+#[derive(Debug)]
+pub struct Snapshot {
+    asked: PathBuf,
+    /// Where the file really is.
+    path: PathBuf,
+    bytes: Option<Vec<u8>>,
+    metadata: Option<Metadata>,
+}
+
+/// What came of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attempt {
+    Done,
+    /// Somebody else wrote the file after we read it: nothing was done.
+    Outrun,
+}
+
+impl Snapshot {
+    /// Reads at most `limit` bytes; a larger file, or one that is no file, is an error.
+    pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
+        let path = resolve(asked)?;
+        let (bytes, metadata) = match fs::metadata(&path) {
+            Ok(metadata) => (Some(read_file(&path, &metadata, limit)?), Some(metadata)),
+            Err(error) if error.kind() == ErrorKind::NotFound => (None, None),
+            Err(error) => return Err(error),
+        };
+        Ok(Self {
+            asked: asked.to_path_buf(),
+            path,
+            bytes,
+            metadata,
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn bytes(&self) -> Option<&[u8]> {
+        self.bytes.as_deref()
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Nobody may write it, so neither do we, though a rename could.
+    pub fn is_read_only(&self) -> bool {
+        let mode = self.metadata.as_ref().map(Metadata::mode);
+        mode.is_some_and(|mode| mode & 0o222 == 0)
+    }
+
+    /// Replaces the file, or makes it with `mode` (before the umask).
+    pub fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<Attempt> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let mut temporary = tempfile::Builder::new()
+            .prefix(&format!(".{name}.becket-"))
+            .suffix(".tmp")
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(self.folder())?;
+        temporary.write_all(bytes)?;
+        self.keep_owner_and_mode(temporary.as_file())?;
+        temporary.as_file().sync_all()?;
+        if self.is_outrun()? {
+            return Ok(Attempt::Outrun);
+        }
+        if self.bytes.is_some() {
+            temporary.persist(&self.path)?;
+        } else {
+            match temporary.persist_noclobber(&self.path) {
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
+                    return Ok(Attempt::Outrun);
+                }
+                result => result?,
+            };
+        }
+        sync_folder(self.folder())?;
+        Ok(Attempt::Done)
+    }
+
+    /// Removes the file; a link to it stays.
+    pub fn remove(&self) -> io::Result<Attempt> {
+        if self.is_outrun()? {
+            return Ok(Attempt::Outrun);
+        }
+        fs::remove_file(&self.path)?;
+        sync_folder(self.folder())?;
+        Ok(Attempt::Done)
+    }
+
+    /// Writes what was read beside the file, under a name that nobody has; with the same mode and
+    /// owner.
+    pub fn copy_beside(&self, suffix: &str) -> io::Result<Option<PathBuf>> {
+        let Some(bytes) = &self.bytes else {
+            return Ok(None);
+        };
+        for number in 1.. {
+            let mut name = self.path.file_name().unwrap_or_default().to_owned();
+            name.push(suffix);
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            let path = self.path.with_file_name(name);
+            let mut options = OpenOptions::new();
+            let mut file = match options.write(true).create_new(true).mode(0o600).open(&path) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                file => file?,
+            };
+            file.write_all(bytes)?;
+            self.keep_owner_and_mode(&file)?;
+            file.sync_all()?;
+            return Ok(Some(path));
+        }
+        Ok(None)
+    }
+
+    fn keep_owner_and_mode(&self, file: &File) -> io::Result<()> {
+        let Some(old) = &self.metadata else {
+            return Ok(());
+        };
+        let new = file.metadata()?;
+        if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+            std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
+    }
+
+    fn is_outrun(&self) -> io::Result<bool> {
+        let limit = self.bytes.as_ref().map_or(0, Vec::len) as u64;
+        match Self::read(&self.asked, limit) {
+            Ok(now) => Ok(now.path != self.path || now.bytes != self.bytes),
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Follows links to the file itself, which need not exist.
+fn resolve(asked: &Path) -> io::Result<PathBuf> {
+    let mut path = asked.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("/")).join(target),
+            // No link, or nothing there.
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::NotFound) => {
+                return Ok(in_real_folder(path));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many links, each to the next"))
+}
+
+fn in_real_folder(path: PathBuf) -> PathBuf {
+    let folder = path
+        .parent()
+        .and_then(|folder| fs::canonicalize(folder).ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+fn read_file(path: &Path, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
+    // A pipe or a device would hang us.
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// Makes a folder and those above it; says whether it was missing.
+pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
+    if folder.is_dir() {
+        return Ok(false);
+    }
+    DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(folder)?;
+    Ok(true)
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Takes the lock in this file, or gives up after `wait`. It is held until the file is dropped,
+/// also by a process that dies.
+pub fn lock(path: &Path, wait: Duration) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(path)?;
+    let (send, receive) = mpsc::channel();
+    // The kernel's lock knows no deadline, so a thread does the waiting. If it comes too late, the
+    // lock goes with the channel.
+    std::thread::spawn(move || {
+        let result = file.lock().map(|()| file);
+        drop(send.send(result));
+    });
+    match receive.recv_timeout(wait) {
+        Ok(result) => result,
+        Err(_) => Err(ErrorKind::TimedOut.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = names
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn links_are_kept_and_their_target_is_replaced_with_its_mode() {
+        let folder = folder();
+        let real = folder.path().join("real");
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("a"), "old").unwrap();
+        fs::set_permissions(real.join("a"), Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real/a", folder.path().join("b")).unwrap();
+        std::os::unix::fs::symlink("b", folder.path().join("c")).unwrap();
+
+        let snapshot = Snapshot::read(&folder.path().join("c"), 100).unwrap();
+        assert_eq!(snapshot.replace(b"new", 0o600).unwrap(), Attempt::Done);
+        assert_eq!(fs::read(real.join("a")).unwrap(), b"new");
+        assert_eq!(fs::metadata(real.join("a")).unwrap().mode() & 0o7777, 0o640);
+        assert!(folder.path().join("c").is_symlink());
+        assert_eq!(names(&real), ["a"], "no temporary file is left");
+    }
+
+    #[test]
+    fn the_target_of_a_link_to_nothing_is_made() {
+        let folder = folder();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("missing", &link).unwrap();
+        let snapshot = Snapshot::read(&link, 100).unwrap();
+        assert_eq!(snapshot.bytes(), None);
+        snapshot.replace(b"new", 0o600).unwrap();
+        assert_eq!(fs::read(folder.path().join("missing")).unwrap(), b"new");
+        let metadata = fs::metadata(&link).unwrap();
+        assert_eq!(metadata.mode() & 0o7777, 0o600);
+    }
+
+    #[test]
+    fn links_in_a_circle_a_pipe_and_a_large_file_are_errors() {
+        let folder = folder();
+        let path = |name: &str| folder.path().join(name);
+        std::os::unix::fs::symlink("y", path("x")).unwrap();
+        std::os::unix::fs::symlink("x", path("y")).unwrap();
+        assert!(Snapshot::read(&path("x"), 100).is_err());
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        assert!(Snapshot::read(&path("zero"), 100).is_err());
+        fs::write(path("large"), [0; 101]).unwrap();
+        let error = Snapshot::read(&path("large"), 100).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn what_somebody_wrote_in_between_is_not_lost() {
+        let folder = folder();
+        let file = folder.path().join("a");
+        let new = Snapshot::read(&file, 100).unwrap();
+        fs::write(&file, "theirs").unwrap();
+        assert_eq!(new.replace(b"ours", 0o600).unwrap(), Attempt::Outrun);
+
+        let old = Snapshot::read(&file, 100).unwrap();
+        fs::write(&file, "theirs, and more").unwrap();
+        assert_eq!(old.replace(b"ours", 0o600).unwrap(), Attempt::Outrun);
+        assert_eq!(old.remove().unwrap(), Attempt::Outrun);
+        assert_eq!(fs::read(&file).unwrap(), b"theirs, and more");
+        assert_eq!(names(folder.path()), ["a"]);
+    }
+
+    #[test]
+    fn copies_beside_never_overwrite_each_other() {
+        let folder = folder();
+        let file = folder.path().join("a");
+        fs::write(&file, "text").unwrap();
+        let snapshot = Snapshot::read(&file, 100).unwrap();
+        snapshot.copy_beside(".copy").unwrap();
+        snapshot.copy_beside(".copy").unwrap();
+        assert_eq!(names(folder.path()), ["a", "a.copy", "a.copy-2"]);
+    }
+
+    #[test]
+    fn a_lock_is_waited_for_but_not_for_ever() {
+        let folder = folder();
+        let path = folder.path().join("lock");
+        let held = lock(&path, Duration::from_secs(60)).unwrap();
+        let error = lock(&path, Duration::from_millis(10)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let waiter = std::thread::spawn({
+            let path = path.clone();
+            move || lock(&path, Duration::from_secs(60)).is_ok()
+        });
+        drop(held);
+        assert!(waiter.join().unwrap());
+    }
+}

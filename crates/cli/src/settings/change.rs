@@ -1,0 +1,308 @@
+//! `init` and `uninit` on files: lock, read, edit, back up, replace, and start over if somebody
+//! else was faster.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::document::SettingsError;
+use super::inspect::{Inspection, inspect};
+use super::record::{Record, undo};
+use super::register::register;
+use super::registration::{Registration, Strict};
+use super::scope::Scope;
+use crate::failure::{Code, Failure};
+use crate::replace::{self, Attempt, Snapshot};
+use crate::world::World;
+
+const MAX_SETTINGS: u64 = 16 << 20;
+const MAX_ATTEMPTS: usize = 20;
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// What was done to a settings file, or would be.
+#[derive(Debug)]
+pub struct Outcome {
+    pub scope: Scope,
+    /// The file itself, links followed.
+    pub file: PathBuf,
+    pub before: Option<String>,
+    /// None: the file is gone.
+    pub after: Option<String>,
+    pub backup: Option<PathBuf>,
+    /// What the file says about us now; before, if we are gone from it.
+    pub inspection: Inspection,
+}
+
+impl Outcome {
+    pub fn changed(&self) -> bool {
+        self.before != self.after
+    }
+}
+
+/// Registers becket in a settings file. With `dry_run` nothing is written.
+pub fn init(world: &World, scope: Scope, strict: Strict, dry_run: bool) -> Result<Outcome> {
+    let registration = registration(world, strict)?;
+    let plan = |now: &Now<'_>| {
+        let text = now.text.unwrap_or_default();
+        let after = register(text, &registration)?;
+        let original = match now.text {
+            Some(text) => undo(text, now.record)?,
+            None => None,
+        };
+        Ok(Plan {
+            inspection: inspect(&after, &registration)?,
+            record: Some(Record {
+                file: now.file.to_string_lossy().into_owned(),
+                original,
+                written: after.clone(),
+                made_folder: now.record.is_some_and(|record| record.made_folder),
+            }),
+            after: Some(after),
+            back_up: !now.is_ours_alone(),
+        })
+    };
+    edit(world, scope, dry_run, plan)
+}
+
+/// Takes becket out of a settings file again. With `dry_run` nothing is written.
+pub fn uninit(world: &World, scope: Scope, dry_run: bool) -> Result<Outcome> {
+    let registration = registration_of(world, Strict::Keep)?;
+    let plan = |now: &Now<'_>| {
+        let text = now.text.unwrap_or_default();
+        Ok(Plan {
+            inspection: inspect(text, &registration)?,
+            record: None,
+            after: match now.text {
+                Some(text) => undo(text, now.record)?,
+                None => None,
+            },
+            back_up: !now.is_ours_alone(),
+        })
+    };
+    edit(world, scope, dry_run, plan)
+}
+
+/// A settings file's text, or nothing if there is no file. For those who only look.
+pub fn read(file: &Path) -> Result<Option<String>> {
+    text_of(&snapshot(file)?)
+}
+
+/// What a registration here says, if the shim is there to be registered.
+fn registration(world: &World, strict: Strict) -> Result<Registration> {
+    let shim = world.shim();
+    if !shim.is_file() {
+        let what = format!("{} is missing, so it cannot be registered", shim.display());
+        let hint = "install becket again: both programs belong in one folder";
+        return Err(Failure::new(Code::Failed, what).hint(hint).into());
+    }
+    registration_of(world, strict)
+}
+
+fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
+    Ok(Registration {
+        program: utf8(&world.shim())?,
+        home: utf8(world.place.home())?,
+        strict,
+    })
+}
+
+fn utf8(path: &Path) -> Result<String> {
+    path.to_str().map(str::to_owned).ok_or_else(|| {
+        let what = format!(
+            "{} is not UTF-8, which settings.json must be",
+            path.display()
+        );
+        let hint = "install becket, and have its home, in folders with plain names";
+        Failure::new(Code::Failed, what).hint(hint).into()
+    })
+}
+
+/// A settings file as it is.
+#[derive(Debug)]
+pub struct Now<'a> {
+    pub file: &'a Path,
+    pub text: Option<&'a str>,
+    pub record: Option<&'a Record>,
+}
+
+impl Now<'_> {
+    /// It is what we wrote, to the last byte: no backup is needed.
+    fn is_ours_alone(&self) -> bool {
+        let written = self.record.map(|record| record.written.as_str());
+        written.is_some() && written == self.text
+    }
+}
+
+/// A settings file as it should be.
+#[derive(Debug)]
+pub struct Plan {
+    pub after: Option<String>,
+    /// None: forget what was remembered.
+    pub record: Option<Record>,
+    pub back_up: bool,
+    pub inspection: Inspection,
+}
+
+/// Reads a settings file and makes it what `plan` says, as often as it takes.
+pub fn edit(
+    world: &World,
+    scope: Scope,
+    dry_run: bool,
+    plan: impl Fn(&Now<'_>) -> Result<Plan, SettingsError>,
+) -> Result<Outcome> {
+    let asked = scope.file(world)?;
+    let lock = if dry_run {
+        None
+    } else {
+        Some(take_lock(world)?)
+    };
+    for _ in 0..MAX_ATTEMPTS {
+        let snapshot = snapshot(&asked)?;
+        let before = text_of(&snapshot)?;
+        let record = Record::load(&world.place, snapshot.path());
+        let now = Now {
+            file: snapshot.path(),
+            text: before.as_deref(),
+            record: record.as_ref(),
+        };
+        let plan = plan(&now).map_err(|error| unreadable(&asked, &error))?;
+        let mut outcome = Outcome {
+            scope,
+            file: snapshot.path().to_path_buf(),
+            before,
+            after: plan.after.clone(),
+            backup: None,
+            inspection: plan.inspection.clone(),
+        };
+        if dry_run
+            || commit(
+                world,
+                scope,
+                &snapshot,
+                &plan,
+                record.as_ref(),
+                &mut outcome,
+            )?
+        {
+            drop(lock);
+            return Ok(outcome);
+        }
+    }
+    let what = format!("{} keeps changing", asked.display());
+    let hint = "close what is writing it, and try again";
+    Err(Failure::new(Code::Failed, what).hint(hint).into())
+}
+
+/// Carries a plan out. False: somebody else was faster, and the plan is void.
+fn commit(
+    world: &World,
+    scope: Scope,
+    snapshot: &Snapshot,
+    plan: &Plan,
+    old: Option<&Record>,
+    outcome: &mut Outcome,
+) -> Result<bool> {
+    let file = snapshot.path();
+    if outcome.changed() {
+        let (folder_mode, mode) = scope.modes();
+        let failed = |error| unwritable(file, error);
+        if snapshot.is_read_only() {
+            return Err(failed(ErrorKind::PermissionDenied.into()));
+        }
+        let made = replace::make_folder(snapshot.folder(), folder_mode).map_err(failed)?;
+        // The record first: a record of what was not done does no harm, the other way round would.
+        if let Some(mut record) = plan.record.clone() {
+            record.made_folder |= made;
+            record.save(&world.place, file)?;
+        }
+        if plan.back_up {
+            let suffix = jiff::Zoned::now().strftime(".becket-backup-%Y%m%d-%H%M%S");
+            outcome.backup = snapshot.copy_beside(&suffix.to_string()).map_err(failed)?;
+        }
+        let attempt = match &plan.after {
+            Some(after) => snapshot.replace(after.as_bytes(), mode),
+            None => snapshot.remove(),
+        };
+        if !matches!(attempt, Ok(Attempt::Done)) {
+            if let Some(useless) = outcome.backup.take() {
+                drop(fs::remove_file(useless));
+            }
+            attempt.map_err(failed)?;
+            return Ok(false);
+        }
+    }
+    if plan.record.is_none() {
+        if plan.after.is_none() && old.is_some_and(|record| record.made_folder) {
+            // It stays if anything is in it.
+            drop(fs::remove_dir(snapshot.folder()));
+        }
+        Record::forget(&world.place, file)?;
+    }
+    Ok(true)
+}
+
+fn take_lock(world: &World) -> Result<fs::File> {
+    let folder = world.place.run();
+    let path = folder.join("settings.lock");
+    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&path, LOCK_WAIT));
+    taken.map_err(|error| match error.kind() {
+        ErrorKind::TimedOut => {
+            let what = format!("another becket holds {}", path.display());
+            let failure = Failure::new(Code::TimedOut, what);
+            failure
+                .hint("wait for the other init or uninit, or end it")
+                .into()
+        }
+        _ => {
+            let what = format!("could not lock {}: {error}", path.display());
+            let failure = Failure::new(Code::Failed, what);
+            failure
+                .hint("becket's home must be writable; --home names another")
+                .into()
+        }
+    })
+}
+
+fn snapshot(file: &Path) -> Result<Snapshot> {
+    Snapshot::read(file, MAX_SETTINGS).with_context(|| format!("could not read {}", file.display()))
+}
+
+fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
+    let Some(bytes) = snapshot.bytes() else {
+        return Ok(None);
+    };
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Some(text.to_owned())),
+        Err(error) => {
+            let good = &bytes[..error.valid_up_to()];
+            let line = good.split(|&byte| byte == b'\n');
+            let column = line.clone().next_back().map_or(0, <[u8]>::len) + 1;
+            let error = SettingsError {
+                line: line.count(),
+                column,
+                what: String::from("not UTF-8"),
+            };
+            Err(unreadable(snapshot.path(), &error))
+        }
+    }
+}
+
+fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
+    let what = format!("{}:{error}; the file was not touched", file.display());
+    let hint = "mend that place, then try again";
+    Failure::new(Code::Failed, what).hint(hint).into()
+}
+
+fn unwritable(file: &Path, error: std::io::Error) -> anyhow::Error {
+    let what = format!("could not write {}: {error}", file.display());
+    let failure = Failure::new(Code::Failed, what);
+    match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => failure
+            .hint("make the file and its folder writable, then try again")
+            .into(),
+        _ => failure.into(),
+    }
+}

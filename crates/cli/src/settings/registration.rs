@@ -1,0 +1,186 @@
+//! What stands in Claude Code's settings for becket: one entry an event.
+
+use std::path::Path;
+
+/// One event that becket is registered for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registered {
+    pub event: &'static str,
+    /// Seconds until Claude Code gives up on the hook.
+    pub timeout: u32,
+    /// Claude Code does not wait for it, so it cannot answer.
+    pub asynchronous: bool,
+}
+
+const fn sync(event: &'static str, timeout: u32) -> Registered {
+    Registered {
+        event,
+        timeout,
+        asynchronous: false,
+    }
+}
+
+const fn asynchronous(event: &'static str) -> Registered {
+    Registered {
+        event,
+        timeout: 10,
+        asynchronous: true,
+    }
+}
+
+/// Every event that Claude Code knows, except `NOT_REGISTERED`.
+pub const REGISTERED: &[Registered] = &[
+    sync("SessionStart", 600),
+    sync("SessionEnd", 10),
+    sync("Setup", 600),
+    sync("UserPromptSubmit", 60),
+    sync("UserPromptExpansion", 600),
+    sync("PreToolUse", 600),
+    sync("PermissionRequest", 600),
+    sync("PermissionDenied", 600),
+    sync("PostToolUse", 600),
+    sync("PostToolUseFailure", 600),
+    sync("PostToolBatch", 600),
+    sync("Stop", 600),
+    sync("StopFailure", 600),
+    sync("SubagentStart", 600),
+    sync("SubagentStop", 600),
+    sync("PreCompact", 600),
+    sync("PostCompact", 600),
+    sync("PreModelSwitch", 600),
+    sync("PostModelSwitch", 600),
+    sync("TeammateIdle", 600),
+    sync("TaskCreated", 600),
+    sync("TaskCompleted", 600),
+    sync("Elicitation", 600),
+    sync("ElicitationResult", 600),
+    sync("ConfigChange", 600),
+    asynchronous("Notification"),
+    asynchronous("InstructionsLoaded"),
+    asynchronous("CwdChanged"),
+    asynchronous("FileChanged"),
+    asynchronous("DirectoryAdded"),
+];
+
+/// A hook on `WorktreeCreate` replaces git, and its fellow goes with it; `MessageDisplay` would be
+/// one process for each piece of text.
+#[cfg(test)]
+pub const NOT_REGISTERED: &[&str] = &["WorktreeCreate", "WorktreeRemove", "MessageDisplay"];
+
+/// The one event on which a failing shim can be made to block.
+pub const STRICT_EVENT: &str = "PreToolUse";
+
+/// Whether a missing or crashing shim blocks the tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strict {
+    On,
+    Off,
+    /// As it stands in the file; off in a new one.
+    Keep,
+}
+
+/// What an entry has to say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// The shim, as an absolute path.
+    pub program: String,
+    /// The becket home, as an absolute path.
+    pub home: String,
+    pub strict: Strict,
+}
+
+impl Registration {
+    /// The text of one entry, on one line.
+    pub fn entry(&self, registered: Registered, strict: bool) -> String {
+        let args = ["--event", registered.event, "--from", "settings"];
+        let args: Vec<String> = args.iter().copied().map(quoted).collect();
+        let mut entry = format!(
+            r#"{{"type": "command", "command": {}, "args": [{}, "--home", {}], "timeout": {}"#,
+            quoted(&self.program),
+            args.join(", "),
+            quoted(&self.home),
+            registered.timeout,
+        );
+        if registered.asynchronous {
+            entry.push_str(r#", "async": true"#);
+        }
+        if strict && registered.event == STRICT_EVENT {
+            entry.push_str(r#", "onFailure": "block""#);
+        }
+        entry.push('}');
+        entry
+    }
+
+    /// The text of a matcher group that holds nothing but one entry.
+    pub fn group(&self, registered: Registered, strict: bool) -> String {
+        format!(r#"{{"hooks": [{}]}}"#, self.entry(registered, strict))
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// Whether an entry calls becket: known by the program's name. Without `args` the command is a
+/// line for the shell, and only one that is nothing but our program counts.
+pub fn is_ours(command: &str, args: Option<&[&str]>) -> bool {
+    let name = Path::new(command)
+        .file_name()
+        .and_then(|name| name.to_str());
+    match (name, args) {
+        (Some("becket-hook"), Some(_)) => true,
+        (Some("becket-hook"), None) => !command.contains(char::is_whitespace),
+        (Some("becket"), Some(args)) => args.first() == Some(&"hook"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_is_there_once() {
+        let mut names: Vec<_> = REGISTERED
+            .iter()
+            .map(|registered| registered.event)
+            .collect();
+        names.extend(NOT_REGISTERED);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 33);
+        assert_eq!(REGISTERED.len(), 30);
+    }
+
+    #[test]
+    fn entries_are_known_by_the_programs_name() {
+        assert!(is_ours("/opt/my tools/becket-hook", Some(&[])));
+        assert!(is_ours("becket-hook", None));
+        assert!(is_ours(
+            "/usr/bin/becket",
+            Some(&["hook", "--event", "Stop"])
+        ));
+        assert!(!is_ours("/usr/bin/becket", Some(&["sessions"])));
+        assert!(!is_ours("strace /opt/becket-hook", None));
+        assert!(!is_ours("/opt/becket-hook --verbose", None));
+        assert!(!is_ours("/opt/becket-hook.sh", Some(&[])));
+        assert!(!is_ours("/opt/becket-hook/run", Some(&[])));
+    }
+
+    #[test]
+    fn an_entry_is_json_and_says_what_the_design_says() {
+        let registration = Registration {
+            program: "/opt/a \"b\"/becket-hook".into(),
+            home: "/home/user/.becket".into(),
+            strict: Strict::On,
+        };
+        let entry = |event: &str| {
+            let registered = REGISTERED.iter().find(|r| r.event == event).unwrap();
+            registration.entry(*registered, true)
+        };
+        insta::assert_snapshot!(entry("PreToolUse"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600, "onFailure": "block"}"#);
+        insta::assert_snapshot!(entry("FileChanged"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "FileChanged", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10, "async": true}"#);
+        insta::assert_snapshot!(entry("SessionEnd"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "SessionEnd", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10}"#);
+        serde_json::from_str::<serde_json::Value>(&entry("Stop")).unwrap();
+    }
+}

@@ -1,0 +1,16 @@
+//! What becket must never do to somebody's settings file.
+
+mod any;
+mod command;
+mod properties;
+mod realistic;
+
+use super::registration::{Registration, Strict};
+
+fn registration() -> Registration {
+    Registration {
+        program: "/opt/becket/becket-hook".into(),
+        home: "/home/user/.becket".into(),
+        strict: Strict::Keep,
+    }
+}

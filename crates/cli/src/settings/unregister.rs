@@ -1,0 +1,75 @@
+//! Takes our entries out of a settings file, and with them what held nothing else.
+
+use std::collections::BTreeSet;
+
+use super::document::{Document, Ours, SettingsError, split_mark};
+use super::member::Container;
+use super::splice::Splices;
+
+/// Containers that are somebody's own: they stay, even when they are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Kept {
+    hooks: bool,
+    events: BTreeSet<String>,
+}
+
+impl Kept {
+    /// What stood in the settings before we came.
+    pub fn of(original: &str) -> Self {
+        let (_, body) = split_mark(original);
+        let Ok(document) = Document::parse(body) else {
+            return Self::default();
+        };
+        let Ok(Some(hooks)) = document.hooks() else {
+            return Self::default();
+        };
+        let names = hooks.properties.iter().map(|event| event.name.as_str());
+        Self {
+            hooks: true,
+            events: names.map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// The settings without any entry of ours. A container goes too if it held nothing else, not even
+/// a comment, and is not `kept`.
+pub fn unregister(text: &str, kept: &Kept) -> Result<String, SettingsError> {
+    let (mark, body) = split_mark(text);
+    let mut body = body.to_owned();
+    while let Some(edited) = remove_one(&Document::parse(&body)?, kept)? {
+        body = edited;
+    }
+    Ok(format!("{mark}{body}"))
+}
+
+fn remove_one(document: &Document<'_>, kept: &Kept) -> Result<Option<String>, SettingsError> {
+    document.root()?;
+    let ours = document.ours();
+    let first = ours.first();
+    Ok(first.map(|ours| remove_entry(document, ours, kept).apply(document.text)))
+}
+
+/// Cuts out the entry, or the outermost thing around it that holds nothing else.
+pub fn remove_entry(document: &Document<'_>, ours: &Ours<'_, '_>, kept: &Kept) -> Splices {
+    let list_goes = ours.list.elements.len() == 1
+        && ours.group.properties.len() == 1
+        && !document.has_comment(ours.group, ours.entry);
+    if !list_goes {
+        return Container::from(ours.list).remove(document, ours.entry);
+    }
+    let groups = ours.property.value.as_array();
+    let event_goes = groups.is_none_or(|groups| groups.elements.len() == 1)
+        && !kept.events.contains(ours.event)
+        && !document.has_comment(ours.property, ours.group);
+    if let Some(groups) = groups.filter(|_| !event_goes) {
+        return Container::from(groups).remove(document, ours.group);
+    }
+    let hooks_go = ours.events.properties.len() == 1
+        && !kept.hooks
+        && !document.has_comment(ours.hooks, ours.property);
+    if hooks_go {
+        Container::from(ours.root).remove(document, ours.hooks)
+    } else {
+        Container::from(ours.events).remove(document, ours.property)
+    }
+}

@@ -1,0 +1,142 @@
+//! `becket daemon`: start, stop, status, run.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use becket_daemon::life::{self, LifeError, Options};
+use becket_wire::Version;
+use becket_wire::rpc::{Ask, DaemonStatus};
+use clap::Subcommand;
+use serde_json::json;
+
+use crate::client::{self, Client};
+use crate::failure::{Code, Failure};
+use crate::tell::{Tell, moment};
+use crate::world::World;
+
+/// Start, stop or look at the daemon
+#[derive(Debug, clap::Args)]
+pub struct Daemon {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Start the daemon in the background, unless it runs
+    Start,
+    /// End the daemon; the next event starts it again
+    Stop,
+    /// Show the daemon (exit 4 if there is none)
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Be the daemon, in the foreground
+    Run {
+        /// Cut loose from the terminal
+        #[arg(long, hide = true)]
+        detached: bool,
+        /// Pass for another version
+        #[arg(long, hide = true, value_name = "VERSION")]
+        as_version: Option<Version>,
+    },
+}
+
+impl Daemon {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        match self.what {
+            What::Start => start(world),
+            What::Stop => stop(world),
+            What::Status { json } => status(world, json),
+            What::Run { detached, as_version } => be(world, detached, as_version),
+        }
+    }
+}
+
+fn start(world: &World) -> Result<ExitCode> {
+    let started = client::start(world)?;
+    println!("{}", if started { "The daemon runs." } else { "The daemon runs already." });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn stop(world: &World) -> Result<ExitCode> {
+    world.refuse_inside_claude("daemon stop")?;
+    let Some(mut client) = Client::connect(world)? else {
+        println!("No daemon runs.");
+        return Ok(ExitCode::SUCCESS);
+    };
+    client.done(Ask::Stop)?;
+    // It is gone when its lock is free.
+    let lock = std::fs::File::open(world.place.life_lock()).context("could not open the daemon's lock")?;
+    let until = Instant::now() + Duration::from_secs(10);
+    while lock.try_lock_shared().is_err() {
+        if Instant::now() > until {
+            return Err(Failure::new(Code::TimedOut, "the daemon does not end").hint("becket daemon status").into());
+        }
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    println!("The daemon has ended.");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(world: &World, json: bool) -> Result<ExitCode> {
+    let Some(mut client) = Client::connect(world)? else {
+        if json {
+            println!("{}", json!({"running": false}));
+        } else {
+            println!("No daemon runs. The next event starts it, and so does `becket daemon start`.");
+        }
+        return Ok(ExitCode::from(Code::Unreachable as u8));
+    };
+    let status = client.status()?;
+    if json {
+        println!("{}", as_json(&status));
+    } else {
+        show(&status);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The status as scripts get it.
+pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
+    json!({
+        "running": true,
+        "pid": status.pid,
+        "version": status.version,
+        "protocol": status.protocol,
+        "socket": status.socket,
+        "started_at": moment(status.started_at),
+        "sessions": status.sessions,
+        "events": status.events,
+        "counts": status.counts,
+        "troubles": status.troubles,
+    })
+}
+
+fn show(status: &DaemonStatus) {
+    let mut tell = Tell::new();
+    tell.field("daemon", format!("runs, pid {}, version {}", status.pid, status.version));
+    tell.field("since", moment(status.started_at));
+    tell.field("socket", &status.socket);
+    tell.field("sessions", status.sessions.to_string());
+    tell.field("events", status.events.to_string());
+    for (name, count) in crate::tell::counts(&status.counts).into_iter().filter(|(_, count)| *count > 0) {
+        tell.field(name, count.to_string());
+    }
+    for trouble in &status.troubles {
+        tell.field("trouble", trouble);
+    }
+    tell.print();
+}
+
+fn be(world: &World, detached: bool, as_version: Option<Version>) -> Result<ExitCode> {
+    let version = as_version.unwrap_or_else(Version::current);
+    match life::run(&Options { place: world.place.clone(), detached, version }) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,56 @@
+//! `becket doctor`: every part looked at, and an event sent through what is registered.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::json;
+
+use crate::doctor::{Check, State, examine};
+use crate::tell::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::world::World;
+
+/// Check every part of becket, and say how to mend what is wrong
+///
+/// Sends an event through the very command that is registered with Claude Code, and looks for it
+/// in the database. Exits 1 when something is broken.
+#[derive(Debug, clap::Args)]
+pub struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Doctor {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let checks = examine(world);
+        let broken = checks.iter().any(|check| check.state == State::Broken);
+        if self.json {
+            println!("{}", json!({"ok": !broken, "checks": checks}));
+        } else {
+            show(&checks, broken);
+        }
+        Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn show(checks: &[Check], broken: bool) {
+    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    for check in checks {
+        let (style, sign) = match check.state {
+            State::Good => (GOOD, "✓"),
+            State::Warning => (WARN, "!"),
+            State::Broken => (BAD, "✗"),
+        };
+        anstream::println!("{style}{sign}{style:#} {BOLD}{:width$}{BOLD:#}  {}", check.name, check.what);
+        if let Some(mend) = &check.mend {
+            anstream::println!("  {:width$}  {DIM}mend:{DIM:#} {mend}", "");
+        }
+    }
+    let warnings = checks.iter().filter(|check| check.state == State::Warning).count();
+    println!();
+    match (broken, warnings) {
+        (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
+        (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
+        (false, _) => anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look."),
+    }
+}

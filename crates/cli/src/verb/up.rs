@@ -1,0 +1,59 @@
+//! `becket up`: the first run.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use crate::settings::{self, Scope, Strict};
+use crate::tell::{BOLD, DIM, GOOD};
+use crate::world::World;
+use crate::{canary, client};
+
+/// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
+#[derive(Debug, clap::Args)]
+pub struct Up {
+    /// Block tool calls when the shim is missing or crashes
+    #[arg(long)]
+    strict: bool,
+}
+
+impl Up {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let strict = if self.strict { Strict::On } else { Strict::Keep };
+        let outcome = settings::init(world, Scope::User, strict, false).context("could not register with Claude Code")?;
+        let events = outcome.inspection.entries.len();
+        let how = if outcome.changed() { "registered" } else { "already registered" };
+        step(&format!("{how} with Claude Code for {events} events"), &outcome.file.display().to_string());
+        if let Some(backup) = &outcome.backup {
+            step("kept the file as it was before", &backup.display().to_string());
+        }
+        let started = client::start(world)?;
+        let how = if started { "started the daemon" } else { "the daemon runs already" };
+        step(how, &world.socket().display().to_string());
+        let entry = outcome.inspection.entries.iter().find_map(|entry| entry.command.as_ref());
+        let entry = entry.context("nothing is registered")?;
+        let flight = canary::send(world, Path::new(&entry.program), &entry.args).context("no event arrives")?;
+        let took = format!("{:.1} ms, kept as event {}", flight.took.as_secs_f64() * 1e3, flight.row.seq);
+        step("sent an event through, and found it in the database", &took);
+        anstream::println!();
+        anstream::println!("Start Claude Code as always. Then:");
+        for (command, what) in [
+            ("becket events --follow", "see everything that happens"),
+            ("becket doctor", "check every part"),
+            ("becket uninit", "take it all back"),
+        ] {
+            anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
+        }
+        anstream::println!();
+        anstream::println!(
+            "{DIM}Events are kept in {}. Payloads go after 90 days or 4 GiB ([store] in the config); rows stay.{DIM:#}",
+            world.place.database().display()
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn step(what: &str, detail: &str) {
+    anstream::println!("{GOOD}✓{GOOD:#} {what}  {DIM}{detail}{DIM:#}");
+}

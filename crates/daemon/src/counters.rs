@@ -1,0 +1,85 @@
+//! What went past a bound or wrong, counted by whoever sees it, shown by `doctor`.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use becket_wire::rpc::Counts;
+
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    pub fn set(&self, to: u64) {
+        self.0.store(to, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One counter for each field of [`Counts`], and the troubles in words.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub busy: Counter,
+    pub strangers: Counter,
+    pub refused: Counter,
+    pub garbage: Counter,
+    pub late: Counter,
+    pub to_spool: Counter,
+    pub in_memory: Counter,
+    pub lost: Counter,
+    pub taken_in: Counter,
+    pub spool_bad: Counter,
+    pub duplicates: Counter,
+    troubles: Mutex<Vec<String>>,
+    config_troubles: Mutex<Vec<String>>,
+}
+
+/// More troubles than a person would read.
+const MAX_TROUBLES: usize = 20;
+
+impl Counters {
+    pub fn counts(&self) -> Counts {
+        Counts {
+            busy: self.busy.get(),
+            strangers: self.strangers.get(),
+            refused: self.refused.get(),
+            garbage: self.garbage.get(),
+            late: self.late.get(),
+            to_spool: self.to_spool.get(),
+            in_memory: self.in_memory.get(),
+            lost: self.lost.get(),
+            taken_in: self.taken_in.get(),
+            spool_bad: self.spool_bad.get(),
+            duplicates: self.duplicates.get(),
+        }
+    }
+
+    /// Remembers something that a person should know.
+    pub fn trouble(&self, what: String) {
+        if let Ok(mut troubles) = self.troubles.lock()
+            && troubles.len() < MAX_TROUBLES
+        {
+            troubles.push(what);
+        }
+    }
+
+    /// What is wrong with the config now; it may be mended any time.
+    pub fn set_config_troubles(&self, now: Vec<String>) {
+        if let Ok(mut troubles) = self.config_troubles.lock() {
+            *troubles = now;
+        }
+    }
+
+    pub fn troubles(&self) -> Vec<String> {
+        let all = |troubles: &Mutex<Vec<String>>| troubles.lock().map(|list| list.clone()).unwrap_or_default();
+        let mut troubles = all(&self.troubles);
+        troubles.extend(all(&self.config_troubles));
+        troubles
+    }
+}

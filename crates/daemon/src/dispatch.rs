@@ -1,0 +1,224 @@
+//! Takes events in one order. The sole owner of live state: everything reaches it as a message.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use becket_engine::config::{Loader, Snapshot};
+use becket_engine::judge::{Case, Verdict, judge};
+use becket_engine::mask::Masker;
+use becket_wire::head::HeadError;
+use becket_wire::rpc::{Envelope, EventRequest, Source};
+use becket_wire::{Head, Output};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::counters::Counters;
+use crate::registry::Registry;
+use crate::store::{Decision, Limits, Record, Writer};
+
+/// What may wait for the dispatcher. More is answered `Busy`.
+pub(crate) const QUEUE: usize = 4096;
+/// Events up to this are judged where they stand; larger ones go to the pool.
+const LIGHT: usize = 16 << 10;
+/// An event that is older than this when it comes has nobody waiting for it.
+const LATE: i64 = 1000;
+/// Within this time the same event from another registration is a double.
+const DOUBLE: Duration = Duration::from_secs(5);
+/// How many events are remembered to find doubles.
+const REMEMBERED: usize = 1024;
+
+/// The answer is ready; it may go out once the event is kept.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) output: Output,
+    pub(crate) kept: oneshot::Receiver<()>,
+}
+
+/// What the dispatcher is told.
+pub(crate) enum Message {
+    Arrived(Arrival),
+    Judged(Box<Judged>),
+    CountSessions(oneshot::Sender<u64>),
+    /// Look at the config, and say what the store may keep.
+    Tick(oneshot::Sender<Ticked>),
+}
+
+/// What the config says about the daemon itself.
+#[derive(Debug)]
+pub(crate) struct Ticked {
+    pub(crate) limits: Limits,
+    pub(crate) idle: Option<Duration>,
+    pub(crate) troubles: Vec<String>,
+}
+
+/// An event that has come. A dropped `reply` means `Busy`.
+pub(crate) struct Arrival {
+    pub(crate) event: EventRequest,
+    pub(crate) at: Instant,
+    pub(crate) now_ms: i64,
+    pub(crate) reply: oneshot::Sender<Reply>,
+}
+
+/// An event that the pool has judged and packed.
+pub(crate) struct Judged {
+    record: Record,
+    verdict: Verdict,
+    reply: oneshot::Sender<Reply>,
+}
+
+pub(crate) struct Dispatcher {
+    pub(crate) writer: Writer,
+    pub(crate) masker: Arc<Masker>,
+    pub(crate) loader: Loader,
+    pub(crate) sequence: Arc<AtomicI64>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) registry: Registry,
+    pub(crate) doubles: Doubles,
+    /// Where the pool sends its results.
+    pub(crate) myself: mpsc::WeakSender<Message>,
+}
+
+impl Dispatcher {
+    pub(crate) async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Some(message) = messages.recv().await {
+            match message {
+                Message::Arrived(arrival) => self.arrived(arrival),
+                Message::Judged(judged) => self.judged(*judged),
+                Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
+                Message::Tick(reply) => drop(reply.send(self.tick())),
+            }
+        }
+    }
+
+    fn tick(&mut self) -> Ticked {
+        let snapshot = self.loader.current();
+        let config = &snapshot.config;
+        Ticked {
+            limits: Limits { days: config.store.keep_days, bytes: config.store.keep_bytes },
+            idle: config.daemon.idle,
+            troubles: snapshot.problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn arrived(&mut self, arrival: Arrival) {
+        let Arrival { mut event, at, now_ms, reply } = arrival;
+        let payload = std::mem::take(&mut event.payload);
+        let seq = self.sequence.fetch_add(1, Ordering::Relaxed);
+        let late = now_ms - event.envelope.at > LATE;
+        if late {
+            self.counters.late.add(1);
+        }
+        let config = self.loader.current();
+        let head = Head::read(&payload);
+        let mut told = false;
+        if let Ok(head) = &head {
+            self.registry.apply(head);
+            let session = head.session_id.as_deref().unwrap_or_default();
+            told = self.registry.was_told(session, config.generation);
+        }
+        let double_of = self.doubles.find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
+        let masker = Arc::clone(&self.masker);
+        let work = Work { seq, envelope: event.envelope, at, told, late, config, masker, double_of };
+        if payload.len() <= LIGHT {
+            let (record, verdict) = work.judge(&payload, &head);
+            return self.judged(Judged { record, verdict, reply });
+        }
+        drop(head);
+        let myself = self.myself.clone();
+        tokio::task::spawn_blocking(move || {
+            let (record, verdict) = work.judge(&payload, &Head::read(&payload));
+            if let Some(dispatcher) = myself.upgrade() {
+                drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged { record, verdict, reply }))));
+            }
+        });
+    }
+
+    fn judged(&mut self, judged: Judged) {
+        let Judged { record, verdict, reply } = judged;
+        if let Some((session, generation)) = &verdict.told {
+            self.registry.tell(session, *generation);
+        }
+        let output = match record.duplicate_of {
+            Some(_) => {
+                self.counters.duplicates.add(1);
+                verdict.repeated()
+            }
+            None => verdict.output(),
+        };
+        match self.writer.keep(record) {
+            Ok(kept) => drop(reply.send(Reply { output, kept })),
+            // The dropped reply makes it `Busy`: the shim goes alone, and the event into the spool.
+            Err(_full) => self.counters.busy.add(1),
+        }
+    }
+}
+
+/// One event with all that judging needs: immutable, so that it can go to the pool.
+struct Work {
+    seq: i64,
+    envelope: Envelope,
+    at: Instant,
+    told: bool,
+    late: bool,
+    config: Arc<Snapshot>,
+    masker: Arc<Masker>,
+    double_of: Option<i64>,
+}
+
+impl Work {
+    fn judge(self, payload: &[u8], head: &Result<Head<'_>, HeadError>) -> (Record, Verdict) {
+        let case =
+            Case { envelope: &self.envelope, payload, head: head.as_ref(), config: &self.config, told: self.told };
+        let verdict = judge(&case);
+        let masked = self.masker.mask(payload);
+        let mut record = Record::new(self.seq, self.envelope, head, masked.bytes, masked.count, Source::Daemon);
+        record.duplicate_of = self.double_of;
+        if !self.late {
+            record.took_us = Some(i64::try_from(self.at.elapsed().as_micros()).unwrap_or(i64::MAX));
+            record.decision = Decision::new(verdict.decision(), &verdict.output());
+        }
+        (record, verdict)
+    }
+}
+
+/// The events of the last seconds, to know one that comes again from another registration.
+#[derive(Debug, Default)]
+pub(crate) struct Doubles {
+    seen: HashMap<u64, Seen>,
+    order: VecDeque<u64>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    from: Option<String>,
+    seq: i64,
+    at: Instant,
+}
+
+impl Doubles {
+    /// The event that this one repeats. Two deliveries from one source are never doubles.
+    fn find(&mut self, envelope: &Envelope, payload: &[u8], head: Option<&Head<'_>>, seq: i64, at: Instant) -> Option<i64> {
+        let head = head?;
+        let call = head.tool_use_id.as_deref().or(head.prompt_id.as_deref());
+        let mut hasher = DefaultHasher::new();
+        (head.session_id.as_deref(), head.agent_id.as_deref(), head.event.as_deref(), call, payload).hash(&mut hasher);
+        let key = hasher.finish();
+        if let Some(seen) = self.seen.get(&key)
+            && seen.from != envelope.from
+            && at.duration_since(seen.at) < DOUBLE
+        {
+            return Some(seen.seq);
+        }
+        if self.order.len() >= REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        if self.seen.insert(key, Seen { from: envelope.from.clone(), seq, at }).is_none() {
+            self.order.push_back(key);
+        }
+        None
+    }
+}

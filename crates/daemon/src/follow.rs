@@ -1,0 +1,132 @@
+//! `becket events`: the log up to now, and then what comes.
+
+use std::collections::HashSet;
+
+use becket_wire::rpc::{EventQuery, EventRow, Response, Told};
+use tokio::net::UnixStream;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+
+use crate::life::told_to_end;
+use crate::serve::{Door, say};
+use crate::store;
+
+/// How many rows are read ahead of a slow reader.
+const AHEAD: usize = 64;
+
+/// Sends what was asked for. False if nobody is there any more.
+pub(crate) async fn events(stream: &mut UnixStream, mut query: EventQuery, door: &Door) -> bool {
+    // Listening begins before reading, so nothing falls between the two.
+    let mut feed = door.feed.subscribe();
+    if let Some(prefix) = &query.session {
+        match complete(door, prefix.clone()).await {
+            Ok(id) => query.session = Some(id),
+            Err(told) => return say(stream, &Response::Told(told)).await,
+        }
+    }
+    let mut seen = HashSet::new();
+    let Ok(mut last) = send_past(stream, &query, door, &mut seen).await else { return false };
+    if !query.follow {
+        return say(stream, &Response::Told(Told::Done)).await;
+    }
+    query.limit = None;
+    let mut end = door.end.subscribe();
+    loop {
+        let next = tokio::select! {
+            next = feed.recv() => next,
+            () = gone(stream) => return false,
+            _ = told_to_end(&mut end) => return say(stream, &Response::Told(Told::Done)).await,
+        };
+        match next {
+            Ok(row) => {
+                if !seen.remove(&row.seq) && query.wants(&row) {
+                    last = last.max(row.seq);
+                    if !say(stream, &Response::Row(Box::new(EventRow::clone(&row)))).await {
+                        return false;
+                    }
+                }
+            }
+            // We were too slow for the feed; the database has what it dropped.
+            Err(RecvError::Lagged(_)) => {
+                query.after = Some(last);
+                match send_past(stream, &query, door, &mut seen).await {
+                    Ok(newest) => last = newest,
+                    Err(Gone) => return false,
+                }
+            }
+            Err(RecvError::Closed) => return say(stream, &Response::Told(Told::Done)).await,
+        }
+    }
+}
+
+/// Comes back when the other side has hung up.
+async fn gone(stream: &UnixStream) {
+    let mut byte = [0; 1];
+    loop {
+        if stream.readable().await.is_err() {
+            return;
+        }
+        match stream.try_read(&mut byte) {
+            Err(why) if why.kind() == std::io::ErrorKind::WouldBlock => {}
+            _ => return,
+        }
+    }
+}
+
+struct Gone;
+
+async fn send_past(
+    stream: &mut UnixStream,
+    query: &EventQuery,
+    door: &Door,
+    seen: &mut HashSet<i64>,
+) -> Result<i64, Gone> {
+    let (rows, mut reading) = mpsc::channel(AHEAD);
+    let (path, wanted) = (door.place.database(), query.clone());
+    tokio::task::spawn_blocking(move || {
+        let found = match store::open_to_read(&path) {
+            Ok(Some(connection)) => {
+                store::find(&connection, &wanted, &mut |row| rows.blocking_send(Ok(row)).is_ok())
+                    .map_err(|why| why.to_string())
+            }
+            Ok(None) => Ok(()),
+            Err(why) => Err(why.to_string()),
+        };
+        if let Err(why) = found {
+            drop(rows.blocking_send(Err(why)));
+        }
+    });
+    let mut last = query.after.unwrap_or(0);
+    while let Some(row) = reading.recv().await {
+        match row {
+            Ok(row) => {
+                last = last.max(row.seq);
+                seen.insert(row.seq);
+                if !say(stream, &Response::Row(Box::new(row))).await {
+                    return Err(Gone);
+                }
+            }
+            Err(why) => {
+                say(stream, &Response::Told(Told::No(format!("could not read the log: {why}")))).await;
+                return Err(Gone);
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// Finds the one session whose id begins so.
+async fn complete(door: &Door, prefix: String) -> Result<String, Told> {
+    let path = door.place.database();
+    let wanted = prefix.clone();
+    let found = tokio::task::spawn_blocking(move || match store::open_to_read(&path) {
+        Ok(Some(connection)) => store::sessions_like(&connection, &wanted).unwrap_or_default(),
+        _ => Vec::new(),
+    });
+    let mut found = found.await.unwrap_or_default();
+    match found.len() {
+        0 => Err(Told::NoSuchSession(prefix)),
+        1 => Ok(found.remove(0)),
+        _ => Err(Told::Ambiguous(found)),
+    }
+}

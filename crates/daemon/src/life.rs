@@ -1,0 +1,319 @@
+//! The daemon's life: one per home, started by whoever needs it first, ended by idleness, by a
+//! newer build, or by a person.
+
+mod detach;
+mod lock;
+mod log;
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use becket_engine::config::Loader;
+use becket_engine::mask::Masker;
+use becket_wire::{Notice, PROTOCOL, Place, Version};
+use thiserror::Error;
+use tokio::net::UnixListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tracing::{error, info, warn};
+
+use crate::counters::Counters;
+use crate::dispatch::{self, Dispatcher, Doubles, Message, Ticked};
+use crate::namespace::Namespaces;
+use crate::registry::Registry;
+use crate::serve::{self, Door, End};
+use crate::store::{self, OpenError, Writer};
+
+pub use lock::{Held, yield_to};
+
+/// How often the daemon looks after itself.
+const TICK: Duration = Duration::from_secs(2);
+/// How long an ending daemon waits for answers that are on their way.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How many connections may wait to be accepted (the kernel's own bound may be lower).
+const BACKLOG: i32 = 4096;
+/// How many committed events a slow onlooker may be behind before it reads them from the database.
+const FEED: usize = 512;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub place: Place,
+    /// Cut loose from the terminal and from whoever started it; the notice goes to stdout.
+    pub detached: bool,
+    /// Tests pass for another version.
+    pub version: Version,
+}
+
+#[derive(Debug, Error)]
+pub enum LifeError {
+    #[error("another daemon, of version {0}, serves this home")]
+    Running(Version),
+    #[error("could not make the folder {path}: {why}")]
+    Folder { path: PathBuf, why: io::Error },
+    #[error("could not take the lock {path}: {why}")]
+    Lock { path: PathBuf, why: io::Error },
+    #[error("another daemon holds the lock {0} and does not answer")]
+    Hung(PathBuf),
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    #[error("could not listen on {path}: {why}")]
+    Listen { path: PathBuf, why: io::Error },
+    #[error("could not read or make the key of masked secrets: {0}")]
+    Key(io::Error),
+    #[error("could not start: {0}")]
+    Start(#[from] io::Error),
+}
+
+/// Milliseconds since 1970.
+pub fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Runs the daemon until its end, and reports to its starter how the start went.
+pub fn run(options: &Options) -> Result<(), LifeError> {
+    if options.detached {
+        detach::leave_the_starter()?;
+    }
+    let started = start(options);
+    let notice = match &started {
+        Ok(_) => Notice::Ready,
+        Err(LifeError::Running(version)) => Notice::Running(*version),
+        Err(error) => Notice::Failed(error.to_string()),
+    };
+    drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
+    if options.detached {
+        detach::close_the_notice();
+    }
+    if let Err(why) = &started {
+        error!(%why, "the daemon did not start");
+    }
+    started?.live();
+    Ok(())
+}
+
+/// A daemon that is ready to serve.
+struct Daemon {
+    options: Options,
+    runtime: tokio::runtime::Runtime,
+    door: Arc<Door>,
+    listener: std::os::unix::net::UnixListener,
+    socket: PathBuf,
+    dispatcher: Dispatcher,
+    messages: mpsc::Receiver<Message>,
+    writer_thread: std::thread::JoinHandle<()>,
+    /// Held for life.
+    lock: File,
+}
+
+fn start(options: &Options) -> Result<Daemon, LifeError> {
+    let place = &options.place;
+    for folder in [place.home().to_owned(), place.run(), place.spool(), place.log(), place.sessions()] {
+        make_folder(&folder)?;
+    }
+    let lock = lock::acquire(place, options.version)?;
+    log::begin(place);
+    info!(version = %options.version, pid = std::process::id(), "starting");
+    let uid = rustix::process::getuid().as_raw();
+    let counters = Arc::new(Counters::default());
+    let opened = store::open(&place.database(), now_ms())?;
+    private(&place.database());
+    if let Some(aside) = &opened.set_aside {
+        let what = format!("the database was damaged; it was set aside as {}", aside.display());
+        warn!("{what}");
+        counters.trouble(what);
+    }
+    let newest: Option<i64> = opened
+        .connection
+        .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
+        .map_err(|why| OpenError::Sqlite { path: place.database(), why })?;
+    let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
+    let mut loader = Loader::for_daemon(place);
+    let config = loader.current();
+    let masker = Arc::new(Masker::from_config(store::mask_key(place).map_err(LifeError::Key)?, &config.config));
+    let (feed, _) = broadcast::channel(FEED);
+    let (writer, writer_thread) = Writer::start(store::Parts {
+        opened,
+        place: place.clone(),
+        masker: Arc::clone(&masker),
+        sequence: Arc::clone(&sequence),
+        feed: feed.clone(),
+        counters: Arc::clone(&counters),
+    })?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(10))
+        .build()?;
+    let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
+    let dispatcher = Dispatcher {
+        writer: writer.clone(),
+        masker,
+        loader,
+        sequence,
+        counters: Arc::clone(&counters),
+        registry: Registry::default(),
+        doubles: Doubles::default(),
+        myself: to_dispatcher.downgrade(),
+    };
+    let socket = place.socket(uid);
+    let listener = listen(place, &socket)?;
+    let door = Arc::new(Door {
+        place: place.clone(),
+        version: options.version,
+        socket: socket.to_string_lossy().into_owned(),
+        started_at: now_ms(),
+        dispatcher: to_dispatcher,
+        writer,
+        feed,
+        counters,
+        namespaces: Namespaces::ours(),
+        uid,
+        open: AtomicUsize::new(0),
+        in_flight: AtomicUsize::new(0),
+        requests: AtomicU64::new(0),
+        large: Door::large_bodies(),
+        end: watch::Sender::new(None),
+    });
+    Ok(Daemon { options: options.clone(), runtime, door, listener, socket, dispatcher, messages, writer_thread, lock })
+}
+
+/// Listens under another name first: a socket that can be seen can be connected to.
+fn listen(place: &Place, socket: &Path) -> Result<std::os::unix::net::UnixListener, LifeError> {
+    let failed = |why| LifeError::Listen { path: socket.to_owned(), why };
+    let folder = socket.parent().unwrap_or(Path::new("/"));
+    make_folder(folder)?;
+    let owner = fs::symlink_metadata(folder).map_err(failed)?;
+    if !owner.is_dir() || owner.uid() != rustix::process::getuid().as_raw() {
+        return Err(failed(io::Error::other("its folder belongs to somebody else")));
+    }
+    if folder != place.run() {
+        drop(fs::write(place.socket_note(), socket.as_os_str().as_encoded_bytes()));
+    }
+    let fresh = folder.join("socket.new");
+    drop(fs::remove_file(&fresh));
+    let listener = std::os::unix::net::UnixListener::bind(&fresh).map_err(failed)?;
+    private(&fresh);
+    rustix::net::listen(&listener, BACKLOG).map_err(|why| failed(why.into()))?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    // We hold the lock, so whatever stands there belongs to nobody.
+    fs::rename(&fresh, socket).map_err(failed)?;
+    Ok(listener)
+}
+
+fn make_folder(path: &Path) -> Result<(), LifeError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|why| LifeError::Folder { path: path.to_owned(), why })
+}
+
+/// Takes a file away from everybody but its owner.
+fn private(path: &Path) {
+    drop(fs::set_permissions(path, fs::Permissions::from_mode(0o600)));
+}
+
+impl Daemon {
+    fn live(self) {
+        let Self { options, runtime, door, listener, socket, dispatcher, messages, writer_thread, lock } = self;
+        let inode = inode(&socket);
+        let end = runtime.block_on(async {
+            tokio::spawn(dispatcher.run(messages));
+            let accepting = tokio::spawn(accept(listener, Arc::clone(&door)));
+            let mut ending = door.end.subscribe();
+            let end = tokio::select! {
+                end = told_to_end(&mut ending) => end,
+                end = look_after(&door, &options, inode) => end,
+                () = told_by_signal() => End::Signal,
+            };
+            info!(?end, "ending");
+            door.end.send_replace(Some(end));
+            if self::inode(&socket) == inode {
+                drop(fs::remove_file(&socket));
+            }
+            accepting.abort();
+            let drained = async {
+                while door.in_flight.load(Ordering::Relaxed) > 0 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            };
+            if tokio::time::timeout(DRAIN, drained).await.is_err() {
+                warn!("some answers were still on their way");
+            }
+            door.writer.close().await;
+            end
+        });
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        drop(writer_thread.join());
+        info!(?end, "ended");
+        drop(lock);
+    }
+}
+
+async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
+    let listener = match UnixListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(why) => return error!(%why, "could not accept"),
+    };
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(serve::connection(stream, Arc::clone(&door)))),
+            Err(why) => {
+                // Out of descriptors: those who wait go alone after their deadline.
+                warn!(%why, "could not accept a connection");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}
+
+/// Comes back when somebody has asked for the end.
+pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
+    match ending.wait_for(Option::is_some).await.map(|end| *end) {
+        Ok(Some(end)) => end,
+        Ok(None) | Err(_) => End::Stopped,
+    }
+}
+
+async fn told_by_signal() {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return std::future::pending().await;
+    };
+    tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+}
+
+/// Wakes now and then: takes in the spool, keeps retention, and ends when there is no reason to be.
+async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
+    let mut quiet_since = Instant::now();
+    let mut requests = 0;
+    loop {
+        let (reply, ticked) = oneshot::channel();
+        drop(door.dispatcher.send(Message::Tick(reply)).await);
+        let Ok(Ticked { limits, idle, troubles }) = ticked.await else { return End::Stopped };
+        door.counters.set_config_troubles(troubles);
+        door.writer.tick(now_ms(), limits).await;
+        tokio::time::sleep(TICK).await;
+        if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
+            return End::HomeGone;
+        }
+        let now = door.requests.load(Ordering::Relaxed);
+        if now != requests || door.open.load(Ordering::Relaxed) > 0 {
+            requests = now;
+            quiet_since = Instant::now();
+        }
+        if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
+            return End::Idle;
+        }
+    }
+}
+
+fn inode(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|meta| meta.ino())
+}
+
+/// What this build would serve as.
+pub fn identity() -> (u8, Version) {
+    (PROTOCOL, Version::current())
+}

@@ -1,0 +1,92 @@
+//! The lock that makes the daemon the only one, and how a newer build gets it.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use becket_wire::frame::Decoder;
+use becket_wire::rpc::{Request, Response};
+use becket_wire::{PROTOCOL, Place, Version};
+
+use super::LifeError;
+
+/// How long a daemon that is asked to yield may take to answer, and how long to end.
+const ANSWER: Duration = Duration::from_secs(2);
+const MAKE_ROOM: Duration = Duration::from_secs(10);
+
+/// Who holds the lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It makes room.
+    Yielding,
+    /// It is as new as the one who asks, or newer.
+    By(Version),
+    /// It does not answer.
+    Silent,
+}
+
+/// Takes the lock for life: at once, or from an older daemon that makes room.
+pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError> {
+    let path = place.life_lock();
+    let failed = |why| LifeError::Lock { path: path.clone(), why };
+    let lock = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => return Ok(lock),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(why)) => return Err(failed(why)),
+    }
+    match yield_to(place, version) {
+        Held::By(running) => Err(LifeError::Running(running)),
+        // One that no longer listens may be about to end.
+        Held::Yielding | Held::Silent => wait(lock).ok_or(LifeError::Hung(path)),
+    }
+}
+
+/// Waits for the lock, but not for ever.
+fn wait(lock: File) -> Option<File> {
+    let (done, locked) = channel();
+    std::thread::spawn(move || {
+        if lock.lock().is_ok() {
+            drop(done.send(lock));
+        }
+    });
+    locked.recv_timeout(MAKE_ROOM).ok()
+}
+
+/// Asks the daemon that runs to make room for this version.
+pub fn yield_to(place: &Place, version: Version) -> Held {
+    match ask(place, version) {
+        Ok(Some(Response::Yielding)) => Held::Yielding,
+        Ok(Some(Response::Refused { version })) => Held::By(version),
+        _ => Held::Silent,
+    }
+}
+
+fn ask(place: &Place, version: Version) -> io::Result<Option<Response>> {
+    let mut stream = UnixStream::connect(place.socket(rustix::process::getuid().as_raw()))?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    let request = Request::Yield { protocol: PROTOCOL, version }.to_frame().map_err(io::Error::other)?;
+    stream.write_all(&request)?;
+    let mut decoder = Decoder::new();
+    let mut buffer = [0; 512];
+    loop {
+        if let Some(frame) = decoder.next_frame().map_err(io::Error::other)? {
+            return Ok(Response::from_frame(frame).ok());
+        }
+        match stream.read(&mut buffer)? {
+            0 => return Ok(None),
+            len => decoder.push(&buffer[..len]),
+        }
+    }
+}

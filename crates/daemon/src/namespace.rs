@@ -1,0 +1,30 @@
+//! A peer in another mount or pid namespace sees other files and other processes: its paths and
+//! pids mean something else here, so it is sent alone.
+
+use std::os::unix::fs::MetadataExt;
+
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    ours: Option<[u64; 2]>,
+}
+
+impl Namespaces {
+    pub(crate) fn ours() -> Self {
+        Self { ours: of("self") }
+    }
+
+    /// Whether that process lives elsewhere. One that has ended already is not asked.
+    pub(crate) fn are_foreign(&self, pid: Option<i32>) -> bool {
+        match pid {
+            // The kernel has no number for it in our pid namespace.
+            None | Some(0) => cfg!(target_os = "linux"),
+            Some(pid) => self.ours.is_some() && of(&pid.to_string()).is_some_and(|theirs| Some(theirs) != self.ours),
+        }
+    }
+}
+
+/// The inodes of the two namespaces: equal inodes, same namespace.
+fn of(pid: &str) -> Option<[u64; 2]> {
+    let inode = |name| Some(std::fs::metadata(format!("/proc/{pid}/ns/{name}")).ok()?.ino());
+    Some([inode("mnt")?, inode("pid")?])
+}

@@ -1,0 +1,19 @@
+//! What happened: one SQLite database with one writer thread, readers beside it, and the spool of
+//! events that no daemon saw.
+
+mod checkpoint;
+mod key;
+mod open;
+mod read;
+mod record;
+mod retain;
+pub mod spool;
+mod write;
+
+pub use key::{existing_mask_key, mask_key};
+pub use open::{OpenError, Opened, open, open_to_read};
+pub use read::{count, find, knows_process, latest_fault, sessions_like};
+pub use record::{Decision, Record, fault};
+pub use retain::Limits;
+pub(crate) use write::Parts;
+pub use write::{Feed, Full, Writer};

@@ -1,0 +1,256 @@
+//! One event on its way into the database.
+
+use std::borrow::Cow;
+
+use becket_wire::head::HeadError;
+use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
+use becket_wire::{EventId, Head, Output};
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+
+/// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
+const COMPRESS_OVER: usize = 4 << 10;
+/// Cheap enough for the way of one event; three is a third smaller and twice as slow.
+const LEVEL: i32 = 1;
+
+/// What was answered, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub answer: String,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+    pub exit: u8,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Decision {
+    /// The decision of an answer; none for silence.
+    pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
+        let row = row?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Some(Self {
+            answer: row.answer,
+            by: row.by,
+            reason: row.reason,
+            exit: output.exit,
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
+    }
+}
+
+/// An event, masked and packed, ready to be written.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub seq: i64,
+    envelope: Envelope,
+    session_id: Option<String>,
+    agent_id: Option<String>,
+    event: Option<String>,
+    tool: Option<String>,
+    tool_use_id: Option<String>,
+    prompt_id: Option<String>,
+    cwd: Option<String>,
+    fault: Option<String>,
+    pub source: Source,
+    masked: i64,
+    size: i64,
+    body: Vec<u8>,
+    compressed: bool,
+    pub took_us: Option<i64>,
+    pub decision: Option<Decision>,
+    pub duplicate_of: Option<i64>,
+}
+
+/// Why a payload is not a whole event, in words.
+pub fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
+    match (cut, head) {
+        (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
+        (Some(Cut::NeverEnded), Err(error)) => Some(format!("stdin never ended; {error}")),
+        (_, Err(error)) => Some(error.to_string()),
+        (_, Ok(head)) if head.session_id.is_none() => Some("the event has no session_id".to_owned()),
+        (_, Ok(_)) => None,
+    }
+}
+
+impl Record {
+    /// Packs an event. `payload` is masked already; `head` may come from the original.
+    pub fn new(
+        seq: i64,
+        envelope: Envelope,
+        head: &Result<Head<'_>, HeadError>,
+        payload: Cow<'_, [u8]>,
+        masked: u32,
+        source: Source,
+    ) -> Self {
+        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
+        let fault = fault(head, envelope.cut);
+        let nothing = Head::default();
+        let head = head.as_ref().unwrap_or(&nothing);
+        let size = payload.len() as i64;
+        let (body, compressed) = pack(payload);
+        Self {
+            seq,
+            session_id: text(&head.session_id),
+            agent_id: text(&head.agent_id),
+            event: text(&head.event).or_else(|| envelope.event.clone()),
+            tool: text(&head.tool),
+            tool_use_id: text(&head.tool_use_id),
+            prompt_id: text(&head.prompt_id),
+            cwd: text(&head.cwd),
+            fault,
+            envelope,
+            source,
+            masked: masked.into(),
+            size,
+            body,
+            compressed,
+            took_us: None,
+            decision: None,
+            duplicate_of: None,
+        }
+    }
+
+    pub fn id(&self) -> EventId {
+        self.envelope.id
+    }
+
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// Roughly what the event takes in the log of the database.
+    pub(super) fn weight(&self) -> usize {
+        self.body.len() + 1024
+    }
+
+    pub fn masked(&self) -> i64 {
+        self.masked
+    }
+
+    /// The payload as it came, but for masked secrets.
+    pub fn payload(&self) -> Vec<u8> {
+        unpack(&self.body, self.compressed).unwrap_or_default()
+    }
+
+    /// Writes the event, unless its id is there already. True if it was new.
+    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let mut insert = connection.prepare_cached(
+            "INSERT OR IGNORE INTO events (seq, id, at, session_id, agent_id, event, tool, tool_use_id, prompt_id, cwd,
+             project_dir, pane, pid, pid_start, pid_is_claude, attended, entrypoint, origin, source, fault, masked,
+             size, took_us, duplicate_of) VALUES
+             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+        )?;
+        let from = &self.envelope;
+        let new = insert.execute(params![
+            self.seq,
+            from.id.as_bytes(),
+            from.at,
+            self.session_id,
+            self.agent_id,
+            self.event,
+            self.tool,
+            self.tool_use_id,
+            self.prompt_id,
+            self.cwd,
+            from.variable("CLAUDE_PROJECT_DIR"),
+            from.variable("TMUX_PANE"),
+            from.pid,
+            from.pid_start.map(|start| start as i64),
+            from.pid_is_claude,
+            from.attended(),
+            from.variable("CLAUDE_CODE_ENTRYPOINT"),
+            from.from,
+            self.source.as_str(),
+            self.fault,
+            self.masked,
+            self.size,
+            self.took_us,
+            self.duplicate_of,
+        ])? > 0;
+        if new {
+            connection
+                .prepare_cached("INSERT INTO payloads (seq, encoding, body) VALUES (?1, ?2, ?3)")?
+                .execute(params![self.seq, self.compressed, self.body])?;
+            if let Some(decision) = &self.decision {
+                insert_decision(connection, self.seq, decision)?;
+            }
+        } else if self.took_us.is_some() {
+            self.complete(connection)?;
+        }
+        Ok(new)
+    }
+
+    /// The same event came by two roads: the daemon recorded it too late for an answer, and alone
+    /// answered. The row gets what it lacks.
+    fn complete(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let seq = connection
+            .prepare_cached(
+                "UPDATE events SET took_us = ?2, source = ?3 WHERE id = ?1 AND took_us IS NULL RETURNING seq",
+            )?
+            .query_map(params![self.id().as_bytes(), self.took_us, self.source.as_str()], |row| row.get(0))?
+            .next();
+        match (seq, &self.decision) {
+            (Some(seq), Some(decision)) => insert_decision(connection, seq?, decision),
+            _ => Ok(()),
+        }
+    }
+
+    /// The event as the log tells it.
+    pub fn to_row(&self) -> EventRow {
+        EventRow {
+            seq: self.seq,
+            id: self.id(),
+            at: self.envelope.at,
+            session_id: self.session_id.clone(),
+            agent_id: self.agent_id.clone(),
+            event: self.event.clone(),
+            tool: self.tool.clone(),
+            decision: self.decision.as_ref().map(|decision| DecisionRow {
+                answer: decision.answer.clone(),
+                by: decision.by.clone(),
+                reason: decision.reason.clone(),
+            }),
+            took_us: self.took_us,
+            source: self.source,
+            masked: self.masked,
+            fault: self.fault.clone(),
+            duplicate_of: self.duplicate_of,
+            payload: Some(self.payload()),
+        }
+    }
+}
+
+fn insert_decision(connection: &Connection, seq: i64, decision: &Decision) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO decisions (seq, answer, by, reason, exit, stdout, stderr)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        )?
+        .execute(params![
+            seq,
+            decision.answer,
+            decision.by,
+            decision.reason,
+            decision.exit,
+            decision.stdout.as_bytes(),
+            decision.stderr.as_bytes(),
+        ])
+        .map(drop)
+}
+
+fn pack(payload: Cow<'_, [u8]>) -> (Vec<u8>, bool) {
+    if payload.len() > COMPRESS_OVER
+        && let Ok(packed) = zstd::bulk::compress(&payload, LEVEL)
+        && packed.len() < payload.len()
+    {
+        return (packed, true);
+    }
+    (payload.into_owned(), false)
+}
+
+/// Gives a stored payload back.
+pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> {
+    if compressed { zstd::stream::decode_all(body) } else { Ok(body.to_vec()) }
+}

@@ -1,0 +1,218 @@
+//! The spool: one file an event, left by whoever answered without a daemon, taken in by the next
+//! one. Each event goes in once, whatever dies in between.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use becket_engine::mask::Masker;
+use becket_wire::frame::{self, Decoder, Kind};
+use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
+use becket_wire::{EventId, Head, Place};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::record::{Decision, Record};
+
+/// The bounds of the spool. Past them, events are refused and counted.
+const MAX_FILES: usize = 100_000;
+const MAX_BYTES: u64 = 1 << 30;
+/// What one transaction takes in at the most.
+const GROUP_FILES: usize = 256;
+const GROUP_BYTES: u64 = 64 << 20;
+
+/// What is known of an event besides its frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    pub took_us: Option<i64>,
+    pub decision: Option<Decision>,
+    pub masked: u32,
+    pub source: Source,
+    /// Why no daemon had it.
+    pub why: String,
+}
+
+#[derive(Debug, Error)]
+pub enum SpoolError {
+    #[error("the spool is full ({files} files, {bytes} bytes)")]
+    Full { files: usize, bytes: u64 },
+    #[error("could not write to the spool {path}: {why}")]
+    Write { path: PathBuf, why: io::Error },
+    #[error("could not pack the event: {0}")]
+    Pack(RpcError),
+}
+
+/// Leaves an event for the next daemon. `payload` is masked already.
+pub fn leave(place: &Place, envelope: &Envelope, payload: &[u8], left: &Left) -> Result<(), SpoolError> {
+    let folder = place.spool();
+    let failed = |why| SpoolError::Write { path: folder.clone(), why };
+    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+    if let Err(full) = room(&folder) {
+        count_refusal(place);
+        return Err(full);
+    }
+    let mut bytes = encode_event(envelope, payload).map_err(SpoolError::Pack)?;
+    let left = serde_json::to_vec(left).map_err(|error| SpoolError::Pack(error.into()))?;
+    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(|_| SpoolError::Pack(RpcError::Malformed("too long")))?);
+    let last = place.spooled(envelope.id);
+    // The id is unique, but one event may be left twice: by the shim's successor and by the daemon.
+    let temp = last.with_extension(format!("{}.tmp", std::process::id()));
+    let write = || {
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temp)?;
+        file.write_all(&bytes)?;
+        drop(file);
+        fs::rename(&temp, &last)
+    };
+    write().map_err(|why| {
+        drop(fs::remove_file(&temp));
+        failed(why)
+    })
+}
+
+fn room(folder: &Path) -> Result<(), SpoolError> {
+    let files = fs::read_dir(folder).map_or(0, Iterator::count);
+    // A file is at most one frame: few files cannot be too many bytes, and need not be looked at.
+    let mut bytes = 0;
+    if files as u64 * frame::MAX_BODY as u64 > MAX_BYTES {
+        bytes = usage(folder).1;
+    }
+    if files >= MAX_FILES || bytes >= MAX_BYTES { Err(SpoolError::Full { files, bytes }) } else { Ok(()) }
+}
+
+/// How many events wait in the spool, and how many bytes they are.
+pub fn usage(folder: &Path) -> (usize, u64) {
+    let Ok(entries) = fs::read_dir(folder) else { return (0, 0) };
+    entries
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "ev"))
+        .filter_map(|entry| entry.metadata().ok())
+        .fold((0, 0), |(files, bytes), meta| (files + 1, bytes + meta.len()))
+}
+
+fn count_refusal(place: &Place) {
+    let refused = OpenOptions::new().create(true).append(true).mode(0o600).open(place.spool_refused());
+    drop(refused.and_then(|mut file| file.write_all(b".")));
+}
+
+/// How many events the full spool has refused.
+pub fn refused(place: &Place) -> u64 {
+    fs::metadata(place.spool_refused()).map_or(0, |meta| meta.len())
+}
+
+/// The spooled events, oldest first.
+pub fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
+    let Ok(entries) = fs::read_dir(place.spool()) else { return Vec::new() };
+    let mut found: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| {
+            let path = entry.path();
+            let id = path.file_name()?.to_str()?.strip_suffix(".ev")?.parse().ok()?;
+            Some((id, path))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+/// Reads one spooled event. None means that it is no spool file of ours, or not a whole one.
+pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
+    let mut decoder = Decoder::new();
+    decoder.push(&fs::read(path)?);
+    let Ok(Some(first)) = decoder.next_frame() else { return Ok(None) };
+    let Ok(Request::Event(event)) = Request::from_frame(first) else { return Ok(None) };
+    let left = decoder.next_frame().ok().flatten().filter(|frame| frame.kind == Kind::LEFT);
+    let left: Option<Left> = left.and_then(|frame| serde_json::from_slice(&frame.body).ok());
+    // The shim leaves a bare frame when it finds no becket; nobody masked that one.
+    let masked = masker.mask(&event.payload);
+    let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
+    let source = left.as_ref().map_or(Source::Alone, |left| left.source);
+    let head = Head::read(&event.payload);
+    let mut record = Record::new(0, event.envelope, &head, masked.bytes, count, source);
+    if let Some(left) = left {
+        record.took_us = left.took_us;
+        record.decision = left.decision;
+    }
+    Ok(Some(record))
+}
+
+/// Where an intake may die. Tests stop there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Inserted,
+    Committed,
+    Removed,
+}
+
+/// What an intake did.
+#[derive(Debug, Default)]
+pub(super) struct TakenIn {
+    pub(super) new: Vec<Record>,
+    pub(super) bad: u64,
+}
+
+/// Takes everything in: insert, commit, then unlink. `go_on` is asked after each step.
+pub(super) fn take_in(
+    connection: &mut Connection,
+    place: &Place,
+    masker: &Masker,
+    next_seq: &mut dyn FnMut() -> i64,
+    go_on: &mut dyn FnMut(Step) -> bool,
+) -> rusqlite::Result<TakenIn> {
+    let mut done = TakenIn::default();
+    let mut waiting = waiting(place).into_iter().peekable();
+    while waiting.peek().is_some() {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        while group.len() < GROUP_FILES && bytes < GROUP_BYTES {
+            let Some((_, path)) = waiting.next() else { break };
+            match read(&path, masker) {
+                Ok(Some(record)) => {
+                    bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
+                    group.push((path, record));
+                }
+                Ok(None) => {
+                    done.bad += 1;
+                    put_away(place, &path);
+                }
+                // Somebody else took it, or it cannot be read now: the next intake looks again.
+                Err(_) => {}
+            }
+        }
+        let transaction = connection.transaction()?;
+        let mut new = HashSet::new();
+        for (_, record) in &mut group {
+            record.seq = next_seq();
+            if record.insert(&transaction)? {
+                new.insert(record.seq);
+            }
+            if !go_on(Step::Inserted) {
+                return Ok(done);
+            }
+        }
+        transaction.commit()?;
+        if !go_on(Step::Committed) {
+            return Ok(done);
+        }
+        for (path, record) in group {
+            drop(fs::remove_file(path));
+            if new.contains(&record.seq) {
+                done.new.push(record);
+            }
+            if !go_on(Step::Removed) {
+                return Ok(done);
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Sets a file aside that is no event, so that it is looked at once only.
+fn put_away(place: &Place, path: &Path) {
+    drop(DirBuilder::new().recursive(true).mode(0o700).create(place.spool_bad()));
+    if let Some(name) = path.file_name() {
+        drop(fs::rename(path, place.spool_bad().join(name)));
+    }
+}

@@ -1,0 +1,319 @@
+//! The one writer of the database: a thread that commits whatever waits together in one group.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread::JoinHandle;
+
+use becket_engine::mask::Masker;
+use becket_wire::Place;
+use becket_wire::rpc::EventRow;
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tracing::{error, info, warn};
+
+use super::checkpoint::Checkpointer;
+use super::open::{self, Opened};
+use super::record::Record;
+use super::retain::{self, Limits};
+use super::spool::{self, Left};
+use crate::counters::Counters;
+
+/// What commits together at the most.
+const GROUP: usize = 512;
+/// What may wait for the writer. More is answered `Busy`.
+const QUEUE: usize = 4096;
+/// What is kept in memory when neither database nor spool takes it.
+const MEMORY_BYTES: usize = 8 << 20;
+
+/// Committed events, for whoever looks on.
+pub type Feed = broadcast::Sender<Arc<EventRow>>;
+
+/// The writer has more to do than it may.
+#[derive(Debug)]
+pub struct Full;
+
+enum Job {
+    Keep { record: Box<Record>, kept: oneshot::Sender<()> },
+    TakeIn(oneshot::Sender<()>),
+    Tick { now_ms: i64, limits: Limits },
+    Close(oneshot::Sender<()>),
+}
+
+/// The writer's door. Whoever holds it can have something written.
+#[derive(Debug, Clone)]
+pub struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+/// What the writer thread is made of.
+pub(crate) struct Parts {
+    pub(crate) opened: Opened,
+    pub(crate) place: Place,
+    pub(crate) masker: Arc<Masker>,
+    pub(crate) sequence: Arc<AtomicI64>,
+    pub(crate) feed: Feed,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Writer {
+    pub(crate) fn start(parts: Parts) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let (jobs, waiting) = mpsc::channel(QUEUE);
+        let checkpointer = Checkpointer::start(parts.place.database())?;
+        let mut thread = WriterThread {
+            connection: parts.opened.connection,
+            path: parts.place.database(),
+            place: parts.place,
+            masker: parts.masker,
+            sequence: parts.sequence,
+            feed: parts.feed,
+            counters: parts.counters,
+            checkpointer,
+            memory: VecDeque::new(),
+            memory_bytes: 0,
+            now_ms: 0,
+        };
+        let handle = std::thread::Builder::new().name("writer".into()).spawn(move || thread.run(waiting))?;
+        Ok((Self { jobs }, handle))
+    }
+
+    /// Has an event written. The receiver hears when it is committed (or kept by other means).
+    pub(crate) fn keep(&self, record: Record) -> Result<oneshot::Receiver<()>, Full> {
+        let (kept, wait) = oneshot::channel();
+        self.jobs.try_send(Job::Keep { record: Box::new(record), kept }).map_err(|_| Full)?;
+        Ok(wait)
+    }
+
+    /// Takes in the spool; comes back when that is done.
+    pub(crate) async fn take_in(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.jobs.send(Job::TakeIn(done)).await.is_ok() {
+            drop(wait.await);
+        }
+    }
+
+    /// What is done now and then: intake, retention, checkpoint, another try for what is in memory.
+    pub(crate) async fn tick(&self, now_ms: i64, limits: Limits) {
+        drop(self.jobs.send(Job::Tick { now_ms, limits }).await);
+    }
+
+    /// Writes what still waits and closes the database.
+    pub(crate) async fn close(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.jobs.send(Job::Close(done)).await.is_ok() {
+            drop(wait.await);
+        }
+    }
+}
+
+struct WriterThread {
+    connection: Connection,
+    path: PathBuf,
+    place: Place,
+    masker: Arc<Masker>,
+    sequence: Arc<AtomicI64>,
+    feed: Feed,
+    counters: Arc<Counters>,
+    checkpointer: Checkpointer,
+    /// Events that nothing would take.
+    memory: VecDeque<Record>,
+    memory_bytes: usize,
+    now_ms: i64,
+}
+
+type Waiting = (Box<Record>, oneshot::Sender<()>);
+
+impl WriterThread {
+    fn run(&mut self, mut jobs: mpsc::Receiver<Job>) {
+        let mut group: Vec<Waiting> = Vec::new();
+        while let Some(first) = jobs.blocking_recv() {
+            let mut next = Some(first);
+            while let Some(job) = next.take() {
+                match job {
+                    Job::Keep { record, kept } => group.push((record, kept)),
+                    other => {
+                        self.commit(&mut group);
+                        if let Job::Close(done) = other {
+                            self.close();
+                            drop(done.send(()));
+                            return;
+                        }
+                        self.other(other, &jobs);
+                    }
+                }
+                if group.len() < GROUP {
+                    next = jobs.try_recv().ok();
+                }
+            }
+            self.commit(&mut group);
+        }
+        self.close();
+    }
+
+    fn other(&mut self, job: Job, jobs: &mpsc::Receiver<Job>) {
+        match job {
+            Job::TakeIn(done) => {
+                self.take_in();
+                drop(done.send(()));
+            }
+            Job::Tick { now_ms, limits } => {
+                self.now_ms = now_ms;
+                self.retry_memory();
+                self.take_in();
+                while jobs.is_empty() {
+                    match retain::slice(&self.connection, limits, now_ms) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(why) => {
+                            warn!(%why, "retention failed");
+                            break;
+                        }
+                    }
+                }
+                self.checkpointer.nudge();
+            }
+            Job::Keep { .. } | Job::Close(_) => {}
+        }
+    }
+
+    fn commit(&mut self, group: &mut Vec<Waiting>) {
+        if group.is_empty() {
+            return;
+        }
+        let mut written = self.write(group);
+        if let Err(why) = &written
+            && open::is_damage(why)
+        {
+            self.begin_anew(why.to_string());
+            written = self.write(group);
+        }
+        match written {
+            Ok(bytes) => self.checkpointer.wrote(bytes, &self.connection),
+            Err(why) => {
+                error!(%why, events = group.len(), "the database takes nothing");
+                for (record, _) in &*group {
+                    self.keep_elsewhere(record);
+                }
+            }
+        }
+        for (record, kept) in group.drain(..) {
+            // A sender that has gone away got its answer elsewhere.
+            drop(kept.send(()));
+            self.show(&record);
+        }
+    }
+
+    fn write(&mut self, group: &[Waiting]) -> rusqlite::Result<usize> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut bytes = 0;
+        for (record, _) in group {
+            record.insert(&transaction)?;
+            bytes += record.weight();
+        }
+        transaction.commit()?;
+        Ok(bytes)
+    }
+
+    fn show(&self, record: &Record) {
+        if self.feed.receiver_count() > 0 {
+            drop(self.feed.send(Arc::new(record.to_row())));
+        }
+    }
+
+    /// Not into the database: then into the spool, else into memory, else only counted.
+    fn keep_elsewhere(&mut self, record: &Record) {
+        if self.leave(record) {
+            self.counters.to_spool.add(1);
+        } else if self.memory_bytes + record.weight() <= MEMORY_BYTES {
+            self.memory_bytes += record.weight();
+            self.memory.push_back(record.clone());
+        } else {
+            self.counters.lost.add(1);
+        }
+        self.counters.in_memory.set(self.memory.len() as u64);
+    }
+
+    fn leave(&self, record: &Record) -> bool {
+        let left = Left {
+            took_us: record.took_us,
+            decision: record.decision.clone(),
+            masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
+            source: record.source,
+            why: "the database took nothing".to_owned(),
+        };
+        spool::leave(&self.place, record.envelope(), &record.payload(), &left).is_ok()
+    }
+
+    fn retry_memory(&mut self) {
+        if self.memory.is_empty() {
+            return;
+        }
+        let records = std::mem::take(&mut self.memory);
+        let tried = self.connection.transaction().and_then(|transaction| {
+            for record in &records {
+                record.insert(&transaction)?;
+            }
+            transaction.commit()
+        });
+        match tried {
+            Ok(()) => {
+                info!(events = records.len(), "the database takes events again");
+                self.memory_bytes = 0;
+            }
+            Err(_) => self.memory = records,
+        }
+        self.counters.in_memory.set(self.memory.len() as u64);
+    }
+
+    fn take_in(&mut self) {
+        let sequence = Arc::clone(&self.sequence);
+        let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
+        match spool::take_in(&mut self.connection, &self.place, &self.masker, &mut next_seq, &mut |_| true) {
+            Ok(done) => {
+                self.counters.taken_in.add(done.new.len() as u64);
+                self.counters.spool_bad.add(done.bad);
+                for record in &done.new {
+                    self.show(record);
+                }
+                if !done.new.is_empty() {
+                    info!(events = done.new.len(), "took in the spool");
+                    self.checkpointer.nudge();
+                }
+            }
+            Err(why) => warn!(%why, "could not take in the spool"),
+        }
+    }
+
+    /// The file is damaged: it is set aside, and a new database begun.
+    fn begin_anew(&mut self, why: String) {
+        // SQLite writes to a file that it has open wherever that goes, so it is let go first.
+        match Connection::open_in_memory() {
+            Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
+            Err(_) => return,
+        }
+        let opened = open::set_aside(&self.path, self.now_ms).and_then(|aside| {
+            error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
+            self.counters.trouble(format!("the database was damaged ({why}); it was set aside as {}", aside.display()));
+            open::open(&self.path, self.now_ms)
+        });
+        match opened {
+            Ok(opened) => self.connection = opened.connection,
+            Err(why) => error!(%why, "could not begin a new database"),
+        }
+        self.checkpointer.reopen();
+    }
+
+    fn close(&mut self) {
+        self.retry_memory();
+        for record in std::mem::take(&mut self.memory) {
+            if !self.leave(&record) {
+                error!(id = %record.id(), "an event is lost: neither database nor spool takes it");
+            }
+        }
+        self.checkpointer.end();
+        if let Err(why) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+            warn!(%why, "could not checkpoint at the end");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Configuration: TOML in layers, each value with the place that set it. The rules are pure; only
+//! the loader touches files.
+
+mod key;
+mod layer;
+mod load;
+mod merge;
+mod problem;
+mod schema;
+mod value;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub use key::{KEYS, Key};
+pub use layer::{Layer, Level, RawTable, Source, parse_layer, parse_pairs, parse_variables};
+pub use load::{Files, Loader, Report, Snapshot, Standing};
+pub use merge::{Effective, Origin, Setting, merge};
+pub use problem::{ConfigError, Problem, Severity};
+pub use schema::schema;
+pub use value::{Form, Value};
+
+/// What is in force. Its defaults stand in the table of keys.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Config {
+    pub store: Store,
+    pub daemon: Daemon,
+    pub mask: Mask,
+    /// `[hooks.*]` of every layer, as written, lowest layer first.
+    pub hooks: Vec<RawTable>,
+    /// `[guards.*]`, likewise.
+    pub guards: Vec<RawTable>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Store {
+    /// Payloads older than this are dropped.
+    pub keep_days: u32,
+    /// The oldest payloads are dropped until the rest fits.
+    pub keep_bytes: u64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Daemon {
+    /// After so long without work the daemon ends itself; `None` is never.
+    pub idle: Option<Duration>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mask {
+    pub enabled: bool,
+    /// The user's own patterns, by name.
+    pub patterns: BTreeMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests;

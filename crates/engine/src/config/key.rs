@@ -1,0 +1,196 @@
+//! The keys that becket knows: one row each, and a field of `Config` for it. Reading, merging,
+//! showing, the environment and the schema all go by this table.
+
+use std::time::Duration;
+
+use super::value::{Form, Value};
+use super::{Config, Level};
+use crate::mask;
+
+/// One key.
+#[derive(Debug)]
+pub struct Key {
+    /// Its full name. A last part `*` stands for any name.
+    pub path: &'static str,
+    pub form: Form,
+    /// As it would be written; a key with `*` has none.
+    pub default: Option<&'static str>,
+    pub about: &'static str,
+    /// A project may set it.
+    pub project: bool,
+    /// Whether a new value is stricter than the one in force. What comes from a project or from
+    /// the environment counts only then: both may be a stranger's.
+    pub tightens: fn(in_force: &Value, new: &Value) -> bool,
+    set: fn(&mut Config, &str, &Value),
+}
+
+/// Sections whose tables are kept as written; they get their keys with their own issues.
+pub const RAW: [&str; 2] = ["hooks", "guards"];
+
+pub const KEYS: &[Key] = &[
+    Key {
+        path: "store.keep_days",
+        form: Form::Number { min: 0, max: 36_500 },
+        default: Some("90"),
+        about: "Payloads older than so many days are dropped; rows, decisions and counts stay",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Number(days) = value {
+                config.store.keep_days = u32::try_from(*days).unwrap_or(u32::MAX);
+            }
+        },
+    },
+    Key {
+        path: "store.keep_bytes",
+        form: Form::Bytes,
+        default: Some("4GiB"),
+        about: "The oldest payloads are dropped until the rest fits into this",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Bytes(bytes) = value {
+                config.store.keep_bytes = *bytes;
+            }
+        },
+    },
+    Key {
+        path: "daemon.idle",
+        form: Form::Span { min: Duration::from_secs(1) },
+        default: Some("12h"),
+        about: "After so long without work the daemon ends itself; the next event starts it again",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Span(idle) = value {
+                config.daemon.idle = *idle;
+            }
+        },
+    },
+    Key {
+        path: "mask.enabled",
+        form: Form::Bool,
+        default: Some("true"),
+        about: "Secrets are masked before anything is stored",
+        project: false,
+        tightens: |in_force, new| (in_force, new) == (&Value::Bool(false), &Value::Bool(true)),
+        set: |config, _, value| {
+            if let Value::Bool(enabled) = value {
+                config.mask.enabled = *enabled;
+            }
+        },
+    },
+    Key {
+        path: "mask.patterns.*",
+        form: Form::Text(|name, pattern| match mask::check_pattern(name, pattern) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }),
+        default: None,
+        about: "A regex for secrets of your own; with a group, only the first group is masked",
+        project: false,
+        tightens: never,
+        set: |config, name, value| {
+            if let Value::Text(pattern) = value {
+                config.mask.patterns.insert(name.to_owned(), pattern.clone());
+            }
+        },
+    },
+];
+
+fn never(_: &Value, _: &Value) -> bool {
+    false
+}
+
+impl Key {
+    /// The key of that name.
+    pub fn find(path: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| match key.path.strip_suffix('*') {
+            Some(parent) => path
+                .strip_prefix(parent)
+                .is_some_and(|name| !name.is_empty()),
+            None => key.path == path,
+        })
+    }
+
+    /// Whether keys stand below that name.
+    pub fn is_section(path: &str) -> bool {
+        KEYS.iter().any(|key| {
+            key.path
+                .strip_prefix(path)
+                .is_some_and(|rest| rest.starts_with('.'))
+        })
+    }
+
+    /// The variable that sets it: `BECKET_MASK_ENABLED`. A key with `*` has none.
+    pub fn variable(&self) -> Option<String> {
+        let named = !self.path.ends_with('*');
+        named.then(|| format!("BECKET_{}", self.path.replace('.', "_").to_uppercase()))
+    }
+
+    /// Whether a file of that level may set it at all.
+    pub fn is_open_to(&self, level: Level) -> bool {
+        self.project || !matches!(level, Level::Project | Level::Local)
+    }
+
+    pub(super) fn put(&self, config: &mut Config, path: &str, value: &Value) {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        (self.set)(config, name, value);
+    }
+}
+
+/// The known name nearest to one that is not known.
+pub fn nearest(path: &str) -> Option<&'static str> {
+    let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
+    let sections = KEYS
+        .iter()
+        .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section));
+    let keys = KEYS.iter().map(|key| key.path).filter(|path| !path.ends_with('*'));
+    let likeness = |known: &'static str| {
+        let whole = strsim::normalized_damerau_levenshtein(path, known);
+        // A key that was forgotten to be put into its section.
+        let alone = strsim::normalized_damerau_levenshtein(path, last(known));
+        whole.max(alone * 0.95)
+    };
+    keys.chain(sections)
+        .chain(RAW)
+        .map(|known| (likeness(known), known))
+        .filter(|(likeness, _)| *likeness > 0.6)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_sound() {
+        for key in KEYS {
+            let Some(default) = key.default else {
+                assert!(key.path.ends_with(".*"), "{}", key.path);
+                continue;
+            };
+            let value = key.form.read_text(key.path, default).expect(key.path);
+            assert_eq!(value.to_string(), default);
+            let mut config = Config::default();
+            key.put(&mut config, key.path, &value);
+            assert_ne!(config, Config::default(), "{} sets nothing", key.path);
+            assert!(Key::find(key.path).is_some_and(|found| found.path == key.path));
+        }
+    }
+
+    #[test]
+    fn finds_the_nearest_name() {
+        for (wrong, right) in [
+            ("store.keep_day", Some("store.keep_days")),
+            ("stor", Some("store")),
+            ("keep_bytes", Some("store.keep_bytes")),
+            ("mask.enable", Some("mask.enabled")),
+            ("hook", Some("hooks")),
+            ("colour", None),
+        ] {
+            assert_eq!(nearest(wrong), right, "{wrong}");
+        }
+    }
+}

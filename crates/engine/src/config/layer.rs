@@ -1,0 +1,302 @@
+//! One layer of the config: what a file, the environment or the command line says, checked against
+//! the table of keys.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+
+use super::key::{KEYS, Key, RAW, nearest};
+use super::problem::{ConfigError, Problem, Severity};
+use super::value::Value;
+
+/// Who speaks. A higher one has the last word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Level {
+    BuiltIn,
+    System,
+    User,
+    Project,
+    Local,
+    Environment,
+    CommandLine,
+    Managed,
+}
+
+impl Level {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built-in",
+            Self::System => "system",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Environment => "environment",
+            Self::CommandLine => "command line",
+            Self::Managed => "managed",
+        }
+    }
+
+    /// What it says may be a stranger's: it can tighten, never relax.
+    pub fn is_foreign(self) -> bool {
+        matches!(self, Self::Project | Self::Local | Self::Environment)
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A file of the config, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub level: Level,
+    pub file: PathBuf,
+}
+
+/// What one layer says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    pub level: Level,
+    pub file: Option<PathBuf>,
+    /// It stands for a file that does not parse any more.
+    pub last_good: bool,
+    pub entries: Vec<Entry>,
+    pub tables: Vec<RawTable>,
+    pub warnings: Vec<Problem>,
+}
+
+/// One value of a layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    pub path: String,
+    pub value: Value,
+    /// The line of the file, or the variable's name.
+    pub line: Option<usize>,
+    pub variable: Option<String>,
+}
+
+/// A table of a section that becket keeps as written.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawTable {
+    /// `hooks` or `guards`.
+    pub section: &'static str,
+    pub name: String,
+    pub table: toml::Table,
+    pub level: Level,
+    pub file: PathBuf,
+    pub line: usize,
+}
+
+impl Layer {
+    fn new(level: Level, file: Option<&Path>) -> Self {
+        Self {
+            level,
+            file: file.map(Path::to_path_buf),
+            last_good: false,
+            entries: Vec::new(),
+            tables: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
+/// Reads a config file.
+pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
+    let (root, errors) = DeTable::parse_recoverable(text);
+    let mut reader = Reader {
+        source,
+        text,
+        layer: Layer::new(source.level, Some(&source.file)),
+        errors: Vec::new(),
+    };
+    for error in errors {
+        reader.syntax(&error);
+    }
+    // A broken file reads as something else than was meant: only its grammar is told.
+    if reader.errors.is_empty() {
+        reader.table("", root.get_ref());
+    }
+    let Reader { mut layer, mut errors, .. } = reader;
+    if errors.is_empty() {
+        layer.entries.sort_by_key(|entry| entry.line);
+        layer.tables.sort_by_key(|table| table.line);
+        return Ok(layer);
+    }
+    errors.append(&mut layer.warnings);
+    errors.sort_by_key(|problem| problem.at.as_ref().map(|at| (at.line, at.column)));
+    Err(ConfigError { problems: errors })
+}
+
+struct Reader<'a> {
+    source: &'a Source,
+    text: &'a str,
+    layer: Layer,
+    errors: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) {
+        for (name, value) in table {
+            let path = match prefix {
+                "" => name.get_ref().to_string(),
+                _ => format!("{prefix}.{}", name.get_ref()),
+            };
+            let raw = RAW.into_iter().find(|section| *section == path);
+            match (raw, value.get_ref()) {
+                (Some(section), DeValue::Table(tables)) => self.raw(section, tables),
+                (None, DeValue::Table(inner)) if Key::is_section(&path) => self.table(&path, inner),
+                (None, given) if !Key::is_section(&path) => match Key::find(&path) {
+                    Some(key) => self.value(key, &path, given, name.span(), value.span()),
+                    None => self.unknown(&path, name.span()),
+                },
+                _ => {
+                    let message = format!("{path} is a section: expected a table [{path}]");
+                    self.errors.push(self.problem(message, value.span()));
+                }
+            }
+        }
+    }
+
+    fn value(
+        &mut self,
+        key: &'static Key,
+        path: &str,
+        given: &DeValue<'_>,
+        name_at: Range<usize>,
+        value_at: Range<usize>,
+    ) {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let value = match key.form.read(name, given) {
+            Ok(value) => value,
+            Err(why) => {
+                let problem = self.problem(format!("{path}: {why}"), value_at);
+                self.errors.push(problem);
+                return;
+            }
+        };
+        let level = self.source.level;
+        if !key.is_open_to(level) {
+            let message = format!("{path} cannot be set by a project: ignored");
+            let hint = "it belongs into the user's config".to_owned();
+            self.warn(message, Some(hint), name_at);
+            return;
+        }
+        let line = Some(self.line(&name_at));
+        self.layer.entries.push(Entry {
+            path: path.to_owned(),
+            value,
+            line,
+            variable: None,
+        });
+    }
+
+    fn raw(&mut self, section: &'static str, tables: &DeTable<'_>) {
+        for (name, value) in tables {
+            if !value.get_ref().is_table() {
+                let message = format!(
+                    "{section}.{0}: expected a table [{section}.{0}]",
+                    name.get_ref()
+                );
+                self.errors.push(self.problem(message, value.span()));
+                continue;
+            }
+            let owned: Option<toml::Table> =
+                serde::Deserialize::deserialize(toml::de::ValueDeserializer::from(value.clone()))
+                    .ok();
+            let line = self.line(&name.span());
+            self.layer.tables.push(RawTable {
+                section,
+                name: name.get_ref().to_string(),
+                table: owned.unwrap_or_default(),
+                level: self.source.level,
+                file: self.source.file.clone(),
+                line,
+            });
+        }
+    }
+
+    fn unknown(&mut self, path: &str, at: Range<usize>) {
+        let hint = nearest(path).map(|known| format!("did you mean {known}?"));
+        self.warn(format!("{path} is no key that becket knows"), hint, at);
+    }
+
+    fn syntax(&mut self, error: &toml::de::Error) {
+        let message = error.message().replace('\n', ", ");
+        let at = error.span().unwrap_or(0..0);
+        let problem = self.problem(message, at);
+        self.errors.push(problem);
+    }
+
+    fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
+        let mut problem = self.problem(message, at).hint(hint);
+        problem.severity = Severity::Warning;
+        self.layer.warnings.push(problem);
+    }
+
+    fn problem(&self, message: String, at: Range<usize>) -> Problem {
+        Problem::error("", message)
+            .in_file(&self.source.file)
+            .at(self.text, at)
+    }
+
+    fn line(&self, at: &Range<usize>) -> usize {
+        self.text[..at.start].matches('\n').count() + 1
+    }
+}
+
+/// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
+/// wrong is told and does not count.
+pub fn parse_variables<'a>(
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> (Layer, Vec<Problem>) {
+    let mut layer = Layer::new(Level::Environment, None);
+    let mut errors = Vec::new();
+    for (variable, text) in variables {
+        let named = |key: &&Key| key.variable().as_deref() == Some(variable);
+        let Some(key) = KEYS.iter().find(named) else {
+            continue;
+        };
+        match key.form.read_text(key.path, text) {
+            Ok(value) => layer.entries.push(Entry {
+                path: key.path.to_owned(),
+                value,
+                line: None,
+                variable: Some(variable.to_owned()),
+            }),
+            Err(why) => errors.push(Problem::error(variable, why)),
+        }
+    }
+    (layer, errors)
+}
+
+/// Reads what the command line says: pairs of key and value.
+pub fn parse_pairs<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> (Layer, Vec<Problem>) {
+    let mut layer = Layer::new(Level::CommandLine, None);
+    let mut errors = Vec::new();
+    for (path, text) in pairs {
+        let name = path.rsplit('.').next().unwrap_or(path);
+        let value = match Key::find(path) {
+            Some(key) => key.form.read_text(name, text),
+            None => Err("is no key that becket knows".to_owned()),
+        };
+        match value {
+            Ok(value) => layer.entries.push(Entry {
+                path: path.to_owned(),
+                value,
+                line: None,
+                variable: None,
+            }),
+            Err(why) => errors.push(Problem::error(
+                Level::CommandLine.name(),
+                format!("{path}: {why}"),
+            )),
+        }
+    }
+    (layer, errors)
+}

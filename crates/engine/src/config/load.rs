@@ -1,0 +1,203 @@
+//! The edge of the config: reads the files, and reads them again when they changed. An unchanged
+//! set of files costs one stat each, because the daemon asks on every event.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use becket_wire::Place;
+
+use super::layer::{Layer, Level, Source, parse_pairs, parse_variables};
+use super::merge::{Effective, Setting, merge};
+use super::problem::{Problem, Severity};
+use super::Config;
+use std::collections::BTreeMap;
+
+mod file;
+mod last_good;
+
+use file::File;
+use last_good::LastGood;
+
+/// The files of the config, lowest first.
+#[derive(Debug, Clone)]
+pub struct Files {
+    pub system: PathBuf,
+    pub user: PathBuf,
+    pub project: Option<PathBuf>,
+    pub managed: PathBuf,
+}
+
+impl Files {
+    pub fn of(place: &Place) -> Self {
+        Self {
+            system: PathBuf::from("/etc/becket/config.toml"),
+            user: place.config(),
+            project: None,
+            managed: PathBuf::from("/etc/becket/managed.toml"),
+        }
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        let source = |level, file: PathBuf| Source { level, file };
+        let mut sources = vec![
+            source(Level::System, self.system.clone()),
+            source(Level::User, self.user.clone()),
+        ];
+        // In the user's home, `.becket/` is becket's own home and no project's.
+        let project = self.project.as_ref().map(|folder| folder.join(".becket"));
+        if let Some(folder) = project.filter(|folder| !is_folder_of(folder, &self.user)) {
+            sources.push(source(Level::Project, folder.join("config.toml")));
+            sources.push(source(Level::Local, folder.join("local.toml")));
+        }
+        sources.push(source(Level::Managed, self.managed.clone()));
+        sources
+    }
+}
+
+fn is_folder_of(folder: &Path, file: &Path) -> bool {
+    let Some(parent) = file.parent() else {
+        return false;
+    };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+    real(folder) == real(parent)
+}
+
+/// How a file stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    Absent,
+    InForce,
+    /// It is a project's, and the user has not said that it counts.
+    NotTrusted,
+    /// It is broken; its last good copy is in force.
+    LastGood,
+    /// It is broken, and there is no good copy of it.
+    Broken,
+}
+
+/// One file of the config, as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub source: Source,
+    pub standing: Standing,
+}
+
+/// The config at one moment.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    pub config: Config,
+    /// Every value with what set it.
+    pub settings: BTreeMap<String, Setting>,
+    pub files: Vec<Report>,
+    pub problems: Vec<Problem>,
+    /// Counts the changes that this loader saw.
+    pub generation: u64,
+}
+
+impl Snapshot {
+    pub fn errors(&self) -> impl Iterator<Item = &Problem> {
+        let is_error = |problem: &&Problem| problem.severity == Severity::Error;
+        self.problems.iter().filter(is_error)
+    }
+}
+
+/// Reads the config, and reads it again when it changed.
+#[derive(Debug)]
+pub struct Loader {
+    files: Vec<File>,
+    last_good: LastGood,
+    /// What does not change while this process lives: environment and command line.
+    fixed: Vec<Layer>,
+    fixed_problems: Vec<Problem>,
+    current: Option<Arc<Snapshot>>,
+}
+
+impl Loader {
+    /// The daemon's: keeps a copy of each file that parsed.
+    pub fn for_daemon(place: &Place) -> Self {
+        Self::new(&Files::of(place), LastGood::kept(place.last_good()))
+    }
+
+    /// For everybody else: uses those copies, and writes nothing.
+    pub fn read_only(place: &Place) -> Self {
+        Self::new(&Files::of(place), LastGood::read_only(place.last_good()))
+    }
+
+    /// Read only, with the files of a project.
+    pub fn for_project(place: &Place, project: &Path) -> Self {
+        let files = Files {
+            project: Some(project.to_path_buf()),
+            ..Files::of(place)
+        };
+        Self::new(&files, LastGood::read_only(place.last_good()))
+    }
+
+    fn new(files: &Files, last_good: LastGood) -> Self {
+        Self {
+            files: files.sources().into_iter().map(File::new).collect(),
+            last_good,
+            fixed: Vec::new(),
+            fixed_problems: Vec::new(),
+            current: None,
+        }
+    }
+
+    /// Adds what the environment says.
+    pub fn with_variables<'a>(self, variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.with(parse_variables(variables))
+    }
+
+    /// Adds what the command line says: pairs of key and value.
+    pub fn with_pairs<'a>(self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        self.with(parse_pairs(pairs))
+    }
+
+    fn with(mut self, (layer, mut problems): (Layer, Vec<Problem>)) -> Self {
+        self.fixed.push(layer);
+        self.fixed_problems.append(&mut problems);
+        self.current = None;
+        self
+    }
+
+    /// The config as it is now.
+    pub fn current(&mut self) -> Arc<Snapshot> {
+        let mut changed = false;
+        for file in &mut self.files {
+            changed |= file.refresh(&self.last_good);
+        }
+        match &self.current {
+            Some(current) if !changed => Arc::clone(current),
+            before => {
+                let generation = before.as_ref().map_or(1, |before| before.generation + 1);
+                let snapshot = Arc::new(self.snapshot(generation));
+                self.current = Some(Arc::clone(&snapshot));
+                snapshot
+            }
+        }
+    }
+
+    fn snapshot(&self, generation: u64) -> Snapshot {
+        // Nobody can say yet that a project counts, so none does.
+        let in_force = self
+            .files
+            .iter()
+            .filter(|file| file.standing() != Standing::NotTrusted)
+            .filter_map(File::layer);
+        let Effective { config, settings, warnings } = merge(in_force.chain(&self.fixed));
+        let mut problems: Vec<Problem> =
+            self.files.iter().flat_map(File::problems).cloned().collect();
+        problems.extend_from_slice(&self.fixed_problems);
+        problems.extend(warnings);
+        let report = |file: &File| Report {
+            source: file.source.clone(),
+            standing: file.standing(),
+        };
+        Snapshot {
+            config,
+            settings,
+            files: self.files.iter().map(report).collect(),
+            problems,
+            generation,
+        }
+    }
+}

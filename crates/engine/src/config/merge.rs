@@ -1,0 +1,135 @@
+//! Many layers, one config: for each key the highest layer that may set it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::key::{KEYS, Key};
+use super::layer::{Entry, Layer, Level};
+use super::problem::Problem;
+use super::value::Value;
+use super::Config;
+
+/// What is in force, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effective {
+    pub config: Config,
+    /// Every value by its key.
+    pub settings: BTreeMap<String, Setting>,
+    /// Values that do not count where they stand.
+    pub warnings: Vec<Problem>,
+}
+
+/// One value in force, and what set it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub value: Value,
+    pub origin: Origin,
+}
+
+/// What set a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    pub level: Level,
+    pub file: Option<PathBuf>,
+    pub line: Option<usize>,
+    pub variable: Option<String>,
+    /// The file does not parse any more; the line is that of its last good copy.
+    pub last_good: bool,
+}
+
+impl Origin {
+    const BUILT_IN: Self = Self {
+        level: Level::BuiltIn,
+        file: None,
+        line: None,
+        variable: None,
+        last_good: false,
+    };
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, &self.variable) {
+            (Some(file), _) => write!(f, "{}", file.display())?,
+            (None, Some(variable)) => f.write_str(variable)?,
+            (None, None) => f.write_str(self.level.name())?,
+        }
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        if self.last_good {
+            f.write_str(" (last good copy)")?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts layers on top of each other, whatever order they come in. They are all trusted: who is
+/// not, is not given here.
+pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
+    let mut layers: Vec<&Layer> = layers.into_iter().collect();
+    layers.sort_by_key(|layer| layer.level);
+    let mut effective = Effective {
+        config: Config::default(),
+        settings: defaults(),
+        warnings: Vec::new(),
+    };
+    for layer in layers {
+        for entry in &layer.entries {
+            effective.take(layer, entry);
+        }
+        for table in &layer.tables {
+            match table.section {
+                "hooks" => effective.config.hooks.push(table.clone()),
+                _ => effective.config.guards.push(table.clone()),
+            }
+        }
+    }
+    for (path, setting) in &effective.settings {
+        if let Some(key) = Key::find(path) {
+            key.put(&mut effective.config, path, &setting.value);
+        }
+    }
+    effective
+}
+
+fn defaults() -> BTreeMap<String, Setting> {
+    let default = |key: &Key| {
+        let value = key.form.read_text(key.path, key.default?).ok()?;
+        let origin = Origin::BUILT_IN;
+        Some((key.path.to_owned(), Setting { value, origin }))
+    };
+    KEYS.iter().filter_map(default).collect()
+}
+
+impl Effective {
+    fn take(&mut self, layer: &Layer, entry: &Entry) {
+        let origin = Origin {
+            level: layer.level,
+            file: layer.file.clone(),
+            line: entry.line,
+            variable: entry.variable.clone(),
+            last_good: layer.last_good,
+        };
+        let in_force = self.settings.get(&entry.path).map(|setting| &setting.value);
+        if in_force == Some(&entry.value) && layer.level.is_foreign() {
+            return;
+        }
+        let tightens = match (Key::find(&entry.path), in_force) {
+            (Some(key), Some(in_force)) => (key.tightens)(in_force, &entry.value),
+            _ => false,
+        };
+        if layer.level.is_foreign() && !tightens {
+            let message = format!(
+                "{} cannot be set here: the {} may tighten, never relax",
+                entry.path, layer.level
+            );
+            self.warnings.push(Problem::warning(origin.to_string(), message));
+            return;
+        }
+        let value = entry.value.clone();
+        self.settings
+            .insert(entry.path.clone(), Setting { value, origin });
+    }
+}

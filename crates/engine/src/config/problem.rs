@@ -1,0 +1,156 @@
+//! What is wrong with a config file, and where.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The layer is not in force as it is written.
+    Error,
+    /// One line of it does nothing.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub severity: Severity,
+    /// The file, the variable, or the command line.
+    pub place: String,
+    pub file: Option<PathBuf>,
+    pub at: Option<Position>,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+/// Where in a file, counted from one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    pub line: usize,
+    pub column: usize,
+    /// The line as it stands there.
+    pub text: String,
+    /// How many characters are meant.
+    pub width: usize,
+}
+
+/// A layer that cannot be in force: everything that is wrong with it, warnings too.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct ConfigError {
+    pub problems: Vec<Problem>,
+}
+
+impl Problem {
+    pub fn error(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            place: place.into(),
+            file: None,
+            at: None,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub fn warning(place: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(place, message)
+        }
+    }
+
+    pub(super) fn in_file(mut self, file: &Path) -> Self {
+        self.place = file.display().to_string();
+        self.file = Some(file.to_path_buf());
+        self
+    }
+
+    pub(super) fn at(mut self, text: &str, span: Range<usize>) -> Self {
+        self.at = Some(Position::of(text, span));
+        self
+    }
+
+    pub(super) fn hint(mut self, hint: Option<String>) -> Self {
+        self.hint = hint;
+        self
+    }
+
+    /// The line that is meant, with a mark under the place; nothing if it has none.
+    pub fn picture(&self) -> Option<String> {
+        let Position { line, column, text, width } = self.at.as_ref()?;
+        let number = line.to_string();
+        let margin = " ".repeat(number.len());
+        // Tabs stay tabs, so that the mark stands below what it means.
+        let indent: String = text
+            .chars()
+            .take(column - 1)
+            .map(|character| if character == '\t' { '\t' } else { ' ' })
+            .collect();
+        let mark = "^".repeat(*width);
+        Some(format!("{number} | {text}\n{margin} | {indent}{mark}"))
+    }
+}
+
+/// One line: where, what, and what to do.
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)?;
+        if let Some(Position { line, column, .. }) = &self.at {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Position {
+    pub(super) fn of(text: &str, span: Range<usize>) -> Self {
+        let boundary = |at: usize| {
+            let at = at.min(text.len());
+            (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+        };
+        let start = boundary(span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |end| start + end);
+        let end = boundary(span.end).clamp(start, line_end);
+        Self {
+            line: text[..start].matches('\n').count() + 1,
+            column: text[line_start..start].chars().count() + 1,
+            text: text[line_start..line_end].trim_end_matches('\r').to_owned(),
+            width: text[start..end].chars().count().max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_in_a_text_counts_lines_and_characters_from_one() {
+        let text = "a = 1\r\n\té = \"ö\" # x\n";
+        let problem = Problem::error("", "no").in_file(Path::new("/x.toml"));
+        let at = text.find("\"ö\"").unwrap();
+        let problem = problem.at(text, at..at + 4);
+        assert_eq!(problem.to_string(), "/x.toml:2:6: no");
+        assert_eq!(
+            problem.picture().unwrap(),
+            "2 | \té = \"ö\" # x\n  | \t    ^^^"
+        );
+        let position = |span| {
+            let Position { line, column, width, .. } = Position::of(text, span);
+            (line, column, width)
+        };
+        assert_eq!(position(0..text.len()), (1, 1, 6));
+        assert_eq!(position(text.len()..text.len()), (3, 1, 1));
+        assert_eq!(position(999..1000), (3, 1, 1));
+        assert_eq!(position(9..9), (2, 2, 1), "inside a character");
+    }
+}

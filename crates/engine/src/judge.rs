@@ -1,0 +1,79 @@
+//! The one door of the engine: daemon and alone mode judge every event here, so that what holds in
+//! the one holds in the other.
+
+use becket_wire::answer::Answer;
+use becket_wire::event::EventName;
+use becket_wire::head::HeadError;
+use becket_wire::rpc::{DecisionRow, Envelope};
+use becket_wire::{Head, Output};
+
+use crate::config::Snapshot;
+
+/// One event with everything that its judgement depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct Case<'a> {
+    pub envelope: &'a Envelope,
+    /// As Claude Code gave it, secrets and all.
+    pub payload: &'a [u8],
+    pub head: Result<&'a Head<'a>, &'a HeadError>,
+    pub config: &'a Snapshot,
+    /// Whether this session's person knows of the config's troubles already.
+    pub told: bool,
+}
+
+/// What becket says to one event, and on whose account.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    answer: Answer,
+    by: Option<String>,
+    /// The session whose person was told of the config's troubles, and which state of it.
+    pub told: Option<(String, u64)>,
+}
+
+impl Verdict {
+    pub fn output(&self) -> Output {
+        self.answer.render()
+    }
+
+    /// For an event that comes a second time from another registration: the same refusal, but
+    /// nothing that would reach the model or the person twice.
+    pub fn repeated(&self) -> Output {
+        let mut again = Answer::silent(self.answer.event().clone());
+        if let Some(opinion) = self.answer.opinion() {
+            drop(again.give(opinion.clone()));
+        }
+        if let Some(reason) = self.answer.stopped() {
+            again.stop(reason);
+        }
+        again.render()
+    }
+
+    /// The decision for the log; none for silence.
+    pub fn decision(&self) -> Option<DecisionRow> {
+        let (answer, reason) = self.answer.decision()?;
+        Some(DecisionRow { answer: answer.to_owned(), by: self.by.clone(), reason: reason.map(str::to_owned) })
+    }
+}
+
+/// Judges one event.
+pub fn judge(case: &Case<'_>) -> Verdict {
+    let name = match case.head {
+        Ok(Head { event: Some(name), .. }) => EventName::from(&**name),
+        _ => EventName::from(case.envelope.event.as_deref().unwrap_or_default()),
+    };
+    let mut verdict = Verdict { answer: Answer::silent(name), by: None, told: None };
+    tell_of_troubles(case, &mut verdict);
+    verdict
+}
+
+/// A config that does not parse is told where the person looks anyway: when a session starts or a
+/// prompt is sent, once a session and state of the config.
+fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
+    let (false, Ok(head)) = (case.told, case.head) else { return };
+    let asked = matches!(verdict.answer.event(), EventName::SessionStart | EventName::UserPromptSubmit);
+    let errors: Vec<String> = case.config.errors().map(ToString::to_string).collect();
+    let (true, false, Some(session)) = (asked, errors.is_empty(), head.session_id.as_deref()) else { return };
+    verdict.answer.tell(format!("becket: {}\nRun `becket config check` to see it all.", errors.join("\n")));
+    verdict.by = Some("config".to_owned());
+    verdict.told = Some((session.to_owned(), case.config.generation));
+}

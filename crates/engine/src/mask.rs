@@ -1,0 +1,312 @@
+//! Masks secrets before anything is stored: only the secret's own characters change, inside string
+//! values, so that what is kept reads as before and the same secret can be known again.
+
+mod kind;
+mod search;
+mod text;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use memchr::memmem;
+use regex::bytes::Regex;
+use serde::de::IgnoredAny;
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::config::Config;
+use search::{Found, Search};
+use text::{Text, strings, whole_characters};
+
+/// A pattern may match anew once its first matches are masked (`\b[0-9]{4}` in a long number).
+/// Masking goes on until nothing matches, but not longer than this.
+const MAX_PASSES: usize = 16;
+
+const OPEN: &[u8] = "«masked:".as_bytes();
+const CLOSE: &[u8] = "»".as_bytes();
+
+/// Masks secrets. Made once, used for every event.
+pub struct Masker {
+    key: [u8; 32],
+    search: Search,
+    extra: Vec<(String, Regex)>,
+    enabled: bool,
+}
+
+/// A payload without its secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked<'a> {
+    pub bytes: Cow<'a, [u8]>,
+    /// How many secrets were masked.
+    pub count: u32,
+}
+
+/// A pattern that cannot be used.
+#[derive(Debug, Error)]
+pub enum MaskError {
+    #[error(
+        "the name {0:?} of a mask pattern has other characters than a-z, 0-9, '-' and '_', or more than 32"
+    )]
+    Name(String),
+    #[error("the mask pattern {name:?} is no regex: {source}")]
+    Pattern { name: String, source: regex::Error },
+    #[error("the mask pattern {0:?} matches the empty text")]
+    Empty(String),
+}
+
+impl Masker {
+    /// `key` makes the hashes of this machine its own; `extra` are the user's patterns, as pairs of
+    /// name and regex. Where such a regex has a group, only the first group is masked.
+    pub fn new(key: [u8; 32], extra: &[(String, String)]) -> Result<Self, MaskError> {
+        let extra = extra
+            .iter()
+            .map(|(name, pattern)| Ok((name.clone(), check_pattern(name, pattern)?)))
+            .collect::<Result<_, MaskError>>()?;
+        Ok(Self {
+            key,
+            search: Search::new(),
+            extra,
+            enabled: true,
+        })
+    }
+
+    /// Made as the config says. The config's patterns were checked when it was read.
+    pub fn from_config(key: [u8; 32], config: &Config) -> Self {
+        let checked = |(name, pattern): (&String, &String)| {
+            Some((name.clone(), check_pattern(name, pattern).ok()?))
+        };
+        Self {
+            key,
+            search: Search::new(),
+            extra: config.mask.patterns.iter().filter_map(checked).collect(),
+            enabled: config.mask.enabled,
+        }
+    }
+
+    pub fn mask<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
+        let clean =
+            || self.extra.is_empty() && self.search.next_needle(payload, 0).is_none();
+        if !self.enabled || clean() {
+            return Masked {
+                bytes: Cow::Borrowed(payload),
+                count: 0,
+            };
+        }
+        if is_json(payload) {
+            self.mask_json(payload)
+        } else {
+            let (bytes, count) = self.mask_text(b"", payload);
+            Masked { bytes, count }
+        }
+    }
+
+    fn mask_json<'a>(&self, json: &'a [u8]) -> Masked<'a> {
+        let mut out = Vec::new();
+        let (mut copied, mut count) = (0, 0);
+        let mut needle = self.search.next_needle(json, 0);
+        let mut key = 0..0;
+        for string in strings(json) {
+            let inside = string.inside;
+            if needle.is_some_and(|at| at < inside.start) {
+                needle = self.search.next_needle(json, inside.start);
+            }
+            let suspect = needle.is_some_and(|at| at < inside.end);
+            if string.is_key {
+                key = if suspect { inside } else { 0..0 };
+                continue;
+            }
+            let key = std::mem::take(&mut key);
+            if !suspect && key.is_empty() && self.extra.is_empty() {
+                if needle.is_none() {
+                    break;
+                }
+                continue;
+            }
+            let (masked, more) = self.mask_text(&json[key], &json[inside.clone()]);
+            if more > 0 {
+                out.extend_from_slice(&json[copied..inside.start]);
+                out.extend_from_slice(&masked);
+                copied = inside.end;
+                count += more;
+            }
+        }
+        if count == 0 {
+            return Masked {
+                bytes: Cow::Borrowed(json),
+                count,
+            };
+        }
+        out.extend_from_slice(&json[copied..]);
+        Masked {
+            bytes: Cow::Owned(out),
+            count,
+        }
+    }
+
+    /// Masks the inside of one string. `key` is the name that it stands under, if that may matter.
+    fn mask_text<'a>(&self, key: &[u8], source: &'a [u8]) -> (Cow<'a, [u8]>, u32) {
+        let mut current = Cow::Borrowed(source);
+        let mut count = 0;
+        for _ in 0..MAX_PASSES {
+            let Some((masked, more)) = self.pass(key, &current) else {
+                break;
+            };
+            current = Cow::Owned(masked);
+            count += more;
+        }
+        (current, count)
+    }
+
+    fn pass(&self, key: &[u8], source: &[u8]) -> Option<(Vec<u8>, u32)> {
+        let text = Text::read(source);
+        let secrets = self.secrets(key, &text.bytes);
+        if secrets.is_empty() {
+            return None;
+        }
+        let mut out = Vec::with_capacity(source.len());
+        let mut copied = 0;
+        for secret in &secrets {
+            let at = text.in_source(&secret.at);
+            out.extend_from_slice(&source[copied..at.start]);
+            out.extend_from_slice(OPEN);
+            out.extend_from_slice(secret.kind.as_bytes());
+            out.push(b':');
+            out.extend_from_slice(self.hash(&text.bytes[secret.at.clone()]).as_bytes());
+            out.extend_from_slice(CLOSE);
+            copied = at.end;
+        }
+        out.extend_from_slice(&source[copied..]);
+        Some((out, u32::try_from(secrets.len()).unwrap_or(u32::MAX)))
+    }
+
+    /// What to mask in a text: in order, apart from each other and from what is masked already.
+    fn secrets(&self, key: &[u8], text: &[u8]) -> Vec<Found<'_>> {
+        let mut found: Vec<Found<'_>> = if key.is_empty() {
+            self.search.find(text)
+        } else {
+            self.named_secrets(key, text)
+        };
+        for (name, pattern) in &self.extra {
+            found.extend(pattern.captures_iter(text).filter_map(|groups| {
+                let secret = groups.get(1).or(groups.get(0))?;
+                (!secret.is_empty()).then(|| Found {
+                    kind: name,
+                    at: whole_characters(text, secret.range()),
+                })
+            }));
+        }
+        if found.is_empty() {
+            return found;
+        }
+        found.sort_by_key(|secret| secret.at.start);
+        found.dedup_by(|next, before| {
+            let overlap = next.at.start < before.at.end;
+            if overlap {
+                before.at.end = before.at.end.max(next.at.end);
+            }
+            overlap
+        });
+        without_masks(found, &masks_in(text))
+    }
+
+    /// The secrets of a value that is a secret because of its key, or for itself.
+    fn named_secrets(&self, key: &[u8], text: &[u8]) -> Vec<Found<'static>> {
+        let mut named = Text::read(key).bytes.into_owned();
+        named.extend_from_slice(b": ");
+        let start = named.len();
+        named.extend_from_slice(text);
+        let mut found = self.search.find(&named);
+        found.retain(|secret| secret.at.start >= start);
+        for secret in &mut found {
+            secret.at = secret.at.start - start..secret.at.end - start;
+        }
+        found
+    }
+
+    fn hash(&self, secret: &[u8]) -> String {
+        let digest = Sha256::new()
+            .chain_update(self.key)
+            .chain_update(secret)
+            .finalize();
+        digest[..4]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
+    }
+}
+
+/// The key stays out of logs.
+impl fmt::Debug for Masker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Masker")
+            .field("extra", &self.extra)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a pattern of the user's ready, or says what is wrong with it.
+pub fn check_pattern(name: &str, pattern: &str) -> Result<Regex, MaskError> {
+    let fits = |byte: u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_');
+    if name.is_empty() || name.len() > 32 || !name.bytes().all(fits) {
+        return Err(MaskError::Name(name.to_owned()));
+    }
+    let regex = search::ascii(pattern).map_err(|source| MaskError::Pattern {
+        name: name.to_owned(),
+        source,
+    })?;
+    if regex.is_match(b"") {
+        return Err(MaskError::Empty(name.to_owned()));
+    }
+    Ok(regex)
+}
+
+/// Looks at the grammar only, without recursion: the depth of a payload is not ours to trust.
+fn is_json(payload: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(payload).is_ok()
+}
+
+/// The marks that an earlier masking left in a text.
+fn masks_in(text: &[u8]) -> Vec<Range<usize>> {
+    memmem::find_iter(text, OPEN)
+        .filter_map(|start| {
+            let rest = &text[start + OPEN.len()..];
+            let end = memmem::find(&rest[..rest.len().min(64)], CLOSE)?;
+            let split = end.checked_sub(9)?;
+            let (kind, hash) = (&rest[..split], rest[split..end].strip_prefix(b":")?);
+            let is_mask = hash.iter().all(u8::is_ascii_hexdigit)
+                && kind
+                    .iter()
+                    .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+            is_mask.then_some(start..start + OPEN.len() + end + CLOSE.len())
+        })
+        .collect()
+}
+
+/// Leaves marks as they are: of a secret that covers some, what is beside them remains.
+fn without_masks<'a>(found: Vec<Found<'a>>, masks: &[Range<usize>]) -> Vec<Found<'a>> {
+    if masks.is_empty() {
+        return found;
+    }
+    let mut rest = Vec::new();
+    for Found { kind, mut at } in found {
+        let end = at.end;
+        let first = masks.partition_point(|mask| mask.end <= at.start);
+        for mask in masks[first..].iter().take_while(|mask| mask.start < end) {
+            if at.start < mask.start {
+                rest.push(Found {
+                    kind,
+                    at: at.start..mask.start,
+                });
+            }
+            at.start = mask.end;
+        }
+        if at.start < at.end {
+            rest.push(Found { kind, at });
+        }
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests;

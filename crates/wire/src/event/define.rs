@@ -1,0 +1,222 @@
+//! The three macros that turn a list into types: `words!` (open enums), `object!` (JSON objects
+//! inside an event) and `events!` (the table of events).
+
+/// An enum of known words that keeps any other word as it came.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($word:ident = $text:expr,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($word,)*
+            /// A word that becket does not know. Made by `from` only, so a known word is never here.
+            Other(String),
+        }
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$word => $text,)*
+                    Self::Other(word) => word,
+                }
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(word: String) -> Self {
+                $(if word == $text {
+                    return Self::$word;
+                })*
+                Self::Other(word)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(word: &str) -> Self {
+                Self::from(word.to_owned())
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl $crate::event::field::Field for $name {
+            fn read(value: serde_json::Value) -> Result<Self, serde_json::Value> {
+                String::read(value).map(Self::from)
+            }
+
+            fn write(&self) -> serde_json::Value {
+                self.as_str().into()
+            }
+        }
+    };
+}
+
+/// A JSON object whose fields may all be missing. With `..rest` it keeps what it does not know;
+/// without, it leaves that to the object it stands in.
+macro_rules! object {
+    ($(#[$meta:meta])* $name:ident {
+        $($(#[$field_meta:meta])* $field:ident: Option<$type:ty>,)*
+        $(..$rest:ident)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: Option<$type>,)*
+            $(pub $rest: $crate::event::field::Rest,)?
+        }
+
+        impl $name {
+            fn take_from(object: &mut $crate::event::field::Rest) -> Self {
+                Self {
+                    $($field: $crate::event::field::take(object, key!($field)),)*
+                    $($rest: std::mem::take(object),)?
+                }
+            }
+
+            fn put_into(&self, object: &mut $crate::event::field::Rest) {
+                $(object.extend(self.$rest.clone());)?
+                $($crate::event::field::put(self.$field.as_ref(), object, key!($field));)*
+            }
+        }
+
+        $(object! { @field $name $rest })?
+    };
+    (@field $name:ident $rest:ident) => {
+        impl $crate::event::field::Field for $name {
+            fn read(value: serde_json::Value) -> Result<Self, serde_json::Value> {
+                $crate::event::field::Rest::read(value).map(|mut object| Self::take_from(&mut object))
+            }
+
+            fn write(&self) -> serde_json::Value {
+                let mut object = $crate::event::field::Rest::new();
+                self.put_into(&mut object);
+                object.into()
+            }
+        }
+    };
+}
+
+/// A field's name in JSON: its own, also where Rust has a keyword of that name.
+macro_rules! key {
+    ($field:ident) => {
+        stringify!($field).trim_start_matches("r#")
+    };
+}
+
+/// For every event of the table: its struct, its `EventName`, its variant of `Event`.
+macro_rules! events {
+    ($(
+        $(#[$meta:meta])*
+        $name:ident $(matching $by:literal)? {
+            $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
+        }
+    )*) => {
+        $(
+            $(#[$meta])*
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $name {
+                pub common: Common,
+                $($(#[$field_meta])* pub $field: $type,)*
+                pub rest: Rest,
+            }
+
+            impl $name {
+                fn take_from(mut object: Rest) -> Result<Self, Missing> {
+                    Ok(Self {
+                        common: Common::take_from(&mut object),
+                        $($field: Slot::take(&mut object, key!($field))?,)*
+                        rest: object,
+                    })
+                }
+
+                fn put_into(&self, object: &mut Rest) {
+                    object.extend(self.rest.clone());
+                    self.common.put_into(object);
+                    $(Slot::put(&self.$field, object, key!($field));)*
+                }
+            }
+        )*
+
+        words! {
+            /// The name of an event, known or not.
+            EventName { $($name = stringify!($name),)* }
+        }
+
+        impl EventName {
+            /// Every event that becket knows, in the order of the table.
+            pub const ALL: [Self; [$(stringify!($name)),*].len()] = [$(Self::$name),*];
+
+            /// The field that the matcher of a registration is compared with; `None` where Claude
+            /// Code ignores the matcher. Of FileChanged's it takes the base name only.
+            pub fn matcher_field(&self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => None$(.or(Some($by)))?,)*
+                    Self::Other(_) => None,
+                }
+            }
+        }
+
+        /// One event, typed.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Event {
+            $($(#[$meta])* $name($name),)*
+            /// An event of a newer Claude Code.
+            Unknown {
+                name: String,
+                common: Common,
+                rest: Rest,
+            },
+        }
+
+        impl Event {
+            pub fn name(&self) -> EventName {
+                match self {
+                    $(Self::$name(_) => EventName::$name,)*
+                    Self::Unknown { name, .. } => EventName::from(name.as_str()),
+                }
+            }
+
+            /// The fields that every event may have.
+            pub fn common(&self) -> &Common {
+                match self {
+                    $(Self::$name(event) => &event.common,)*
+                    Self::Unknown { common, .. } => common,
+                }
+            }
+
+            /// What this becket has no name or no type for.
+            pub fn rest(&self) -> &Rest {
+                match self {
+                    $(Self::$name(event) => &event.rest,)*
+                    Self::Unknown { rest, .. } => rest,
+                }
+            }
+
+            pub(super) fn take_from(name: EventName, mut object: Rest) -> Result<Self, Missing> {
+                match name {
+                    $(EventName::$name => $name::take_from(object).map(Self::$name),)*
+                    EventName::Other(name) => Ok(Self::Unknown {
+                        name,
+                        common: Common::take_from(&mut object),
+                        rest: object,
+                    }),
+                }
+            }
+
+            pub(super) fn put_into(&self, object: &mut Rest) {
+                match self {
+                    $(Self::$name(event) => event.put_into(object),)*
+                    Self::Unknown { common, rest, .. } => {
+                        object.extend(rest.clone());
+                        common.put_into(object);
+                    }
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {events, key, object, words};

@@ -1,0 +1,138 @@
+//! How a field is taken out of a JSON object and put back: leniently, and without loss. What is of
+//! another type than expected stays in the object, and reads as absent.
+
+use serde_json::{Map, Number, Value};
+
+/// What nobody took out of an object: fields that are unknown here, or of an unexpected type.
+pub type Rest = Map<String, Value>;
+
+/// A type that a JSON value may have.
+pub(crate) trait Field: Sized {
+    /// Gives the value back if it has another type.
+    fn read(value: Value) -> Result<Self, Value>;
+    fn write(&self) -> Value;
+}
+
+pub(crate) fn take<T: Field>(object: &mut Rest, key: &str) -> Option<T> {
+    match T::read(object.remove(key)?) {
+        Ok(field) => Some(field),
+        Err(value) => {
+            object.insert(key.to_owned(), value);
+            None
+        }
+    }
+}
+
+pub(crate) fn put<T: Field>(field: Option<&T>, object: &mut Rest, key: &str) {
+    if let Some(field) = field {
+        object.insert(key.to_owned(), field.write());
+    }
+}
+
+/// A field without which its event cannot be judged is not there.
+#[derive(Debug)]
+pub(super) struct Missing(pub &'static str);
+
+/// A field of an event: `Option<T>` may be missing, a plain `T` must be there.
+pub(super) trait Slot: Sized {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing>;
+    fn put(&self, object: &mut Rest, key: &'static str);
+}
+
+impl<T: Field> Slot for Option<T> {
+    fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
+        Ok(take(object, key))
+    }
+
+    fn put(&self, object: &mut Rest, key: &'static str) {
+        put(self.as_ref(), object, key);
+    }
+}
+
+macro_rules! scalar {
+    ($type:ty, $variant:ident) => {
+        impl Field for $type {
+            fn read(value: Value) -> Result<Self, Value> {
+                match value {
+                    Value::$variant(inner) => Ok(inner),
+                    other => Err(other),
+                }
+            }
+
+            fn write(&self) -> Value {
+                Value::$variant(self.clone())
+            }
+        }
+    };
+}
+
+scalar!(bool, Bool);
+scalar!(String, String);
+// Kept as it came: `1`, `1.0` and `0.0062` are three different numbers to give back.
+scalar!(Number, Number);
+scalar!(Rest, Object);
+
+impl Field for Value {
+    fn read(value: Value) -> Result<Self, Value> {
+        Ok(value)
+    }
+
+    fn write(&self) -> Value {
+        self.clone()
+    }
+}
+
+/// `null` where Claude Code sends it on purpose.
+impl<T: Field> Field for Option<T> {
+    fn read(value: Value) -> Result<Self, Value> {
+        match value {
+            Value::Null => Ok(None),
+            other => T::read(other).map(Some),
+        }
+    }
+
+    fn write(&self) -> Value {
+        self.as_ref().map_or(Value::Null, T::write)
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    fn read(value: Value) -> Result<Self, Value> {
+        let Value::Array(values) = value else {
+            return Err(value);
+        };
+        let mut values = values.into_iter();
+        let mut items = Vec::with_capacity(values.len());
+        while let Some(value) = values.next() {
+            match T::read(value) {
+                Ok(item) => items.push(item),
+                Err(other) => {
+                    let before = items.iter().map(T::write);
+                    return Err(before.chain([other]).chain(values).collect());
+                }
+            }
+        }
+        Ok(items)
+    }
+
+    fn write(&self) -> Value {
+        self.iter().map(T::write).collect()
+    }
+}
+
+macro_rules! must {
+    ($type:ty) => {
+        impl Slot for $type {
+            fn take(object: &mut Rest, key: &'static str) -> Result<Self, Missing> {
+                take(object, key).ok_or(Missing(key))
+            }
+
+            fn put(&self, object: &mut Rest, key: &'static str) {
+                put(Some(self), object, key);
+            }
+        }
+    };
+}
+
+must!(String);
+must!(Value);

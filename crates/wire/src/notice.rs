@@ -1,0 +1,54 @@
+//! What a daemon that is being started reports to its starter: one line on the notify socket.
+
+use std::fmt;
+
+use crate::Version;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// It listens.
+    Ready,
+    /// Another one, of this version, runs and will go on.
+    Running(Version),
+    /// It could not start, and why.
+    Failed(String),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready => f.write_str("ready"),
+            Self::Running(version) => write!(f, "running {version}"),
+            Self::Failed(why) => write!(f, "failed {}", why.replace('\n', " ")),
+        }
+    }
+}
+
+impl Notice {
+    /// Reads what a starter got. Nothing at all means that the daemon died.
+    pub fn read(line: &str) -> Self {
+        let line = line.trim_end();
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match (word, rest.parse()) {
+            ("ready", _) => Self::Ready,
+            ("running", Ok(version)) => Self::Running(version),
+            ("failed", _) => Self::Failed(rest.to_owned()),
+            ("", _) => Self::Failed("the daemon ended before it was ready".to_owned()),
+            _ => Self::Failed(format!("the daemon said `{line}`")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_survives_its_line() {
+        for notice in [Notice::Ready, Notice::Running(Version::current()), Notice::Failed("no room".into())] {
+            assert_eq!(Notice::read(&format!("{notice}\n")), notice);
+        }
+        assert!(matches!(Notice::read(""), Notice::Failed(_)));
+        assert!(matches!(Notice::read("garbage"), Notice::Failed(_)));
+    }
+}

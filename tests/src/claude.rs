@@ -1,0 +1,80 @@
+//! The real Claude Code: pinned, installed once into a cache of the tests' own, run in a
+//! hermetic home against the scripted model.
+
+mod home;
+mod install;
+mod print;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
+
+pub use home::{Home, Scope};
+pub use print::{Finished, Print, Running};
+
+use crate::skip::Unavailable;
+
+/// The version that FACTS and fixtures were measured on.
+pub const PINNED: &str = "2.1.325";
+
+/// One installed version of the program.
+#[derive(Debug, Clone)]
+pub struct Claude {
+    pub version: String,
+    /// The program and its first arguments: the native binary, or node with a script.
+    command: Vec<OsString>,
+}
+
+impl Claude {
+    /// The version that the scenarios run against: `$BECKET_TEST_CLAUDE`, else the pinned one.
+    pub fn wanted() -> String {
+        std::env::var("BECKET_TEST_CLAUDE").unwrap_or_else(|_| PINNED.to_owned())
+    }
+
+    /// Finds this version in the cache or installs it. Asked many times at once, it installs
+    /// once; what failed once is not tried again in the same process.
+    pub fn get(version: &str) -> Result<Self, Unavailable> {
+        type Outcome = Arc<OnceLock<Result<Claude, Unavailable>>>;
+        static TRIED: Mutex<BTreeMap<String, Outcome>> = Mutex::new(BTreeMap::new());
+        let outcome = {
+            let mut tried = TRIED.lock().unwrap_or_else(|broken| broken.into_inner());
+            Arc::clone(tried.entry(version.to_owned()).or_default())
+        };
+        let outcome = outcome.get_or_init(|| {
+            let command = install::find_or_install(&cache(), version)?;
+            let version = version.to_owned();
+            Ok(Self { version, command })
+        });
+        outcome.clone()
+    }
+
+    /// Whether this version knows an event (or anything else) by name: the name stands in the
+    /// program.
+    pub fn must_know(&self, name: &str) -> Result<(), Unavailable> {
+        let file = self.command.last().expect("a program");
+        let looked = Command::new("grep").args(["-qaF", name]).arg(file).status();
+        if looked.is_ok_and(|found| found.success()) {
+            return Ok(());
+        }
+        let version = &self.version;
+        Err(Unavailable::new(format!(
+            "Claude Code {version} has no {name}"
+        )))
+    }
+
+    /// The program with its first arguments.
+    pub fn command(&self) -> &[OsString] {
+        &self.command
+    }
+}
+
+/// `$BECKET_TEST_CACHE`, else a folder of the workspace that git ignores.
+fn cache() -> PathBuf {
+    match std::env::var_os("BECKET_TEST_CACHE") {
+        Some(folder) => PathBuf::from(folder),
+        None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.cache"),
+    }
+    .join("claude")
+}

@@ -1,0 +1,135 @@
+//! Getting a version of the program from npm, once, into a folder of its own.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::skip::Unavailable;
+
+/// Two ways to have the program: the native binary, which needs no Node, and the older
+/// package, whose script Node runs.
+const SCRIPT_PACKAGE: &str = "@anthropic-ai/claude-code";
+
+pub(super) fn find_or_install(cache: &Path, version: &str) -> Result<Vec<OsString>, Unavailable> {
+    if !version
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || ".-".contains(c))
+    {
+        return Err(Unavailable::new(format!(
+            "{version:?} is no version of Claude Code"
+        )));
+    }
+    let folder = cache.join(version);
+    fs::create_dir_all(&folder).map_err(|e| failed(&folder, "make", &e))?;
+    let folder = folder
+        .canonicalize()
+        .map_err(|e| failed(&folder, "find", &e))?;
+    let lock = folder.join("lock");
+    let lock = File::create(&lock).map_err(|e| failed(&lock, "open", &e))?;
+    lock.lock().map_err(|e| failed(&folder, "lock", &e))?;
+    match find(&folder) {
+        Some(command) => Ok(command),
+        None => install(&folder, version),
+    }
+}
+
+fn failed(path: &Path, verb: &str, why: &dyn std::fmt::Display) -> Unavailable {
+    Unavailable::new(format!("{verb} {}: {why}", path.display()))
+}
+
+/// The marker is written last: an install that was killed half way does not count.
+fn find(folder: &Path) -> Option<Vec<OsString>> {
+    let package = fs::read_to_string(folder.join("complete")).ok()?;
+    command(folder, package.trim())
+}
+
+fn command(folder: &Path, package: &str) -> Option<Vec<OsString>> {
+    let inside = folder.join("node_modules").join(package);
+    let native = inside.join("claude");
+    if native.is_file() {
+        return Some(vec![native.into()]);
+    }
+    let script = inside.join("cli.js");
+    let node = on_path("node")?;
+    script.is_file().then(|| vec![node.into(), script.into()])
+}
+
+fn install(folder: &Path, version: &str) -> Result<Vec<OsString>, Unavailable> {
+    let npm = on_path("npm").ok_or_else(|| {
+        Unavailable::new(format!(
+            "Claude Code {version} is not in the cache and npm is not here"
+        ))
+    })?;
+    let mut why = String::new();
+    for package in [native_package(), SCRIPT_PACKAGE.to_owned()] {
+        let _ = fs::remove_dir_all(folder.join("node_modules"));
+        let outcome = fetch(&npm, folder, &package, version);
+        // The tarball in npm's own cache would double what the installed program takes.
+        let _ = fs::remove_dir_all(folder.join("npm"));
+        match outcome {
+            Err(more) => why = format!("{why}{more}"),
+            Ok(()) => {
+                if let Some(command) = command(folder, &package) {
+                    fs::write(folder.join("complete"), &package)
+                        .map_err(|e| failed(folder, "mark as complete", &e))?;
+                    return Ok(command);
+                }
+                why = format!("{why}{package} holds no program that runs here; ");
+            }
+        }
+    }
+    Err(Unavailable::new(format!(
+        "install Claude Code {version}: {why}"
+    )))
+}
+
+/// npm names systems and processors as Node does.
+fn native_package() -> String {
+    let system = match std::env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    };
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{SCRIPT_PACKAGE}-{system}-{processor}")
+}
+
+fn fetch(npm: &Path, folder: &Path, package: &str, version: &str) -> Result<(), String> {
+    let home = folder.join("npm");
+    fs::create_dir_all(&home).map_err(|e| e.to_string())?;
+    let run = Command::new(npm)
+        .args(["install", "--prefix"])
+        .arg(folder)
+        .args(["--ignore-scripts", "--no-save", "--no-package-lock"])
+        .args(["--no-audit", "--no-fund", "--omit=optional"])
+        .args([
+            "--fetch-timeout=120000",
+            "--fetch-retries=1",
+            "--loglevel=error",
+        ])
+        .arg(format!("{package}@{version}"))
+        .env("HOME", &home)
+        .env("npm_config_cache", home.join("cache"))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output();
+    match run {
+        Ok(done) if done.status.success() => Ok(()),
+        Ok(done) => {
+            let said = String::from_utf8_lossy(&done.stderr);
+            let first = said.lines().find(|line| !line.trim().is_empty());
+            Err(format!("npm {package}: {}; ", first.unwrap_or("failed")))
+        }
+        Err(error) => Err(format!("start npm: {error}; ")),
+    }
+}
+
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let mut folders = std::env::split_paths(&path);
+    folders.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
+}

@@ -1,0 +1,191 @@
+//! What the model does in one turn, in words a test can be written in.
+
+use serde_json::{Value, json};
+
+/// One reply of the model: what it waits for, and what it then says, asks for, or fails with.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    pub(super) pauses: Vec<Pause>,
+    pub(super) reply: Reply,
+    pub(super) usage: Option<Usage>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Reply {
+    Blocks(Vec<Block>),
+    Error(Failure),
+    /// The connection ends without a reply.
+    HangUp,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    pub status: u16,
+    pub kind: String,
+    pub message: String,
+    /// How often the model fails so before it goes on with the next turn; 0 is always.
+    pub times: usize,
+    pub seen: usize,
+}
+
+/// One block of a reply.
+#[derive(Debug, Clone)]
+pub enum Block {
+    Text(String),
+    Tool { name: String, input: Value },
+}
+
+/// What a reply waits for before it goes out.
+#[derive(Debug, Clone)]
+pub enum Pause {
+    Gate(String),
+    Millis(u64),
+}
+
+/// What the model says it has read and written; auto compaction goes by it.
+#[derive(Debug, Clone, Copy)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+}
+
+impl Default for Usage {
+    fn default() -> Self {
+        Self {
+            input: 1200,
+            output: 30,
+        }
+    }
+}
+
+impl From<Block> for Turn {
+    fn from(block: Block) -> Self {
+        Self::of(Reply::Blocks(vec![block]))
+    }
+}
+
+impl Turn {
+    fn of(reply: Reply) -> Self {
+        Self {
+            pauses: Vec::new(),
+            reply,
+            usage: None,
+        }
+    }
+
+    /// Says how much of the window this turn has used.
+    #[must_use]
+    pub fn usage(mut self, input: u64, output: u64) -> Self {
+        self.usage = Some(Usage { input, output });
+        self
+    }
+
+    /// Lets an error happen so many times, after which the model goes on with the next turn.
+    #[must_use]
+    pub fn times(mut self, times: usize) -> Self {
+        if let Reply::Error(failure) = &mut self.reply {
+            failure.times = times;
+        }
+        self
+    }
+}
+
+impl Pause {
+    /// What the model does once the wait is over.
+    #[must_use]
+    pub fn then(self, turn: Turn) -> Turn {
+        let mut turn = turn;
+        turn.pauses.insert(0, self);
+        turn
+    }
+}
+
+/// The model says this.
+pub fn say(text: impl Into<String>) -> Turn {
+    Block::Text(text.into()).into()
+}
+
+/// The model asks for this tool.
+pub fn tool(name: &str, input: Value) -> Turn {
+    Block::Tool {
+        name: name.to_owned(),
+        input,
+    }
+    .into()
+}
+
+/// The model runs a shell command.
+pub fn bash(command: &str) -> Turn {
+    tool(
+        "Bash",
+        json!({"command": command, "description": "run a command"}),
+    )
+}
+
+/// The model writes a file.
+pub fn write(path: impl AsRef<std::path::Path>, content: &str) -> Turn {
+    tool(
+        "Write",
+        json!({"file_path": path.as_ref(), "content": content}),
+    )
+}
+
+/// The model starts a subagent and waits for it.
+pub fn agent(kind: &str, prompt: &str) -> Turn {
+    tool("Agent", agent_input(kind, prompt, false))
+}
+
+/// The model starts a subagent in the background.
+pub fn behind(kind: &str, prompt: &str) -> Turn {
+    tool("Agent", agent_input(kind, prompt, true))
+}
+
+fn agent_input(kind: &str, prompt: &str, background: bool) -> Value {
+    json!({
+        "description": "a piece of work",
+        "prompt": prompt,
+        "subagent_type": kind,
+        "run_in_background": background,
+    })
+}
+
+/// Several turns said at once, in one reply: parallel tools, text before a tool.
+pub fn tools(turns: impl IntoIterator<Item = Turn>) -> Turn {
+    let mut all = Turn::of(Reply::Blocks(Vec::new()));
+    for turn in turns {
+        let (Reply::Blocks(blocks), Reply::Blocks(more)) = (&mut all.reply, turn.reply) else {
+            panic!("only text and tools can be put into one reply");
+        };
+        blocks.extend(more);
+        all.pauses.extend(turn.pauses);
+        all.usage = turn.usage.or(all.usage);
+    }
+    all
+}
+
+/// The model fails: HTTP status, the API's error type, message. Each time, unless `times` says
+/// otherwise.
+pub fn error(status: u16, kind: &str, message: &str) -> Turn {
+    Turn::of(Reply::Error(Failure {
+        status,
+        kind: kind.to_owned(),
+        message: message.to_owned(),
+        times: 0,
+        seen: 0,
+    }))
+}
+
+/// The connection breaks before the first byte of the reply.
+pub fn hang_up() -> Turn {
+    Turn::of(Reply::HangUp)
+}
+
+/// The reply waits until the test opens this gate.
+pub fn gate(name: &str) -> Pause {
+    Pause::Gate(name.to_owned())
+}
+
+/// The reply takes so long.
+pub fn pause(millis: u64) -> Pause {
+    Pause::Millis(millis)
+}

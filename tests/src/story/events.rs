@@ -1,0 +1,149 @@
+//! Events as a test looks at them.
+
+use std::fs;
+use std::ops::{Deref, Index};
+
+use serde_json::{Map, Value};
+
+use super::registration;
+use crate::claude::Home;
+
+/// One event that arrived somewhere.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub payload: Value,
+    /// The payload as it came, byte for byte.
+    pub raw: String,
+    /// The environment of the hook's process, where it is known.
+    pub env: Map<String, Value>,
+}
+
+impl Event {
+    pub fn new(raw: String) -> Self {
+        Self {
+            payload: serde_json::from_str(&raw).unwrap_or_default(),
+            raw,
+            env: Map::new(),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        self.text("hook_event_name")
+    }
+
+    /// A field as text; empty when it is absent.
+    pub fn text(&self, field: &str) -> &str {
+        self.payload[field].as_str().unwrap_or_default()
+    }
+}
+
+impl Index<&str> for Event {
+    type Output = Value;
+
+    fn index(&self, field: &str) -> &Value {
+        &self.payload[field]
+    }
+}
+
+/// Events in order of arrival.
+#[derive(Debug, Clone, Default)]
+pub struct Events(pub Vec<Event>);
+
+impl Deref for Events {
+    type Target = [Event];
+
+    fn deref(&self) -> &[Event] {
+        &self.0
+    }
+}
+
+impl Events {
+    pub fn names(&self) -> Vec<&str> {
+        self.iter().map(Event::name).collect()
+    }
+
+    pub fn of(&self, name: &str) -> Vec<&Event> {
+        self.iter().filter(|event| event.name() == name).collect()
+    }
+
+    /// Those that fit, as events of their own: one agent's, one call's, one session's.
+    pub fn that(&self, fits: impl Fn(&Event) -> bool) -> Self {
+        Self(self.iter().filter(|event| fits(event)).cloned().collect())
+    }
+
+    /// The events of one tool call.
+    pub fn of_call(&self, tool_use_id: &str) -> Self {
+        self.that(|event| event["tool_use_id"] == tool_use_id)
+    }
+
+    /// The events of the main agent alone, without those of subagents.
+    pub fn of_main(&self) -> Self {
+        self.that(|event| event["agent_id"].is_null())
+    }
+
+    /// The one event of this name.
+    #[track_caller]
+    pub fn only(&self, name: &str) -> &Event {
+        let found = self.of(name);
+        assert!(found.len() == 1, "not one {name} in {:?}", self.names());
+        found[0]
+    }
+
+    /// Fails unless these names stand in this order, with any others between them.
+    #[track_caller]
+    pub fn in_order(&self, names: &[&str]) {
+        let mut rest = self.names().into_iter();
+        for name in names {
+            let found = rest.any(|next| next == *name);
+            assert!(
+                found,
+                "no {name} in its place of {names:?} in {:?}",
+                self.names()
+            );
+        }
+    }
+
+    #[track_caller]
+    pub fn none_of(&self, name: &str) {
+        assert!(self.of(name).is_empty(), "{name} in {:?}", self.names());
+    }
+
+    /// Fails unless both hold the same payloads, in whatever order.
+    #[track_caller]
+    pub fn same_as(&self, other: &Self) {
+        let sorted = |events: &Self| {
+            let mut raw: Vec<String> = events.iter().map(|e| e.raw.trim().to_owned()).collect();
+            raw.sort();
+            raw
+        };
+        let (ours, theirs) = (sorted(self), sorted(other));
+        let lacks = |all: &[String], some: &[String]| {
+            let missing = some.iter().filter(|raw| !all.contains(raw));
+            missing.cloned().collect::<Vec<_>>()
+        };
+        assert!(
+            ours == theirs,
+            "not the same events\nonly here: {:#?}\nonly there: {:#?}",
+            lacks(&theirs, &ours),
+            lacks(&ours, &theirs),
+        );
+    }
+}
+
+/// What the recorder wrote down under this label.
+pub(super) fn recorded(home: &Home, label: &str) -> Events {
+    let log = fs::read_to_string(registration::log(home)).unwrap_or_default();
+    // A line without its end is still being written.
+    let whole = log.rfind('\n').map_or("", |end| &log[..end]);
+    let lines = whole.lines().map(|line| {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("read {line:?}: {e}"))
+    });
+    let ours = lines.filter(|line| line["label"] == label);
+    Events(ours.map(|line| of_line(&line)).collect())
+}
+
+fn of_line(line: &Value) -> Event {
+    let mut event = Event::new(line["payload"].as_str().unwrap_or_default().to_owned());
+    event.env = line["env"].as_object().cloned().unwrap_or_default();
+    event
+}

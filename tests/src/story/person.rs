@@ -1,0 +1,110 @@
+//! A person at the interactive program.
+
+use std::ffi::OsString;
+use std::ops::Deref;
+use std::time::Duration;
+
+use super::Story;
+use crate::skip::Unavailable;
+use crate::terminal::{Screen, Terminal};
+use crate::wait::{self, PATIENCE};
+
+/// Wide and high enough that nothing a test looks for is wrapped or scrolled away.
+const SIZE: (u16, u16) = (140, 50);
+
+/// Someone who types, reads and answers.
+#[derive(Debug)]
+pub struct Person<'a> {
+    terminal: Terminal,
+    story: &'a Story,
+}
+
+impl Deref for Person<'_> {
+    type Target = Terminal;
+
+    fn deref(&self) -> &Terminal {
+        &self.terminal
+    }
+}
+
+impl<'a> Person<'a> {
+    /// Starts the program and waits for its prompt. The mode is `default`: `auto` would ask the
+    /// real server.
+    pub(super) fn sits_down(story: &'a Story, args: &[&str]) -> Result<Self, Unavailable> {
+        let mut command = story.claude.command().to_vec();
+        if !args.contains(&"--permission-mode") {
+            command.extend(["--permission-mode", "default"].map(OsString::from));
+        }
+        command.extend(args.iter().map(OsString::from));
+        let (env, project) = (story.home.env(), story.home.project());
+        let terminal = Terminal::start(&command, env, &project, SIZE)?;
+        let person = Self { terminal, story };
+        person.ready();
+        Ok(person)
+    }
+
+    /// Waits until the program takes input.
+    #[track_caller]
+    pub fn ready(&self) {
+        self.wait_for("the prompt", |screen| {
+            screen.contains("? for shortcuts") && !screen.contains("esc to interrupt")
+        });
+    }
+
+    /// Types a line and sends it. What is typed has to be on the screen first, or the program
+    /// would take text and Enter for something pasted.
+    #[track_caller]
+    pub fn submits(&self, text: &str) {
+        self.type_text(text);
+        self.wait_text(text);
+        self.press("Enter");
+    }
+
+    /// Chooses from the dialog on the screen: 1 is the first line.
+    #[track_caller]
+    pub fn chooses(&self, line: usize) {
+        self.wait_text("❯ 1.");
+        for next in 2..=line {
+            self.press("Down");
+            self.wait_text(&format!("❯ {next}."));
+        }
+        self.closes_dialog("Enter");
+    }
+
+    /// Turns the dialog on the screen down.
+    #[track_caller]
+    pub fn refuses(&self) {
+        self.wait_text("❯ 1.");
+        self.closes_dialog("Escape");
+    }
+
+    /// The program ignores the answer for about 0.2 s after a dialog has come up, so that nobody
+    /// agrees by accident; nothing on the screen tells when it begins to listen.
+    #[track_caller]
+    fn closes_dialog(&self, key: &str) {
+        let gone = || (!shows_dialog(&self.screen())).then_some(());
+        let closed = wait::until(PATIENCE, || {
+            self.press(key);
+            wait::until(Duration::from_millis(400), gone)
+        });
+        assert!(closed.is_some(), "the dialog stayed:\n{}", self.screen().0);
+    }
+
+    /// Leaves the program in an orderly way.
+    #[track_caller]
+    pub fn leaves(&self) {
+        self.submits("/exit");
+        self.wait_end();
+    }
+
+    pub fn story(&self) -> &Story {
+        self.story
+    }
+}
+
+/// A dialog is a numbered list with a mark at one of its lines.
+fn shows_dialog(screen: &Screen) -> bool {
+    let marked = screen.0.lines().filter_map(|line| line.trim_start().strip_prefix("❯ "));
+    let mut numbers = marked.filter_map(|line| line.split_once('.'));
+    numbers.any(|(number, _)| number.parse::<u8>().is_ok())
+}

@@ -1,0 +1,237 @@
+//! A program in a real terminal: tmux on a socket of its own, typed into and looked at.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
+use tempfile::TempDir;
+
+use crate::skip::Unavailable;
+use crate::wait::{self, PATIENCE};
+
+/// Columns and rows.
+pub type Size = (u16, u16);
+
+/// One program in one pane. Dropped, the server and the program end.
+#[derive(Debug)]
+pub struct Terminal {
+    socket: String,
+    folder: TempDir,
+    child: Option<Pid>,
+}
+
+/// What stands on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Screen(pub String);
+
+impl Screen {
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.contains(text)
+    }
+}
+
+impl Terminal {
+    /// Starts `command` with exactly `env`, besides what tmux itself sets (`TMUX`, `TMUX_PANE`,
+    /// `TERM`).
+    pub fn start(
+        command: &[OsString],
+        env: &[(String, String)],
+        folder: &Path,
+        size: Size,
+    ) -> Result<Self, Unavailable> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut terminal = Self {
+            socket: format!("becket-test-{}-{number}", std::process::id()),
+            // A socket's path must be short, and no other test may find it.
+            folder: TempDir::with_prefix("tmux-").expect("make a folder for the tmux socket"),
+            child: None,
+        };
+        let started = terminal
+            .tmux()
+            .envs(env.iter().map(|(k, v)| (k, v)))
+            .env("TMUX_TMPDIR", terminal.folder.path())
+            .args([
+                "start-server",
+                ";",
+                "set-option",
+                "-g",
+                "remain-on-exit",
+                "on",
+                ";",
+            ])
+            .args(["set-option", "-g", "default-terminal", "tmux-256color", ";"])
+            .args(["set-option", "-s", "escape-time", "0", ";"])
+            .args(["new-session", "-d", "-x", &size.0.to_string()])
+            .args(["-y", &size.1.to_string(), "-c"])
+            .arg(folder)
+            .arg("--")
+            .args(command.iter().map(|word| verbatim(word)))
+            .output()
+            .map_err(|e| Unavailable::new(format!("start tmux: {e}")))?;
+        assert!(started.status.success(), "tmux new-session: {started:?}");
+        terminal.child = terminal
+            .ask("#{pane_pid}")
+            .parse()
+            .ok()
+            .and_then(Pid::from_raw);
+        Ok(terminal)
+    }
+
+    /// What stands on the screen now.
+    pub fn screen(&self) -> Screen {
+        let shown = self.run(&["capture-pane", "-p"]);
+        Screen(String::from_utf8_lossy(&shown.stdout).into_owned())
+    }
+
+    /// The screen and all that was scrolled out of it.
+    pub fn history(&self) -> Screen {
+        let shown = self.run(&["capture-pane", "-p", "-S", "-"]);
+        Screen(String::from_utf8_lossy(&shown.stdout).into_owned())
+    }
+
+    /// Types text as it is, without Enter.
+    pub fn type_text(&self, text: &str) {
+        let text = verbatim(OsStr::new(text));
+        self.run(&["send-keys", "-l", "--", &text.to_string_lossy()]);
+    }
+
+    /// Presses one key by tmux's name for it: `Enter`, `Escape`, `Up`, `C-c`, `BTab`.
+    pub fn press(&self, key: &str) {
+        self.run(&["send-keys", key]);
+    }
+
+    /// Waits until the screen is as `fits` says; fails with the last screen.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, fits: impl Fn(&Screen) -> bool) -> Screen {
+        self.wait_at_most(PATIENCE, what, fits)
+    }
+
+    #[track_caller]
+    pub fn wait_at_most(
+        &self,
+        bound: Duration,
+        what: &str,
+        fits: impl Fn(&Screen) -> bool,
+    ) -> Screen {
+        let found = wait::until(bound, || Some(self.screen()).filter(&fits));
+        match found {
+            Some(screen) => screen,
+            None => panic!("the screen never showed {what}:\n{}", self.screen().0),
+        }
+    }
+
+    /// Waits until the screen shows `text`.
+    #[track_caller]
+    pub fn wait_text(&self, text: &str) -> Screen {
+        self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// Waits until the program has ended; its exit code.
+    #[track_caller]
+    pub fn wait_end(&self) -> i32 {
+        let ended = wait::until(PATIENCE, || {
+            let state = self.ask("#{pane_dead} #{pane_dead_status}");
+            let (dead, status) = state.split_once(' ')?;
+            (dead == "1").then(|| status.parse().unwrap_or(-1))
+        });
+        match ended {
+            Some(status) => status,
+            None => panic!("the program did not end:\n{}", self.screen().0),
+        }
+    }
+
+    fn ask(&self, format: &str) -> String {
+        let answer = self.run(&["display-message", "-p", format]);
+        String::from_utf8_lossy(&answer.stdout)
+            .trim_end_matches('\n')
+            .to_owned()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        let done = self.tmux().args(args).output().expect("run tmux");
+        assert!(done.status.success(), "tmux {args:?}: {done:?}");
+        done
+    }
+
+    fn tmux(&self) -> Command {
+        let mut tmux = Command::new("tmux");
+        tmux.env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TMUX_TMPDIR", self.folder.path())
+            .env("LANG", "C.UTF-8")
+            .args(["-u", "-L", &self.socket, "-f", "/dev/null"])
+            .stdin(Stdio::null());
+        tmux
+    }
+}
+
+/// A process that has ended but that its parent has not asked about does not count.
+fn alive(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    let ended = stat.is_ok_and(|stat| stat.contains(") Z "));
+    !ended && test_kill_process(process).is_ok()
+}
+
+/// tmux takes a word that ends in a semicolon for the end of its command.
+fn verbatim(word: &OsStr) -> OsString {
+    match word.to_str().and_then(|word| word.strip_suffix(';')) {
+        Some(rest) => OsString::from(format!("{rest}\\;")),
+        None => word.to_owned(),
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux().arg("kill-server").output();
+        let Some(child) = self.child else { return };
+        // tmux hangs up on the program, which may still have hooks to run at its end.
+        let gone = || (!alive(child)).then_some(());
+        if wait::until(Duration::from_secs(10), gone).is_none() {
+            let _ = kill_process_group(child, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Option<Terminal> {
+        let command = ["/bin/sh", "-c", script].map(OsString::from);
+        let env = [("MARK".to_owned(), "seen".to_owned())];
+        match Terminal::start(&command, &env, Path::new("/"), (80, 24)) {
+            Ok(terminal) => Some(terminal),
+            Err(why) => {
+                crate::skip::skip("terminal", &why);
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn types_reads_and_sees_the_end() {
+        let Some(terminal) = shell("read line; echo \"got $line $MARK [$HOME]\"; exit 3") else {
+            return;
+        };
+        terminal.type_text("a word; $x;");
+        terminal.press("Enter");
+        terminal.wait_text("got a word; $x; seen []");
+        assert_eq!(terminal.wait_end(), 3);
+    }
+
+    #[test]
+    fn ends_the_program_when_dropped() {
+        let Some(terminal) = shell("echo ready; sleep 600") else {
+            return;
+        };
+        terminal.wait_text("ready");
+        let child = terminal.child.expect("a process in the pane");
+        drop(terminal);
+        assert!(!alive(child), "still there: {child:?}");
+    }
+}

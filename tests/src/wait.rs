@@ -1,0 +1,52 @@
+//! Waiting for a condition of the outer world (a screen, a file, a process) that cannot
+//! wake us itself, with a bound that fails loudly.
+
+use std::time::{Duration, Instant};
+
+/// Long enough for a loaded machine of two cores; a test that works never gets near it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a look at the outer world may be out of date.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Asks `probe` until it has something, or gives up after `bound`.
+pub fn until<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
+    let end = Instant::now() + bound;
+    loop {
+        if let Some(found) = probe() {
+            return Some(found);
+        }
+        if Instant::now() >= end {
+            return None;
+        }
+        pause();
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pause between two looks at a condition, never a wait for a time"
+)]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_what_the_probe_found() {
+        let mut looks = 0;
+        let found = until(PATIENCE, || {
+            looks += 1;
+            (looks == 3).then_some("here")
+        });
+        assert_eq!(found, Some("here"));
+    }
+
+    #[test]
+    fn gives_up_at_the_bound() {
+        assert_eq!(until(Duration::ZERO, || None::<()>), None);
+    }
+}

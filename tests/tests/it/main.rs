@@ -1,0 +1,3 @@
+//! becket as a whole, in a hermetic world.
+
+mod real;

@@ -1,0 +1,9 @@
+//! Scenarios with the real Claude Code and the scripted model.
+
+mod agents;
+mod answers;
+mod dialogs;
+mod failures;
+mod sessions;
+mod tools;
+mod look;
