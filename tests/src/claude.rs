@@ -54,7 +54,10 @@ impl Claude {
     /// program.
     pub fn must_know(&self, name: &str) -> Result<(), Unavailable> {
         let file = self.command.last().expect("a program");
-        let looked = Command::new("grep").args(["-qaF", name]).arg(file).status();
+        let looked = Command::new("grep")
+            .args(["-qaFe", name])
+            .arg(file)
+            .status();
         if looked.is_ok_and(|found| found.success()) {
             return Ok(());
         }

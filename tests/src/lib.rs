@@ -7,3 +7,4 @@ pub mod skip;
 pub mod story;
 pub mod terminal;
 pub mod wait;
+pub mod world;

@@ -14,7 +14,7 @@ use serde_json::Value;
 pub use events::{Event, Events};
 pub use hook::Hook;
 pub use person::Person;
-pub use registration::{EVENTS, Recorder, Registration};
+pub use registration::{EVENTS, Recorder, Registration, program};
 
 use crate::claude::{Claude, Home, Print, Scope};
 use crate::model::{Model, Rule, Script, Turn};

@@ -28,6 +28,7 @@ enum Verb {
     Doctor(verb::doctor::Doctor),
     Events(verb::events::Events),
     Daemon(verb::daemon::Daemon),
+    Config(verb::config::Config),
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
 }
@@ -46,6 +47,7 @@ impl Args {
             Verb::Doctor(verb) => verb.run(&world),
             Verb::Events(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),
+            Verb::Config(verb) => verb.run(&world),
             Verb::Hook(verb) => verb.run(&world),
             Verb::Completions(verb) => verb.run(),
         }

@@ -28,13 +28,18 @@ pub struct Flight {
 /// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
 pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
-    let payload = json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
+    let payload =
+        json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
     let began = Instant::now();
     let mut hook = Command::new(program)
         .args(args)
         .env_clear()
-        .envs(["HOME", "PATH"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+        .envs(
+            ["HOME", "PATH"]
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -44,11 +49,17 @@ pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
     if let Some(mut stdin) = hook.stdin.take() {
         drop(stdin.write_all(payload.to_string().as_bytes()));
     }
-    let output = hook.wait_with_output().context("could not wait for the hook")?;
+    let output = hook
+        .wait_with_output()
+        .context("could not wait for the hook")?;
     let took = began.elapsed();
     if !output.status.success() || !output.stdout.is_empty() {
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("{} ended with {} instead of silence: {said}", program.display(), output.status);
+        bail!(
+            "{} ended with {} instead of silence: {said}",
+            program.display(),
+            output.status
+        );
     }
     let row = find(world, since, &nonce)?;
     Ok(Flight { took, row })
@@ -56,10 +67,17 @@ pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
 
 fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
     let mut client = Client::connect_or_start(world)?;
-    let query = EventQuery { event: Some(NAME.to_owned()), since: Some(since), ..EventQuery::default() };
+    let query = EventQuery {
+        event: Some(NAME.to_owned()),
+        since: Some(since),
+        ..EventQuery::default()
+    };
     client.ask(Ask::Events(query))?;
     let is_ours = |row: &EventRow| {
-        let payload = row.payload.as_deref().and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+        let payload = row
+            .payload
+            .as_deref()
+            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
         payload.is_some_and(|payload| payload["nonce"] == nonce)
     };
     while let Response::Row(row) = client.next()? {

@@ -59,7 +59,9 @@ impl Client {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
                 Code::Unreachable,
-                format!("the daemon is of version {version} and does not speak this becket's protocol"),
+                format!(
+                    "the daemon is of version {version} and does not speak this becket's protocol"
+                ),
             )
             .hint("becket daemon start")
             .into()),
@@ -87,24 +89,37 @@ impl Client {
 
 fn lost(missed: Missed) -> anyhow::Error {
     match missed {
-        Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time").hint("becket doctor").into(),
-        _ => Failure::new(Code::Unreachable, "the daemon went away").hint("try again; then: becket doctor").into(),
+        Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
+            .hint("becket doctor")
+            .into(),
+        _ => Failure::new(Code::Unreachable, "the daemon went away")
+            .hint("try again; then: becket doctor")
+            .into(),
     }
 }
 
 fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
     let socket = world.socket();
-    Failure::new(Code::Unreachable, format!("could not reach the daemon on {} ({missed})", socket.display()))
-        .hint("becket doctor")
-        .into()
+    Failure::new(
+        Code::Unreachable,
+        format!(
+            "could not reach the daemon on {} ({missed})",
+            socket.display()
+        ),
+    )
+    .hint("becket doctor")
+    .into()
 }
 
 /// Starts the daemon, unless one runs. True if this call did it.
 pub fn start(world: &World) -> Result<bool> {
     if world.no_daemon {
-        return Err(Failure::new(Code::Unreachable, "BECKET_NO_DAEMON is set, so no daemon is started")
-            .hint("unset BECKET_NO_DAEMON")
-            .into());
+        return Err(Failure::new(
+            Code::Unreachable,
+            "BECKET_NO_DAEMON is set, so no daemon is started",
+        )
+        .hint("unset BECKET_NO_DAEMON")
+        .into());
     }
     let deadline = Instant::now() + START;
     let notice = match wake::start_lock(&world.place) {
@@ -118,8 +133,14 @@ pub fn start(world: &World) -> Result<bool> {
     match notice {
         Notice::Ready => Ok(true),
         Notice::Running(_) => Ok(false),
-        Notice::Failed(why) => Err(Failure::new(Code::Unreachable, format!("the daemon did not start: {why}"))
-            .hint(format!("becket doctor, or look into {}", world.place.daemon_log().display()))
-            .into()),
+        Notice::Failed(why) => Err(Failure::new(
+            Code::Unreachable,
+            format!("the daemon did not start: {why}"),
+        )
+        .hint(format!(
+            "becket doctor, or look into {}",
+            world.place.daemon_log().display()
+        ))
+        .into()),
     }
 }

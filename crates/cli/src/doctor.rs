@@ -28,15 +28,28 @@ pub struct Check {
 
 impl Check {
     fn good(name: &str, what: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), state: State::Good, what: what.into(), mend: None }
+        Self {
+            name: name.to_owned(),
+            state: State::Good,
+            what: what.into(),
+            mend: None,
+        }
     }
 
     fn warning(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { name: name.to_owned(), state: State::Warning, what: what.into(), mend: Some(mend.into()) }
+        Self {
+            name: name.to_owned(),
+            state: State::Warning,
+            what: what.into(),
+            mend: Some(mend.into()),
+        }
     }
 
     fn broken(name: &str, what: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { state: State::Broken, ..Self::warning(name, what, mend) }
+        Self {
+            state: State::Broken,
+            ..Self::warning(name, what, mend)
+        }
     }
 }
 

@@ -26,7 +26,9 @@ pub struct Lines {
 
 impl std::fmt::Debug for Lines {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Lines").field("form", &self.form).finish_non_exhaustive()
+        f.debug_struct("Lines")
+            .field("form", &self.form)
+            .finish_non_exhaustive()
     }
 }
 
@@ -37,8 +39,18 @@ impl Lines {
             Form::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
             Form::Json | Form::Raw => Box::new(buffered),
         };
-        let width = if io::stdout().is_terminal() { columns() } else { usize::MAX };
-        Self { form, out, now: jiff::Zoned::now(), width, any: false }
+        let width = if io::stdout().is_terminal() {
+            columns()
+        } else {
+            usize::MAX
+        };
+        Self {
+            form,
+            out,
+            now: jiff::Zoned::now(),
+            width,
+            any: false,
+        }
     }
 
     pub fn flush(&mut self) -> io::Result<()> {
@@ -53,7 +65,8 @@ impl Lines {
                 self.out.write_all(b"\n")
             }
             Form::Raw => {
-                self.out.write_all(row.payload.as_deref().unwrap_or_default())?;
+                self.out
+                    .write_all(row.payload.as_deref().unwrap_or_default())?;
                 self.out.write_all(b"\n")
             }
             Form::Person => {
@@ -65,7 +78,10 @@ impl Lines {
 
     pub fn end(&mut self) -> io::Result<()> {
         if !self.any && self.form == Form::Person {
-            writeln!(self.out, "No events yet. They come with the next thing that Claude Code does.")?;
+            writeln!(
+                self.out,
+                "No events yet. They come with the next thing that Claude Code does."
+            )?;
         }
         self.out.flush()
     }
@@ -143,7 +159,10 @@ fn one_line(text: &str) -> Option<Box<RawValue>> {
 
 fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let at = clock(row.at, now);
-    let session = row.session_id.as_deref().map_or("-", |id| id.get(..8).unwrap_or(id));
+    let session = row
+        .session_id
+        .as_deref()
+        .map_or("-", |id| id.get(..8).unwrap_or(id));
     let event = row.event.as_deref().unwrap_or("?");
     let tool = row.tool.as_deref().unwrap_or_default();
     let mut notes = String::new();
@@ -157,7 +176,11 @@ fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         note(DIM, format!("agent {}", agent.get(..8).unwrap_or(agent)));
     }
     if let Some(decision) = &row.decision {
-        let by = decision.by.as_ref().map(|by| format!(" by {by}")).unwrap_or_default();
+        let by = decision
+            .by
+            .as_ref()
+            .map(|by| format!(" by {by}"))
+            .unwrap_or_default();
         note(WARN, format!("{}{by}", decision.answer));
     }
     if let Some(fault) = &row.fault {
@@ -171,14 +194,20 @@ fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     }
     let room = width.saturating_sub(plain.chars().count());
     let about: String = about(row).chars().take(room.min(200)).collect();
-    let line = format!("{DIM}{at}{DIM:#}  {session:8}  {BOLD}{event:18}{BOLD:#} {tool:10} {notes}{DIM}{about}{DIM:#}");
+    let line = format!(
+        "{DIM}{at}{DIM:#}  {session:8}  {BOLD}{event:18}{BOLD:#} {tool:10} {notes}{DIM}{about}{DIM:#}"
+    );
     line.trim_end().to_owned()
 }
 
 /// What the event is about, in a few words of its own.
 fn about(row: &EventRow) -> String {
-    let Some(payload) = &row.payload else { return "(payload dropped)".to_owned() };
-    let Ok(payload) = serde_json::from_slice::<serde_json::Value>(payload) else { return String::new() };
+    let Some(payload) = &row.payload else {
+        return "(payload dropped)".to_owned();
+    };
+    let Ok(payload) = serde_json::from_slice::<serde_json::Value>(payload) else {
+        return String::new();
+    };
     let input = &payload["tool_input"];
     let candidates = [
         &input["command"],
@@ -196,9 +225,17 @@ fn about(row: &EventRow) -> String {
         &payload["agent_type"],
         &payload["last_assistant_message"],
     ];
-    let text = candidates.iter().find_map(|value| value.as_str()).unwrap_or_default();
+    let text = candidates
+        .iter()
+        .find_map(|value| value.as_str())
+        .unwrap_or_default();
     // Control characters of somebody else's text must not reach the terminal.
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().filter(|c| !c.is_control()).collect()
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect()
 }
 
 #[cfg(test)]

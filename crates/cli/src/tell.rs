@@ -11,14 +11,21 @@ pub const BAD: Style = AnsiColor::Red.on_default();
 
 /// A moment as scripts get it: RFC 3339 in UTC, with milliseconds.
 pub fn moment(at_ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(at_ms).map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
+    jiff::Timestamp::from_millisecond(at_ms)
+        .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }
 
 /// A moment as a person reads it: the local time, with the day if it is not today.
 pub fn clock(at_ms: i64, now: &jiff::Zoned) -> String {
-    let Ok(at) = jiff::Timestamp::from_millisecond(at_ms) else { return at_ms.to_string() };
+    let Ok(at) = jiff::Timestamp::from_millisecond(at_ms) else {
+        return at_ms.to_string();
+    };
     let at = at.to_zoned(now.time_zone().clone());
-    let form = if at.date() == now.date() { "%H:%M:%S%.3f" } else { "%Y-%m-%d %H:%M:%S" };
+    let form = if at.date() == now.date() {
+        "%H:%M:%S%.3f"
+    } else {
+        "%Y-%m-%d %H:%M:%S"
+    };
     at.strftime(form).to_string()
 }
 
@@ -38,7 +45,12 @@ impl Tell {
     }
 
     pub fn print(&self) {
-        let width = self.fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let width = self
+            .fields
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0);
         for (name, value) in &self.fields {
             anstream::println!("{DIM}{name:>width$}{DIM:#}  {value}");
         }

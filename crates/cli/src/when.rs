@@ -19,10 +19,19 @@ pub fn since(text: &str) -> Result<i64, String> {
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err("neither a span like 10m, 2h or 3d nor a moment like 2026-11-15T08:00:00Z".to_owned()),
+        _ => {
+            return Err(
+                "neither a span like 10m, 2h or 3d nor a moment like 2026-11-15T08:00:00Z"
+                    .to_owned(),
+            );
+        }
     };
-    let span = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
-    span.map(|span| now_ms() - span).ok_or_else(|| "too long a span".to_owned())
+    let span = number
+        .parse::<i64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    span.map(|span| now_ms() - span)
+        .ok_or_else(|| "too long a span".to_owned())
 }
 
 #[cfg(test)]

@@ -64,8 +64,12 @@ impl World {
     /// Some verbs are for the person, not for the Claude Code that the person lets work: they refuse
     /// when an ancestor of this process is one that this becket knows.
     pub fn refuse_inside_claude(&self, verb: &str) -> Result<()> {
-        let Ok(Some(connection)) = store::open_to_read(&self.place.database()) else { return Ok(()) };
-        let knows = |&(pid, start): &(u32, u64)| store::knows_process(&connection, pid, start).unwrap_or(false);
+        let Ok(Some(connection)) = store::open_to_read(&self.place.database()) else {
+            return Ok(());
+        };
+        let knows = |&(pid, start): &(u32, u64)| {
+            store::knows_process(&connection, pid, start).unwrap_or(false)
+        };
         match ancestors().iter().find(|ancestor| knows(ancestor)) {
             None => Ok(()),
             Some((pid, _)) => Err(Failure::new(
@@ -89,11 +93,19 @@ fn ancestors() -> Vec<(u32, u64)> {
     let mut pid = std::process::id();
     // A loop cannot happen; a bound costs nothing.
     while pid > 1 && found.len() < 256 {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { break };
-        let Some((_, fields)) = stat.rsplit_once(')') else { break };
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+            break;
+        };
+        let Some((_, fields)) = stat.rsplit_once(')') else {
+            break;
+        };
         let mut fields = fields.split_ascii_whitespace().skip(1);
-        let (Some(parent), Some(start)) = (fields.next(), fields.nth(17)) else { break };
-        let (Ok(parent), Ok(start)) = (parent.parse(), start.parse()) else { break };
+        let (Some(parent), Some(start)) = (fields.next(), fields.nth(17)) else {
+            break;
+        };
+        let (Ok(parent), Ok(start)) = (parent.parse(), start.parse()) else {
+            break;
+        };
         found.push((pid, start));
         pid = parent;
     }

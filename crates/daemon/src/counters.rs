@@ -77,7 +77,9 @@ impl Counters {
     }
 
     pub fn troubles(&self) -> Vec<String> {
-        let all = |troubles: &Mutex<Vec<String>>| troubles.lock().map(|list| list.clone()).unwrap_or_default();
+        let all = |troubles: &Mutex<Vec<String>>| {
+            troubles.lock().map(|list| list.clone()).unwrap_or_default()
+        };
         let mut troubles = all(&self.troubles);
         troubles.extend(all(&self.config_troubles));
         troubles

@@ -96,14 +96,22 @@ impl Dispatcher {
         let snapshot = self.loader.current();
         let config = &snapshot.config;
         Ticked {
-            limits: Limits { days: config.store.keep_days, bytes: config.store.keep_bytes },
+            limits: Limits {
+                days: config.store.keep_days,
+                bytes: config.store.keep_bytes,
+            },
             idle: config.daemon.idle,
             troubles: snapshot.problems.iter().map(ToString::to_string).collect(),
         }
     }
 
     fn arrived(&mut self, arrival: Arrival) {
-        let Arrival { mut event, at, now_ms, reply } = arrival;
+        let Arrival {
+            mut event,
+            at,
+            now_ms,
+            reply,
+        } = arrival;
         let payload = std::mem::take(&mut event.payload);
         let seq = self.sequence.fetch_add(1, Ordering::Relaxed);
         let late = now_ms - event.envelope.at > LATE;
@@ -118,25 +126,48 @@ impl Dispatcher {
             let session = head.session_id.as_deref().unwrap_or_default();
             told = self.registry.was_told(session, config.generation);
         }
-        let double_of = self.doubles.find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
+        let double_of = self
+            .doubles
+            .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
         let masker = Arc::clone(&self.masker);
-        let work = Work { seq, envelope: event.envelope, at, told, late, config, masker, double_of };
+        let work = Work {
+            seq,
+            envelope: event.envelope,
+            at,
+            told,
+            late,
+            config,
+            masker,
+            double_of,
+        };
         if payload.len() <= LIGHT {
             let (record, verdict) = work.judge(&payload, &head);
-            return self.judged(Judged { record, verdict, reply });
+            return self.judged(Judged {
+                record,
+                verdict,
+                reply,
+            });
         }
         drop(head);
         let myself = self.myself.clone();
         tokio::task::spawn_blocking(move || {
             let (record, verdict) = work.judge(&payload, &Head::read(&payload));
             if let Some(dispatcher) = myself.upgrade() {
-                drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged { record, verdict, reply }))));
+                drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged {
+                    record,
+                    verdict,
+                    reply,
+                }))));
             }
         });
     }
 
     fn judged(&mut self, judged: Judged) {
-        let Judged { record, verdict, reply } = judged;
+        let Judged {
+            record,
+            verdict,
+            reply,
+        } = judged;
         if let Some((session, generation)) = &verdict.told {
             self.registry.tell(session, *generation);
         }
@@ -169,11 +200,23 @@ struct Work {
 
 impl Work {
     fn judge(self, payload: &[u8], head: &Result<Head<'_>, HeadError>) -> (Record, Verdict) {
-        let case =
-            Case { envelope: &self.envelope, payload, head: head.as_ref(), config: &self.config, told: self.told };
+        let case = Case {
+            envelope: &self.envelope,
+            payload,
+            head: head.as_ref(),
+            config: &self.config,
+            told: self.told,
+        };
         let verdict = judge(&case);
         let masked = self.masker.mask(payload);
-        let mut record = Record::new(self.seq, self.envelope, head, masked.bytes, masked.count, Source::Daemon);
+        let mut record = Record::new(
+            self.seq,
+            self.envelope,
+            head,
+            masked.bytes,
+            masked.count,
+            Source::Daemon,
+        );
         record.duplicate_of = self.double_of;
         if !self.late {
             record.took_us = Some(i64::try_from(self.at.elapsed().as_micros()).unwrap_or(i64::MAX));
@@ -199,11 +242,25 @@ struct Seen {
 
 impl Doubles {
     /// The event that this one repeats. Two deliveries from one source are never doubles.
-    fn find(&mut self, envelope: &Envelope, payload: &[u8], head: Option<&Head<'_>>, seq: i64, at: Instant) -> Option<i64> {
+    fn find(
+        &mut self,
+        envelope: &Envelope,
+        payload: &[u8],
+        head: Option<&Head<'_>>,
+        seq: i64,
+        at: Instant,
+    ) -> Option<i64> {
         let head = head?;
         let call = head.tool_use_id.as_deref().or(head.prompt_id.as_deref());
         let mut hasher = DefaultHasher::new();
-        (head.session_id.as_deref(), head.agent_id.as_deref(), head.event.as_deref(), call, payload).hash(&mut hasher);
+        (
+            head.session_id.as_deref(),
+            head.agent_id.as_deref(),
+            head.event.as_deref(),
+            call,
+            payload,
+        )
+            .hash(&mut hasher);
         let key = hasher.finish();
         if let Some(seen) = self.seen.get(&key)
             && seen.from != envelope.from
@@ -216,7 +273,18 @@ impl Doubles {
         {
             self.seen.remove(&oldest);
         }
-        if self.seen.insert(key, Seen { from: envelope.from.clone(), seq, at }).is_none() {
+        if self
+            .seen
+            .insert(
+                key,
+                Seen {
+                    from: envelope.from.clone(),
+                    seq,
+                    at,
+                },
+            )
+            .is_none()
+        {
             self.order.push_back(key);
         }
         None

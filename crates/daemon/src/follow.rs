@@ -25,7 +25,9 @@ pub(crate) async fn events(stream: &mut UnixStream, mut query: EventQuery, door:
         }
     }
     let mut seen = HashSet::new();
-    let Ok(mut last) = send_past(stream, &query, door, &mut seen).await else { return false };
+    let Ok(mut last) = send_past(stream, &query, door, &mut seen).await else {
+        return false;
+    };
     if !query.follow {
         return say(stream, &Response::Told(Told::Done)).await;
     }
@@ -85,10 +87,10 @@ async fn send_past(
     let (path, wanted) = (door.place.database(), query.clone());
     tokio::task::spawn_blocking(move || {
         let found = match store::open_to_read(&path) {
-            Ok(Some(connection)) => {
-                store::find(&connection, &wanted, &mut |row| rows.blocking_send(Ok(row)).is_ok())
-                    .map_err(|why| why.to_string())
-            }
+            Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
+                rows.blocking_send(Ok(row)).is_ok()
+            })
+            .map_err(|why| why.to_string()),
             Ok(None) => Ok(()),
             Err(why) => Err(why.to_string()),
         };
@@ -107,7 +109,11 @@ async fn send_past(
                 }
             }
             Err(why) => {
-                say(stream, &Response::Told(Told::No(format!("could not read the log: {why}")))).await;
+                say(
+                    stream,
+                    &Response::Told(Told::No(format!("could not read the log: {why}"))),
+                )
+                .await;
                 return Err(Gone);
             }
         }

@@ -71,7 +71,9 @@ pub enum LifeError {
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Runs the daemon until its end, and reports to its starter how the start went.
@@ -112,7 +114,13 @@ struct Daemon {
 
 fn start(options: &Options) -> Result<Daemon, LifeError> {
     let place = &options.place;
-    for folder in [place.home().to_owned(), place.run(), place.spool(), place.log(), place.sessions()] {
+    for folder in [
+        place.home().to_owned(),
+        place.run(),
+        place.spool(),
+        place.log(),
+        place.sessions(),
+    ] {
         make_folder(&folder)?;
     }
     let lock = lock::acquire(place, options.version)?;
@@ -123,18 +131,27 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let opened = store::open(&place.database(), now_ms())?;
     private(&place.database());
     if let Some(aside) = &opened.set_aside {
-        let what = format!("the database was damaged; it was set aside as {}", aside.display());
+        let what = format!(
+            "the database was damaged; it was set aside as {}",
+            aside.display()
+        );
         warn!("{what}");
         counters.trouble(what);
     }
     let newest: Option<i64> = opened
         .connection
         .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
-        .map_err(|why| OpenError::Sqlite { path: place.database(), why })?;
+        .map_err(|why| OpenError::Sqlite {
+            path: place.database(),
+            why,
+        })?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let mut loader = Loader::for_daemon(place);
     let config = loader.current();
-    let masker = Arc::new(Masker::from_config(store::mask_key(place).map_err(LifeError::Key)?, &config.config));
+    let masker = Arc::new(Masker::from_config(
+        store::mask_key(place).map_err(LifeError::Key)?,
+        &config.config,
+    ));
     let (feed, _) = broadcast::channel(FEED);
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
@@ -179,20 +196,38 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         large: Door::large_bodies(),
         end: watch::Sender::new(None),
     });
-    Ok(Daemon { options: options.clone(), runtime, door, listener, socket, dispatcher, messages, writer_thread, lock })
+    Ok(Daemon {
+        options: options.clone(),
+        runtime,
+        door,
+        listener,
+        socket,
+        dispatcher,
+        messages,
+        writer_thread,
+        lock,
+    })
 }
 
 /// Listens under another name first: a socket that can be seen can be connected to.
 fn listen(place: &Place, socket: &Path) -> Result<std::os::unix::net::UnixListener, LifeError> {
-    let failed = |why| LifeError::Listen { path: socket.to_owned(), why };
+    let failed = |why| LifeError::Listen {
+        path: socket.to_owned(),
+        why,
+    };
     let folder = socket.parent().unwrap_or(Path::new("/"));
     make_folder(folder)?;
     let owner = fs::symlink_metadata(folder).map_err(failed)?;
     if !owner.is_dir() || owner.uid() != rustix::process::getuid().as_raw() {
-        return Err(failed(io::Error::other("its folder belongs to somebody else")));
+        return Err(failed(io::Error::other(
+            "its folder belongs to somebody else",
+        )));
     }
     if folder != place.run() {
-        drop(fs::write(place.socket_note(), socket.as_os_str().as_encoded_bytes()));
+        drop(fs::write(
+            place.socket_note(),
+            socket.as_os_str().as_encoded_bytes(),
+        ));
     }
     let fresh = folder.join("socket.new");
     drop(fs::remove_file(&fresh));
@@ -207,7 +242,10 @@ fn listen(place: &Place, socket: &Path) -> Result<std::os::unix::net::UnixListen
 
 fn make_folder(path: &Path) -> Result<(), LifeError> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| LifeError::Folder { path: path.to_owned(), why })
+    made.map_err(|why| LifeError::Folder {
+        path: path.to_owned(),
+        why,
+    })
 }
 
 /// Takes a file away from everybody but its owner.
@@ -217,7 +255,17 @@ fn private(path: &Path) {
 
 impl Daemon {
     fn live(self) {
-        let Self { options, runtime, door, listener, socket, dispatcher, messages, writer_thread, lock } = self;
+        let Self {
+            options,
+            runtime,
+            door,
+            listener,
+            socket,
+            dispatcher,
+            messages,
+            writer_thread,
+            lock,
+        } = self;
         let inode = inode(&socket);
         let end = runtime.block_on(async {
             tokio::spawn(dispatcher.run(messages));
@@ -278,7 +326,10 @@ pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> En
 }
 
 async fn told_by_signal() {
-    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+    let (Ok(mut term), Ok(mut int)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
@@ -291,7 +342,14 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
     loop {
         let (reply, ticked) = oneshot::channel();
         drop(door.dispatcher.send(Message::Tick(reply)).await);
-        let Ok(Ticked { limits, idle, troubles }) = ticked.await else { return End::Stopped };
+        let Ok(Ticked {
+            limits,
+            idle,
+            troubles,
+        }) = ticked.await
+        else {
+            return End::Stopped;
+        };
         door.counters.set_config_troubles(troubles);
         door.writer.tick(now_ms(), limits).await;
         tokio::time::sleep(TICK).await;

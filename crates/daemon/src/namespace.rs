@@ -18,13 +18,22 @@ impl Namespaces {
         match pid {
             // The kernel has no number for it in our pid namespace.
             None | Some(0) => cfg!(target_os = "linux"),
-            Some(pid) => self.ours.is_some() && of(&pid.to_string()).is_some_and(|theirs| Some(theirs) != self.ours),
+            Some(pid) => {
+                self.ours.is_some()
+                    && of(&pid.to_string()).is_some_and(|theirs| Some(theirs) != self.ours)
+            }
         }
     }
 }
 
 /// The inodes of the two namespaces: equal inodes, same namespace.
 fn of(pid: &str) -> Option<[u64; 2]> {
-    let inode = |name| Some(std::fs::metadata(format!("/proc/{pid}/ns/{name}")).ok()?.ino());
+    let inode = |name| {
+        Some(
+            std::fs::metadata(format!("/proc/{pid}/ns/{name}"))
+                .ok()?
+                .ino(),
+        )
+    };
     Some([inode("mnt")?, inode("pid")?])
 }

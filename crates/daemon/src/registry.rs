@@ -22,7 +22,9 @@ struct Session {
 impl Registry {
     /// Applies one event, in order of arrival.
     pub(crate) fn apply(&mut self, head: &Head<'_>) {
-        let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else { return };
+        let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
+            return;
+        };
         if event == "SessionEnd" {
             self.sessions.remove(id);
         } else if matches!(EventName::from(event), EventName::Other(_)) {
@@ -38,7 +40,9 @@ impl Registry {
 
     /// Whether this session's person knows of this state of the config.
     pub(crate) fn was_told(&self, id: &str, generation: u64) -> bool {
-        self.sessions.get(id).is_some_and(|session| session.told == Some(generation))
+        self.sessions
+            .get(id)
+            .is_some_and(|session| session.told == Some(generation))
     }
 
     pub(crate) fn tell(&mut self, id: &str, generation: u64) {

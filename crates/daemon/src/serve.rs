@@ -103,7 +103,13 @@ async fn talk(mut stream: UnixStream, door: &Door) {
         let foreign = door.namespaces.are_foreign(peer.pid());
         if !stable && (frame.protocol != PROTOCOL || foreign) {
             door.counters.refused.add(1);
-            say(&mut stream, &Response::Refused { version: door.version }).await;
+            say(
+                &mut stream,
+                &Response::Refused {
+                    version: door.version,
+                },
+            )
+            .await;
             return;
         }
         let Ok(request) = Request::from_frame(frame) else {
@@ -120,7 +126,13 @@ async fn talk(mut stream: UnixStream, door: &Door) {
             }
             Request::Yield { protocol, version } => {
                 let newer = (protocol, version) > (PROTOCOL, door.version);
-                let response = if newer { Response::Yielding } else { Response::Refused { version: door.version } };
+                let response = if newer {
+                    Response::Yielding
+                } else {
+                    Response::Refused {
+                        version: door.version,
+                    }
+                };
                 let said = say(&mut stream, &response).await;
                 if newer {
                     door.end.send_replace(Some(End::Yielded));
@@ -141,14 +153,24 @@ async fn talk(mut stream: UnixStream, door: &Door) {
 
 async fn judge(event: EventRequest, door: &Door) -> Response {
     let (reply, answer) = oneshot::channel();
-    let arrival = Arrival { event, at: Instant::now(), now_ms: now_ms(), reply };
+    let arrival = Arrival {
+        event,
+        at: Instant::now(),
+        now_ms: now_ms(),
+        reply,
+    };
     if door.dispatcher.try_send(Message::Arrived(arrival)).is_err() {
         door.counters.busy.add(1);
         return Response::Busy;
     }
-    let Ok(reply) = answer.await else { return Response::Busy };
+    let Ok(reply) = answer.await else {
+        return Response::Busy;
+    };
     match reply.kept.await {
-        Ok(()) => Response::Answer { version: door.version, output: reply.output },
+        Ok(()) => Response::Answer {
+            version: door.version,
+            output: reply.output,
+        },
         Err(_) => Response::Busy,
     }
 }
@@ -228,7 +250,11 @@ async fn read_frame(stream: &mut UnixStream, door: &Door) -> Result<Option<Frame
     let head = FrameHead::decode(head).map_err(|_| Unread::Garbage)?;
     let _budget = if head.len > SMALL_BODY {
         let share = u32::try_from(head.len >> 10).unwrap_or(u32::MAX);
-        Some(door.large.try_acquire_many(share).map_err(|_| Unread::TooMuch)?)
+        Some(
+            door.large
+                .try_acquire_many(share)
+                .map_err(|_| Unread::TooMuch)?,
+        )
     } else {
         None
     };
@@ -240,5 +266,9 @@ async fn read_frame(stream: &mut UnixStream, door: &Door) -> Result<Option<Frame
             Ok(_) => {}
         }
     }
-    Ok(Some(Frame { protocol: head.protocol, kind: head.kind, body }))
+    Ok(Some(Frame {
+        protocol: head.protocol,
+        kind: head.kind,
+        body,
+    }))
 }

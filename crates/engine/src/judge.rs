@@ -51,17 +51,27 @@ impl Verdict {
     /// The decision for the log; none for silence.
     pub fn decision(&self) -> Option<DecisionRow> {
         let (answer, reason) = self.answer.decision()?;
-        Some(DecisionRow { answer: answer.to_owned(), by: self.by.clone(), reason: reason.map(str::to_owned) })
+        Some(DecisionRow {
+            answer: answer.to_owned(),
+            by: self.by.clone(),
+            reason: reason.map(str::to_owned),
+        })
     }
 }
 
 /// Judges one event.
 pub fn judge(case: &Case<'_>) -> Verdict {
     let name = match case.head {
-        Ok(Head { event: Some(name), .. }) => EventName::from(&**name),
+        Ok(Head {
+            event: Some(name), ..
+        }) => EventName::from(&**name),
         _ => EventName::from(case.envelope.event.as_deref().unwrap_or_default()),
     };
-    let mut verdict = Verdict { answer: Answer::silent(name), by: None, told: None };
+    let mut verdict = Verdict {
+        answer: Answer::silent(name),
+        by: None,
+        told: None,
+    };
     tell_of_troubles(case, &mut verdict);
     verdict
 }
@@ -69,11 +79,22 @@ pub fn judge(case: &Case<'_>) -> Verdict {
 /// A config that does not parse is told where the person looks anyway: when a session starts or a
 /// prompt is sent, once a session and state of the config.
 fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
-    let (false, Ok(head)) = (case.told, case.head) else { return };
-    let asked = matches!(verdict.answer.event(), EventName::SessionStart | EventName::UserPromptSubmit);
+    let (false, Ok(head)) = (case.told, case.head) else {
+        return;
+    };
+    let asked = matches!(
+        verdict.answer.event(),
+        EventName::SessionStart | EventName::UserPromptSubmit
+    );
     let errors: Vec<String> = case.config.errors().map(ToString::to_string).collect();
-    let (true, false, Some(session)) = (asked, errors.is_empty(), head.session_id.as_deref()) else { return };
-    verdict.answer.tell(format!("becket: {}\nRun `becket config check` to see it all.", errors.join("\n")));
+    let (true, false, Some(session)) = (asked, errors.is_empty(), head.session_id.as_deref())
+    else {
+        return;
+    };
+    verdict.answer.tell(format!(
+        "becket: {}\nRun `becket config check` to see it all.",
+        errors.join("\n")
+    ));
     verdict.by = Some("config".to_owned());
     verdict.told = Some((session.to_owned(), case.config.generation));
 }

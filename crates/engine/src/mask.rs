@@ -85,8 +85,7 @@ impl Masker {
     }
 
     pub fn mask<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
-        let clean =
-            || self.extra.is_empty() && self.search.next_needle(payload, 0).is_none();
+        let clean = || self.extra.is_empty() && self.search.next_needle(payload, 0).is_none();
         if !self.enabled || clean() {
             return Masked {
                 bytes: Cow::Borrowed(payload),

@@ -17,7 +17,9 @@ pub fn go(place: &Place, id: EventId, frame: &[u8], why: &Missed, held: bool) ->
     let error = match (wake::program(), os::memory_file(frame)) {
         (Ok(program), Ok(stdin)) => {
             let mut becket = Command::new(program);
-            becket.args(["hook", "--alone", &why.to_string(), "--home"]).arg(place.home());
+            becket
+                .args(["hook", "--alone", &why.to_string(), "--home"])
+                .arg(place.home());
             if held {
                 becket.arg("--held");
             }
@@ -35,10 +37,17 @@ pub fn go(place: &Place, id: EventId, frame: &[u8], why: &Missed, held: bool) ->
 
 /// Leaves the frame for the next daemon. It masks what it takes in; nobody masked this.
 fn spool(place: &Place, id: EventId, frame: &[u8]) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(place.spool())?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(place.spool())?;
     let last = place.spooled(id);
     let temp = last.with_extension("tmp");
-    let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
+    let mut file = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&temp)?;
     file.write_all(frame)?;
     std::fs::rename(&temp, last)
 }

@@ -54,7 +54,11 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
     }
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let Some(place) = Place::find(registration.home.take(), variable("BECKET_HOME"), variable("HOME")) else {
+    let Some(place) = Place::find(
+        registration.home.take(),
+        variable("BECKET_HOME"),
+        variable("HOME"),
+    ) else {
         eprintln!("becket-hook: no home folder: neither --home, BECKET_HOME nor HOME is set");
         return ExitCode::FAILURE;
     };
@@ -105,7 +109,10 @@ fn readable_within(fd: impl std::os::fd::AsFd, wait: Duration) -> bool {
     let until = Instant::now() + wait;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let left = rustix::event::Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let left = rustix::event::Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        };
         match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}
@@ -115,9 +122,15 @@ fn readable_within(fd: impl std::os::fd::AsFd, wait: Duration) -> bool {
 }
 
 fn envelope(place: &Place, registration: Registration, cut: Option<Cut>) -> Envelope {
-    let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
-    let claude = std::env::var("CLAUDE_PID").ok().and_then(|pid| pid.parse().ok());
-    let pid = claude.or_else(|| Some(rustix::process::getppid()?.as_raw_nonzero().get() as u32)).unwrap_or(0);
+    let at = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64);
+    let claude = std::env::var("CLAUDE_PID")
+        .ok()
+        .and_then(|pid| pid.parse().ok());
+    let pid = claude
+        .or_else(|| Some(rustix::process::getppid()?.as_raw_nonzero().get() as u32))
+        .unwrap_or(0);
     let variables = std::env::vars_os().filter_map(|(name, value)| {
         let name = name.to_str()?;
         let wanted = CARRIED.contains(&name) || name.starts_with("BECKET_");
@@ -144,7 +157,11 @@ fn ask(place: &Place, frame: &[u8]) -> Result<(Output, Version), (Missed, bool)>
     if std::env::var_os("BECKET_NO_DAEMON").is_some_and(|value| !value.is_empty() && value != "0") {
         return Err(not_held(Missed::Unwanted));
     }
-    let wait = if os::touched_within(&place.slow_mark(), SLOW_FOR) { FIRST_WORD_WHEN_SLOW } else { FIRST_WORD };
+    let wait = if os::touched_within(&place.slow_mark(), SLOW_FOR) {
+        FIRST_WORD_WHEN_SLOW
+    } else {
+        FIRST_WORD
+    };
     let asked = first_word(place, frame, Instant::now() + wait);
     let asked = match asked {
         // An older daemon that does not speak our protocol makes room for ours.
@@ -166,13 +183,16 @@ fn ask(place: &Place, frame: &[u8]) -> Result<(Output, Version), (Missed, bool)>
                 link.until(Instant::now() + Duration::from_millis(for_ms.into()));
                 if need_env {
                     let request = Request::Environment(environment()).to_frame();
-                    link.send(&request.map_err(|_| (Missed::Broken, held))?).map_err(|missed| (missed, held))?;
+                    link.send(&request.map_err(|_| (Missed::Broken, held))?)
+                        .map_err(|missed| (missed, held))?;
                 }
                 word = link.receive().map_err(|missed| (missed, held))?;
             }
             Response::Busy => return Err((Missed::Busy, held)),
             Response::Refused { version } => return Err((Missed::Refused(version), held)),
-            Response::Told(_) | Response::Row(_) | Response::Yielding => return Err((Missed::Broken, held)),
+            Response::Told(_) | Response::Row(_) | Response::Yielding => {
+                return Err((Missed::Broken, held));
+            }
         }
     }
 }
@@ -200,7 +220,11 @@ fn environment() -> Vec<u8> {
 /// Prints the answer. A reader that has gone away changes nothing.
 pub fn print(output: &Output) -> ExitCode {
     if !output.stdout.is_empty() {
-        drop(io::stdout().write_all(&output.stdout).and_then(|()| io::stdout().flush()));
+        drop(
+            io::stdout()
+                .write_all(&output.stdout)
+                .and_then(|()| io::stdout().flush()),
+        );
     }
     if !output.stderr.is_empty() {
         drop(io::stderr().write_all(&output.stderr));

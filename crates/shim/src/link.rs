@@ -11,7 +11,8 @@ use becket_wire::rpc::Response;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
 };
 
 use crate::{os, readable_within};
@@ -63,8 +64,13 @@ impl Link {
     pub fn connect(path: &Path, deadline: Instant) -> Result<Self, Missed> {
         let address = SocketAddrUnix::new(path).map_err(|_| Missed::Absent)?;
         let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(|_| Missed::Broken)?;
-        let link = Self { socket, decoder: Decoder::new(), deadline };
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(|_| Missed::Broken)?;
+        let link = Self {
+            socket,
+            decoder: Decoder::new(),
+            deadline,
+        };
         // A blocking connect waits while the backlog is full; the send timeout bounds that too.
         link.bound_sending()?;
         match connect(&link.socket, &address) {

@@ -17,10 +17,14 @@ pub(crate) fn random() -> [u8; 10] {
     #[cfg(target_os = "linux")]
     let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).is_ok();
     #[cfg(not(target_os = "linux"))]
-    let filled = File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes)).is_ok();
+    let filled = File::open("/dev/urandom")
+        .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes))
+        .is_ok();
     if !filled {
         // Never seen. A pid and a nanosecond clock still keep two ids apart.
-        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
+        let now = SystemTime::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |since| since.subsec_nanos());
         bytes[..4].copy_from_slice(&now.to_le_bytes());
         bytes[4..8].copy_from_slice(&std::process::id().to_le_bytes());
     }
@@ -32,12 +36,21 @@ pub(crate) fn random() -> [u8; 10] {
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
     let stat = String::from_utf8_lossy(&stat);
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+    stat.rsplit_once(')')?
+        .1
+        .split_ascii_whitespace()
+        .nth(19)?
+        .parse()
+        .ok()
 }
 
 pub(crate) fn touched_within(path: &Path, span: Duration) -> bool {
     let touched = std::fs::metadata(path).and_then(|meta| meta.modified());
-    touched.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age < span))
+    touched.is_ok_and(|at| {
+        SystemTime::now()
+            .duration_since(at)
+            .is_ok_and(|age| age < span)
+    })
 }
 
 /// Whether the other end of a socket is this user.
@@ -57,7 +70,9 @@ pub(crate) fn peer_is_us(_: impl AsFd) -> bool {
 pub(crate) fn wait_for_file(path: &Path, until: Instant, there: impl Fn() -> bool) {
     use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
     let folder = path.parent().unwrap_or(path);
-    let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else { return };
+    let Ok(watch) = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK) else {
+        return;
+    };
     if inotify::add_watch(&watch, folder, WatchFlags::MOVED_TO).is_err() {
         return;
     }
@@ -81,11 +96,18 @@ pub(crate) fn wait_for_file(_: &Path, until: Instant, there: impl Fn() -> bool) 
 /// A file without a name that holds these bytes, as another program's stdin.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<Stdio> {
     #[cfg(target_os = "linux")]
-    let mut file = File::from(rustix::fs::memfd_create("becket-event", rustix::fs::MemfdFlags::CLOEXEC)?);
+    let mut file = File::from(rustix::fs::memfd_create(
+        "becket-event",
+        rustix::fs::MemfdFlags::CLOEXEC,
+    )?);
     #[cfg(not(target_os = "linux"))]
     let mut file = {
         let path = std::env::temp_dir().join(format!("becket-event-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
         std::fs::remove_file(&path)?;
         file
     };

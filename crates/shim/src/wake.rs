@@ -33,7 +33,9 @@ pub fn connect_or_start(place: &Place, deadline: Instant) -> Result<Link, Missed
             }
             other => return other,
         },
-        None => os::wait_for_file(&socket, patience, || !matches!(Link::connect(&socket, deadline), Err(Missed::Absent))),
+        None => os::wait_for_file(&socket, patience, || {
+            !matches!(Link::connect(&socket, deadline), Err(Missed::Absent))
+        }),
     }
     Link::connect(&socket, deadline)
 }
@@ -50,7 +52,9 @@ pub fn start(place: &Place, patience: Instant) -> Notice {
 
 fn try_start(place: &Place, patience: Instant) -> std::io::Result<Notice> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let kept = ["HOME", "PATH", "LANG", "TZ"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let kept = ["HOME", "PATH", "LANG", "TZ"]
+        .into_iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)));
     Command::new(program()?)
         .args(["daemon", "run", "--detached", "--home"])
         .arg(place.home())
@@ -84,8 +88,18 @@ pub fn program() -> std::io::Result<PathBuf> {
 
 /// Takes the start lock, if nobody has it.
 pub fn start_lock(place: &Place) -> Option<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(place.run()).ok()?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(place.run())
+        .ok()?;
     let mut options = OpenOptions::new();
-    let lock = options.create(true).truncate(false).write(true).mode(0o600).open(place.start_lock()).ok()?;
+    let lock = options
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(place.start_lock())
+        .ok()?;
     lock.try_lock().ok().map(|()| lock)
 }

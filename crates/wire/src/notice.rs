@@ -45,7 +45,11 @@ mod tests {
 
     #[test]
     fn a_notice_survives_its_line() {
-        for notice in [Notice::Ready, Notice::Running(Version::current()), Notice::Failed("no room".into())] {
+        for notice in [
+            Notice::Ready,
+            Notice::Running(Version::current()),
+            Notice::Failed("no room".into()),
+        ] {
             assert_eq!(Notice::read(&format!("{notice}\n")), notice);
         }
         assert!(matches!(Notice::read(""), Notice::Failed(_)));

@@ -208,9 +208,11 @@ impl Request {
             Self::Environment(block) => {
                 frame::encode(Kind::ENVIRONMENT, &[block]).map_err(too_long)
             }
-            Self::Yield { protocol, version } => {
-                frame::encode(Kind::YIELD, &[&[*protocol], &version.to_bits().to_le_bytes()]).map_err(too_long)
-            }
+            Self::Yield { protocol, version } => frame::encode(
+                Kind::YIELD,
+                &[&[*protocol], &version.to_bits().to_le_bytes()],
+            )
+            .map_err(too_long),
             Self::Ask(ask) => {
                 frame::encode(Kind::ASK, &[&serde_json::to_vec(ask)?]).map_err(too_long)
             }
@@ -224,7 +226,10 @@ impl Request {
             Kind::YIELD => {
                 let mut rest = &frame.body[..];
                 let [protocol] = take(&mut rest)?;
-                Ok(Self::Yield { protocol, version: Version::from_bits(u64::from_le_bytes(take(&mut rest)?)) })
+                Ok(Self::Yield {
+                    protocol,
+                    version: Version::from_bits(u64::from_le_bytes(take(&mut rest)?)),
+                })
             }
             Kind::ASK => Ok(Self::Ask(serde_json::from_slice(&frame.body)?)),
             Kind(other) => Err(RpcError::UnknownKind(other)),

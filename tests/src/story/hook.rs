@@ -113,7 +113,8 @@ impl Hook {
         self
     }
 
-    pub(super) fn add_to(&self, home: &Home) {
+    /// Registers it now, for a story that has already begun.
+    pub fn add_to(&self, home: &Home) {
         let handler = self.handler(home);
         home.add_hook(self.scope, &self.event, self.matcher.as_deref(), &handler);
     }

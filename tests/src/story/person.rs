@@ -90,6 +90,18 @@ impl<'a> Person<'a> {
         assert!(closed.is_some(), "the dialog stayed:\n{}", self.screen().0);
     }
 
+    /// Presses Escape in the middle of a turn. A prompt that had no reply yet comes back into the
+    /// input, to be changed: it is taken out.
+    #[track_caller]
+    pub fn interrupts(&self) {
+        let busy = |screen: &Screen| screen.contains("esc to interrupt");
+        self.wait_for("a turn under way", busy);
+        self.press("Escape");
+        self.wait_for("the turn ended", |screen| !busy(screen));
+        self.press("C-u");
+        self.ready();
+    }
+
     /// Leaves the program in an orderly way.
     #[track_caller]
     pub fn leaves(&self) {
@@ -104,7 +116,10 @@ impl<'a> Person<'a> {
 
 /// A dialog is a numbered list with a mark at one of its lines.
 fn shows_dialog(screen: &Screen) -> bool {
-    let marked = screen.0.lines().filter_map(|line| line.trim_start().strip_prefix("❯ "));
+    let marked = screen
+        .0
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("❯ "));
     let mut numbers = marked.filter_map(|line| line.split_once('.'));
     numbers.any(|(number, _)| number.parse::<u8>().is_ok())
 }

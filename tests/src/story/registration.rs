@@ -105,7 +105,10 @@ pub(super) fn handler(command: &str) -> Value {
 /// The recorder's command line for the shell: every version of the program knows that form.
 pub(super) fn command(home: &Home, told: &[&str]) -> String {
     let log = log(home);
-    let (program, log) = (program().display().to_string(), log.display().to_string());
+    let (program, log) = (
+        program("becket-recorder").display().to_string(),
+        log.display().to_string(),
+    );
     let words = [program.as_str(), "--log", log.as_str()];
     let words = words.iter().chain(told).map(|word| quoted(word));
     words.collect::<Vec<_>>().join(" ")
@@ -115,12 +118,10 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Cargo builds the recorder beside the folder of the test binaries.
-fn program() -> PathBuf {
+/// Cargo builds the programs of this crate beside the folder of the test binaries.
+pub fn program(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("find the test binary");
     let mut folders = test.ancestors().skip(1);
-    let found = folders.find_map(|folder| {
-        Some(folder.join("becket-recorder")).filter(|program| program.is_file())
-    });
-    found.expect("find becket-recorder beside the test binary")
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()));
+    found.unwrap_or_else(|| panic!("find {name} beside the test binary"))
 }

@@ -1,3 +1,4 @@
 //! becket as a whole, in a hermetic world.
 
+mod path;
 mod real;

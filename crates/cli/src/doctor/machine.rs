@@ -18,25 +18,44 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     let ours = Version::current();
     let shim = world.shim();
     let check = match version_of(&shim) {
-        None if !shim.exists() => {
-            Check::broken("shim", format!("{} is missing", shim.display()), "./install (in becket's source)")
-        }
-        None => Check::broken("shim", format!("{} does not run", shim.display()), "./install (in becket's source)"),
+        None if !shim.exists() => Check::broken(
+            "shim",
+            format!("{} is missing", shim.display()),
+            "./install (in becket's source)",
+        ),
+        None => Check::broken(
+            "shim",
+            format!("{} does not run", shim.display()),
+            "./install (in becket's source)",
+        ),
         Some(said) if said != format!("becket-hook {ours}") => Check::broken(
             "shim",
-            format!("{} says `{said}`, and this is becket {ours}", shim.display()),
+            format!(
+                "{} says `{said}`, and this is becket {ours}",
+                shim.display()
+            ),
             "./install (in becket's source)",
         ),
         Some(said) => Check::good("shim", format!("{said}, {}", shim.display())),
     };
-    vec![Check::good("becket", format!("{ours}, {}", world.programs.join("becket").display())), check]
+    vec![
+        Check::good(
+            "becket",
+            format!("{ours}, {}", world.programs.join("becket").display()),
+        ),
+        check,
+    ]
 }
 
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> Check {
     match version_of(Path::new("claude")) {
         Some(version) => Check::good("Claude Code", version),
-        None => Check::warning("Claude Code", "`claude` is not on PATH", "npm install -g @anthropic-ai/claude-code"),
+        None => Check::warning(
+            "Claude Code",
+            "`claude` is not on PATH",
+            "npm install -g @anthropic-ai/claude-code",
+        ),
     }
 }
 
@@ -58,8 +77,14 @@ fn version_of(program: &Path) -> Option<String> {
         }
         std::thread::park_timeout(Duration::from_millis(2));
     }
-    let output = child.wait_with_output().ok().filter(|output| output.status.success())?;
-    String::from_utf8_lossy(&output.stdout).lines().next().map(|line| line.trim().to_owned())
+    let output = child
+        .wait_with_output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .next()
+        .map(|line| line.trim().to_owned())
 }
 
 /// The home and what is in it: there, ours, closed to others, and writable.
@@ -68,34 +93,79 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
     let home = place.home();
     let name = "home";
     let Ok(meta) = std::fs::metadata(home) else {
-        return vec![Check::broken(name, format!("{} does not exist", home.display()), "becket up")];
+        return vec![Check::broken(
+            name,
+            format!("{} does not exist", home.display()),
+            "becket up",
+        )];
     };
     let uid = rustix::process::getuid().as_raw();
     if meta.uid() != uid {
-        let what = format!("{} belongs to user {}, not to you", home.display(), meta.uid());
-        return vec![Check::broken(name, what, format!("sudo chown -R {uid} {}", home.display()))];
+        let what = format!(
+            "{} belongs to user {}, not to you",
+            home.display(),
+            meta.uid()
+        );
+        return vec![Check::broken(
+            name,
+            what,
+            format!("sudo chown -R {uid} {}", home.display()),
+        )];
     }
     let mut checks = Vec::new();
-    for folder in [home.to_owned(), place.run(), place.spool(), place.log(), place.sessions()] {
-        let Ok(meta) = std::fs::metadata(&folder) else { continue };
+    for folder in [
+        home.to_owned(),
+        place.run(),
+        place.spool(),
+        place.log(),
+        place.sessions(),
+    ] {
+        let Ok(meta) = std::fs::metadata(&folder) else {
+            continue;
+        };
         if meta.mode() & 0o077 != 0 {
-            let what = format!("{} is open to others (mode {:o})", folder.display(), meta.mode() & 0o777);
-            checks.push(Check::broken(name, what, format!("chmod 700 {}", folder.display())));
+            let what = format!(
+                "{} is open to others (mode {:o})",
+                folder.display(),
+                meta.mode() & 0o777
+            );
+            checks.push(Check::broken(
+                name,
+                what,
+                format!("chmod 700 {}", folder.display()),
+            ));
         }
     }
     for file in [place.database(), place.config(), place.mask_key()] {
-        let Ok(meta) = std::fs::metadata(&file) else { continue };
+        let Ok(meta) = std::fs::metadata(&file) else {
+            continue;
+        };
         if meta.mode() & 0o077 != 0 {
-            let what = format!("{} is open to others (mode {:o})", file.display(), meta.mode() & 0o777);
-            checks.push(Check::warning(name, what, format!("chmod 600 {}", file.display())));
+            let what = format!(
+                "{} is open to others (mode {:o})",
+                file.display(),
+                meta.mode() & 0o777
+            );
+            checks.push(Check::warning(
+                name,
+                what,
+                format!("chmod 600 {}", file.display()),
+            ));
         }
     }
     if let Err(why) = tempfile::NamedTempFile::new_in(place.home()) {
         let what = format!("nothing can be written to {}: {why}", home.display());
-        checks.push(Check::broken(name, what, "make room on the disk, or make the folder writable"));
+        checks.push(Check::broken(
+            name,
+            what,
+            "make room on the disk, or make the folder writable",
+        ));
     }
     if checks.is_empty() {
-        checks.push(Check::good(name, format!("{}, yours alone", home.display())));
+        checks.push(Check::good(
+            name,
+            format!("{}, yours alone", home.display()),
+        ));
     }
     checks
 }

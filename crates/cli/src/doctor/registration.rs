@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::Check;
 use crate::canary;
-use crate::settings::{self, Inspection, Registration, Scope, SettingsFile, State as Entry, Strict};
+use crate::settings::{
+    self, Inspection, Registration, Scope, SettingsFile, State as Entry, Strict,
+};
 use crate::world::World;
 
 pub(super) fn settings(world: &World) -> Vec<Check> {
@@ -29,7 +31,11 @@ pub(super) fn settings(world: &World) -> Vec<Check> {
         }
     }
     if seen.is_empty() {
-        checks.push(Check::broken("settings", "becket is not registered with Claude Code", "becket init"));
+        checks.push(Check::broken(
+            "settings",
+            "becket is not registered with Claude Code",
+            "becket init",
+        ));
     }
     for (file, inspection) in seen {
         checks.push(fly(world, file, &inspection));
@@ -49,7 +55,9 @@ fn init(scope: Scope) -> String {
 }
 
 fn look(world: &World, file: &SettingsFile) -> anyhow::Result<Option<Inspection>> {
-    let Some(text) = settings::read(&file.path)? else { return Ok(None) };
+    let Some(text) = settings::read(&file.path)? else {
+        return Ok(None);
+    };
     let registration = Registration {
         program: world.shim().to_string_lossy().into_owned(),
         home: world.place.home().to_string_lossy().into_owned(),
@@ -64,11 +72,19 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
     let path = file.path.display();
     if inspection.disable_all_hooks {
         let what = format!("disableAllHooks is true in {path}: no hook runs");
-        checks.push(Check::broken(&name(file), what, format!("take disableAllHooks out of {path}")));
+        checks.push(Check::broken(
+            &name(file),
+            what,
+            format!("take disableAllHooks out of {path}"),
+        ));
     }
     if file.scope == Scope::Managed && inspection.managed_hooks_only {
         let what = format!("allowManagedHooksOnly is true in {path}: your own hooks do not run");
-        checks.push(Check::broken(&name(file), what, "ask whoever manages this machine"));
+        checks.push(Check::broken(
+            &name(file),
+            what,
+            "ask whoever manages this machine",
+        ));
     }
     checks
 }
@@ -77,21 +93,34 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
     let path = file.path.display();
     let total = inspection.entries.len();
     let events = |state: Entry| {
-        let of_state = inspection.entries.iter().filter(|entry| entry.state == state);
+        let of_state = inspection
+            .entries
+            .iter()
+            .filter(|entry| entry.state == state);
         of_state.map(|entry| entry.event).collect::<Vec<_>>()
     };
     let (missing, different) = (events(Entry::Missing), events(Entry::Different));
     let list = |events: &[&str]| match events {
-        [some @ .., _, _] if some.len() > 3 => format!("{} and {} more", some[..3].join(", "), events.len() - 3),
+        [some @ .., _, _] if some.len() > 3 => {
+            format!("{} and {} more", some[..3].join(", "), events.len() - 3)
+        }
         all => all.join(", "),
     };
     let strict = if inspection.strict { ", strict" } else { "" };
     if !missing.is_empty() {
-        let what = format!("{} of {total} events are not registered ({}) in {path}", missing.len(), list(&missing));
+        let what = format!(
+            "{} of {total} events are not registered ({}) in {path}",
+            missing.len(),
+            list(&missing)
+        );
         return Check::broken(&name(file), what, init(file.scope));
     }
     if !different.is_empty() {
-        let what = format!("{} of {total} entries are not what this becket wants ({}) in {path}", different.len(), list(&different));
+        let what = format!(
+            "{} of {total} entries are not what this becket wants ({}) in {path}",
+            different.len(),
+            list(&different)
+        );
         return Check::broken(&name(file), what, init(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))
@@ -100,14 +129,20 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
 /// Sends an event through the command that stands in the file, as it stands there.
 fn fly(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
     let name = format!("canary ({})", file.scope);
-    let command = inspection.entries.iter().find_map(|entry| entry.command.as_ref());
+    let command = inspection
+        .entries
+        .iter()
+        .find_map(|entry| entry.command.as_ref());
     let Some(command) = command else {
         return Check::broken(&name, "no command is registered", init(file.scope));
     };
     match canary::send(world, Path::new(&command.program), &command.args) {
         Ok(flight) => {
             let by = flight.row.source.as_str();
-            let what = format!("an event came through in {:.1} ms (as seen from here, by the {by})", flight.took.as_secs_f64() * 1e3);
+            let what = format!(
+                "an event came through in {:.1} ms (as seen from here, by the {by})",
+                flight.took.as_secs_f64() * 1e3
+            );
             Check::good(&name, what)
         }
         Err(error) => Check::broken(&name, format!("{error:#}"), init(file.scope)),

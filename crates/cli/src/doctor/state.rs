@@ -30,19 +30,36 @@ pub(super) fn daemon(world: &World) -> Vec<Check> {
         Ok(status) => status,
         Err(error) => {
             let log = world.place.daemon_log();
-            return vec![Check::broken("daemon", format!("{error:#}"), format!("look into {}", log.display()))];
+            return vec![Check::broken(
+                "daemon",
+                format!("{error:#}"),
+                format!("look into {}", log.display()),
+            )];
         }
     };
     let mut checks = Vec::new();
-    let what = format!("{}, pid {}, since {}", status.version, status.pid, moment(status.started_at));
+    let what = format!(
+        "{}, pid {}, since {}",
+        status.version,
+        status.pid,
+        moment(status.started_at)
+    );
     checks.push(if status.version < Version::current() {
-        Check::warning("daemon", format!("{what}; older than this becket"), "becket daemon stop && becket daemon start")
+        Check::warning(
+            "daemon",
+            format!("{what}; older than this becket"),
+            "becket daemon stop && becket daemon start",
+        )
     } else {
         Check::good("daemon", what)
     });
     checks.push(Check::good("socket", status.socket.clone()));
     for trouble in &status.troubles {
-        checks.push(Check::warning("trouble", trouble.clone(), format!("look into {}", world.place.daemon_log().display())));
+        checks.push(Check::warning(
+            "trouble",
+            trouble.clone(),
+            format!("look into {}", world.place.daemon_log().display()),
+        ));
     }
     if status.counts.lost > 0 {
         let what = format!("{} event(s) could not be kept anywhere", status.counts.lost);
@@ -53,10 +70,18 @@ pub(super) fn daemon(world: &World) -> Vec<Check> {
         checks.push(Check::broken("events", what, "make room on the disk"));
     }
     let passed = ["taken in from the spool", "lost", "only in memory"];
-    let odd = counts(&status.counts).into_iter().filter(|(name, count)| *count > 0 && !passed.contains(name));
-    let odd: Vec<String> = odd.map(|(name, count)| format!("{name}: {count}")).collect();
+    let odd = counts(&status.counts)
+        .into_iter()
+        .filter(|(name, count)| *count > 0 && !passed.contains(name));
+    let odd: Vec<String> = odd
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
     if !odd.is_empty() {
-        checks.push(Check::warning("since its start", odd.join(", "), "becket events shows what came"));
+        checks.push(Check::warning(
+            "since its start",
+            odd.join(", "),
+            "becket events shows what came",
+        ));
     }
     checks
 }
@@ -65,24 +90,67 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     let path = world.place.database();
     let opened = match store::open_to_read(&path) {
         Ok(Some(connection)) => connection,
-        Ok(None) => return vec![Check::warning("database", format!("{} does not exist yet", path.display()), "becket up")],
-        Err(why) => return vec![Check::broken("database", why.to_string(), "becket daemon start")],
+        Ok(None) => {
+            return vec![Check::warning(
+                "database",
+                format!("{} does not exist yet", path.display()),
+                "becket up",
+            )];
+        }
+        Err(why) => {
+            return vec![Check::broken(
+                "database",
+                why.to_string(),
+                "becket daemon start",
+            )];
+        }
     };
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     let mut checks = vec![match store::count(&opened) {
-        Ok(events) => Check::good("database", format!("{events} events, {:.1} MB, {}", size as f64 / 1e6, path.display())),
-        Err(why) => Check::broken("database", format!("{}: {why}", path.display()), "becket daemon stop && becket daemon start"),
+        Ok(events) => Check::good(
+            "database",
+            format!(
+                "{events} events, {:.1} MB, {}",
+                size as f64 / 1e6,
+                path.display()
+            ),
+        ),
+        Err(why) => Check::broken(
+            "database",
+            format!("{}: {why}", path.display()),
+            "becket daemon stop && becket daemon start",
+        ),
     }];
     if let Ok(Some((at, fault))) = store::latest_fault(&opened) {
-        let what = format!("the newest event that was none came at {}: {fault}", moment(at));
-        checks.push(Check::warning("events", what, "becket events --limit 500 shows it"));
+        let what = format!(
+            "the newest event that was none came at {}: {fault}",
+            moment(at)
+        );
+        checks.push(Check::warning(
+            "events",
+            what,
+            "becket events --limit 500 shows it",
+        ));
     }
-    let damaged = std::fs::read_dir(world.place.home()).into_iter().flatten().flatten();
-    let damaged = damaged.filter(|entry| entry.file_name().to_string_lossy().starts_with("becket.db.damaged-"));
-    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm'])) {
+    let damaged = std::fs::read_dir(world.place.home())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let damaged = damaged.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("becket.db.damaged-")
+    });
+    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm']))
+    {
         let file = entry.path();
         let what = format!("a damaged database was set aside as {}", file.display());
-        checks.push(Check::warning("database", what, format!("rm {}* once you do not need it", file.display())));
+        checks.push(Check::warning(
+            "database",
+            what,
+            format!("rm {}* once you do not need it", file.display()),
+        ));
     }
     checks
 }
@@ -94,11 +162,25 @@ pub(super) fn spool(world: &World) -> Check {
     let refused = spool::refused(place);
     if refused > 0 {
         let what = format!("it was full, and {refused} event(s) were refused");
-        return Check::broken("spool", what, format!("becket daemon start; then rm {}", place.spool_refused().display()));
+        return Check::broken(
+            "spool",
+            what,
+            format!(
+                "becket daemon start; then rm {}",
+                place.spool_refused().display()
+            ),
+        );
     }
     if bad > 0 {
-        let what = format!("{bad} file(s) are no events, and were put into {}", place.spool_bad().display());
-        return Check::warning("spool", what, format!("look at them, then rm -r {}", place.spool_bad().display()));
+        let what = format!(
+            "{bad} file(s) are no events, and were put into {}",
+            place.spool_bad().display()
+        );
+        return Check::warning(
+            "spool",
+            what,
+            format!("look at them, then rm -r {}", place.spool_bad().display()),
+        );
     }
     if files > 0 {
         let what = format!("{files} event(s) wait ({:.1} MB)", bytes as f64 / 1e6);

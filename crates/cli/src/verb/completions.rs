@@ -25,7 +25,8 @@ impl Completions {
     pub fn run(self) -> Result<ExitCode> {
         let mut command = Args::command();
         if let Some(folder) = self.man {
-            std::fs::create_dir_all(&folder).with_context(|| format!("could not make {}", folder.display()))?;
+            std::fs::create_dir_all(&folder)
+                .with_context(|| format!("could not make {}", folder.display()))?;
             command.build();
             clap_mangen::generate_to(command, &folder)
                 .with_context(|| format!("could not write man pages to {}", folder.display()))?;

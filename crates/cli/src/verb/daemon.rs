@@ -51,14 +51,24 @@ impl Daemon {
             What::Start => start(world),
             What::Stop => stop(world),
             What::Status { json } => status(world, json),
-            What::Run { detached, as_version } => be(world, detached, as_version),
+            What::Run {
+                detached,
+                as_version,
+            } => be(world, detached, as_version),
         }
     }
 }
 
 fn start(world: &World) -> Result<ExitCode> {
     let started = client::start(world)?;
-    println!("{}", if started { "The daemon runs." } else { "The daemon runs already." });
+    println!(
+        "{}",
+        if started {
+            "The daemon runs."
+        } else {
+            "The daemon runs already."
+        }
+    );
     Ok(ExitCode::SUCCESS)
 }
 
@@ -70,11 +80,14 @@ fn stop(world: &World) -> Result<ExitCode> {
     };
     client.done(Ask::Stop)?;
     // It is gone when its lock is free.
-    let lock = std::fs::File::open(world.place.life_lock()).context("could not open the daemon's lock")?;
+    let lock =
+        std::fs::File::open(world.place.life_lock()).context("could not open the daemon's lock")?;
     let until = Instant::now() + Duration::from_secs(10);
     while lock.try_lock_shared().is_err() {
         if Instant::now() > until {
-            return Err(Failure::new(Code::TimedOut, "the daemon does not end").hint("becket daemon status").into());
+            return Err(Failure::new(Code::TimedOut, "the daemon does not end")
+                .hint("becket daemon status")
+                .into());
         }
         std::thread::park_timeout(Duration::from_millis(5));
     }
@@ -87,7 +100,9 @@ fn status(world: &World, json: bool) -> Result<ExitCode> {
         if json {
             println!("{}", json!({"running": false}));
         } else {
-            println!("No daemon runs. The next event starts it, and so does `becket daemon start`.");
+            println!(
+                "No daemon runs. The next event starts it, and so does `becket daemon start`."
+            );
         }
         return Ok(ExitCode::from(Code::Unreachable as u8));
     };
@@ -118,12 +133,18 @@ pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
 
 fn show(status: &DaemonStatus) {
     let mut tell = Tell::new();
-    tell.field("daemon", format!("runs, pid {}, version {}", status.pid, status.version));
+    tell.field(
+        "daemon",
+        format!("runs, pid {}, version {}", status.pid, status.version),
+    );
     tell.field("since", moment(status.started_at));
     tell.field("socket", &status.socket);
     tell.field("sessions", status.sessions.to_string());
     tell.field("events", status.events.to_string());
-    for (name, count) in crate::tell::counts(&status.counts).into_iter().filter(|(_, count)| *count > 0) {
+    for (name, count) in crate::tell::counts(&status.counts)
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+    {
         tell.field(name, count.to_string());
     }
     for trouble in &status.troubles {
@@ -134,7 +155,11 @@ fn show(status: &DaemonStatus) {
 
 fn be(world: &World, detached: bool, as_version: Option<Version>) -> Result<ExitCode> {
     let version = as_version.unwrap_or_else(Version::current);
-    match life::run(&Options { place: world.place.clone(), detached, version }) {
+    match life::run(&Options {
+        place: world.place.clone(),
+        detached,
+        version,
+    }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error.into()),

@@ -29,28 +29,45 @@ impl Doctor {
         } else {
             show(&checks, broken);
         }
-        Ok(if broken { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(if broken {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 
 fn show(checks: &[Check], broken: bool) {
-    let width = checks.iter().map(|check| check.name.chars().count()).max().unwrap_or(0);
+    let width = checks
+        .iter()
+        .map(|check| check.name.chars().count())
+        .max()
+        .unwrap_or(0);
     for check in checks {
         let (style, sign) = match check.state {
             State::Good => (GOOD, "✓"),
             State::Warning => (WARN, "!"),
             State::Broken => (BAD, "✗"),
         };
-        anstream::println!("{style}{sign}{style:#} {BOLD}{:width$}{BOLD:#}  {}", check.name, check.what);
+        anstream::println!(
+            "{style}{sign}{style:#} {BOLD}{:width$}{BOLD:#}  {}",
+            check.name,
+            check.what
+        );
         if let Some(mend) = &check.mend {
             anstream::println!("  {:width$}  {DIM}mend:{DIM:#} {mend}", "");
         }
     }
-    let warnings = checks.iter().filter(|check| check.state == State::Warning).count();
+    let warnings = checks
+        .iter()
+        .filter(|check| check.state == State::Warning)
+        .count();
     println!();
     match (broken, warnings) {
         (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
         (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
-        (false, _) => anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look."),
+        (false, _) => {
+            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look.")
+        }
     }
 }

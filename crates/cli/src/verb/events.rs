@@ -67,7 +67,9 @@ impl Events {
             since: self.since,
             id: self.id,
             after: None,
-            limit: self.limit.or((form == Form::Person).then_some(FOR_A_PERSON)),
+            limit: self
+                .limit
+                .or((form == Form::Person).then_some(FOR_A_PERSON)),
             follow: self.follow,
             duplicates: self.duplicates,
         };
@@ -90,7 +92,9 @@ impl Events {
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Result<()> {
@@ -109,7 +113,11 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             Ok(()) if !query.follow => return Ok(()),
             // The daemon was replaced or ended: whoever follows goes on with the next one.
             Ok(()) => {}
-            Err(error) if query.follow && error.downcast_ref::<Failure>().is_some_and(Failure::is_unreachable) => {}
+            Err(error)
+                if query.follow
+                    && error
+                        .downcast_ref::<Failure>()
+                        .is_some_and(Failure::is_unreachable) => {}
             Err(error) => return Err(error),
         }
         query.limit = None;
@@ -137,15 +145,20 @@ fn stream(client: &mut Client, query: &mut EventQuery, lines: &mut Lines) -> Res
 
 fn refusal(told: Told) -> anyhow::Error {
     match told {
-        Told::NoSuchSession(prefix) => {
-            Failure::new(Code::Missing, format!("no session has an id that begins with `{prefix}`"))
-                .hint("becket events shows the beginnings of the ids")
-        }
+        Told::NoSuchSession(prefix) => Failure::new(
+            Code::Missing,
+            format!("no session has an id that begins with `{prefix}`"),
+        )
+        .hint("becket events shows the beginnings of the ids"),
         Told::Ambiguous(ids) => {
-            Failure::new(Code::Usage, "several sessions have an id that begins so").hint(format!("one of: {}", ids.join(", ")))
+            Failure::new(Code::Usage, "several sessions have an id that begins so")
+                .hint(format!("one of: {}", ids.join(", ")))
         }
         Told::No(why) => Failure::new(Code::Failed, why),
-        other => Failure::new(Code::Failed, format!("the daemon said something else: {other:?}")),
+        other => Failure::new(
+            Code::Failed,
+            format!("the daemon said something else: {other:?}"),
+        ),
     }
     .into()
 }
@@ -153,9 +166,12 @@ fn refusal(told: Told) -> anyhow::Error {
 /// Reads database and spool, and writes nothing.
 fn without_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Result<()> {
     if query.follow {
-        return Err(Failure::new(Code::Unreachable, "only a daemon can be followed, and BECKET_NO_DAEMON is set")
-            .hint("unset BECKET_NO_DAEMON")
-            .into());
+        return Err(Failure::new(
+            Code::Unreachable,
+            "only a daemon can be followed, and BECKET_NO_DAEMON is set",
+        )
+        .hint("unset BECKET_NO_DAEMON")
+        .into());
     }
     let mut rows = Vec::new();
     let database = store::open_to_read(&world.place.database())?;
@@ -171,9 +187,15 @@ fn without_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
         .context("could not read the log")?;
     }
     let known: std::collections::HashSet<_> = rows.iter().map(|row| row.id).collect();
-    rows.extend(spooled.into_iter().filter(|row| query.wants(row) && !known.contains(&row.id)));
+    rows.extend(
+        spooled
+            .into_iter()
+            .filter(|row| query.wants(row) && !known.contains(&row.id)),
+    );
     rows.sort_by_key(|row| (row.at, row.seq));
-    let skip = query.limit.map_or(0, |limit| rows.len().saturating_sub(limit as usize));
+    let skip = query
+        .limit
+        .map_or(0, |limit| rows.len().saturating_sub(limit as usize));
     for row in &rows[skip..] {
         lines.print(row)?;
     }
@@ -185,16 +207,32 @@ fn read_spool(world: &World) -> Vec<EventRow> {
     let config = Loader::read_only(&world.place).current();
     let key = store::existing_mask_key(&world.place).unwrap_or_default();
     let masker = Masker::from_config(key, &config.config);
-    let records = spool::waiting(&world.place).into_iter().filter_map(|(_, path)| spool::read(&path, &masker).ok()?);
-    records.map(|record| EventRow { seq: i64::MAX, ..record.to_row() }).collect()
+    let records = spool::waiting(&world.place)
+        .into_iter()
+        .filter_map(|(_, path)| spool::read(&path, &masker).ok()?);
+    records
+        .map(|record| EventRow {
+            seq: i64::MAX,
+            ..record.to_row()
+        })
+        .collect()
 }
 
-fn complete(prefix: &str, database: Option<&rusqlite::Connection>, spooled: &[EventRow]) -> Result<String> {
+fn complete(
+    prefix: &str,
+    database: Option<&rusqlite::Connection>,
+    spooled: &[EventRow],
+) -> Result<String> {
     let mut found = match database {
         Some(connection) => store::sessions_like(connection, prefix)?,
         None => Vec::new(),
     };
-    found.extend(spooled.iter().filter_map(|row| row.session_id.clone()).filter(|id| id.starts_with(prefix)));
+    found.extend(
+        spooled
+            .iter()
+            .filter_map(|row| row.session_id.clone())
+            .filter(|id| id.starts_with(prefix)),
+    );
     found.sort();
     found.dedup();
     match found.len() {

@@ -12,9 +12,9 @@ use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::Loader;
 use becket_engine::judge::{Case, judge};
 use becket_engine::mask::Masker;
+use becket_wire::Head;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::rpc::{EventRequest, Request, Source};
-use becket_wire::Head;
 
 use crate::world::World;
 
@@ -42,7 +42,11 @@ impl Hook {
             None => {
                 let mut args = vec![OsString::from("--home"), world.place.home().into()];
                 for (name, value) in [("--event", self.event), ("--from", self.from)] {
-                    args.extend(value.into_iter().flat_map(|value| [name.into(), value.into()]));
+                    args.extend(
+                        value
+                            .into_iter()
+                            .flat_map(|value| [name.into(), value.into()]),
+                    );
                 }
                 Ok(becket_hook::run(args.into_iter()))
             }
@@ -57,7 +61,13 @@ fn alone(world: &World, why: &str) -> Result<ExitCode> {
     let EventRequest { envelope, payload } = read_frame().context("could not read the event")?;
     let config = Loader::read_only(&world.place).current();
     let head = Head::read(&payload);
-    let case = Case { envelope: &envelope, payload: &payload, head: head.as_ref(), config: &config, told: false };
+    let case = Case {
+        envelope: &envelope,
+        payload: &payload,
+        head: head.as_ref(),
+        config: &config,
+        told: false,
+    };
     let verdict = judge(&case);
     let output = verdict.output();
     // Without its key nothing could be masked alike; a key of zeros still masks.
@@ -82,7 +92,10 @@ fn alone(world: &World, why: &str) -> Result<ExitCode> {
 
 fn read_frame() -> Result<EventRequest> {
     let mut bytes = Vec::new();
-    std::io::stdin().lock().take((HEAD + MAX_BODY) as u64).read_to_end(&mut bytes)?;
+    std::io::stdin()
+        .lock()
+        .take((HEAD + MAX_BODY) as u64)
+        .read_to_end(&mut bytes)?;
     let mut decoder = Decoder::new();
     decoder.push(&bytes);
     drop(bytes);

@@ -20,21 +20,49 @@ pub struct Up {
 
 impl Up {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let strict = if self.strict { Strict::On } else { Strict::Keep };
-        let outcome = settings::init(world, Scope::User, strict, false).context("could not register with Claude Code")?;
+        let strict = if self.strict {
+            Strict::On
+        } else {
+            Strict::Keep
+        };
+        let outcome = settings::init(world, Scope::User, strict, false)
+            .context("could not register with Claude Code")?;
         let events = outcome.inspection.entries.len();
-        let how = if outcome.changed() { "registered" } else { "already registered" };
-        step(&format!("{how} with Claude Code for {events} events"), &outcome.file.display().to_string());
+        let how = if outcome.changed() {
+            "registered"
+        } else {
+            "already registered"
+        };
+        step(
+            &format!("{how} with Claude Code for {events} events"),
+            &outcome.file.display().to_string(),
+        );
         if let Some(backup) = &outcome.backup {
-            step("kept the file as it was before", &backup.display().to_string());
+            step(
+                "kept the file as it was before",
+                &backup.display().to_string(),
+            );
         }
         let started = client::start(world)?;
-        let how = if started { "started the daemon" } else { "the daemon runs already" };
+        let how = if started {
+            "started the daemon"
+        } else {
+            "the daemon runs already"
+        };
         step(how, &world.socket().display().to_string());
-        let entry = outcome.inspection.entries.iter().find_map(|entry| entry.command.as_ref());
+        let entry = outcome
+            .inspection
+            .entries
+            .iter()
+            .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = canary::send(world, Path::new(&entry.program), &entry.args).context("no event arrives")?;
-        let took = format!("{:.1} ms, kept as event {}", flight.took.as_secs_f64() * 1e3, flight.row.seq);
+        let flight = canary::send(world, Path::new(&entry.program), &entry.args)
+            .context("no event arrives")?;
+        let took = format!(
+            "{:.1} ms, kept as event {}",
+            flight.took.as_secs_f64() * 1e3,
+            flight.row.seq
+        );
         step("sent an event through, and found it in the database", &took);
         anstream::println!();
         anstream::println!("Start Claude Code as always. Then:");

@@ -15,13 +15,26 @@ pub(super) fn leave_the_starter() -> io::Result<()> {
 
 /// Claude Code starts hooks with descriptors of its own; a daemon that kept one would keep a
 /// pipe open for ever.
-#[expect(unsafe_code, reason = "closing a descriptor that nobody here owns has no safe form")]
+#[expect(
+    unsafe_code,
+    reason = "closing a descriptor that nobody here owns has no safe form"
+)]
 fn close_inherited() {
-    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
-    let numbers: Vec<i32> = open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else {
+        return;
+    };
+    let numbers: Vec<i32> = open
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect();
     // The listing had a descriptor too, and has closed it itself.
-    let is_open = |number: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
-    for number in numbers.into_iter().filter(|number| *number > 2).filter(is_open) {
+    let is_open =
+        |number: &i32| std::fs::symlink_metadata(format!("/proc/self/fd/{number}")).is_ok();
+    for number in numbers
+        .into_iter()
+        .filter(|number| *number > 2)
+        .filter(is_open)
+    {
         // SAFETY: this runs first, in the only thread, before anything else was opened: what is
         // open above 2 was inherited, and nothing in this process owns it.
         unsafe { rustix::io::close(number) };

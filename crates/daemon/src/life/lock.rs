@@ -1,7 +1,7 @@
 //! The lock that makes the daemon the only one, and how a newer build gets it.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
@@ -31,7 +31,10 @@ pub enum Held {
 /// Takes the lock for life: at once, or from an older daemon that makes room.
 pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError> {
     let path = place.life_lock();
-    let failed = |why| LifeError::Lock { path: path.clone(), why };
+    let failed = |why| LifeError::Lock {
+        path: path.clone(),
+        why,
+    };
     let lock = OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -41,15 +44,26 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         .open(&path)
         .map_err(failed)?;
     match lock.try_lock() {
-        Ok(()) => return Ok(lock),
+        Ok(()) => return Ok(signed(lock)),
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(why)) => return Err(failed(why)),
     }
     match yield_to(place, version) {
         Held::By(running) => Err(LifeError::Running(running)),
         // One that no longer listens may be about to end.
-        Held::Yielding | Held::Silent => wait(lock).ok_or(LifeError::Hung(path)),
+        Held::Yielding | Held::Silent => wait(lock).map(signed).ok_or(LifeError::Hung(path)),
     }
+}
+
+/// Says in the lock's file who holds it: for people who look, nobody relies on it.
+fn signed(mut lock: File) -> File {
+    let pid = format!("{}\n", std::process::id());
+    drop(
+        lock.set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| lock.write_all(pid.as_bytes())),
+    );
+    lock
 }
 
 /// Waits for the lock, but not for ever.
@@ -76,7 +90,12 @@ fn ask(place: &Place, version: Version) -> io::Result<Option<Response>> {
     let mut stream = UnixStream::connect(place.socket(rustix::process::getuid().as_raw()))?;
     stream.set_read_timeout(Some(ANSWER))?;
     stream.set_write_timeout(Some(ANSWER))?;
-    let request = Request::Yield { protocol: PROTOCOL, version }.to_frame().map_err(io::Error::other)?;
+    let request = Request::Yield {
+        protocol: PROTOCOL,
+        version,
+    }
+    .to_frame()
+    .map_err(io::Error::other)?;
     stream.write_all(&request)?;
     let mut decoder = Decoder::new();
     let mut buffer = [0; 512];

@@ -14,8 +14,16 @@ pub(super) fn begin(place: &Place) {
     if fs::metadata(&path).is_ok_and(|meta| meta.len() > MAX_BYTES) {
         drop(fs::rename(&path, path.with_extension("log.1")));
     }
-    if let Ok(file) = OpenOptions::new().create(true).append(true).mode(0o600).open(&path) {
-        let log = tracing_subscriber::fmt().with_ansi(false).with_target(false).with_writer(Mutex::new(file));
+    if let Ok(file) = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(&path)
+    {
+        let log = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .with_target(false)
+            .with_writer(Mutex::new(file));
         drop(log.try_init());
     }
 }

@@ -30,20 +30,31 @@ impl Checkpointer {
         let (orders, waiting) = sync_channel(1);
         let mut log = database.clone().into_os_string();
         log.push("-wal");
-        let thread = std::thread::Builder::new().name("checkpoint".into()).spawn(move || {
-            let mut connection = connect(&database);
-            for order in waiting {
-                match order {
-                    Order::Reopen => connection = connect(&database),
-                    Order::Checkpoint => {
-                        if let Some(connection) = &connection {
-                            drop(connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+        let thread = std::thread::Builder::new()
+            .name("checkpoint".into())
+            .spawn(move || {
+                let mut connection = connect(&database);
+                for order in waiting {
+                    match order {
+                        Order::Reopen => connection = connect(&database),
+                        Order::Checkpoint => {
+                            if let Some(connection) = &connection {
+                                drop(connection.query_row(
+                                    "PRAGMA wal_checkpoint(PASSIVE)",
+                                    [],
+                                    |_| Ok(()),
+                                ));
+                            }
                         }
                     }
                 }
-            }
-        })?;
-        Ok(Self { orders: Some(orders), thread: Some(thread), log: log.into(), bytes: 0 })
+            })?;
+        Ok(Self {
+            orders: Some(orders),
+            thread: Some(thread),
+            log: log.into(),
+            bytes: 0,
+        })
     }
 
     /// The writer has committed so many bytes.
@@ -87,8 +98,12 @@ impl Checkpointer {
 
 fn connect(database: &Path) -> Option<Connection> {
     let connection = Connection::open(database).ok()?;
-    connection.pragma_update(None, "wal_autocheckpoint", 0).ok()?;
-    connection.pragma_update(None, "synchronous", "normal").ok()?;
+    connection
+        .pragma_update(None, "wal_autocheckpoint", 0)
+        .ok()?;
+    connection
+        .pragma_update(None, "synchronous", "normal")
+        .ok()?;
     connection.pragma_update(None, "cache_size", -256).ok()?;
     Some(connection)
 }

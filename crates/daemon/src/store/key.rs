@@ -9,7 +9,9 @@ use becket_wire::Place;
 
 /// The key, if there is one.
 pub fn existing_mask_key(place: &Place) -> Option<[u8; 32]> {
-    fs::read(place.mask_key()).ok().and_then(|bytes| bytes.try_into().ok())
+    fs::read(place.mask_key())
+        .ok()
+        .and_then(|bytes| bytes.try_into().ok())
 }
 
 /// The key; made, if there is none.
@@ -19,10 +21,19 @@ pub fn mask_key(place: &Place) -> io::Result<[u8; 32]> {
     }
     let mut key = [0; 32];
     rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
-    DirBuilder::new().recursive(true).mode(0o700).create(place.run())?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(place.run())?;
     let path = place.mask_key();
     let temp = path.with_extension(format!("{}.tmp", std::process::id()));
-    OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temp)?.write_all(&key)?;
+    OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&temp)?
+        .write_all(&key)?;
     // A hard link never replaces: of two who make the key at once, the first one's counts.
     let linked = fs::hard_link(&temp, &path);
     drop(fs::remove_file(&temp));

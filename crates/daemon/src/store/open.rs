@@ -11,7 +11,11 @@ const MIGRATIONS: [&str; 1] = [include_str!("1.sql")];
 #[derive(Debug, Error)]
 pub enum OpenError {
     #[error("the database {path} is of version {found}, newer than this becket's {known}")]
-    Newer { path: PathBuf, found: i64, known: i64 },
+    Newer {
+        path: PathBuf,
+        found: i64,
+        known: i64,
+    },
     #[error("could not open the database {path}: {why}")]
     Sqlite { path: PathBuf, why: rusqlite::Error },
     #[error("could not set aside the damaged database {path}: {why}")]
@@ -30,15 +34,24 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
     match try_open(path) {
         Err(OpenError::Sqlite { why, .. }) if is_damage(&why) => {
             let aside = set_aside(path, now_ms)?;
-            Ok(Opened { connection: try_open(path)?, set_aside: Some(aside) })
+            Ok(Opened {
+                connection: try_open(path)?,
+                set_aside: Some(aside),
+            })
         }
-        opened => Ok(Opened { connection: opened?, set_aside: None }),
+        opened => Ok(Opened {
+            connection: opened?,
+            set_aside: None,
+        }),
     }
 }
 
 /// Whether an error means that the file itself is broken.
 pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
+    )
 }
 
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> {
@@ -48,7 +61,10 @@ pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> 
         PathBuf::from(name)
     };
     let damaged = beside(&format!(".damaged-{now_ms}"));
-    std::fs::rename(path, &damaged).map_err(|why| OpenError::Aside { path: path.to_owned(), why })?;
+    std::fs::rename(path, &damaged).map_err(|why| OpenError::Aside {
+        path: path.to_owned(),
+        why,
+    })?;
     for part in ["-wal", "-shm"] {
         // What is left of the log belongs to the damaged file; a new database must not replay it.
         let mut name = damaged.as_os_str().to_owned();
@@ -59,12 +75,19 @@ pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> 
 }
 
 fn try_open(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |why| OpenError::Sqlite { path: path.to_owned(), why };
+    let failed = |why| OpenError::Sqlite {
+        path: path.to_owned(),
+        why,
+    };
     let mut connection = Connection::open(path).map_err(failed)?;
     let found = prepare(&connection).map_err(failed)?;
     let known = MIGRATIONS.len() as i64;
     if found > known {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known });
+        return Err(OpenError::Newer {
+            path: path.to_owned(),
+            found,
+            known,
+        });
     }
     migrate(&mut connection, found).map_err(failed)?;
     probe(&connection).map_err(failed)?;
@@ -86,7 +109,10 @@ fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
 }
 
 fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Result<()> {
-    for (version, step) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+    for (version, step) in (1..)
+        .zip(MIGRATIONS)
+        .filter(|(version, _)| *version > found)
+    {
         let transaction = connection.transaction()?;
         transaction.execute_batch(step)?;
         transaction.pragma_update(None, "user_version", version)?;
@@ -116,11 +142,18 @@ pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     if !path.exists() {
         return Ok(None);
     }
-    let failed = |why| OpenError::Sqlite { path: path.to_owned(), why };
+    let failed = |why| OpenError::Sqlite {
+        path: path.to_owned(),
+        why,
+    };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection.busy_timeout(std::time::Duration::from_secs(5)).map_err(failed)?;
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    connection
+        .busy_timeout(std::time::Duration::from_secs(5))
+        .map_err(failed)?;
+    let found: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(failed)?;
     // A database whose first migration was never committed holds nothing.
     Ok((found > 0).then_some(connection))
 }
@@ -133,12 +166,25 @@ mod tests {
     fn a_damaged_database_is_set_aside_and_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("becket.db");
-        std::fs::write(&path, "this is no database, and it is longer than a header of SQLite's would be".repeat(99)).unwrap();
+        std::fs::write(
+            &path,
+            "this is no database, and it is longer than a header of SQLite's would be".repeat(99),
+        )
+        .unwrap();
         let opened = open(&path, 17).unwrap();
         let aside = opened.set_aside.unwrap();
-        assert!(std::fs::read(&aside).unwrap().starts_with(b"this is no database"));
+        assert!(
+            std::fs::read(&aside)
+                .unwrap()
+                .starts_with(b"this is no database")
+        );
         assert!(aside.to_string_lossy().ends_with("becket.db.damaged-17"));
-        opened.connection.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0)).unwrap();
+        opened
+            .connection
+            .query_row("SELECT count(*) FROM events", [], |row| {
+                row.get::<_, i64>(0)
+            })
+            .unwrap();
         drop(opened.connection);
         assert!(open(&path, 18).unwrap().set_aside.is_none());
     }
@@ -147,9 +193,15 @@ mod tests {
     fn a_newer_database_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("becket.db");
-        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        Connection::open(&path)
+            .unwrap()
+            .pragma_update(None, "user_version", 99)
+            .unwrap();
         let before = std::fs::read(&path).unwrap();
-        assert!(matches!(open(&path, 0), Err(OpenError::Newer { found: 99, .. })));
+        assert!(matches!(
+            open(&path, 0),
+            Err(OpenError::Newer { found: 99, .. })
+        ));
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }

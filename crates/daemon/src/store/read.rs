@@ -7,7 +7,8 @@ use rusqlite::{Connection, Row, params_from_iter};
 
 use super::record::unpack;
 
-const COLUMNS: &str = "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
+const COLUMNS: &str =
+    "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body";
 
 /// Calls `each` with the events that were asked for, in order of (at, seq), until it says stop.
@@ -67,7 +68,11 @@ pub fn find(
 fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     let answer: Option<String> = row.get(12)?;
     let decision = match answer {
-        Some(answer) => Some(DecisionRow { answer, by: row.get(13)?, reason: row.get(14)? }),
+        Some(answer) => Some(DecisionRow {
+            answer,
+            by: row.get(13)?,
+            reason: row.get(14)?,
+        }),
         None => None,
     };
     let source: String = row.get(8)?;
@@ -99,8 +104,14 @@ pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<
     let mut query = connection.prepare(
         "SELECT DISTINCT session_id FROM events WHERE session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 8",
     )?;
-    let found = query.query_map([prefix], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
-    Ok(if found.iter().any(|id| id == prefix) { vec![prefix.to_owned()] } else { found })
+    let found = query
+        .query_map([prefix], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(if found.iter().any(|id| id == prefix) {
+        vec![prefix.to_owned()]
+    } else {
+        found
+    })
 }
 
 /// Whether a session of this process was seen here. The process is known by its start time too.
@@ -116,12 +127,19 @@ pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusql
 
 /// How many events there are.
 pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT count(*) FROM events", [], |row| row.get::<_, i64>(0)).map(i64::unsigned_abs)
+    connection
+        .query_row("SELECT count(*) FROM events", [], |row| {
+            row.get::<_, i64>(0)
+        })
+        .map(i64::unsigned_abs)
 }
 
 /// The newest event that was no event, with its time: doctor shows it.
 pub fn latest_fault(connection: &Connection) -> rusqlite::Result<Option<(i64, String)>> {
-    let mut query =
-        connection.prepare("SELECT at, fault FROM events WHERE fault IS NOT NULL ORDER BY at DESC LIMIT 1")?;
-    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.next().transpose()
+    let mut query = connection
+        .prepare("SELECT at, fault FROM events WHERE fault IS NOT NULL ORDER BY at DESC LIMIT 1")?;
+    query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .next()
+        .transpose()
 }

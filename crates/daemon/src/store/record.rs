@@ -69,7 +69,9 @@ pub fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<Str
         (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
         (Some(Cut::NeverEnded), Err(error)) => Some(format!("stdin never ended; {error}")),
         (_, Err(error)) => Some(error.to_string()),
-        (_, Ok(head)) if head.session_id.is_none() => Some("the event has no session_id".to_owned()),
+        (_, Ok(head)) if head.session_id.is_none() => {
+            Some("the event has no session_id".to_owned())
+        }
         (_, Ok(_)) => None,
     }
 }
@@ -252,5 +254,9 @@ fn pack(payload: Cow<'_, [u8]>) -> (Vec<u8>, bool) {
 
 /// Gives a stored payload back.
 pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> {
-    if compressed { zstd::stream::decode_all(body) } else { Ok(body.to_vec()) }
+    if compressed {
+        zstd::stream::decode_all(body)
+    } else {
+        Ok(body.to_vec())
+    }
 }

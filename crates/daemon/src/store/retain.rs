@@ -13,7 +13,11 @@ pub struct Limits {
 const SLICE: usize = 200;
 
 /// Drops one slice of what is over the limits. True if there may be more.
-pub(super) fn slice(connection: &Connection, limits: Limits, now_ms: i64) -> rusqlite::Result<bool> {
+pub(super) fn slice(
+    connection: &Connection,
+    limits: Limits,
+    now_ms: i64,
+) -> rusqlite::Result<bool> {
     let oldest = now_ms - i64::from(limits.days) * 86_400_000;
     let by_age = drop_oldest(connection, "e.at < ?1", oldest)?;
     if by_age == SLICE {
@@ -38,6 +42,10 @@ fn drop_oldest(connection: &Connection, which: &str, value: i64) -> rusqlite::Re
 
 /// The bytes in use: free pages inside the file are used again and do not count.
 fn used(connection: &Connection) -> rusqlite::Result<u64> {
-    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
+    let pragma = |name| {
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+    };
     Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
 }

@@ -46,22 +46,42 @@ pub enum SpoolError {
 }
 
 /// Leaves an event for the next daemon. `payload` is masked already.
-pub fn leave(place: &Place, envelope: &Envelope, payload: &[u8], left: &Left) -> Result<(), SpoolError> {
+pub fn leave(
+    place: &Place,
+    envelope: &Envelope,
+    payload: &[u8],
+    left: &Left,
+) -> Result<(), SpoolError> {
     let folder = place.spool();
-    let failed = |why| SpoolError::Write { path: folder.clone(), why };
-    DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
+    let failed = |why| SpoolError::Write {
+        path: folder.clone(),
+        why,
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(failed)?;
     if let Err(full) = room(&folder) {
         count_refusal(place);
         return Err(full);
     }
     let mut bytes = encode_event(envelope, payload).map_err(SpoolError::Pack)?;
     let left = serde_json::to_vec(left).map_err(|error| SpoolError::Pack(error.into()))?;
-    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(|_| SpoolError::Pack(RpcError::Malformed("too long")))?);
+    bytes.extend(
+        frame::encode(Kind::LEFT, &[&left])
+            .map_err(|_| SpoolError::Pack(RpcError::Malformed("too long")))?,
+    );
     let last = place.spooled(envelope.id);
     // The id is unique, but one event may be left twice: by the shim's successor and by the daemon.
     let temp = last.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
-        let mut file = OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&temp)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .write(true)
+            .mode(0o600)
+            .open(&temp)?;
         file.write_all(&bytes)?;
         drop(file);
         fs::rename(&temp, &last)
@@ -79,21 +99,33 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     if files as u64 * frame::MAX_BODY as u64 > MAX_BYTES {
         bytes = usage(folder).1;
     }
-    if files >= MAX_FILES || bytes >= MAX_BYTES { Err(SpoolError::Full { files, bytes }) } else { Ok(()) }
+    if files >= MAX_FILES || bytes >= MAX_BYTES {
+        Err(SpoolError::Full { files, bytes })
+    } else {
+        Ok(())
+    }
 }
 
 /// How many events wait in the spool, and how many bytes they are.
 pub fn usage(folder: &Path) -> (usize, u64) {
-    let Ok(entries) = fs::read_dir(folder) else { return (0, 0) };
+    let Ok(entries) = fs::read_dir(folder) else {
+        return (0, 0);
+    };
     entries
         .flatten()
         .filter(|entry| entry.path().extension().is_some_and(|end| end == "ev"))
         .filter_map(|entry| entry.metadata().ok())
-        .fold((0, 0), |(files, bytes), meta| (files + 1, bytes + meta.len()))
+        .fold((0, 0), |(files, bytes), meta| {
+            (files + 1, bytes + meta.len())
+        })
 }
 
 fn count_refusal(place: &Place) {
-    let refused = OpenOptions::new().create(true).append(true).mode(0o600).open(place.spool_refused());
+    let refused = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(place.spool_refused());
     drop(refused.and_then(|mut file| file.write_all(b".")));
 }
 
@@ -104,12 +136,19 @@ pub fn refused(place: &Place) -> u64 {
 
 /// The spooled events, oldest first.
 pub fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
-    let Ok(entries) = fs::read_dir(place.spool()) else { return Vec::new() };
+    let Ok(entries) = fs::read_dir(place.spool()) else {
+        return Vec::new();
+    };
     let mut found: Vec<_> = entries
         .flatten()
         .filter_map(|entry| {
             let path = entry.path();
-            let id = path.file_name()?.to_str()?.strip_suffix(".ev")?.parse().ok()?;
+            let id = path
+                .file_name()?
+                .to_str()?
+                .strip_suffix(".ev")?
+                .parse()
+                .ok()?;
             Some((id, path))
         })
         .collect();
@@ -121,9 +160,17 @@ pub fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
 pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
     let mut decoder = Decoder::new();
     decoder.push(&fs::read(path)?);
-    let Ok(Some(first)) = decoder.next_frame() else { return Ok(None) };
-    let Ok(Request::Event(event)) = Request::from_frame(first) else { return Ok(None) };
-    let left = decoder.next_frame().ok().flatten().filter(|frame| frame.kind == Kind::LEFT);
+    let Ok(Some(first)) = decoder.next_frame() else {
+        return Ok(None);
+    };
+    let Ok(Request::Event(event)) = Request::from_frame(first) else {
+        return Ok(None);
+    };
+    let left = decoder
+        .next_frame()
+        .ok()
+        .flatten()
+        .filter(|frame| frame.kind == Kind::LEFT);
     let left: Option<Left> = left.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves a bare frame when it finds no becket; nobody masked that one.
     let masked = masker.mask(&event.payload);
@@ -167,7 +214,9 @@ pub(super) fn take_in(
         let mut group = Vec::new();
         let mut bytes = 0;
         while group.len() < GROUP_FILES && bytes < GROUP_BYTES {
-            let Some((_, path)) = waiting.next() else { break };
+            let Some((_, path)) = waiting.next() else {
+                break;
+            };
             match read(&path, masker) {
                 Ok(Some(record)) => {
                     bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
@@ -211,7 +260,12 @@ pub(super) fn take_in(
 
 /// Sets a file aside that is no event, so that it is looked at once only.
 fn put_away(place: &Place, path: &Path) {
-    drop(DirBuilder::new().recursive(true).mode(0o700).create(place.spool_bad()));
+    drop(
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(place.spool_bad()),
+    );
     if let Some(name) = path.file_name() {
         drop(fs::rename(path, place.spool_bad().join(name)));
     }

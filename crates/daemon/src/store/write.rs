@@ -35,9 +35,15 @@ pub type Feed = broadcast::Sender<Arc<EventRow>>;
 pub struct Full;
 
 enum Job {
-    Keep { record: Box<Record>, kept: oneshot::Sender<()> },
+    Keep {
+        record: Box<Record>,
+        kept: oneshot::Sender<()>,
+    },
     TakeIn(oneshot::Sender<()>),
-    Tick { now_ms: i64, limits: Limits },
+    Tick {
+        now_ms: i64,
+        limits: Limits,
+    },
     Close(oneshot::Sender<()>),
 }
 
@@ -74,14 +80,21 @@ impl Writer {
             memory_bytes: 0,
             now_ms: 0,
         };
-        let handle = std::thread::Builder::new().name("writer".into()).spawn(move || thread.run(waiting))?;
+        let handle = std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || thread.run(waiting))?;
         Ok((Self { jobs }, handle))
     }
 
     /// Has an event written. The receiver hears when it is committed (or kept by other means).
     pub(crate) fn keep(&self, record: Record) -> Result<oneshot::Receiver<()>, Full> {
         let (kept, wait) = oneshot::channel();
-        self.jobs.try_send(Job::Keep { record: Box::new(record), kept }).map_err(|_| Full)?;
+        self.jobs
+            .try_send(Job::Keep {
+                record: Box::new(record),
+                kept,
+            })
+            .map_err(|_| Full)?;
         Ok(wait)
     }
 
@@ -205,7 +218,9 @@ impl WriterThread {
     }
 
     fn write(&mut self, group: &[Waiting]) -> rusqlite::Result<usize> {
-        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut bytes = 0;
         for (record, _) in group {
             record.insert(&transaction)?;
@@ -269,7 +284,13 @@ impl WriterThread {
     fn take_in(&mut self) {
         let sequence = Arc::clone(&self.sequence);
         let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
-        match spool::take_in(&mut self.connection, &self.place, &self.masker, &mut next_seq, &mut |_| true) {
+        match spool::take_in(
+            &mut self.connection,
+            &self.place,
+            &self.masker,
+            &mut next_seq,
+            &mut |_| true,
+        ) {
             Ok(done) => {
                 self.counters.taken_in.add(done.new.len() as u64);
                 self.counters.spool_bad.add(done.bad);
@@ -294,7 +315,10 @@ impl WriterThread {
         }
         let opened = open::set_aside(&self.path, self.now_ms).and_then(|aside| {
             error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
-            self.counters.trouble(format!("the database was damaged ({why}); it was set aside as {}", aside.display()));
+            self.counters.trouble(format!(
+                "the database was damaged ({why}); it was set aside as {}",
+                aside.display()
+            ));
             open::open(&self.path, self.now_ms)
         });
         match opened {
@@ -312,7 +336,10 @@ impl WriterThread {
             }
         }
         self.checkpointer.end();
-        if let Err(why) = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        if let Err(why) = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        {
             warn!(%why, "could not checkpoint at the end");
         }
     }

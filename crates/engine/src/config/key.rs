@@ -30,7 +30,10 @@ pub const RAW: [&str; 2] = ["hooks", "guards"];
 pub const KEYS: &[Key] = &[
     Key {
         path: "store.keep_days",
-        form: Form::Number { min: 0, max: 36_500 },
+        form: Form::Number {
+            min: 0,
+            max: 36_500,
+        },
         default: Some("90"),
         about: "Payloads older than so many days are dropped; rows, decisions and counts stay",
         project: false,
@@ -56,7 +59,9 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         path: "daemon.idle",
-        form: Form::Span { min: Duration::from_secs(1) },
+        form: Form::Span {
+            min: Duration::from_secs(1),
+        },
         default: Some("12h"),
         about: "After so long without work the daemon ends itself; the next event starts it again",
         project: false,
@@ -92,7 +97,10 @@ pub const KEYS: &[Key] = &[
         tightens: never,
         set: |config, name, value| {
             if let Value::Text(pattern) = value {
-                config.mask.patterns.insert(name.to_owned(), pattern.clone());
+                config
+                    .mask
+                    .patterns
+                    .insert(name.to_owned(), pattern.clone());
             }
         },
     },
@@ -144,8 +152,13 @@ pub fn nearest(path: &str) -> Option<&'static str> {
     let last = |path: &'static str| path.rsplit('.').next().unwrap_or(path);
     let sections = KEYS
         .iter()
-        .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section));
-    let keys = KEYS.iter().map(|key| key.path).filter(|path| !path.ends_with('*'));
+        .filter_map(|key| key.path.rsplit_once('.').map(|(section, _)| section))
+        .chain(RAW)
+        .filter(|_| !path.contains('.'));
+    let keys = KEYS
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| !path.ends_with('*'));
     let likeness = |known: &'static str| {
         let whole = strsim::normalized_damerau_levenshtein(path, known);
         // A key that was forgotten to be put into its section.
@@ -153,7 +166,6 @@ pub fn nearest(path: &str) -> Option<&'static str> {
         whole.max(alone * 0.95)
     };
     keys.chain(sections)
-        .chain(RAW)
         .map(|known| (likeness(known), known))
         .filter(|(likeness, _)| *likeness > 0.6)
         .max_by(|one, other| one.0.total_cmp(&other.0))
@@ -188,6 +200,7 @@ mod tests {
             ("keep_bytes", Some("store.keep_bytes")),
             ("mask.enable", Some("mask.enabled")),
             ("hook", Some("hooks")),
+            ("store.x", None),
             ("colour", None),
         ] {
             assert_eq!(nearest(wrong), right, "{wrong}");

@@ -120,7 +120,11 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     if reader.errors.is_empty() {
         reader.table("", root.get_ref());
     }
-    let Reader { mut layer, mut errors, .. } = reader;
+    let Reader {
+        mut layer,
+        mut errors,
+        ..
+    } = reader;
     if errors.is_empty() {
         layer.entries.sort_by_key(|entry| entry.line);
         layer.tables.sort_by_key(|table| table.line);

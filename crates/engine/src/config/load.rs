@@ -1,20 +1,19 @@
 //! The edge of the config: reads the files, and reads them again when they changed. An unchanged
 //! set of files costs one stat each, because the daemon asks on every event.
 
+mod file;
+mod last_good;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becket_wire::Place;
 
+use super::Config;
 use super::layer::{Layer, Level, Source, parse_pairs, parse_variables};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
-use super::Config;
-use std::collections::BTreeMap;
-
-mod file;
-mod last_good;
-
 use file::File;
 use last_good::LastGood;
 
@@ -115,27 +114,26 @@ pub struct Loader {
 impl Loader {
     /// The daemon's: keeps a copy of each file that parsed.
     pub fn for_daemon(place: &Place) -> Self {
-        Self::new(&Files::of(place), LastGood::kept(place.last_good()))
+        Self::with_files(&Files::of(place), place, true)
     }
 
     /// For everybody else: uses those copies, and writes nothing.
     pub fn read_only(place: &Place) -> Self {
-        Self::new(&Files::of(place), LastGood::read_only(place.last_good()))
+        Self::with_files(&Files::of(place), place, false)
     }
 
     /// Read only, with the files of a project.
     pub fn for_project(place: &Place, project: &Path) -> Self {
-        let files = Files {
-            project: Some(project.to_path_buf()),
-            ..Files::of(place)
-        };
-        Self::new(&files, LastGood::read_only(place.last_good()))
+        let mut files = Files::of(place);
+        files.project = Some(project.to_path_buf());
+        Self::with_files(&files, place, false)
     }
 
-    fn new(files: &Files, last_good: LastGood) -> Self {
+    /// With files that stand elsewhere.
+    pub fn with_files(files: &Files, place: &Place, may_write: bool) -> Self {
         Self {
             files: files.sources().into_iter().map(File::new).collect(),
-            last_good,
+            last_good: LastGood::new(place.last_good(), may_write),
             fixed: Vec::new(),
             fixed_problems: Vec::new(),
             current: None,
@@ -143,7 +141,10 @@ impl Loader {
     }
 
     /// Adds what the environment says.
-    pub fn with_variables<'a>(self, variables: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn with_variables<'a>(
+        self,
+        variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
         self.with(parse_variables(variables))
     }
 
@@ -183,9 +184,17 @@ impl Loader {
             .iter()
             .filter(|file| file.standing() != Standing::NotTrusted)
             .filter_map(File::layer);
-        let Effective { config, settings, warnings } = merge(in_force.chain(&self.fixed));
-        let mut problems: Vec<Problem> =
-            self.files.iter().flat_map(File::problems).cloned().collect();
+        let Effective {
+            config,
+            settings,
+            warnings,
+        } = merge(in_force.chain(&self.fixed));
+        let mut problems: Vec<Problem> = self
+            .files
+            .iter()
+            .flat_map(File::problems)
+            .cloned()
+            .collect();
         problems.extend_from_slice(&self.fixed_problems);
         problems.extend(warnings);
         let report = |file: &File| Report {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::Config;
 use super::key::{KEYS, Key};
 use super::layer::{Entry, Layer, Level};
 use super::problem::Problem;
 use super::value::Value;
-use super::Config;
 
 /// What is in force, and why.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,7 +125,8 @@ impl Effective {
                 "{} cannot be set here: the {} may tighten, never relax",
                 entry.path, layer.level
             );
-            self.warnings.push(Problem::warning(origin.to_string(), message));
+            self.warnings
+                .push(Problem::warning(origin.to_string(), message));
             return;
         }
         let value = entry.value.clone();

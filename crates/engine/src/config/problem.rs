@@ -81,7 +81,12 @@ impl Problem {
 
     /// The line that is meant, with a mark under the place; nothing if it has none.
     pub fn picture(&self) -> Option<String> {
-        let Position { line, column, text, width } = self.at.as_ref()?;
+        let Position {
+            line,
+            column,
+            text,
+            width,
+        } = self.at.as_ref()?;
         let number = line.to_string();
         let margin = " ".repeat(number.len());
         // Tabs stay tabs, so that the mark stands below what it means.
@@ -114,11 +119,16 @@ impl Position {
     pub(super) fn of(text: &str, span: Range<usize>) -> Self {
         let boundary = |at: usize| {
             let at = at.min(text.len());
-            (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+            (0..=at)
+                .rev()
+                .find(|at| text.is_char_boundary(*at))
+                .unwrap_or(0)
         };
         let start = boundary(span.start);
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let line_end = text[start..].find('\n').map_or(text.len(), |end| start + end);
+        let line_end = text[start..]
+            .find('\n')
+            .map_or(text.len(), |end| start + end);
         let end = boundary(span.end).clamp(start, line_end);
         Self {
             line: text[..start].matches('\n').count() + 1,
@@ -145,7 +155,12 @@ mod tests {
             "2 | \té = \"ö\" # x\n  | \t    ^^^"
         );
         let position = |span| {
-            let Position { line, column, width, .. } = Position::of(text, span);
+            let Position {
+                line,
+                column,
+                width,
+                ..
+            } = Position::of(text, span);
             (line, column, width)
         };
         assert_eq!(position(0..text.len()), (1, 1, 6));

@@ -37,9 +37,7 @@ pub fn schema() -> Json {
 const SECTION: &str = "[]";
 
 fn section<'a>(at: &'a mut Map<String, Json>, name: &str) -> &'a mut Map<String, Json> {
-    let entry = at
-        .entry(name)
-        .or_insert_with(|| json!({ SECTION: {} }));
+    let entry = at.entry(name).or_insert_with(|| json!({ SECTION: {} }));
     match entry.get_mut(SECTION) {
         Some(Json::Object(inner)) => inner,
         _ => unreachable!("{name} is both a key and a section"),

@@ -40,11 +40,16 @@ pub enum Value {
 #[derive(Debug, Clone, Copy)]
 pub enum Form {
     Bool,
-    Number { min: u64, max: u64 },
+    Number {
+        min: u64,
+        max: u64,
+    },
     /// A size: `"4GiB"`, `"500MB"`, or a number of bytes.
     Bytes,
     /// A time: `"30s"`, `"5m"`, `"1h30m"`, or `"never"`.
-    Span { min: Duration },
+    Span {
+        min: Duration,
+    },
     /// A text that this function accepts, given the last part of the key.
     Text(fn(&str, &str) -> Result<(), String>),
 }
@@ -96,7 +101,9 @@ impl Form {
                 .map(Value::Number)
                 .ok_or(())
                 .map_err(unfit),
-            _ => u64::try_from(number).map(Value::Bytes).map_err(|_| unfit(())),
+            _ => u64::try_from(number)
+                .map(Value::Bytes)
+                .map_err(|_| unfit(())),
         }
     }
 }

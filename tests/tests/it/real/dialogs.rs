@@ -79,8 +79,7 @@ fn a_turn_that_is_interrupted_has_no_stop() {
 
         person.submits("think hard");
         story.model.wait_at("thinking");
-        person.press("Escape");
-        person.ready();
+        person.interrupts();
         person.submits("never mind");
         person.wait_text("all right");
         person.leaves();

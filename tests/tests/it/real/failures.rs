@@ -73,7 +73,10 @@ fn a_hook_that_crashes_lets_the_call_through() {
 fn a_model_that_fails_ends_the_turn_without_a_stop() {
     story(|given| {
         let story = given
-            .on("do it", [error(400, "invalid_request_error", "no such thing")])
+            .on(
+                "do it",
+                [error(400, "invalid_request_error", "no such thing")],
+            )
             .needs(&["StopFailure"])
             .begin()?;
         let person = story.person()?;
@@ -83,7 +86,11 @@ fn a_model_that_fails_ends_the_turn_without_a_stop() {
         person.ready();
         person.leaves();
 
-        assert!(failure.text("last_assistant_message").contains("no such thing"));
+        assert!(
+            failure
+                .text("last_assistant_message")
+                .contains("no such thing")
+        );
         story.events().none_of("Stop");
         Ok(())
     });

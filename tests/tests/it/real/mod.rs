@@ -4,6 +4,6 @@ mod agents;
 mod answers;
 mod dialogs;
 mod failures;
+mod rarer;
 mod sessions;
 mod tools;
-mod look;

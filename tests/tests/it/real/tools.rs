@@ -174,7 +174,9 @@ fn tasks_are_told_when_made_and_when_done() {
             .needs(&["TaskCreated"])
             .begin()?;
 
-        let run = story.print("plan it").args(["--tools", "TaskCreate,TaskUpdate"]);
+        let run = story
+            .print("plan it")
+            .args(["--tools", "TaskCreate,TaskUpdate"]);
         run.run().succeeded();
 
         let events = story.events();

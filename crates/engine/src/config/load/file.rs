@@ -3,11 +3,12 @@
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::last_good::LastGood;
-use super::{Layer, Level, Problem, Source, Standing};
-use crate::config::parse_layer;
+use super::{Layer, Source, Standing};
+use crate::config::{Problem, Severity, parse_layer};
 
 /// Nobody writes a config that long.
 const MAX_SIZE: u64 = 1 << 20;
@@ -45,17 +46,32 @@ enum Seen {
     Refused(io::ErrorKind),
 }
 
+/// What is known of the file, and what of it counts.
+#[derive(Debug, PartialEq)]
+struct State {
+    standing: Standing,
+    /// What it says, or what it said when it last was good.
+    layer: Option<Layer>,
+    problems: Vec<Problem>,
+}
+
+impl State {
+    const ABSENT: Self = Self {
+        standing: Standing::Absent,
+        layer: None,
+        problems: Vec::new(),
+    };
+}
+
 #[derive(Debug)]
 pub struct File {
     pub source: Source,
     /// Nothing before the first look.
     seen: Option<Seen>,
+    /// The stamp can be relied on.
     settled: bool,
     text: Option<String>,
-    /// What it says, or what it said when it last was good.
-    layer: Option<Layer>,
-    problems: Vec<Problem>,
-    standing: Standing,
+    state: State,
 }
 
 impl File {
@@ -63,160 +79,138 @@ impl File {
         Self {
             source,
             seen: None,
-            settled: true,
+            settled: false,
             text: None,
-            layer: None,
-            problems: Vec::new(),
-            standing: Standing::Absent,
+            state: State::ABSENT,
         }
     }
 
-    /// What is in force of it.
+    /// What is in force of it, or would be.
     pub fn layer(&self) -> Option<&Layer> {
-        self.layer.as_ref()
+        self.state.layer.as_ref()
     }
 
     pub fn standing(&self) -> Standing {
-        self.standing
+        self.state.standing
     }
 
-    /// What is wrong with it. A layer that is in force has its warnings.
-    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        let good = matches!(self.standing, Standing::InForce | Standing::NotTrusted);
-        let layer = self.layer.as_ref().filter(|_| good);
-        let warnings = layer.map_or(&[][..], |layer| &layer.warnings);
-        self.problems.iter().chain(warnings)
+    pub fn problems(&self) -> &[Problem] {
+        &self.state.problems
     }
 
     /// Looks at the file, and reads it if it changed. Says whether anything is different now.
     pub fn refresh(&mut self, last_good: &LastGood) -> bool {
-        let seen = match fs::metadata(&self.source.file) {
-            Ok(metadata) => Seen::Stamp(Stamp::of(&metadata)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Seen::Absent,
-                kind => Seen::Refused(kind),
-            },
+        let metadata = fs::metadata(&self.source.file);
+        let seen = match &metadata {
+            Ok(metadata) => Seen::Stamp(Stamp::of(metadata)),
+            Err(error) if is_absence(error) => Seen::Absent,
+            Err(error) => Seen::Refused(error.kind()),
         };
         if self.settled && self.seen.as_ref() == Some(&seen) {
             return false;
         }
-        let first = self.seen.is_none();
-        self.settled = true;
-        match seen {
-            Seen::Absent => {
-                self.seen = Some(Seen::Absent);
-                self.vanished() && !first
+        self.settled = metadata.as_ref().map_or(true, is_settled);
+        self.seen = Some(seen);
+        let state = match metadata.and_then(|metadata| read(&self.source.file, &metadata)) {
+            Ok(text) if self.text.as_ref() == Some(&text) => return false,
+            Ok(text) => {
+                let state = self.judge(&text, last_good);
+                self.text = Some(text);
+                state
             }
-            Seen::Refused(kind) => {
-                self.seen = Some(seen);
-                self.text = None;
-                self.broken(vec![self.unreadable(&kind.into())], last_good);
-                true
-            }
-            Seen::Stamp(_) => self.read(last_good),
-        }
-    }
-
-    fn read(&mut self, last_good: &LastGood) -> bool {
-        let text = match self.open() {
-            Ok(text) => text,
             Err(error) => {
-                // The next look tries again: what refused may pass without a trace in the stamp.
-                self.settled = false;
-                let problems = vec![self.unreadable(&error)];
-                let known = self.text.is_none() && self.problems.first().map(|p| &p.message) == problems.first().map(|p| &p.message);
                 self.text = None;
-                self.broken(problems, last_good);
-                return !known;
+                if is_absence(&error) {
+                    State::ABSENT
+                } else {
+                    // What refused may pass without a trace in the stamp.
+                    self.settled = false;
+                    let problem = Problem::error("", format!("could not read it: {error}"));
+                    self.fall_back(vec![problem.in_file(&self.source.file)], last_good)
+                }
             }
         };
-        if self.text.as_ref() == Some(&text) {
-            return false;
-        }
-        match parse_layer(&self.source, &text) {
-            Ok(layer) => {
-                self.standing = self.good_standing();
-                if self.standing == Standing::InForce {
-                    last_good.keep(&self.source.file, &text);
-                }
-                self.layer = Some(layer);
-                self.problems = Vec::new();
-            }
-            Err(error) => self.broken(error.problems, last_good),
-        }
-        self.text = Some(text);
-        true
+        let changed = state != self.state;
+        self.state = state;
+        changed
     }
 
-    /// Reads a regular file of a sane size; anything else (a pipe would hang) is refused.
-    fn open(&mut self) -> io::Result<String> {
-        let other = |why: &str| Err(io::Error::other(why.to_owned()));
-        if !fs::metadata(&self.source.file)?.is_file() {
-            self.seen = None;
-            return other("it is no regular file");
+    fn judge(&self, text: &str, last_good: &LastGood) -> State {
+        let layer = match parse_layer(&self.source, text) {
+            Ok(layer) => layer,
+            Err(error) => return self.fall_back(error.problems, last_good),
+        };
+        if !self.is_foreign() {
+            last_good.keep(&self.source.file, text);
         }
-        let file = fs::File::open(&self.source.file)?;
-        let metadata = file.metadata()?;
-        self.seen = Some(Seen::Stamp(Stamp::of(&metadata)));
-        let age = metadata
-            .modified()
-            .ok()
-            .and_then(|modified| SystemTime::now().duration_since(modified).ok());
-        self.settled = age.is_some_and(|age| age > SETTLED);
-        let mut bytes = Vec::new();
-        file.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > MAX_SIZE {
-            return other("it is longer than 1 MiB");
-        }
-        String::from_utf8(bytes).or_else(|_| other("it is not UTF-8"))
-    }
-
-    fn unreadable(&self, error: &io::Error) -> Problem {
-        Problem::error("", format!("could not read it: {error}")).in_file(&self.source.file)
-    }
-
-    fn vanished(&mut self) -> bool {
-        let was_there = self.standing != Standing::Absent;
-        self.standing = Standing::Absent;
-        self.text = None;
-        self.layer = None;
-        self.problems = Vec::new();
-        was_there
-    }
-
-    fn good_standing(&self) -> Standing {
-        match self.source.level {
-            Level::Project | Level::Local => Standing::NotTrusted,
-            _ => Standing::InForce,
+        State {
+            standing: match self.is_foreign() {
+                true => Standing::NotTrusted,
+                false => Standing::InForce,
+            },
+            problems: layer.warnings.clone(),
+            layer: Some(layer),
         }
     }
 
-    /// Falls back to the last good copy: the one in memory, else the one on disk.
-    fn broken(&mut self, mut problems: Vec<Problem>, last_good: &LastGood) {
-        if self.good_standing() == Standing::NotTrusted {
-            self.standing = Standing::NotTrusted;
-            self.layer = None;
-            self.problems = problems;
-            return;
-        }
-        if self.layer.is_none() {
-            let text = last_good.find(&self.source.file);
-            self.layer = text.and_then(|text| parse_layer(&self.source, &text).ok());
-        }
-        let then = match &mut self.layer {
+    /// The last good copy in its place: the one in memory, else the one on disk. A project's files
+    /// have none, because they do not count.
+    fn fall_back(&self, mut problems: Vec<Problem>, last_good: &LastGood) -> State {
+        let on_disk = || parse_layer(&self.source, &last_good.find(&self.source.file)?).ok();
+        let mut layer = match self.is_foreign() {
+            true => None,
+            false => self.state.layer.clone().or_else(on_disk),
+        };
+        let (standing, then) = match &mut layer {
             Some(layer) => {
                 layer.last_good = true;
-                self.standing = Standing::LastGood;
-                "its last good copy stays in force"
+                (Standing::LastGood, "its last good copy stays in force")
             }
-            None => {
-                self.standing = Standing::Broken;
-                "nothing of this file is in force"
-            }
+            None if self.is_foreign() => (Standing::NotTrusted, "the file is not trusted anyway"),
+            None => (Standing::Broken, "nothing of this file is in force"),
         };
-        if let Some(first) = problems.iter_mut().find(|problem| problem.severity == crate::config::Severity::Error) {
+        let mut errors = problems.iter_mut();
+        if let Some(first) = errors.find(|problem| problem.severity == Severity::Error) {
             first.hint = Some(then.to_owned());
         }
-        self.problems = problems;
+        State {
+            standing,
+            layer,
+            problems,
+        }
     }
+
+    fn is_foreign(&self) -> bool {
+        self.source.level.is_foreign()
+    }
+}
+
+fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn is_settled(metadata: &Metadata) -> bool {
+    let age = metadata
+        .modified()
+        .ok()
+        .and_then(|modified| SystemTime::now().duration_since(modified).ok());
+    age.is_some_and(|age| age > SETTLED)
+}
+
+/// Reads a regular file of a sane size. Anything else is refused: to open a pipe would hang.
+fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(file)?
+        .take(MAX_SIZE + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }

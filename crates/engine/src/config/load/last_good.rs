@@ -16,12 +16,8 @@ pub struct LastGood {
 }
 
 impl LastGood {
-    pub fn kept(folder: PathBuf) -> Self {
-        Self { folder, may_write: true }
-    }
-
-    pub fn read_only(folder: PathBuf) -> Self {
-        Self { folder, may_write: false }
+    pub fn new(folder: PathBuf, may_write: bool) -> Self {
+        Self { folder, may_write }
     }
 
     /// The copy of a file, if there is one.
@@ -44,10 +40,15 @@ impl LastGood {
 
     fn write(&self, copy: &Path, text: &str) -> io::Result<()> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.folder)?;
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let temporary = copy.with_extension(format!("{}-{count}.tmp", std::process::id()));
-        let written = self.fill(&temporary, text).and_then(|()| fs::rename(&temporary, copy));
+        let written = self
+            .fill(&temporary, text)
+            .and_then(|()| fs::rename(&temporary, copy));
         if written.is_err() {
             drop(fs::remove_file(&temporary));
         }

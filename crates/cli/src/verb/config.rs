@@ -1,0 +1,315 @@
+//! `becket config`: what is in force and what set it; check, schema, path.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_engine::config::{self, Loader, Problem, Severity, Snapshot, Standing, Value};
+use clap::Subcommand;
+use serde_json::{Value as Json, json};
+
+use crate::failure::Code;
+use crate::tell::{BAD, DIM, WARN};
+use crate::world::World;
+
+/// Show every value of the configuration with the file and line that set it
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Config {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// List everything that is wrong (exit 1 if something is; warnings do not count)
+    Check {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a JSON schema of the config files, for editors
+    Schema,
+    /// List the config files, lowest first, and how each stands
+    Path {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+impl Config {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        if let Some(What::Schema) = self.what {
+            println!("{:#}", config::schema());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let snapshot = load(world);
+        match self.what {
+            None if self.json => println!("{:#}", all_json(&snapshot)),
+            None => anstream::print!("{}{}", values(&snapshot), trouble(&snapshot)),
+            Some(What::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
+            Some(What::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
+            Some(What::Check { json }) => return Ok(check(&snapshot, json)),
+            Some(What::Schema) => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn load(world: &World) -> Snapshot {
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    let pairs = variables
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let mut loader =
+        Loader::for_project(&world.place, &project_of(&world.cwd)).with_variables(pairs);
+    Snapshot::clone(&loader.current())
+}
+
+/// The git root above a folder, else the folder itself.
+fn project_of(cwd: &Path) -> PathBuf {
+    let root = cwd.ancestors().find(|folder| folder.join(".git").exists());
+    root.unwrap_or(cwd).to_path_buf()
+}
+
+/// Every value and what set it, in columns.
+fn values(snapshot: &Snapshot) -> String {
+    let mut rows: Vec<[String; 3]> = snapshot
+        .settings
+        .iter()
+        .map(|(path, setting)| {
+            [
+                path.clone(),
+                setting.value.to_string(),
+                setting.origin.to_string(),
+            ]
+        })
+        .collect();
+    for table in snapshot.config.hooks.iter().chain(&snapshot.config.guards) {
+        let path = format!("{}.{}", table.section, table.name);
+        let origin = format!("{}:{}", table.file.display(), table.line);
+        rows.push([path, "(as written)".to_owned(), origin]);
+    }
+    let width = |column: usize| {
+        let lengths = rows.iter().map(|row| row[column].chars().count());
+        lengths.max().unwrap_or(0)
+    };
+    let (first, second) = (width(0), width(1));
+    let mut out = String::new();
+    for [path, value, origin] in &rows {
+        writeln!(out, "{path:first$}  {value:second$}  {DIM}{origin}{DIM:#}").ok();
+    }
+    out
+}
+
+/// What a person should know besides the values: files that do not count, problems.
+fn trouble(snapshot: &Snapshot) -> String {
+    let mut out = String::new();
+    for file in &snapshot.files {
+        if file.standing == Standing::NotTrusted {
+            writeln!(
+                out,
+                "{DIM}{}: not trusted: ignored{DIM:#}",
+                file.source.file.display()
+            )
+            .ok();
+        }
+    }
+    for problem in &snapshot.problems {
+        out += &told(problem);
+    }
+    if out.is_empty() {
+        out
+    } else {
+        format!("\n{out}")
+    }
+}
+
+fn told(problem: &Problem) -> String {
+    let (style, word) = match problem.severity {
+        Severity::Error => (BAD, "error"),
+        Severity::Warning => (WARN, "warning"),
+    };
+    let mut out = format!("{style}{word}:{style:#} {problem}\n");
+    for line in problem.picture().iter().flat_map(|picture| picture.lines()) {
+        writeln!(out, "  {DIM}{line}{DIM:#}").ok();
+    }
+    out
+}
+
+fn files(snapshot: &Snapshot) -> String {
+    let width = snapshot
+        .files
+        .iter()
+        .map(|file| file.source.level.name().len())
+        .max()
+        .unwrap_or(0);
+    let mut out = String::new();
+    for file in &snapshot.files {
+        let (level, path) = (file.source.level.name(), file.source.file.display());
+        let standing = standing(file.standing);
+        writeln!(out, "{level:width$}  {path}  {DIM}{standing}{DIM:#}").ok();
+    }
+    out
+}
+
+fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
+    let clean = snapshot.errors().next().is_none();
+    if json {
+        let problems: Vec<Json> = snapshot.problems.iter().map(problem_json).collect();
+        println!("{:#}", json!({ "clean": clean, "problems": problems }));
+    } else {
+        let list: String = snapshot.problems.iter().map(told).collect();
+        anstream::print!("{list}");
+        if snapshot.problems.is_empty() {
+            println!("the configuration is clean");
+        }
+    }
+    if clean {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(Code::Failed as u8)
+    }
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Absent => "absent",
+        Standing::InForce => "in force",
+        Standing::NotTrusted => "not trusted: ignored",
+        Standing::LastGood => "broken: its last good copy is in force",
+        Standing::Broken => "broken: not in force",
+    }
+}
+
+fn all_json(snapshot: &Snapshot) -> Json {
+    let values: Vec<Json> = snapshot
+        .settings
+        .iter()
+        .map(|(path, setting)| {
+            let origin = &setting.origin;
+            json!({
+                "key": path,
+                "value": value_json(&setting.value),
+                "level": origin.level.name(),
+                "file": origin.file,
+                "line": origin.line,
+                "variable": origin.variable,
+                "last_good": origin.last_good,
+            })
+        })
+        .collect();
+    let tables: Vec<Json> = [&snapshot.config.hooks, &snapshot.config.guards]
+        .into_iter()
+        .flatten()
+        .map(|table| {
+            json!({
+                "key": format!("{}.{}", table.section, table.name),
+                "value": table.table,
+                "level": table.level.name(),
+                "file": table.file,
+                "line": table.line,
+            })
+        })
+        .collect();
+    let problems: Vec<Json> = snapshot.problems.iter().map(problem_json).collect();
+    json!({ "values": values, "tables": tables, "files": files_json(snapshot), "problems": problems })
+}
+
+fn value_json(value: &Value) -> Json {
+    match value {
+        Value::Bool(value) => json!(value),
+        Value::Number(number) => json!(number),
+        Value::Bytes(_) | Value::Span(_) | Value::Text(_) => json!(value.to_string()),
+    }
+}
+
+fn files_json(snapshot: &Snapshot) -> Json {
+    let file = |file: &config::Report| {
+        json!({
+            "level": file.source.level.name(),
+            "file": file.source.file,
+            "exists": file.standing != Standing::Absent,
+            "standing": standing(file.standing),
+        })
+    };
+    snapshot.files.iter().map(file).collect()
+}
+
+fn problem_json(problem: &Problem) -> Json {
+    json!({
+        "severity": match problem.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        "place": problem.place,
+        "file": problem.file,
+        "line": problem.at.as_ref().map(|at| at.line),
+        "column": problem.at.as_ref().map(|at| at.column),
+        "message": problem.message,
+        "hint": problem.hint,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use becket_engine::config::Files;
+    use becket_wire::Place;
+
+    /// What the verb would show, without styles and without the folder of this run.
+    fn shown(show: fn(&Snapshot) -> String) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| {
+            std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
+            std::fs::write(path(name), text).unwrap();
+        };
+        write(
+            "home/config.toml",
+            "[store]\nkeep_days = 7\nkeep_byte = 1\n\n[hooks.mine]\nrun = \"x\"\n",
+        );
+        write("managed.toml", "[daemon]\nidle = \"soon\" # é\n");
+        write("project/.becket/config.toml", "[guards.x]\n");
+        let files = Files {
+            system: path("system.toml"),
+            user: path("home/config.toml"),
+            project: Some(path("project")),
+            managed: path("managed.toml"),
+        };
+        let mut loader = Loader::with_files(&files, &Place::new(path("home")), false);
+        let text = anstream::adapter::strip_str(&show(&loader.current())).to_string();
+        text.replace(&folder.path().display().to_string(), "")
+    }
+
+    #[test]
+    fn shows_every_value_with_what_set_it() {
+        insta::assert_snapshot!(shown(values), @"");
+    }
+
+    #[test]
+    fn tells_what_is_wrong_and_what_does_not_count() {
+        insta::assert_snapshot!(shown(trouble), @"");
+    }
+
+    #[test]
+    fn lists_the_files_in_their_order() {
+        insta::assert_snapshot!(shown(files), @"");
+    }
+
+    #[test]
+    fn the_schema_and_the_json_have_stable_names() {
+        let json = |snapshot: &Snapshot| format!("{:#}", all_json(snapshot)["values"][3]);
+        insta::assert_snapshot!(shown(json), @"");
+        let json = |snapshot: &Snapshot| format!("{:#}", problem_json(&snapshot.problems[1]));
+        insta::assert_snapshot!(shown(json), @"");
+    }
+}

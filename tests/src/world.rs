@@ -1,0 +1,273 @@
+//! A becket of its own: home, programs and daemon that belong to one test alone.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::wait::{self, PATIENCE};
+
+/// The registration that `becket init` writes: settings.
+pub const FROM_SETTINGS: [&str; 2] = ["--from", "settings"];
+
+#[derive(Debug)]
+pub struct World {
+    /// The user's home, with `.claude` and `.becket` in it.
+    pub home: PathBuf,
+    pub becket_home: PathBuf,
+    /// `becket` and `becket-hook`, side by side.
+    pub programs: PathBuf,
+    root: TempDir,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a hook call printed, how it exited, and how long it took.
+#[derive(Debug)]
+pub struct Called {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+    pub took: Duration,
+}
+
+impl Called {
+    /// No opinion: nothing on stdout, exit 0.
+    pub fn is_silent(&self) -> bool {
+        self.code == Some(0) && self.stdout.is_empty()
+    }
+}
+
+impl World {
+    pub fn new() -> Self {
+        // A short path: the socket's name must fit its address.
+        let root = tempfile::Builder::new()
+            .prefix("bkt")
+            .tempdir_in("/tmp")
+            .expect("a temp folder");
+        let home = root.path().join("home");
+        let programs = root.path().join("bin");
+        fs::create_dir_all(home.join(".claude")).expect("a home");
+        fs::create_dir_all(&programs).expect("a folder for programs");
+        for (name, built) in [("becket", becket()), ("becket-hook", shim())] {
+            let here = programs.join(name);
+            // A link is quick; across file systems it has to be a copy.
+            if fs::hard_link(&built, &here).is_err() {
+                fs::copy(&built, &here)
+                    .unwrap_or_else(|why| panic!("copy {}: {why}", built.display()));
+            }
+        }
+        Self {
+            becket_home: home.join(".becket"),
+            home,
+            programs,
+            root,
+        }
+    }
+
+    pub fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.becket_home.join(name)
+    }
+
+    /// A command in a cleared environment that knows this world only.
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env_clear()
+            .env("HOME", &self.home)
+            .env(
+                "PATH",
+                format!("{}:/usr/local/bin:/usr/bin:/bin", self.programs.display()),
+            )
+            .env("LANG", "C.UTF-8")
+            .env("CLAUDE_CONFIG_DIR", self.home.join(".claude"))
+            .env("BECKET_HOME", &self.becket_home)
+            .current_dir(&self.home)
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn becket<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        let mut command = self.command(self.programs.join("becket"));
+        command.args(args);
+        command
+    }
+
+    /// The shim as `becket init` registers it for an event.
+    pub fn shim(&self, event: &str) -> Command {
+        let mut command = self.command(self.programs.join("becket-hook"));
+        command
+            .args(["--event", event])
+            .args(FROM_SETTINGS)
+            .arg("--home")
+            .arg(&self.becket_home);
+        command
+    }
+
+    /// Runs a becket verb, which must succeed, and gives its stdout.
+    pub fn run(&self, args: &[&str]) -> String {
+        let output = self.output(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success(),
+            "becket {args:?} ended with {}: {stderr}",
+            output.status
+        );
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    pub fn output(&self, args: &[&str]) -> Output {
+        self.becket(args).output().expect("becket runs")
+    }
+
+    /// Sends one event through the shim.
+    pub fn send(&self, event: &str, payload: impl AsRef<[u8]>) -> Called {
+        call(self.shim(event), payload.as_ref())
+    }
+
+    /// The whole log, as `becket events --json` gives it.
+    pub fn events(&self) -> Vec<Value> {
+        let text = self.run(&["events", "--json", "--duplicates"]);
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
+    }
+
+    pub fn start_daemon(&self) -> u32 {
+        self.run(&["daemon", "start"]);
+        self.daemon_pid().expect("a daemon")
+    }
+
+    /// The pid that the daemon wrote into its lock, if that process lives.
+    pub fn daemon_pid(&self) -> Option<u32> {
+        let pid: u32 = fs::read_to_string(self.path("run/daemon.lock"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
+        let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+        program.starts_with(self.root.path()).then_some(pid)
+    }
+
+    /// Sends the daemon a signal, if there is one.
+    pub fn signal_daemon(&self, signal: Signal) -> Option<u32> {
+        let pid = self.daemon_pid()?;
+        kill_process(Pid::from_raw(i32::try_from(pid).ok()?)?, signal).ok()?;
+        Some(pid)
+    }
+
+    /// Kills the daemon and waits until it is gone.
+    pub fn kill_daemon(&self) {
+        if let Some(pid) = self.signal_daemon(Signal::KILL) {
+            let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
+            assert!(gone.is_some(), "the daemon {pid} does not die");
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.signal_daemon(Signal::KILL);
+    }
+}
+
+/// Whether a process runs (a zombie does not).
+pub fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(')')
+        .is_some_and(|(_, fields)| !fields.trim_start().starts_with(['Z', 'X']))
+}
+
+/// Runs a hook command with this on stdin.
+pub fn call(command: Command, payload: &[u8]) -> Called {
+    let began = Instant::now();
+    let mut child = start(command);
+    let mut stdin = child.stdin.take().expect("a stdin");
+    let payload = payload.to_vec();
+    // On a thread of its own: a program that answers before it has read everything must not hang us.
+    let writing = std::thread::spawn(move || drop(stdin.write_all(&payload)));
+    let output = child.wait_with_output().expect("the hook ends");
+    let took = began.elapsed();
+    drop(writing.join());
+    Called {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        took,
+    }
+}
+
+/// Starts a hook command with pipes on all three.
+pub fn start(mut command: Command) -> Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("the hook starts")
+}
+
+/// `becket`, as it was built for this test run.
+fn becket() -> PathBuf {
+    built("BECKET_TEST_BIN", &["becket"])
+}
+
+/// The shim: the static build if there is one.
+fn shim() -> PathBuf {
+    built(
+        "BECKET_TEST_SHIM",
+        &[
+            "../x86_64-unknown-linux-musl/shim/becket-hook",
+            "becket-hook",
+        ],
+    )
+}
+
+fn built(variable: &str, names: &[&str]) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
+        return path.into();
+    }
+    let test = std::env::current_exe().expect("this test has a file");
+    let folder = test.parent().and_then(Path::parent).expect("target/debug");
+    let found = names
+        .iter()
+        .map(|name| folder.join(name))
+        .find(|path| path.exists());
+    found.unwrap_or_else(|| {
+        panic!(
+            "{names:?} is not built; run ./test, or: scripts/build-shim && cargo build -p becket"
+        )
+    })
+}
+
+/// The recorded payloads of the real Claude Code, by name.
+pub fn fixtures() -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/fixtures");
+    let mut found: Vec<_> = fs::read_dir(folder)
+        .expect("the fixtures")
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "json"))
+        .map(|entry| {
+            (
+                entry.file_name().to_string_lossy().into_owned(),
+                fs::read(entry.path()).expect("a fixture"),
+            )
+        })
+        .collect();
+    found.sort();
+    assert!(found.len() > 60, "only {} fixtures", found.len());
+    found
+}

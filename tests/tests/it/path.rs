@@ -1,0 +1,217 @@
+//! The way of one event: shim, daemon, database, and back by `becket events`.
+
+use becket_tests::world::{World, fixtures};
+use serde_json::{Value, json};
+
+fn payload_of(events: &[Value], nth: usize) -> &Value {
+    &events[nth]["payload"]
+}
+
+fn all_fixtures_come_back(world: &World, source: &str) {
+    let fixtures = fixtures();
+    for (name, payload) in &fixtures {
+        let event: Value = serde_json::from_slice(payload).expect("JSON");
+        let called = world.send(event["hook_event_name"].as_str().expect("a name"), payload);
+        assert!(
+            called.is_silent() && called.stderr.is_empty(),
+            "{name}: {called:?}"
+        );
+    }
+    let events = world.events();
+    assert_eq!(events.len(), fixtures.len());
+    for (nth, (name, payload)) in fixtures.iter().enumerate() {
+        let sent: Value = serde_json::from_slice(payload).expect("JSON");
+        assert_eq!(payload_of(&events, nth), &sent, "{name}");
+        assert_eq!(events[nth]["event"], sent["hook_event_name"], "{name}");
+        assert_eq!(events[nth]["session_id"], sent["session_id"], "{name}");
+        assert_eq!(events[nth]["agent_id"], sent["agent_id"], "{name}");
+        assert_eq!(events[nth]["tool"], sent["tool_name"], "{name}");
+        assert_eq!(events[nth]["source"], source, "{name}");
+        assert_eq!(events[nth]["decision"], Value::Null, "{name}");
+        assert_eq!(events[nth]["masked"], 0, "{name}");
+    }
+}
+
+#[test]
+fn every_recorded_payload_comes_back_unchanged() {
+    let world = World::new();
+    world.start_daemon();
+    all_fixtures_come_back(&world, "daemon");
+}
+
+#[test]
+fn and_without_a_daemon_too() {
+    let world = World::new();
+    let fixtures = fixtures();
+    for (name, payload) in &fixtures {
+        let mut shim = world.shim("x");
+        shim.env("BECKET_NO_DAEMON", "1");
+        let called = becket_tests::world::call(shim, payload);
+        assert!(
+            called.is_silent() && called.stderr.is_empty(),
+            "{name}: {called:?}"
+        );
+    }
+    assert!(world.daemon_pid().is_none());
+    // Read without a daemon, then by the daemon that takes them in: the same events, once.
+    let read = world
+        .becket(["events", "--json"])
+        .env("BECKET_NO_DAEMON", "1")
+        .output()
+        .expect("becket runs");
+    assert_eq!(
+        String::from_utf8_lossy(&read.stdout).lines().count(),
+        fixtures.len()
+    );
+    let events = world.events();
+    assert_eq!(events.len(), fixtures.len());
+    for (nth, (name, payload)) in fixtures.iter().enumerate() {
+        let sent: Value = serde_json::from_slice(payload).expect("JSON");
+        assert_eq!(payload_of(&events, nth), &sent, "{name}");
+        assert_eq!(events[nth]["source"], "alone", "{name}");
+    }
+}
+
+#[test]
+fn the_bytes_are_kept_as_they_came() {
+    let world = World::new();
+    // Odd layout, escapes, a number that no float holds, a name that no event has.
+    let payload = "{\"hook_event_name\" :\t\"FromTheFuture\",\"session_id\":\"s\\u00e9\", \"n\":12345678901234567890123.0100,\n \"deep\":[[[{}]]]}";
+    assert!(world.send("FromTheFuture", payload).is_silent());
+    let event = &world.events()[0];
+    assert_eq!(event["event"], "FromTheFuture");
+    assert_eq!(event["session_id"], "sé");
+    assert_eq!(world.run(&["events", "--raw"]), format!("{payload}\n"));
+}
+
+#[test]
+fn the_first_event_starts_the_daemon() {
+    let world = World::new();
+    let called = world.send(
+        "Stop",
+        json!({"hook_event_name": "Stop", "session_id": "s"}).to_string(),
+    );
+    assert!(called.is_silent(), "{called:?}");
+    assert!(world.daemon_pid().is_some());
+    assert_eq!(world.events().len(), 1);
+}
+
+#[test]
+fn a_large_payload_is_compressed_and_whole() {
+    let world = World::new();
+    let content = "fn main() { println!(\"hello\"); }\n".repeat(10_000);
+    let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_name": "Write", "tool_input": {"content": content}});
+    for _ in 0..3 {
+        assert!(world.send("PreToolUse", payload.to_string()).is_silent());
+    }
+    let events = world.events();
+    assert_eq!(events.len(), 3);
+    assert!(events.iter().all(|event| event["payload"] == payload));
+    world.run(&["daemon", "stop"]);
+    let size = std::fs::metadata(world.path("becket.db"))
+        .expect("a database")
+        .len();
+    assert!(size < 300_000, "three payloads of 320 KB take {size} bytes");
+}
+
+#[test]
+fn events_can_be_asked_for_by_what_they_are() {
+    let world = World::new();
+    for (session, tool) in [("aaaa-1", "Bash"), ("aaaa-2", "Read"), ("bbbb-1", "Bash")] {
+        world.send(
+            "PreToolUse",
+            json!({"hook_event_name": "PreToolUse", "session_id": session, "tool_name": tool})
+                .to_string(),
+        );
+    }
+    world.send(
+        "Stop",
+        json!({"hook_event_name": "Stop", "session_id": "bbbb-1"}).to_string(),
+    );
+    let count = |args: &[&str]| {
+        let all: Vec<&str> = ["events", "--json"].iter().chain(args).copied().collect();
+        world.run(&all).lines().count()
+    };
+    assert_eq!(count(&[]), 4);
+    assert_eq!(count(&["--tool", "Bash"]), 2);
+    assert_eq!(count(&["--event", "Stop"]), 1);
+    assert_eq!(count(&["--session", "b"]), 2);
+    assert_eq!(count(&["--limit", "3"]), 3);
+    assert_eq!(count(&["--since", "1h"]), 4);
+    assert_eq!(count(&["--since", "2099-01-01T00:00:00Z"]), 0);
+    assert_eq!(
+        world.output(&["events", "--session", "aaaa"]).status.code(),
+        Some(2),
+        "ambiguous"
+    );
+    assert_eq!(
+        world.output(&["events", "--session", "zzz"]).status.code(),
+        Some(3),
+        "no such session"
+    );
+    assert_eq!(
+        world.output(&["events", "--since", "soon"]).status.code(),
+        Some(2),
+        "no moment"
+    );
+}
+
+#[test]
+fn the_same_event_from_two_registrations_counts_once() {
+    let world = World::new();
+    let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_use_id": "t1", "tool_name": "Bash"}).to_string();
+    world.send("PreToolUse", &payload);
+    let mut plugin = world.command(world.programs.join("becket-hook"));
+    plugin.args(["--event", "PreToolUse", "--from", "plugin"]);
+    becket_tests::world::call(plugin, payload.as_bytes());
+    // Two deliveries from one source are two events.
+    world.send("PreToolUse", &payload);
+    let events = world.events();
+    assert_eq!(events.len(), 3);
+    assert_eq!(events[1]["duplicate_of"], events[0]["seq"]);
+    assert_eq!(events[2]["duplicate_of"], Value::Null);
+    assert_eq!(world.run(&["events", "--json"]).lines().count(), 2);
+}
+
+#[test]
+fn secrets_are_masked_in_database_and_spool() {
+    let world = World::new();
+    let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_input": {"command": format!("curl -H 'x: {secret}' y")}});
+    let mut alone = world.shim("PreToolUse");
+    alone.env("BECKET_NO_DAEMON", "1");
+    becket_tests::world::call(alone, payload.to_string().as_bytes());
+    let everything = |folder: &str| -> Vec<u8> {
+        let entries = std::fs::read_dir(world.path(folder))
+            .expect("a folder")
+            .flatten();
+        entries
+            .filter(|entry| entry.path().is_file())
+            .flat_map(|entry| std::fs::read(entry.path()).expect("a file"))
+            .collect()
+    };
+    let holds = |bytes: &[u8]| {
+        bytes
+            .windows(secret.len())
+            .any(|window| window == secret.as_bytes())
+    };
+    assert!(!everything("spool").is_empty() && !holds(&everything("spool")));
+    world.send("PreToolUse", payload.to_string());
+    let events = world.events();
+    assert!(
+        events.iter().all(|event| event["masked"] == 1),
+        "{events:?}"
+    );
+    let masked = events[0]["payload"]["tool_input"]["command"]
+        .as_str()
+        .expect("a command");
+    assert!(
+        masked.starts_with("curl -H 'x: «masked:") && masked.ends_with("»' y"),
+        "{masked}"
+    );
+    assert_eq!(
+        events[0]["payload"], events[1]["payload"],
+        "the same secret has the same hash"
+    );
+    assert!(!holds(&everything(".")) && !holds(&everything("log")));
+}
