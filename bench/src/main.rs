@@ -1,1 +1,13 @@
-fn main() {}
+//! becket-bench: what becket costs, each figure a ratio against a rival in the same run.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match becket_bench::run(std::env::args_os().skip(1)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

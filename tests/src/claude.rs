@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 pub use home::{Home, Scope};
 pub use print::{Finished, Print, Running};
@@ -34,12 +34,12 @@ impl Claude {
     }
 
     /// Finds this version in the cache or installs it. Asked many times at once, it installs
-    /// once; what failed once is not tried again in the same process.
+    /// once; what failed is not tried again for some minutes.
     pub fn get(version: &str) -> Result<Self, Unavailable> {
         type Outcome = Arc<OnceLock<Result<Claude, Unavailable>>>;
         static TRIED: Mutex<BTreeMap<String, Outcome>> = Mutex::new(BTreeMap::new());
         let outcome = {
-            let mut tried = TRIED.lock().unwrap_or_else(|broken| broken.into_inner());
+            let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(tried.entry(version.to_owned()).or_default())
         };
         let outcome = outcome.get_or_init(|| {

@@ -11,7 +11,7 @@ mod turn;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -56,9 +56,7 @@ impl fmt::Debug for Shared {
 impl Shared {
     /// A test that panicked while it looked at the requests must not take the server with it.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state
-            .lock()
-            .unwrap_or_else(|broken| broken.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait<T>(&self, bound: Duration, mut probe: impl FnMut(&State) -> Option<T>) -> Option<T> {

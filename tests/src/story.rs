@@ -1,6 +1,7 @@
 //! A scenario as a story: *given* these hooks and settings, *when* the model asks for these
 //! tools and the person types this, *then* these events, this request, this screen.
 
+mod becket;
 mod events;
 mod hook;
 mod person;
@@ -8,9 +9,11 @@ mod registration;
 
 use std::any::type_name;
 use std::fs;
+use std::time::Duration;
 
 use serde_json::Value;
 
+pub use becket::Becket;
 pub use events::{Event, Events};
 pub use hook::Hook;
 pub use person::Person;
@@ -20,6 +23,9 @@ use crate::claude::{Claude, Home, Print, Scope};
 use crate::model::{Model, Rule, Script, Turn};
 use crate::skip::{Unavailable, skip};
 use crate::wait::{self, PATIENCE};
+
+/// How long an event may take from one hook's start to becket's log.
+const AGREEMENT: Duration = Duration::from_secs(20);
 
 /// Tells a story under the name of the test that calls it. What this machine cannot give
 /// makes it a skipped test.
@@ -64,8 +70,8 @@ impl Given {
         self
     }
 
-    /// What is registered for the events: becket, or the plain recorder. The first one tells the
-    /// story's events; with none it is the recorder.
+    /// What is registered for the events instead of becket with a recorder as its witness. The
+    /// first one tells the story's events.
     pub fn registered(mut self, what: impl Registration + 'static) -> Self {
         self.registered.push(Box::new(what));
         self
@@ -120,7 +126,10 @@ impl Given {
         }
         let mut registered = self.registered;
         if registered.is_empty() {
-            registered.push(Box::new(Recorder::default()));
+            registered.push(Box::new(Becket::default()));
+            // What becket does not register cannot be held against it.
+            let witness = Recorder::default().without(&["MessageDisplay"]);
+            registered.push(Box::new(witness));
         }
         for one in &mut registered {
             one.register(&mut home)?;
@@ -195,6 +204,23 @@ impl Story {
         self.wait_events(name, |events| events.of(name).first().map(|e| (*e).clone()))
     }
 
+    /// Fails unless all that is registered has got the same events, byte for byte. Events that
+    /// the program does not wait for may come in late.
+    #[track_caller]
+    pub fn all_agree(&self) {
+        let Some((first, others)) = self.registered.split_first() else {
+            return;
+        };
+        for other in others {
+            let all = || (first.events(&self.home), other.events(&self.home));
+            let agree = || Some(all()).filter(|(ours, theirs)| ours.agrees(theirs));
+            if wait::until(AGREEMENT, agree).is_none() {
+                let (ours, theirs) = all();
+                ours.same_as(&theirs);
+            }
+        }
+    }
+
     /// Lets a held hook go on.
     pub fn let_go(&self, hold: &str) {
         fs::write(hook::hold_file(&self.home, hold), "").expect("let a hook go");
@@ -210,10 +236,13 @@ impl Story {
     }
 }
 
+/// Every story closes by holding becket's log against what its witness wrote down.
 impl Drop for Story {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}", self.so_far());
+        } else {
+            self.all_agree();
         }
     }
 }

@@ -42,6 +42,15 @@ pub struct Called {
 }
 
 impl Called {
+    fn new(output: &Output, took: Duration) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+            took,
+        }
+    }
+
     /// No opinion: nothing on stdout, exit 0.
     pub fn is_silent(&self) -> bool {
         self.code == Some(0) && self.stdout.is_empty()
@@ -147,6 +156,21 @@ impl World {
             .collect()
     }
 
+    /// `becket daemon status --json`.
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.run(&["daemon", "status", "--json"])).expect("JSON")
+    }
+
+    /// `becket doctor --json`: its exit code, and what it says of every part.
+    pub fn doctor(&self) -> (Option<i32>, Value) {
+        let output = self.output(&["doctor", "--json"]);
+        let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|why| {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            panic!("doctor gives no JSON ({why}): {stderr}")
+        });
+        (output.status.code(), told)
+    }
+
     pub fn start_daemon(&self) -> u32 {
         self.run(&["daemon", "start"]);
         self.daemon_pid().expect("a daemon")
@@ -203,11 +227,24 @@ pub fn call(command: Command, payload: &[u8]) -> Called {
     let output = child.wait_with_output().expect("the hook ends");
     let took = began.elapsed();
     drop(writing.join());
-    Called {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        took,
+    Called::new(&output, took)
+}
+
+/// Waits for a hook to end, whatever its stdin does. One that does not end in time is killed, and
+/// fails the test.
+pub fn finish(child: Child, began: Instant, bound: Duration) -> Called {
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let (ended, waiting) = std::sync::mpsc::channel();
+    let reaping = std::thread::spawn(move || drop(ended.send(child.wait_with_output())));
+    let output = waiting.recv_timeout(bound);
+    if output.is_err() {
+        // Nobody has waited for it yet, so the pid is still its own.
+        let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+    }
+    drop(reaping.join());
+    match output {
+        Ok(output) => Called::new(&output.expect("the hook ends"), began.elapsed()),
+        Err(_) => panic!("the hook did not end within {bound:?}"),
     }
 }
 

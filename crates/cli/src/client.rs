@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use becket_hook::link::{Link, Missed};
+use becket_hook::link::Link;
 use becket_hook::wake;
-use becket_wire::Notice;
 use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
 use crate::world::World;
@@ -121,15 +121,22 @@ pub fn start(world: &World) -> Result<bool> {
         .hint("unset BECKET_NO_DAEMON")
         .into());
     }
-    let deadline = Instant::now() + START;
-    let notice = match wake::start_lock(&world.place) {
-        Some(_lock) => wake::start(&world.place, deadline),
-        // Somebody else is starting it; they hold the lock until it is ready.
-        None => match wake::connect_or_start(&world.place, deadline) {
-            Ok(_) => return Ok(false),
-            Err(missed) => return Err(unreachable(world, &missed)),
-        },
+    let until = Instant::now() + START;
+    let Some(_lock) = wake::start_lock(&world.place, until) else {
+        return Err(Failure::new(
+            Code::TimedOut,
+            "somebody else has been starting the daemon for too long",
+        )
+        .hint("becket doctor")
+        .into());
     };
+    // Whoever held the lock before us may have started it.
+    if let Some(mut client) = Client::connect(world)?
+        && client.status()?.version >= Version::current()
+    {
+        return Ok(false);
+    }
+    let notice = wake::start(&world.place, until);
     match notice {
         Notice::Ready => Ok(true),
         Notice::Running(_) => Ok(false),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_daemon::store;
 use becket_wire::Place;
+use becket_wire::process::parent_and_start;
 
 use crate::failure::{Code, Failure};
 
@@ -93,17 +94,8 @@ fn ancestors() -> Vec<(u32, u64)> {
     let mut pid = std::process::id();
     // A loop cannot happen; a bound costs nothing.
     while pid > 1 && found.len() < 256 {
-        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
-            break;
-        };
-        let Some((_, fields)) = stat.rsplit_once(')') else {
-            break;
-        };
-        let mut fields = fields.split_ascii_whitespace().skip(1);
-        let (Some(parent), Some(start)) = (fields.next(), fields.nth(17)) else {
-            break;
-        };
-        let (Ok(parent), Ok(start)) = (parent.parse(), start.parse()) else {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let Some((parent, start)) = parent_and_start(&stat) else {
             break;
         };
         found.push((pid, start));

@@ -1,13 +1,13 @@
 //! One connection to the daemon, with a deadline that holds for connecting, sending and receiving.
 
-use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use becket_wire::Version;
+use becket_wire::Missed;
 use becket_wire::frame::Decoder;
 use becket_wire::rpc::Response;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -15,42 +15,7 @@ use rustix::net::{
     send, socket_with,
 };
 
-use crate::{os, readable_within};
-
-/// Why the daemon did not answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Missed {
-    /// Nobody listens.
-    Absent,
-    /// It did not answer in time.
-    Slow,
-    /// It has too much to do.
-    Busy,
-    /// It does not speak our protocol, or lives in another namespace. The version is the daemon's.
-    Refused(Version),
-    /// The stream ended, or brought something that is no answer.
-    Broken,
-    /// Whoever listens there is another user.
-    Stranger,
-    /// `BECKET_NO_DAEMON` is set.
-    Unwanted,
-}
-
-impl fmt::Display for Missed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Absent => "absent",
-            Self::Slow => "slow",
-            Self::Busy => "busy",
-            Self::Refused(_) => "refused",
-            Self::Broken => "broken",
-            Self::Stranger => "stranger",
-            Self::Unwanted => "unwanted",
-        })
-    }
-}
-
-impl std::error::Error for Missed {}
+use crate::os;
 
 #[derive(Debug)]
 pub struct Link {
@@ -66,9 +31,10 @@ impl Link {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|_| Missed::Broken)?;
+        let decoder = Decoder::new();
         let link = Self {
             socket,
-            decoder: Decoder::new(),
+            decoder,
             deadline,
         };
         // A blocking connect waits while the backlog is full; the send timeout bounds that too.
@@ -118,8 +84,7 @@ impl Link {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);
             }
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if !readable_within(&self.socket, left) {
+            if !readable_until(&self.socket, self.deadline) {
                 return Err(Missed::Slow);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
@@ -128,6 +93,19 @@ impl Link {
                 Err(Errno::INTR | Errno::AGAIN) => {}
                 Err(_) => return Err(Missed::Broken),
             }
+        }
+    }
+}
+
+/// Waits until there is something to read, or the end of it; false if neither came in time.
+pub(crate) fn readable_until(fd: impl AsFd, deadline: Instant) -> bool {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).unwrap_or_default();
+        match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(Errno::INTR) => {}
+            Err(_) => return true,
         }
     }
 }

@@ -1,105 +1,106 @@
-//! Connects to the daemon, or starts it. Whoever starts it holds the start lock and hears from it
-//! through a notify socket; everybody else waits for the socket to appear. Nobody polls.
+//! Connects to the daemon, or starts it. Whoever starts it holds the start lock until the daemon
+//! has reported through its notify socket; everybody else waits for that lock. Nobody polls.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use becket_wire::{Notice, Place};
+use becket_wire::{Missed, Notice, Place};
 
-use crate::link::{Link, Missed};
+use crate::link::Link;
 use crate::os;
 
 /// How long a hook call waits for a daemon that is being started.
-const PATIENCE: Duration = Duration::from_millis(300);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Connects; where nobody listens, starts the daemon and connects then.
-pub fn connect_or_start(place: &Place, deadline: Instant) -> Result<Link, Missed> {
+/// Connects; where nobody listens, starts the daemon within `patience` and connects then.
+pub fn connect_or_start(
+    place: &Place,
+    deadline: Instant,
+    patience: Duration,
+) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
-    match Link::connect(&socket, deadline) {
+    let connect = || Link::connect(&socket, deadline);
+    match connect() {
         Err(Missed::Absent) => {}
         other => return other,
     }
-    let patience = Instant::now() + PATIENCE;
-    match start_lock(place) {
-        Some(_lock) => match Link::connect(&socket, deadline) {
-            Err(Missed::Absent) => {
-                start(place, patience);
-            }
-            other => return other,
-        },
-        None => os::wait_for_file(&socket, patience, || {
-            !matches!(Link::connect(&socket, deadline), Err(Missed::Absent))
-        }),
-    }
-    Link::connect(&socket, deadline)
+    let until = Instant::now() + patience;
+    let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
+    match connect() {
+        Err(Missed::Absent) => start(place, until),
+        other => return other,
+    };
+    connect()
 }
 
 /// Starts our daemon beside an older one, which makes room for it. True if ours is ready.
 pub fn replace(place: &Place) -> bool {
-    start_lock(place).is_some_and(|_lock| start(place, Instant::now() + PATIENCE) == Notice::Ready)
+    let until = Instant::now() + PATIENCE;
+    start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == Notice::Ready)
 }
 
-/// Starts a daemon, and waits for its notice until then. The caller holds the start lock.
-pub fn start(place: &Place, patience: Instant) -> Notice {
-    try_start(place, patience).unwrap_or_else(|error| Notice::Failed(error.to_string()))
-}
-
-fn try_start(place: &Place, patience: Instant) -> std::io::Result<Notice> {
-    let (mut ours, theirs) = UnixStream::pair()?;
-    let kept = ["HOME", "PATH", "LANG", "TZ"]
-        .into_iter()
-        .filter_map(|name| Some((name, std::env::var_os(name)?)));
-    Command::new(program()?)
-        .args(["daemon", "run", "--detached", "--home"])
-        .arg(place.home())
-        .env_clear()
-        .envs(kept)
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(OwnedFd::from(theirs))
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut line = Vec::new();
-    let mut buffer = [0; 512];
-    while !line.ends_with(b"\n") {
-        let left = patience.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(Notice::Failed("it was not ready in time".to_owned()));
-        }
-        ours.set_read_timeout(Some(left))?;
-        match ours.read(&mut buffer)? {
-            0 => break,
-            len => line.extend_from_slice(&buffer[..len]),
-        }
-    }
-    Ok(Notice::read(&String::from_utf8_lossy(&line)))
-}
-
-/// `becket`, which stands beside this program.
-pub fn program() -> std::io::Result<PathBuf> {
-    Ok(std::env::current_exe()?.with_file_name("becket"))
-}
-
-/// Takes the start lock, if nobody has it.
-pub fn start_lock(place: &Place) -> Option<File> {
+/// Takes the start lock, as soon as nobody has it.
+pub fn start_lock(place: &Place, until: Instant) -> Option<File> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(place.run())
         .ok()?;
     let mut options = OpenOptions::new();
-    let lock = options
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(place.start_lock())
-        .ok()?;
-    lock.try_lock().ok().map(|()| lock)
+    options.create(true).truncate(false).write(true).mode(0o600);
+    lock_until(options.open(place.start_lock()).ok()?, until)
+}
+
+/// Waits for a lock, but not for ever: on a thread, since locks know no deadline.
+pub fn lock_until(file: File, until: Instant) -> Option<File> {
+    if file.try_lock().is_ok() {
+        return Some(file);
+    }
+    let (locked, wait) = channel();
+    std::thread::spawn(move || file.lock().map(|()| locked.send(file)));
+    let left = until.saturating_duration_since(Instant::now());
+    wait.recv_timeout(left).ok()
+}
+
+/// Starts a daemon, and waits for its notice until then. The caller holds the start lock.
+pub fn start(place: &Place, until: Instant) -> Notice {
+    try_start(place, until).unwrap_or_else(|error| Notice::Failed(error.to_string()))
+}
+
+fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let kept = |name: &OsString| {
+        ["HOME", "PATH", "LANG", "TZ"]
+            .iter()
+            .any(|kept| name == kept)
+    };
+    Command::new(program()?)
+        .args(["daemon", "run", "--detached", "--home"])
+        .arg(place.home())
+        .env_clear()
+        .envs(std::env::vars_os().filter(|(name, _)| kept(name)))
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(OwnedFd::from(theirs))
+        .stderr(Stdio::null())
+        .spawn()?;
+    let left = until.saturating_duration_since(Instant::now());
+    ours.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+    let mut line = String::new();
+    // The daemon writes one line and hangs up.
+    ours.read_to_string(&mut line)?;
+    Ok(Notice::read(&line))
+}
+
+/// `becket`, which stands beside this program.
+pub(crate) fn program() -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("becket"))
 }

@@ -10,12 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct EventId([u8; 16]);
 
 impl EventId {
-    /// Makes an id from the time in milliseconds since 1970 and ten random bytes.
-    pub fn new(at_ms: i64, random: [u8; 10]) -> Self {
+    /// Makes an id from the time in milliseconds since 1970 and two random numbers.
+    pub fn new(at_ms: i64, random: [u64; 2]) -> Self {
         let time = at_ms.max(0).to_be_bytes();
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&time[2..]);
-        bytes[6..].copy_from_slice(&random);
+        bytes[6..8].copy_from_slice(&random[0].to_ne_bytes()[..2]);
+        bytes[8..].copy_from_slice(&random[1].to_ne_bytes());
         bytes[6] = 0x70 | (bytes[6] & 0x0f);
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         Self(bytes)
@@ -113,8 +114,8 @@ mod tests {
 
     #[test]
     fn keeps_time_and_order() {
-        let early = EventId::new(1_700_000_000_000, [0xff; 10]);
-        let late = EventId::new(1_700_000_000_001, [0; 10]);
+        let early = EventId::new(1_700_000_000_000, [u64::MAX; 2]);
+        let late = EventId::new(1_700_000_000_001, [0; 2]);
         assert_eq!(early.at_ms(), 1_700_000_000_000);
         assert!(early < late);
         assert!(early.to_string() < late.to_string());

@@ -1,7 +1,9 @@
 //! Requests and responses: what becket's programs say to the daemon, and what it says back.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +79,29 @@ pub const CARRIED: [&str; 6] = [
     "CLAUDE_ENV_FILE",
     "AGENT_ID",
 ];
+
+/// The variables of an environment that an envelope carries.
+pub fn carried(
+    environment: impl Iterator<Item = (OsString, OsString)>,
+) -> BTreeMap<String, String> {
+    let wanted = |name: &str| CARRIED.contains(&name) || name.starts_with("BECKET_");
+    environment
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
+        .collect()
+}
+
+/// A whole environment, as `Environment` carries it: NAME=VALUE, each ended by NUL.
+pub fn environment_block(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in environment {
+        for part in [name.as_bytes(), b"=", value.as_bytes(), b"\0"] {
+            block.extend_from_slice(part);
+        }
+    }
+    block
+}
 
 impl Envelope {
     pub fn variable(&self, name: &str) -> Option<&str> {
@@ -481,7 +506,7 @@ mod tests {
     #[test]
     fn an_event_keeps_its_bytes() {
         let envelope = Envelope {
-            id: EventId::new(5, [7; 10]),
+            id: EventId::new(5, [7; 2]),
             at: 5,
             version: Version::current(),
             event: Some("Stop".into()),
@@ -507,7 +532,7 @@ mod tests {
     fn responses_come_back_as_they_were() {
         let row = EventRow {
             seq: 1,
-            id: EventId::new(5, [7; 10]),
+            id: EventId::new(5, [7; 2]),
             at: 5,
             session_id: None,
             agent_id: None,

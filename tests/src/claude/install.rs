@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::skip::Unavailable;
 
@@ -28,10 +29,23 @@ pub(super) fn find_or_install(cache: &Path, version: &str) -> Result<Vec<OsStrin
     let lock = folder.join("lock");
     let lock = File::create(&lock).map_err(|e| failed(&lock, "open", &e))?;
     lock.lock().map_err(|e| failed(&folder, "lock", &e))?;
-    match find(&folder) {
-        Some(command) => Ok(command),
-        None => install(&folder, version),
+    if let Some(command) = find(&folder) {
+        return Ok(command);
     }
+    if let Some(why) = failed_lately(&folder) {
+        return Err(why);
+    }
+    install(&folder, version).inspect_err(|why| {
+        let _ = fs::write(folder.join("failed"), why.to_string());
+    })
+}
+
+/// Each test may be a process of its own: where npm cannot be reached, one of them finds out.
+fn failed_lately(folder: &Path) -> Option<Unavailable> {
+    let mark = folder.join("failed");
+    let age = mark.metadata().ok()?.modified().ok()?.elapsed().ok()?;
+    let lately = age < Duration::from_secs(600);
+    lately.then(|| Unavailable::new(fs::read_to_string(mark).unwrap_or_default()))
 }
 
 fn failed(path: &Path, verb: &str, why: &dyn std::fmt::Display) -> Unavailable {

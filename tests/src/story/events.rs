@@ -108,26 +108,38 @@ impl Events {
         assert!(self.of(name).is_empty(), "{name} in {:?}", self.names());
     }
 
+    /// Both hold the same payloads, in whatever order.
+    pub fn agrees(&self, other: &Self) -> bool {
+        self.sorted() == other.sorted()
+    }
+
     /// Fails unless both hold the same payloads, in whatever order.
     #[track_caller]
     pub fn same_as(&self, other: &Self) {
-        let sorted = |events: &Self| {
-            let mut raw: Vec<String> = events.iter().map(|e| e.raw.trim().to_owned()).collect();
-            raw.sort();
-            raw
-        };
-        let (ours, theirs) = (sorted(self), sorted(other));
-        let lacks = |all: &[String], some: &[String]| {
-            let missing = some.iter().filter(|raw| !all.contains(raw));
-            missing.cloned().collect::<Vec<_>>()
-        };
+        let (ours, theirs) = (self.sorted(), other.sorted());
         assert!(
             ours == theirs,
             "not the same events\nonly here: {:#?}\nonly there: {:#?}",
-            lacks(&theirs, &ours),
-            lacks(&ours, &theirs),
+            lacking(&theirs, &ours),
+            lacking(&ours, &theirs),
         );
     }
+
+    fn sorted(&self) -> Vec<&str> {
+        let mut raw: Vec<&str> = self.iter().map(|event| event.raw.trim()).collect();
+        raw.sort_unstable();
+        raw
+    }
+}
+
+/// What stands in `some` and not, or not as often, in `all`; both sorted.
+fn lacking<'a>(all: &[&str], some: &[&'a str]) -> Vec<&'a str> {
+    let mut all = all.iter().peekable();
+    let missing = some.iter().filter(|raw| {
+        while all.next_if(|next| next < raw).is_some() {}
+        all.next_if(|next| next == raw).is_none()
+    });
+    missing.copied().collect()
 }
 
 /// What the recorder wrote down under this label.
@@ -146,4 +158,40 @@ fn of_line(line: &Value) -> Event {
     let mut event = Event::new(line["payload"].as_str().unwrap_or_default().to_owned());
     event.env = line["env"].as_object().cloned().unwrap_or_default();
     event
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(names: &[&str]) -> Events {
+        let raw = names
+            .iter()
+            .map(|n| format!(r#"{{"hook_event_name":"{n}"}}"#));
+        Events(raw.map(Event::new).collect())
+    }
+
+    #[test]
+    fn order_allows_others_between_but_no_other_order() {
+        events(&["A", "x", "B", "C"]).in_order(&["A", "B", "C"]);
+        let wrong = || events(&["A", "C", "B"]).in_order(&["A", "B", "C"]);
+        assert!(std::panic::catch_unwind(wrong).is_err());
+    }
+
+    #[test]
+    fn sameness_counts_each_payload() {
+        events(&["A", "B", "A"]).same_as(&events(&["A", "A", "B"]));
+        let (fewer, more) = (events(&["A", "B"]), events(&["A", "A", "B", "C"]));
+        assert!(!fewer.agrees(&more));
+        let (fewer, more) = (fewer.sorted(), more.sorted());
+        assert_eq!(lacking(&fewer, &more), [more[1], more[3]]);
+        assert!(lacking(&more, &fewer).is_empty());
+    }
+
+    #[test]
+    fn only_means_one() {
+        assert_eq!(events(&["A", "B"]).only("B").name(), "B");
+        let wrong = || drop(events(&["A", "A"]).only("A").clone());
+        assert!(std::panic::catch_unwind(wrong).is_err());
+    }
 }

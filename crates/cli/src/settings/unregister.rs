@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::document::{Document, Ours, SettingsError, split_mark};
+use jsonc_parser::ast::{Object, ObjectProp};
+
+use super::document::{Document, Ours, SettingsError, named, split_mark};
 use super::member::Container;
 use super::splice::Splices;
 
@@ -60,16 +62,23 @@ pub fn remove_entry(document: &Document<'_>, ours: &Ours<'_, '_>, kept: &Kept) -
     let groups = ours.property.value.as_array();
     let event_goes = groups.is_none_or(|groups| groups.elements.len() == 1)
         && !kept.events.contains(ours.event)
+        && is_only_one(ours.events, ours.property)
         && !document.has_comment(ours.property, ours.group);
     if let Some(groups) = groups.filter(|_| !event_goes) {
         return Container::from(groups).remove(document, ours.group);
     }
     let hooks_go = ours.events.properties.len() == 1
         && !kept.hooks
+        && is_only_one(ours.root, ours.hooks)
         && !document.has_comment(ours.hooks, ours.property);
     if hooks_go {
         Container::from(ours.root).remove(document, ours.hooks)
     } else {
         Container::from(ours.events).remove(document, ours.property)
     }
+}
+
+/// Without the last key of a name, an earlier one of that name would count again.
+fn is_only_one(object: &Object<'_>, property: &ObjectProp<'_>) -> bool {
+    named(object, property.name.as_str()).count() == 1
 }

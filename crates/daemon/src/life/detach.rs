@@ -7,7 +7,7 @@ use std::io;
 /// notify socket until the start is reported.
 pub(super) fn leave_the_starter() -> io::Result<()> {
     // It fails for a leader of a group, which is cut loose already.
-    drop(rustix::process::setsid());
+    let _ = rustix::process::setsid();
     std::env::set_current_dir("/")?;
     close_inherited();
     Ok(())
@@ -44,7 +44,7 @@ fn close_inherited() {
 /// The start is reported: from here on nobody listens on stdout.
 pub(super) fn close_the_notice() {
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
-        drop(rustix::stdio::dup2_stdout(&null));
-        drop(rustix::stdio::dup2_stderr(&null));
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
     }
 }

@@ -143,3 +143,6 @@ pub fn latest_fault(connection: &Connection) -> rusqlite::Result<Option<(i64, St
         .next()
         .transpose()
 }
+
+#[cfg(test)]
+mod tests;

@@ -184,18 +184,29 @@ impl Record {
         Ok(new)
     }
 
-    /// The same event came by two roads: the daemon recorded it too late for an answer, and alone
-    /// answered. The row gets what it lacks.
+    /// The same event came by two roads: alone answered it, because the daemon was too late or its
+    /// answer never arrived. What alone said is what Claude Code heard, so the row says so.
     fn complete(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let seq = connection
+        let seq: Option<i64> = connection
             .prepare_cached(
-                "UPDATE events SET took_us = ?2, source = ?3 WHERE id = ?1 AND took_us IS NULL RETURNING seq",
+                "UPDATE events SET took_us = ?2, source = ?3 WHERE id = ?1
+                 AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
             )?
-            .query_map(params![self.id().as_bytes(), self.took_us, self.source.as_str()], |row| row.get(0))?
-            .next();
-        match (seq, &self.decision) {
-            (Some(seq), Some(decision)) => insert_decision(connection, seq?, decision),
-            _ => Ok(()),
+            .query_map(
+                params![self.id().as_bytes(), self.took_us, self.source.as_str()],
+                |row| row.get(0),
+            )?
+            .next()
+            .transpose()?;
+        let Some(seq) = seq else {
+            return Ok(());
+        };
+        connection
+            .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
+            .execute([seq])?;
+        match &self.decision {
+            Some(decision) => insert_decision(connection, seq, decision),
+            None => Ok(()),
         }
     }
 
@@ -260,3 +271,6 @@ pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> 
         Ok(body.to_vec())
     }
 }
+
+#[cfg(test)]
+mod tests;

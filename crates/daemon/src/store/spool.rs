@@ -11,7 +11,7 @@ use becket_engine::mask::Masker;
 use becket_wire::frame::{self, Decoder, Kind};
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
 use becket_wire::{EventId, Head, Place};
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -200,62 +200,102 @@ pub(super) struct TakenIn {
     pub(super) bad: u64,
 }
 
-/// Takes everything in: insert, commit, then unlink. `go_on` is asked after each step.
+/// Takes everything in: insert, commit, then unlink. `go_on` is asked after each step. What was
+/// done counts, also where it ended with an error.
 pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
     masker: &Masker,
     next_seq: &mut dyn FnMut() -> i64,
     go_on: &mut dyn FnMut(Step) -> bool,
-) -> rusqlite::Result<TakenIn> {
+) -> (TakenIn, rusqlite::Result<()>) {
     let mut done = TakenIn::default();
-    let mut waiting = waiting(place).into_iter().peekable();
+    let mut waiting = waiting(place).into_iter().map(|(_, path)| path).peekable();
     while waiting.peek().is_some() {
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while group.len() < GROUP_FILES && bytes < GROUP_BYTES {
-            let Some((_, path)) = waiting.next() else {
-                break;
-            };
-            match read(&path, masker) {
-                Ok(Some(record)) => {
-                    bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
-                    group.push((path, record));
+        let mut group = next_group(&mut waiting, place, masker, &mut done);
+        match insert_group(connection, &mut group, next_seq, go_on) {
+            Ok(Some(new)) => {
+                if !remove_group(group, &new, &mut done, go_on) {
+                    break;
                 }
-                Ok(None) => {
-                    done.bad += 1;
-                    put_away(place, &path);
-                }
-                // Somebody else took it, or it cannot be read now: the next intake looks again.
-                Err(_) => {}
             }
-        }
-        let transaction = connection.transaction()?;
-        let mut new = HashSet::new();
-        for (_, record) in &mut group {
-            record.seq = next_seq();
-            if record.insert(&transaction)? {
-                new.insert(record.seq);
-            }
-            if !go_on(Step::Inserted) {
-                return Ok(done);
-            }
-        }
-        transaction.commit()?;
-        if !go_on(Step::Committed) {
-            return Ok(done);
-        }
-        for (path, record) in group {
-            drop(fs::remove_file(path));
-            if new.contains(&record.seq) {
-                done.new.push(record);
-            }
-            if !go_on(Step::Removed) {
-                return Ok(done);
-            }
+            Ok(None) => break,
+            Err(why) => return (done, Err(why)),
         }
     }
-    Ok(done)
+    (done, Ok(()))
+}
+
+type Group = Vec<(PathBuf, Record)>;
+
+/// Reads as many files as one transaction takes.
+fn next_group(
+    waiting: &mut impl Iterator<Item = PathBuf>,
+    place: &Place,
+    masker: &Masker,
+    done: &mut TakenIn,
+) -> Group {
+    let mut group = Vec::new();
+    let mut bytes = 0;
+    while group.len() < GROUP_FILES && bytes < GROUP_BYTES {
+        let Some(path) = waiting.next() else {
+            break;
+        };
+        match read(&path, masker) {
+            Ok(Some(record)) => {
+                bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
+                group.push((path, record));
+            }
+            Ok(None) => {
+                done.bad += 1;
+                put_away(place, &path);
+            }
+            // Somebody else took it, or it cannot be read now: the next intake looks again.
+            Err(_) => {}
+        }
+    }
+    group
+}
+
+/// Inserts a group in one transaction. Gives the seqs of those that are new; none if told to stop.
+fn insert_group(
+    connection: &mut Connection,
+    group: &mut Group,
+    next_seq: &mut dyn FnMut() -> i64,
+    go_on: &mut dyn FnMut(Step) -> bool,
+) -> rusqlite::Result<Option<HashSet<i64>>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut new = HashSet::new();
+    for (_, record) in group {
+        record.seq = next_seq();
+        if record.insert(&transaction)? {
+            new.insert(record.seq);
+        }
+        if !go_on(Step::Inserted) {
+            return Ok(None);
+        }
+    }
+    transaction.commit()?;
+    Ok(go_on(Step::Committed).then_some(new))
+}
+
+/// Removes the files of a group that is committed. False if told to stop.
+fn remove_group(
+    group: Group,
+    new: &HashSet<i64>,
+    done: &mut TakenIn,
+    go_on: &mut dyn FnMut(Step) -> bool,
+) -> bool {
+    for (path, record) in group {
+        drop(fs::remove_file(path));
+        if new.contains(&record.seq) {
+            done.new.push(record);
+        }
+        if !go_on(Step::Removed) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Sets a file aside that is no event, so that it is looked at once only.
@@ -270,3 +310,6 @@ fn put_away(place: &Place, path: &Path) {
         drop(fs::rename(path, place.spool_bad().join(name)));
     }
 }
+
+#[cfg(test)]
+mod tests;

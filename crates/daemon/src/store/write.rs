@@ -1,6 +1,6 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 use super::checkpoint::Checkpointer;
 use super::open::{self, Opened};
 use super::record::Record;
-use super::retain::{self, Limits};
+use super::retain::{Limits, Retention};
 use super::spool::{self, Left};
 use crate::counters::Counters;
 
@@ -76,6 +76,7 @@ impl Writer {
             feed: parts.feed,
             counters: parts.counters,
             checkpointer,
+            retention: Retention::default(),
             memory: VecDeque::new(),
             memory_bytes: 0,
             now_ms: 0,
@@ -129,6 +130,7 @@ struct WriterThread {
     feed: Feed,
     counters: Arc<Counters>,
     checkpointer: Checkpointer,
+    retention: Retention,
     /// Events that nothing would take.
     memory: VecDeque<Record>,
     memory_bytes: usize,
@@ -149,7 +151,7 @@ impl WriterThread {
                         self.commit(&mut group);
                         if let Job::Close(done) = other {
                             self.close();
-                            drop(done.send(()));
+                            let _ = done.send(());
                             return;
                         }
                         self.other(other, &jobs);
@@ -168,25 +170,30 @@ impl WriterThread {
         match job {
             Job::TakeIn(done) => {
                 self.take_in();
-                drop(done.send(()));
+                let _ = done.send(());
             }
             Job::Tick { now_ms, limits } => {
                 self.now_ms = now_ms;
                 self.retry_memory();
                 self.take_in();
-                while jobs.is_empty() {
-                    match retain::slice(&self.connection, limits, now_ms) {
-                        Ok(true) => {}
-                        Ok(false) => break,
-                        Err(why) => {
-                            warn!(%why, "retention failed");
-                            break;
-                        }
-                    }
-                }
+                self.retain(limits, jobs);
                 self.checkpointer.nudge();
             }
             Job::Keep { .. } | Job::Close(_) => {}
+        }
+    }
+
+    /// At least one slice, or a daemon that always has something to do would never drop anything.
+    fn retain(&mut self, limits: Limits, jobs: &mpsc::Receiver<Job>) {
+        loop {
+            match self
+                .retention
+                .slice(&mut self.connection, limits, self.now_ms)
+            {
+                Ok(true) if jobs.is_empty() => {}
+                Ok(_) => return,
+                Err(why) => return warn!(%why, "retention failed"),
+            }
         }
     }
 
@@ -194,40 +201,52 @@ impl WriterThread {
         if group.is_empty() {
             return;
         }
-        let mut written = self.write(group);
+        let mut written = self.write(group.iter().map(|(record, _)| &**record));
         if let Err(why) = &written
             && open::is_damage(why)
         {
             self.begin_anew(why.to_string());
-            written = self.write(group);
+            written = self.write(group.iter().map(|(record, _)| &**record));
         }
-        match written {
-            Ok(bytes) => self.checkpointer.wrote(bytes, &self.connection),
-            Err(why) => {
-                error!(%why, events = group.len(), "the database takes nothing");
-                for (record, _) in &*group {
-                    self.keep_elsewhere(record);
-                }
+        let new = written.unwrap_or_else(|why| {
+            error!(%why, events = group.len(), "the database takes nothing");
+            for (record, _) in &*group {
+                self.keep_elsewhere(record);
             }
-        }
+            HashSet::new()
+        });
         for (record, kept) in group.drain(..) {
             // A sender that has gone away got its answer elsewhere.
             drop(kept.send(()));
-            self.show(&record);
+            // What came by the spool before was shown then; what went there now will be.
+            if new.contains(&record.seq) {
+                self.show(&record);
+            }
         }
     }
 
-    fn write(&mut self, group: &[Waiting]) -> rusqlite::Result<usize> {
+    /// Writes in one transaction. Gives those that were not there already.
+    fn write<'r>(
+        &mut self,
+        records: impl Iterator<Item = &'r Record> + Clone,
+    ) -> rusqlite::Result<HashSet<i64>> {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut bytes = 0;
-        for (record, _) in group {
-            record.insert(&transaction)?;
-            bytes += record.weight();
+        let mut new = HashSet::new();
+        for record in records.clone() {
+            if record.insert(&transaction)? {
+                new.insert(record.seq);
+            }
         }
         transaction.commit()?;
-        Ok(bytes)
+        let mut bytes = 0;
+        for record in records {
+            bytes += record.weight();
+            self.retention.wrote(record.envelope().at);
+        }
+        self.checkpointer.wrote(bytes, &self.connection);
+        Ok(new)
     }
 
     fn show(&self, record: &Record) {
@@ -265,16 +284,13 @@ impl WriterThread {
             return;
         }
         let records = std::mem::take(&mut self.memory);
-        let tried = self.connection.transaction().and_then(|transaction| {
-            for record in &records {
-                record.insert(&transaction)?;
-            }
-            transaction.commit()
-        });
-        match tried {
-            Ok(()) => {
+        match self.write(records.iter()) {
+            Ok(new) => {
                 info!(events = records.len(), "the database takes events again");
                 self.memory_bytes = 0;
+                for record in records.iter().filter(|record| new.contains(&record.seq)) {
+                    self.show(record);
+                }
             }
             Err(_) => self.memory = records,
         }
@@ -284,25 +300,26 @@ impl WriterThread {
     fn take_in(&mut self) {
         let sequence = Arc::clone(&self.sequence);
         let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
-        match spool::take_in(
+        let (done, ended) = spool::take_in(
             &mut self.connection,
             &self.place,
             &self.masker,
             &mut next_seq,
             &mut |_| true,
-        ) {
-            Ok(done) => {
-                self.counters.taken_in.add(done.new.len() as u64);
-                self.counters.spool_bad.add(done.bad);
-                for record in &done.new {
-                    self.show(record);
-                }
-                if !done.new.is_empty() {
-                    info!(events = done.new.len(), "took in the spool");
-                    self.checkpointer.nudge();
-                }
-            }
-            Err(why) => warn!(%why, "could not take in the spool"),
+        );
+        // What was committed before a failure is in, all the same.
+        self.counters.taken_in.add(done.new.len() as u64);
+        self.counters.spool_bad.add(done.bad);
+        for record in &done.new {
+            self.retention.wrote(record.envelope().at);
+            self.show(record);
+        }
+        if !done.new.is_empty() {
+            info!(events = done.new.len(), "took in the spool");
+            self.checkpointer.nudge();
+        }
+        if let Err(why) = ended {
+            warn!(%why, "could not take in the spool");
         }
     }
 
@@ -325,6 +342,7 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
+        self.retention = Retention::default();
         self.checkpointer.reopen();
     }
 
@@ -344,3 +362,6 @@ impl WriterThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

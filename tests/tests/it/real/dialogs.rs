@@ -30,10 +30,8 @@ fn a_dialog_that_is_answered_lets_the_call_run() {
             "SessionEnd",
         ]);
         assert_eq!(events.only("SessionEnd")["reason"], "prompt_input_exit");
-        assert_eq!(
-            events.only("SessionStart").env["CLAUDE_CODE_SESSION_ATTENDED"],
-            "1"
-        );
+        let start = story.events_of("recorder").only("SessionStart").clone();
+        assert_eq!(start.env["CLAUDE_CODE_SESSION_ATTENDED"], "1");
         Ok(())
     });
 }
@@ -118,7 +116,7 @@ fn clear_ends_the_session_and_begins_another() {
         person.wait_text("two is done");
         person.leaves();
 
-        let events = story.events();
+        let events = story.events_of("recorder");
         let (ends, starts) = (events.of("SessionEnd"), events.of("SessionStart"));
         assert_eq!(
             (ends[0].text("reason"), starts[1].text("source")),

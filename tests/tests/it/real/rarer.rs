@@ -194,6 +194,7 @@ fn a_teammate_that_has_nothing_to_do_is_told() {
 
         person.submits("make a team");
         let idle = story.wait_event("TeammateIdle");
+        person.leaves();
 
         assert_eq!(idle["teammate_name"], "bosun");
         Ok(())
@@ -226,6 +227,7 @@ fn changes_made_at_the_terminal_are_told() {
             .home
             .set_settings(Scope::Local, &json!({"env": {"TIDE": "high"}}));
         let change = story.wait_event("ConfigChange");
+        person.leaves();
 
         assert_eq!(change["source"], "local_settings");
         let events = story.events();
@@ -265,6 +267,7 @@ fn a_watched_file_that_changes_is_told() {
             };
             wait::until(Duration::from_secs(2), told)
         });
+        person.leaves();
 
         let changed = changed.expect("a changed file is told");
         assert_eq!(changed["file_path"], file.display().to_string());
@@ -282,6 +285,8 @@ fn a_dialog_that_nobody_answers_is_told() {
 
         person.submits("touch it");
         let notice = story.wait_event("Notification");
+        person.refuses();
+        person.leaves();
 
         assert_eq!(notice["notification_type"], "permission_prompt");
         Ok(())

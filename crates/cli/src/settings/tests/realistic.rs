@@ -253,3 +253,13 @@ fn of_keys_that_stand_there_twice_the_last_one_counts() {
     let inspection = inspect(&registered, &registration()).unwrap();
     assert_eq!(inspection.count(State::Found), inspection.entries.len());
 }
+
+#[test]
+fn a_hidden_key_stays_hidden() {
+    let text = r#"{"hooks": {"Stop": []}, "hooks": {"Stop": 1, "Stop": [{"hooks": [{"type": "command", "command": "becket-hook"}]}]}}"#;
+    let rest = unregister(text, &Kept::default()).unwrap();
+    assert_eq!(
+        rest,
+        r#"{"hooks": {"Stop": []}, "hooks": {"Stop": 1, "Stop": []}}"#
+    );
+}

@@ -1,0 +1,195 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::busy::Load;
+
+pub const HELP: &str = "\
+becket-bench: what becket costs, each figure a ratio against a rival in the same run
+
+usage: becket-bench BENCH [OPTION…]
+
+benches:
+  spawn          one event through shim and daemon, against other programs
+  ingest         durable events a second, for 1, 10, 100 connections
+  growth         one event, and `becket events`, with many events stored
+  instructions   instructions of the shim for one event (needs valgrind)
+
+options:
+  --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, instructions 5)
+  --runs N       whole runs; the best counts (default 1)
+  --load L,…     spawn: idle, one, all (default all three)
+  --rivals R,…   spawn: only these beside becket and true (default all)
+  --stored N,…   growth: events stored (default 10000,1000000)
+  --json FILE    write the figures as JSON too
+  --markdown     print Markdown instead of text
+  --check        exit 1 if a bar is missed
+  --becket FILE  the becket under test (default: beside this program)
+  --hook FILE    the shim under test (default: as scripts/build-shim leaves it)
+";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bench {
+    Help,
+    Spawn,
+    Ingest,
+    Growth,
+    Instructions,
+    /// Keeps one core busy until its parent is gone.
+    Spin,
+    /// The floor of `ingest`: answers every frame and keeps nothing.
+    Echo(PathBuf),
+}
+
+/// What is to be measured, and how.
+#[derive(Debug, Clone)]
+pub struct Order {
+    pub bench: Bench,
+    pub rounds: Option<usize>,
+    pub runs: usize,
+    pub loads: Vec<Load>,
+    pub rivals: Option<Vec<String>>,
+    pub stored: Vec<usize>,
+    pub json: Option<PathBuf>,
+    pub markdown: bool,
+    pub check: bool,
+    pub becket: Option<PathBuf>,
+    pub hook: Option<PathBuf>,
+    /// The command line as others can repeat it: without paths.
+    pub said: String,
+}
+
+impl Order {
+    pub fn read(args: impl Iterator<Item = OsString>) -> Result<Self> {
+        let mut args = args.map(|arg| arg.to_string_lossy().into_owned());
+        let mut order = Self {
+            bench: Bench::Help,
+            rounds: None,
+            runs: 1,
+            loads: Load::ALL.to_vec(),
+            rivals: None,
+            stored: vec![10_000, 1_000_000],
+            json: None,
+            markdown: false,
+            check: false,
+            becket: None,
+            hook: None,
+            said: "becket-bench".to_owned(),
+        };
+        order.bench = match args.next().as_deref() {
+            None | Some("help" | "--help" | "-h") => return Ok(order),
+            Some("spawn") => Bench::Spawn,
+            Some("ingest") => Bench::Ingest,
+            Some("growth") => Bench::Growth,
+            Some("instructions") => Bench::Instructions,
+            Some("spin") => Bench::Spin,
+            Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
+            Some(other) => bail!("there is no bench `{other}`\nhint: becket-bench --help"),
+        };
+        order.said = format!("becket-bench {}", order.name());
+        while let Some(name) = args.next() {
+            let mut value = || {
+                args.next()
+                    .with_context(|| format!("{name} needs a value"))
+            };
+            let mut repeatable = true;
+            let text = match &*name {
+                "--markdown" => {
+                    order.markdown = true;
+                    repeatable = false;
+                    String::new()
+                }
+                "--check" => {
+                    order.check = true;
+                    String::new()
+                }
+                _ => value()?,
+            };
+            match &*name {
+                "--markdown" | "--check" => {}
+                "--rounds" => order.rounds = Some(number(&name, &text)?),
+                "--runs" => order.runs = number(&name, &text)?,
+                "--load" => order.loads = list(&text, Load::from_name)?,
+                "--rivals" => order.rivals = Some(list(&text, |one| Ok(one.to_owned()))?),
+                "--stored" => order.stored = list(&text, |one| number(&name, one))?,
+                "--json" | "--becket" | "--hook" => {
+                    repeatable = false;
+                    let path = Some(PathBuf::from(&text));
+                    match &*name {
+                        "--json" => order.json = path,
+                        "--becket" => order.becket = path,
+                        _ => order.hook = path,
+                    }
+                }
+                _ => bail!("there is no option `{name}`\nhint: becket-bench --help"),
+            }
+            if repeatable {
+                order.said = format!("{} {name} {text}", order.said).trim_end().to_owned();
+            }
+        }
+        Ok(order)
+    }
+
+    pub fn name(&self) -> &'static str {
+        match self.bench {
+            Bench::Help => "help",
+            Bench::Spawn => "spawn",
+            Bench::Ingest => "ingest",
+            Bench::Growth => "growth",
+            Bench::Instructions => "instructions",
+            Bench::Spin => "spin",
+            Bench::Echo(_) => "echo",
+        }
+    }
+}
+
+fn number(name: &str, text: &str) -> Result<usize> {
+    let number = text
+        .replace('_', "")
+        .parse()
+        .with_context(|| format!("{name} needs a number, not `{text}`"))?;
+    if number == 0 {
+        bail!("{name} needs a number above 0");
+    }
+    Ok(number)
+}
+
+fn list<T>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    text.split(',').map(read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Order> {
+        Order::read(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_that_is_kept_can_be_repeated_elsewhere() {
+        let order = read("spawn --rounds 7 --hook /x/hook --load idle,all --json out --markdown");
+        let order = order.unwrap();
+        assert_eq!(order.said, "becket-bench spawn --rounds 7 --load idle,all");
+        assert_eq!(order.loads, [Load::Idle, Load::All]);
+        assert_eq!(order.hook, Some("/x/hook".into()));
+        assert!(order.markdown && order.json.is_some());
+    }
+
+    #[test]
+    fn what_is_not_known_is_an_error() {
+        for line in [
+            "nothing",
+            "spawn --fast",
+            "spawn --rounds",
+            "spawn --rounds many",
+            "spawn --rounds 0",
+            "spawn --load some",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! A client of the daemon's socket: one that asks and waits, and one that keeps many connections
+//! busy from one thread.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use becket_wire::frame::{Decoder, Kind};
+use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::event::{Frames, now_ms};
+use crate::samples::Samples;
+
+/// Longer than this no answer may take; the run is broken then.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Client {
+    pub fn connect(socket: &Path) -> Result<Self> {
+        let stream = UnixStream::connect(socket)
+            .with_context(|| format!("could not connect to {}", socket.display()))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream,
+            decoder: Decoder::new(),
+        })
+    }
+
+    /// Sends one event and waits for its answer.
+    pub fn event(&mut self, frame: &[u8]) -> Result<()> {
+        self.stream.write_all(frame)?;
+        match self.receive()? {
+            Response::Answer { .. } => Ok(()),
+            other => bail!("the daemon answered an event with {other:?}"),
+        }
+    }
+
+    pub fn status(&mut self) -> Result<DaemonStatus> {
+        self.stream
+            .write_all(&Request::Ask(Ask::Status).to_frame()?)?;
+        match self.receive()? {
+            Response::Told(Told::Status(status)) => Ok(*status),
+            other => bail!("the daemon answered a question with {other:?}"),
+        }
+    }
+
+    fn receive(&mut self) -> Result<Response> {
+        let mut buffer = [0; 4096];
+        loop {
+            if let Some(frame) = self.decoder.next_frame()? {
+                return Ok(Response::from_frame(frame)?);
+            }
+            match self.stream.read(&mut buffer)? {
+                0 => bail!("the daemon hung up"),
+                len => self.decoder.push(&buffer[..len]),
+            }
+        }
+    }
+}
+
+/// When a crowd has sent enough.
+#[derive(Debug, Clone, Copy)]
+pub enum Until {
+    Time(Duration),
+    Count(usize),
+}
+
+/// What a crowd saw.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub replies: Samples,
+    pub answered: usize,
+    /// `Busy`, or anything else that is no answer.
+    pub refused: usize,
+    pub took: Duration,
+}
+
+impl Seen {
+    /// Answered events a second.
+    pub fn rate(&self) -> f64 {
+        self.answered as f64 / self.took.as_secs_f64()
+    }
+}
+
+struct Caller {
+    stream: UnixStream,
+    decoder: Decoder,
+    sent: Option<Instant>,
+}
+
+/// Many connections; each sends an event, waits for the answer, and sends the next.
+pub struct Crowd {
+    callers: Vec<Caller>,
+}
+
+impl Crowd {
+    pub fn connect(socket: &Path, size: usize) -> Result<Self> {
+        let caller = |_| {
+            let stream = UnixStream::connect(socket)
+                .with_context(|| format!("could not connect to {}", socket.display()))?;
+            stream.set_nonblocking(true)?;
+            Ok(Caller {
+                stream,
+                decoder: Decoder::new(),
+                sent: None,
+            })
+        };
+        Ok(Self {
+            callers: (0..size).map(caller).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Keeps every connection busy; at the end all answers are in.
+    pub fn send(&mut self, frames: &mut Frames, until: Until) -> Result<Seen> {
+        let begin = Instant::now();
+        let mut seen = Seen::default();
+        let mut sent = 0;
+        let more = |sent: usize| match until {
+            Until::Time(time) => begin.elapsed() < time,
+            Until::Count(count) => sent < count,
+        };
+        for caller in &mut self.callers {
+            if more(sent) {
+                caller.call(frames)?;
+                sent += 1;
+            }
+        }
+        while seen.answered + seen.refused < sent {
+            for at in self.ready()? {
+                let caller = &mut self.callers[at];
+                let Some(kind) = caller.take(&mut seen)? else {
+                    continue;
+                };
+                if kind == Kind::ANSWER {
+                    seen.answered += 1;
+                } else {
+                    seen.refused += 1;
+                }
+                if more(sent) {
+                    caller.call(frames)?;
+                    sent += 1;
+                }
+            }
+        }
+        seen.took = begin.elapsed();
+        Ok(seen)
+    }
+
+    fn ready(&self) -> Result<Vec<usize>> {
+        let mut waiting: Vec<PollFd<'_>> = self
+            .callers
+            .iter()
+            .map(|caller| PollFd::new(&caller.stream, PollFlags::IN))
+            .collect();
+        let patience = Timespec {
+            tv_sec: PATIENCE.as_secs() as i64,
+            tv_nsec: 0,
+        };
+        if poll(&mut waiting, Some(&patience))? == 0 {
+            bail!("no answer came for {PATIENCE:?}");
+        }
+        let ready = waiting
+            .iter()
+            .enumerate()
+            .filter(|(_, fd)| !fd.revents().is_empty());
+        Ok(ready.map(|(at, _)| at).collect())
+    }
+}
+
+impl Caller {
+    fn call(&mut self, frames: &mut Frames) -> Result<()> {
+        let frame = frames.next_frame(now_ms());
+        self.sent = Some(Instant::now());
+        // One frame is far smaller than a socket's buffer, and only one is ever on its way.
+        self.stream.write_all(frame).context("could not send")
+    }
+
+    /// The answer, if it is whole.
+    fn take(&mut self, seen: &mut Seen) -> Result<Option<Kind>> {
+        let mut buffer = [0; 1024];
+        match self.stream.read(&mut buffer) {
+            Ok(0) => bail!("the daemon hung up"),
+            Ok(len) => self.decoder.push(&buffer[..len]),
+            Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(why) => return Err(why).context("could not read an answer"),
+        }
+        let Some(frame) = self.decoder.next_frame()? else {
+            return Ok(None);
+        };
+        if let Some(sent) = self.sent.take() {
+            seen.replies.push(sent.elapsed());
+        }
+        Ok(Some(frame.kind))
+    }
+}

@@ -1,0 +1,215 @@
+//! The events that are sent: a PreToolUse of 2 KB, with new ids each time.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use becket_wire::rpc::{Envelope, encode_event};
+use becket_wire::{EventId, Place, Version};
+use serde_json::json;
+
+/// What one payload weighs.
+pub const SIZE: usize = 2048;
+/// Events are spread over so many sessions where there are many of them.
+const SESSIONS: u64 = 500;
+
+const TOOL_USE_ID: &str = "toolu_bench_0000000000000000";
+const SESSION: &str = "0bec4e70-0000-4000-8000-000000000000";
+
+pub fn now_ms() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_millis() as i64)
+}
+
+/// A payload as Claude Code sends it for a Bash call.
+fn payload() -> Vec<u8> {
+    let event = |command: &str| {
+        json!({
+            "session_id": SESSION,
+            "transcript_path": format!("/home/user/.claude/projects/-home-user-project/{SESSION}.jsonl"),
+            "cwd": "/home/user/project",
+            "prompt_id": "f47f35a6-678d-479e-b558-6e937418b1e5",
+            "permission_mode": "default",
+            "effort": {"level": "medium"},
+            "hook_event_name": "PreToolUse",
+            "tool_name": "Bash",
+            "tool_input": {"command": command, "description": "Change what the bench asks for"},
+            "tool_use_id": TOOL_USE_ID,
+        })
+        .to_string()
+        .into_bytes()
+    };
+    let words = "grep -rn 'fn main' crates | sort | head -20; ";
+    let missing = SIZE - event("").len();
+    event(&words.repeat(SIZE / words.len() + 1)[..missing])
+}
+
+/// Where a text that will be overwritten stands.
+fn find(bytes: &[u8], text: &str) -> Result<usize> {
+    let mut places = bytes
+        .windows(text.len())
+        .enumerate()
+        .filter(|(_, window)| *window == text.as_bytes());
+    let (at, _) = places.next().with_context(|| format!("no {text} in the event"))?;
+    Ok(at)
+}
+
+fn write_hex(place: &mut [u8], mut value: u64) {
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value & 15) as usize];
+        value >>= 4;
+    }
+}
+
+/// Payloads for the shim's stdin.
+#[derive(Debug)]
+pub struct Payloads {
+    bytes: Vec<u8>,
+    id_at: usize,
+    count: u64,
+}
+
+impl Payloads {
+    pub fn new() -> Result<Self> {
+        let bytes = payload();
+        let id_at = find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16;
+        Ok(Self {
+            bytes,
+            id_at,
+            count: 0,
+        })
+    }
+
+    pub fn next_payload(&mut self) -> &[u8] {
+        self.count += 1;
+        write_hex(&mut self.bytes[self.id_at..][..16], self.count);
+        &self.bytes
+    }
+}
+
+/// Whole frames for the socket. One template, whose ids and time are overwritten: making a frame
+/// must cost the client next to nothing, since it runs on the same cores.
+#[derive(Debug)]
+pub struct Frames {
+    bytes: Vec<u8>,
+    event_id: usize,
+    at: usize,
+    tool_use_id: usize,
+    session: [usize; 2],
+    count: u64,
+    run: u64,
+}
+
+impl Frames {
+    pub fn new(place: &Place) -> Result<Self> {
+        let now = now_ms();
+        let id = EventId::new(now, [0; 10]);
+        let envelope = Envelope {
+            id,
+            at: now,
+            version: Version::current(),
+            event: Some("PreToolUse".into()),
+            from: Some("settings".into()),
+            home: place.home().to_string_lossy().into_owned(),
+            pid: std::process::id(),
+            pid_start: Some(1),
+            pid_is_claude: true,
+            variables: BTreeMap::from([
+                ("CLAUDE_PROJECT_DIR".into(), "/home/user/project".into()),
+                ("CLAUDE_CODE_ENTRYPOINT".into(), "cli".into()),
+            ]),
+            cut: None,
+        };
+        let bytes = encode_event(&envelope, &payload())?;
+        let first = find(&bytes, SESSION)?;
+        let second = first + 36 + find(&bytes[first + 36..], SESSION)?;
+        Ok(Self {
+            event_id: find(&bytes, &id.to_string())?,
+            at: find(&bytes, &format!("\"at\":{now}"))? + 5,
+            tool_use_id: find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16,
+            session: [first + 24, second + 24],
+            bytes,
+            count: 0,
+            // Two runs in one home must not send the same ids.
+            run: u64::from(std::process::id()) << 40 ^ now as u64,
+        })
+    }
+
+    /// The next frame, stamped with this time.
+    pub fn next_frame(&mut self, now_ms: i64) -> &[u8] {
+        self.count += 1;
+        let count = self.count;
+        let mut tail = [0; 10];
+        tail[..2].copy_from_slice(&(self.run as u16).to_be_bytes());
+        tail[2..].copy_from_slice(&count.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        let id = *EventId::new(now_ms, tail).as_bytes();
+        let mut place = self.event_id;
+        for (at, byte) in id.into_iter().enumerate() {
+            if matches!(at, 4 | 6 | 8 | 10) {
+                place += 1;
+            }
+            write_hex(&mut self.bytes[place..][..2], byte.into());
+            place += 2;
+        }
+        let mut left = now_ms;
+        for digit in self.bytes[self.at..][..13].iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        write_hex(&mut self.bytes[self.tool_use_id..][..16], count);
+        for place in self.session {
+            write_hex(&mut self.bytes[place..][..12], count % SESSIONS);
+        }
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use becket_wire::Head;
+    use becket_wire::frame::Decoder;
+    use becket_wire::rpc::Request;
+
+    use super::*;
+
+    #[test]
+    fn every_frame_is_a_whole_event_of_its_own() {
+        let mut frames = Frames::new(&Place::new("/h")).unwrap();
+        let (mut ids, mut calls, mut sessions) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for turn in 0..2000 {
+            let mut decoder = Decoder::new();
+            decoder.push(frames.next_frame(1_800_000_000_000 + turn));
+            let frame = decoder.next_frame().unwrap().unwrap();
+            let Ok(Request::Event(event)) = Request::from_frame(frame) else {
+                panic!("not an event");
+            };
+            assert_eq!(event.payload.len(), SIZE);
+            assert_eq!(event.envelope.at, 1_800_000_000_000 + turn);
+            assert_eq!(event.envelope.id.at_ms(), event.envelope.at);
+            let head = Head::read(&event.payload).unwrap();
+            let session = head.session_id.unwrap().into_owned();
+            assert!(head.transcript_path.unwrap().contains(&session));
+            ids.insert(event.envelope.id);
+            calls.insert(head.tool_use_id.unwrap().into_owned());
+            sessions.insert(session);
+        }
+        assert_eq!((ids.len(), calls.len()), (2000, 2000));
+        assert_eq!(sessions.len() as u64, SESSIONS);
+    }
+
+    #[test]
+    fn every_payload_is_another_call_of_the_same_size() {
+        let mut payloads = Payloads::new().unwrap();
+        let first = payloads.next_payload().to_vec();
+        let second = payloads.next_payload().to_vec();
+        assert_eq!((first.len(), second.len()), (SIZE, SIZE));
+        assert_ne!(
+            Head::read(&first).unwrap().tool_use_id,
+            Head::read(&second).unwrap().tool_use_id
+        );
+    }
+}

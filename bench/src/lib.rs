@@ -1,0 +1,58 @@
+//! The benchmarks. Every one runs in a hermetic world with a daemon of its own, and sets becket
+//! beside a rival in the same run, interleaved, because a figure alone tells of the machine only.
+
+pub mod args;
+pub mod busy;
+pub mod client;
+pub mod echo;
+pub mod event;
+pub mod growth;
+pub mod ingest;
+pub mod instructions;
+pub mod nothing;
+pub mod report;
+pub mod samples;
+pub mod spawn;
+pub mod world;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+
+use args::{Bench, Order};
+
+/// Runs what the command line says. Exit 1 with `--check` if a bar is missed.
+pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
+    let order = Order::read(args)?;
+    let report = match &order.bench {
+        Bench::Help => {
+            print!("{}", args::HELP);
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::Spin => busy::spin(),
+        Bench::Echo(socket) => {
+            echo::serve(socket)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Bench::Spawn => spawn::run(&order)?,
+        Bench::Ingest => ingest::run(&order)?,
+        Bench::Growth => growth::run(&order)?,
+        Bench::Instructions => instructions::run(&order)?,
+    };
+    if order.markdown {
+        print!("{}", report.markdown());
+    } else {
+        print!("{}", report.text());
+    }
+    if let Some(file) = &order.json {
+        let json = serde_json::to_vec_pretty(&report.json())?;
+        std::fs::write(file, json)
+            .with_context(|| format!("could not write {}", file.display()))?;
+    }
+    Ok(if order.check && !report.passed() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}

@@ -1,0 +1,22 @@
+//! What a line of `/proc/PID/stat` says. The name in it may hold anything, so fields are counted
+//! from its end.
+
+/// The parent of a process, and when it was started, in clock ticks since boot: a pid alone is
+/// used again.
+pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(1);
+    Some((fields.next()?.parse().ok()?, fields.nth(17)?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_from_the_end_of_the_name() {
+        let stat = "77 (a) b (c) S 42 77 77 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
+        assert_eq!(parent_and_start(stat), Some((42, 987_654)));
+        assert_eq!(parent_and_start("77 (x) S 42"), None);
+        assert_eq!(parent_and_start(""), None);
+    }
+}

@@ -1,0 +1,61 @@
+//! The arguments of the shim: what `becket init` writes into settings.json, and the shim reads.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Which registration an event came through. Arguments beat the environment: a project's settings
+/// can set variables for our hook, and must not be able to lead it elsewhere.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Registration {
+    /// The event that it is for.
+    pub event: Option<String>,
+    /// Where it stands: settings, plugin, run.
+    pub from: Option<String>,
+    /// The becket home that it works for.
+    pub home: Option<PathBuf>,
+    /// Somebody only wants to know which shim this is.
+    pub version: bool,
+}
+
+impl Registration {
+    /// Reads the arguments. A newer registration may say more than this program understands, so
+    /// what is unknown is passed over.
+    pub fn read(mut args: impl Iterator<Item = OsString>) -> Self {
+        let mut registration = Self::default();
+        let text = |arg: OsString| arg.to_string_lossy().into_owned();
+        while let Some(arg) = args.next() {
+            match arg.to_str() {
+                Some("--event") => registration.event = args.next().map(text),
+                Some("--from") => registration.from = args.next().map(text),
+                Some("--home") => registration.home = args.next().map(PathBuf::from),
+                Some("--version") => registration.version = true,
+                _ => {}
+            }
+        }
+        registration
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_knows_and_passes_over_the_rest() {
+        let args = [
+            "--new", "--event", "Stop", "x", "--from", "run", "--home", "/h", "--event",
+        ];
+        let read = Registration::read(args[..8].iter().map(OsString::from));
+        let expected = Registration {
+            event: Some("Stop".into()),
+            from: Some("run".into()),
+            home: Some("/h".into()),
+            version: false,
+        };
+        assert_eq!(read, expected);
+        assert_eq!(
+            Registration::read(args.iter().map(OsString::from)).event,
+            None
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! becket as a story's registration, put there by its own `init`.
+
+use super::events::{Event, Events};
+use super::registration::Registration;
+use crate::claude::Home;
+use crate::skip::Unavailable;
+use crate::world::World;
+
+/// A becket of the story's own, registered in the user's settings.
+#[derive(Debug, Default)]
+pub struct Becket {
+    pub world: World,
+    init: Vec<String>,
+}
+
+impl Becket {
+    /// Says more on the command line of `becket init`.
+    #[must_use]
+    pub fn init(mut self, args: &[&str]) -> Self {
+        self.init.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self
+    }
+}
+
+impl Registration for Becket {
+    fn name(&self) -> &'static str {
+        "becket"
+    }
+
+    fn register(&mut self, home: &mut Home) -> Result<(), Unavailable> {
+        let done = self
+            .world
+            .becket(["init"])
+            .args(&self.init)
+            .env("HOME", home.home())
+            .env("CLAUDE_CONFIG_DIR", home.config())
+            .current_dir(home.project())
+            .output()
+            .expect("run becket init");
+        assert!(done.status.success(), "becket init: {done:?}");
+        Ok(())
+    }
+
+    fn events(&self, _: &Home) -> Events {
+        let log = self.world.run(&["events", "--raw", "--duplicates"]);
+        let payloads = log.lines().filter(|line| !line.is_empty());
+        Events(payloads.map(|raw| Event::new(raw.to_owned())).collect())
+    }
+}
