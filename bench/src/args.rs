@@ -91,10 +91,7 @@ impl Order {
         };
         order.said = format!("becket-bench {}", order.name());
         while let Some(name) = args.next() {
-            let mut value = || {
-                args.next()
-                    .with_context(|| format!("{name} needs a value"))
-            };
+            let mut value = || args.next().with_context(|| format!("{name} needs a value"));
             let mut repeatable = true;
             let text = match &*name {
                 "--markdown" => {
@@ -127,7 +124,9 @@ impl Order {
                 _ => bail!("there is no option `{name}`\nhint: becket-bench --help"),
             }
             if repeatable {
-                order.said = format!("{} {name} {text}", order.said).trim_end().to_owned();
+                order.said = format!("{} {name} {text}", order.said)
+                    .trim_end()
+                    .to_owned();
             }
         }
         Ok(order)

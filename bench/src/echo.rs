@@ -66,10 +66,7 @@ pub fn serve(socket: &Path) -> Result<()> {
                 .map(|(stream, _)| PollFd::new(stream, PollFlags::IN)),
         );
         poll(&mut waiting, None)?;
-        let ready: Vec<bool> = waiting
-            .iter()
-            .map(|fd| !fd.revents().is_empty())
-            .collect();
+        let ready: Vec<bool> = waiting.iter().map(|fd| !fd.revents().is_empty()).collect();
         if ready[0] {
             return Ok(());
         }

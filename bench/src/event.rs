@@ -51,7 +51,9 @@ fn find(bytes: &[u8], text: &str) -> Result<usize> {
         .windows(text.len())
         .enumerate()
         .filter(|(_, window)| *window == text.as_bytes());
-    let (at, _) = places.next().with_context(|| format!("no {text} in the event"))?;
+    let (at, _) = places
+        .next()
+        .with_context(|| format!("no {text} in the event"))?;
     Ok(at)
 }
 

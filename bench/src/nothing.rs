@@ -18,9 +18,7 @@ fn exit_code() -> Option<(u16, &'static [u8])> {
         // mov x8, #93; mov x0, #0; svc #0
         "aarch64" => Some((
             183,
-            &[
-                0xa8, 0x0b, 0x80, 0xd2, 0, 0, 0x80, 0xd2, 0x01, 0, 0, 0xd4,
-            ],
+            &[0xa8, 0x0b, 0x80, 0xd2, 0, 0, 0x80, 0xd2, 0x01, 0, 0, 0xd4],
         )),
         _ => None,
     }
@@ -29,10 +27,7 @@ fn exit_code() -> Option<(u16, &'static [u8])> {
 /// Writes the program there.
 pub fn build(path: &Path) -> Result<()> {
     let Some((machine, code)) = exit_code() else {
-        bail!(
-            "no null program is known for {}",
-            std::env::consts::ARCH
-        );
+        bail!("no null program is known for {}", std::env::consts::ARCH);
     };
     std::fs::OpenOptions::new()
         .write(true)

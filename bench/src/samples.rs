@@ -40,7 +40,12 @@ impl Samples {
         let micros = |nanos: u64| nanos as f64 / 1000.0;
         Some(Figures {
             count: sorted.len(),
-            median: median(&sorted.iter().map(|&nanos| micros(nanos)).collect::<Vec<_>>())?,
+            median: median(
+                &sorted
+                    .iter()
+                    .map(|&nanos| micros(nanos))
+                    .collect::<Vec<_>>(),
+            )?,
             p99: micros(*sorted.get((sorted.len() * 99).div_ceil(100).checked_sub(1)?)?),
         })
     }

@@ -70,7 +70,10 @@ impl World {
         let bin = root.path().join("bin");
         std::fs::create_dir_all(&bin)?;
         std::fs::create_dir_all(root.path().join("home"))?;
-        for (program, name) in [(&programs.becket, "becket"), (&programs.hook, "becket-hook")] {
+        for (program, name) in [
+            (&programs.becket, "becket"),
+            (&programs.hook, "becket-hook"),
+        ] {
             std::fs::copy(program, bin.join(name))
                 .with_context(|| format!("could not copy {}", program.display()))?;
         }
@@ -108,9 +111,16 @@ impl World {
     /// The shim as `becket init` registers it.
     pub fn hook_args(&self) -> Vec<String> {
         let home = self.place.home().to_string_lossy();
-        ["--event", "PreToolUse", "--from", "settings", "--home", &home]
-            .map(str::to_owned)
-            .to_vec()
+        [
+            "--event",
+            "PreToolUse",
+            "--from",
+            "settings",
+            "--home",
+            &home,
+        ]
+        .map(str::to_owned)
+        .to_vec()
     }
 
     /// Starts the daemon, and comes back when it listens.

@@ -7,6 +7,8 @@ mod open;
 mod read;
 mod record;
 mod retain;
+#[cfg(test)]
+mod sample;
 pub mod spool;
 mod write;
 

@@ -110,10 +110,8 @@ fn envelope(place: &Place, registration: Registration, cut: Option<Cut>) -> Enve
 /// When a process was started. One read: the line is shorter than the buffer.
 fn start_time(pid: u32) -> Option<u64> {
     let mut line = [0; 1024];
-    let len = File::open(format!("/proc/{pid}/stat"))
-        .ok()?
-        .read(&mut line)
-        .ok()?;
+    let mut stat = File::open(format!("/proc/{pid}/stat")).ok()?;
+    let len = stat.read(&mut line).ok()?;
     Some(parent_and_start(&String::from_utf8_lossy(&line[..len]))?.1)
 }
 
@@ -146,7 +144,6 @@ fn ask(place: &Place, frame: &[u8]) -> Result<(Output, Version), (Missed, bool)>
 }
 
 fn first_word(place: &Place, frame: &[u8]) -> Result<(Link, Response), Missed> {
-    let began = Instant::now();
     let marked = fs::metadata(place.slow_mark()).and_then(|mark| mark.modified());
     let is_slow = marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SLOW_FOR));
     let wait = if is_slow {
@@ -154,7 +151,7 @@ fn first_word(place: &Place, frame: &[u8]) -> Result<(Link, Response), Missed> {
     } else {
         FIRST_WORD
     };
-    let word = wake::connect_or_start(place, began + wait, wake::PATIENCE).and_then(|mut link| {
+    let word = wake::connect_or_start(place, wait).and_then(|mut link| {
         link.send(frame)?;
         let word = link.receive()?;
         Ok((link, word))
@@ -181,10 +178,11 @@ fn hold(link: &mut Link, until: Instant, need_env: bool) -> Result<Response, Mis
 
 /// Prints the answer. A reader that has gone away changes nothing.
 pub fn print(output: &Output) -> ExitCode {
+    let mut stdout = io::stdout().lock();
     drop(
-        io::stdout()
+        stdout
             .write_all(&output.stdout)
-            .and_then(|()| io::stdout().flush()),
+            .and_then(|()| stdout.flush()),
     );
     drop(io::stderr().write_all(&output.stderr));
     ExitCode::from(output.exit)

@@ -18,21 +18,18 @@ use crate::link::Link;
 use crate::os;
 
 /// How long a hook call waits for a daemon that is being started.
-pub(crate) const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Connects; where nobody listens, starts the daemon within `patience` and connects then.
-pub fn connect_or_start(
-    place: &Place,
-    deadline: Instant,
-    patience: Duration,
-) -> Result<Link, Missed> {
+/// Connects; where nobody listens, starts the daemon and connects then. What is asked of it has to
+/// be answered within `wait`.
+pub fn connect_or_start(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
-    let connect = || Link::connect(&socket, deadline);
+    let connect = || Link::connect(&socket, Instant::now() + wait);
     match connect() {
         Err(Missed::Absent) => {}
         other => return other,
     }
-    let until = Instant::now() + patience;
+    let until = Instant::now() + PATIENCE;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
     match connect() {
         Err(Missed::Absent) => start(place, until),

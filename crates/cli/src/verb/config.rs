@@ -97,14 +97,19 @@ fn values(snapshot: &Snapshot) -> String {
         let origin = format!("{}:{}", table.file.display(), table.line);
         rows.push([path, "(as written)".to_owned(), origin]);
     }
+    columns(&rows)
+}
+
+/// Three columns, the last one dim.
+fn columns(rows: &[[String; 3]]) -> String {
     let width = |column: usize| {
         let lengths = rows.iter().map(|row| row[column].chars().count());
         lengths.max().unwrap_or(0)
     };
     let (first, second) = (width(0), width(1));
     let mut out = String::new();
-    for [path, value, origin] in &rows {
-        writeln!(out, "{path:first$}  {value:second$}  {DIM}{origin}{DIM:#}").ok();
+    for [one, two, three] in rows {
+        writeln!(out, "{one:first$}  {two:second$}  {DIM}{three}{DIM:#}").ok();
     }
     out
 }
@@ -145,19 +150,12 @@ fn told(problem: &Problem) -> String {
 }
 
 fn files(snapshot: &Snapshot) -> String {
-    let width = snapshot
-        .files
-        .iter()
-        .map(|file| file.source.level.name().len())
-        .max()
-        .unwrap_or(0);
-    let mut out = String::new();
-    for file in &snapshot.files {
-        let (level, path) = (file.source.level.name(), file.source.file.display());
-        let standing = standing(file.standing);
-        writeln!(out, "{level:width$}  {path}  {DIM}{standing}{DIM:#}").ok();
-    }
-    out
+    let rows = snapshot.files.iter().map(|file| {
+        let path = file.source.file.display().to_string();
+        let level = file.source.level.name().to_owned();
+        [level, path, standing(file.standing).to_owned()]
+    });
+    columns(&rows.collect::<Vec<_>>())
 }
 
 fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
@@ -237,7 +235,13 @@ fn files_json(snapshot: &Snapshot) -> Json {
             "level": file.source.level.name(),
             "file": file.source.file,
             "exists": file.standing != Standing::Absent,
-            "standing": standing(file.standing),
+            "standing": match file.standing {
+                Standing::Absent => "absent",
+                Standing::InForce => "in-force",
+                Standing::NotTrusted => "not-trusted",
+                Standing::LastGood => "last-good",
+                Standing::Broken => "broken",
+            },
         })
     };
     snapshot.files.iter().map(file).collect()
@@ -292,24 +296,49 @@ mod tests {
 
     #[test]
     fn shows_every_value_with_what_set_it() {
-        insta::assert_snapshot!(shown(values), @"");
+        insta::assert_snapshot!(shown(values), @r"
+        daemon.idle       12h           built-in
+        mask.enabled      true          built-in
+        store.keep_bytes  4GiB          built-in
+        store.keep_days   7             /home/config.toml:2
+        hooks.mine        (as written)  /home/config.toml:5
+        ");
     }
 
     #[test]
     fn tells_what_is_wrong_and_what_does_not_count() {
-        insta::assert_snapshot!(shown(trouble), @"");
+        insta::assert_snapshot!(shown(trouble), @r#"
+
+        /project/.becket/config.toml: not trusted: ignored
+        warning: /home/config.toml:3:1: store.keep_byte is no key that becket knows (did you mean store.keep_bytes?)
+          3 | keep_byte = 1
+            | ^^^^^^^^^
+        error: /managed.toml:2:8: daemon.idle: expected a time like "30s", "5m", "12h" (at least 1s) or "never", found "soon" (nothing of this file is in force)
+          2 | idle = "soon" # é
+            |        ^^^^^^
+        "#);
     }
 
     #[test]
     fn lists_the_files_in_their_order() {
-        insta::assert_snapshot!(shown(files), @"");
+        insta::assert_snapshot!(shown(files), @r"
+        system   /system.toml                  absent
+        user     /home/config.toml             in force
+        project  /project/.becket/config.toml  not trusted: ignored
+        local    /project/.becket/local.toml   absent
+        managed  /managed.toml                 broken: not in force
+        ");
     }
 
     #[test]
-    fn the_schema_and_the_json_have_stable_names() {
-        let json = |snapshot: &Snapshot| format!("{:#}", all_json(snapshot)["values"][3]);
-        insta::assert_snapshot!(shown(json), @"");
-        let json = |snapshot: &Snapshot| format!("{:#}", problem_json(&snapshot.problems[1]));
-        insta::assert_snapshot!(shown(json), @"");
+    fn the_json_has_stable_names() {
+        let value = |snapshot: &Snapshot| all_json(snapshot)["values"][3].to_string();
+        insta::assert_snapshot!(shown(value), @r#"{"file":"/home/config.toml","key":"store.keep_days","last_good":false,"level":"user","line":2,"value":7,"variable":null}"#);
+        let table = |snapshot: &Snapshot| all_json(snapshot)["tables"][0].to_string();
+        insta::assert_snapshot!(shown(table), @r#"{"file":"/home/config.toml","key":"hooks.mine","level":"user","line":5,"value":{"run":"x"}}"#);
+        let file = |snapshot: &Snapshot| all_json(snapshot)["files"][2].to_string();
+        insta::assert_snapshot!(shown(file), @r#"{"exists":true,"file":"/project/.becket/config.toml","level":"project","standing":"not-trusted"}"#);
+        let problem = |snapshot: &Snapshot| all_json(snapshot)["problems"][0].to_string();
+        insta::assert_snapshot!(shown(problem), @r#"{"column":1,"file":"/home/config.toml","hint":"did you mean store.keep_bytes?","line":3,"message":"store.keep_byte is no key that becket knows","place":"/home/config.toml","severity":"warning"}"#);
     }
 }

@@ -12,8 +12,6 @@ use crate::settings::registration::{REGISTERED, Strict, is_ours};
 use crate::settings::unregister::{Kept, unregister};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
     #[test]
     fn what_is_put_in_comes_out_again(text in foreign()) {
         let registered = register(&text, &registration()).unwrap();

@@ -1,0 +1,101 @@
+//! `instructions`: how many instructions the shim runs for one event. They do not depend on the
+//! machine's mood, so a test can hold them.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::args::Order;
+use crate::event::Payloads;
+use crate::report::{Bar, Report, Table, number};
+use crate::world::{Programs, World};
+
+/// What one event of 2 KB may cost. The kernel's work is not in it.
+pub const BOUND: u64 = 150_000;
+
+const ROUNDS: usize = 5;
+
+/// Counts the shim's instructions for so many events, each answered by a real daemon. None where
+/// there is no valgrind.
+pub fn count(programs: &Programs, rounds: usize) -> Result<Option<Vec<u64>>> {
+    let world = World::new(programs)?;
+    let has_valgrind = world
+        .command("valgrind")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !has_valgrind {
+        return Ok(None);
+    }
+    let daemon = world.daemon()?;
+    let mut payloads = Payloads::new()?;
+    let counts = (0..rounds)
+        .map(|_| count_one(&world, payloads.next_payload()))
+        .collect::<Result<_>>()?;
+    let status = daemon.client()?.status()?;
+    if status.events != rounds as u64 || status.counts.taken_in > 0 {
+        bail!(
+            "of {rounds} events {} are in the database, {} by way of the spool",
+            status.events,
+            status.counts.taken_in
+        );
+    }
+    Ok(Some(counts))
+}
+
+fn count_one(world: &World, payload: &[u8]) -> Result<u64> {
+    let mut child = world
+        .command("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(&world.hook)
+        .args(world.hook_args())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("could not start valgrind")?;
+    child
+        .stdin
+        .take()
+        .context("no stdin")?
+        .write_all(payload)
+        .context("could not send the event")?;
+    let output = child.wait_with_output()?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    let collected = told
+        .lines()
+        .find_map(|line| line.split_once("Collected : "))
+        .and_then(|(_, count)| count.trim().parse().ok());
+    collected.with_context(|| format!("valgrind told no count: {told}"))
+}
+
+pub fn run(order: &Order) -> Result<Report> {
+    let rounds = order.rounds.unwrap_or(ROUNDS) * order.runs;
+    let mut report = Report::new(order);
+    let Some(mut counts) = count(&Programs::find(order)?, rounds)? else {
+        report
+            .notes
+            .push("SKIPPED: valgrind is not installed".to_owned());
+        return Ok(report);
+    };
+    counts.sort_unstable();
+    let (least, middle, most) = (counts[0], counts[rounds / 2], counts[rounds - 1]);
+    report.tables.push(Table {
+        title: "Instructions of the shim for one event of 2 KB".to_owned(),
+        columns: vec!["", "instructions"],
+        rows: [("least", least), ("median", middle), ("most", most)]
+            .map(|(what, count)| vec![what.to_owned(), number(count as f64)])
+            .to_vec(),
+    });
+    report.bars.push(Bar::at_most(
+        "instructions",
+        most as f64,
+        BOUND as f64,
+        None,
+    ));
+    report.figures = json!({"counts": counts});
+    Ok(report)
+}

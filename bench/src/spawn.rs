@@ -1,0 +1,302 @@
+//! `spawn`: one event through the real shim and the real daemon, commit included, beside other
+//! programs that Claude Code might start for it.
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::args::Order;
+use crate::busy::{Load, Spinners};
+use crate::event::Payloads;
+use crate::nothing;
+use crate::report::{Bar, Report, Table, number};
+use crate::samples::{Figures, Samples};
+use crate::world::{Daemon, Programs, World};
+
+const ROUNDS: usize = 3000;
+/// Rivals that take a hundred times as long take part in every so-manieth round.
+const SLOW: usize = 20;
+const WARM_UP: usize = 100;
+
+/// A program that takes part.
+struct Rival {
+    name: &'static str,
+    program: PathBuf,
+    args: Vec<String>,
+    every: usize,
+}
+
+impl Rival {
+    /// One call, as Claude Code makes it: the event on stdin, stdout read to its end.
+    fn call(&self, world: &World, payload: &[u8]) -> Result<std::time::Duration> {
+        let mut command: Command = world.command(&self.program);
+        command
+            .args(&self.args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let begin = Instant::now();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("could not start {}", self.program.display()))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // Those who do not read their input may be gone already.
+            drop(stdin.write_all(payload));
+        }
+        let mut output = Vec::new();
+        if let Some(mut stdout) = child.stdout.take() {
+            stdout.read_to_end(&mut output)?;
+        }
+        let status = child.wait()?;
+        let took = begin.elapsed();
+        if !status.success() || !output.is_empty() {
+            bail!("{} ended with {status} and said {output:?}", self.name);
+        }
+        Ok(took)
+    }
+}
+
+/// The figures of all rivals in one run under one load.
+struct Run {
+    load: Load,
+    figures: Vec<(&'static str, Figures)>,
+}
+
+impl Run {
+    fn of(&self, name: &str) -> Option<Figures> {
+        let found = self.figures.iter().find(|(rival, _)| *rival == name);
+        found.map(|(_, figures)| *figures)
+    }
+
+    /// becket beside `/bin/true`: the ratio of the medians, and of the p99.
+    fn ratios(&self) -> Option<(f64, f64)> {
+        let (becket, truth) = (self.of("becket")?, self.of("/bin/true")?);
+        Some((becket.median / truth.median, becket.p99 / truth.p99))
+    }
+}
+
+pub fn run(order: &Order) -> Result<Report> {
+    let world = World::new(&Programs::find(order)?)?;
+    let mut report = Report::new(order);
+    let rivals = rivals(&world, order, &mut report.notes)?;
+    let rounds = order.rounds.unwrap_or(ROUNDS);
+    let daemon = world.daemon()?;
+    let mut payloads = Payloads::new()?;
+    let mut runs = Vec::new();
+    for _ in 0..order.runs {
+        for &load in &order.loads {
+            let spinners = Spinners::start(load)?;
+            let figures = measure(&world, &rivals, rounds, &mut payloads)?;
+            drop(spinners);
+            runs.push(Run { load, figures });
+        }
+    }
+    note_the_roads(&daemon, &mut report)?;
+    tell(order, &runs, &mut report);
+    Ok(report)
+}
+
+fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<Rival>> {
+    let null = world.root().join("nothing");
+    nothing::build(&null)?;
+    let mut rivals = vec![
+        Rival {
+            name: "becket",
+            program: world.hook.clone(),
+            args: world.hook_args(),
+            every: 1,
+        },
+        Rival {
+            name: "/bin/true",
+            program: "/bin/true".into(),
+            args: Vec::new(),
+            every: 1,
+        },
+        Rival {
+            name: "null",
+            program: null,
+            args: Vec::new(),
+            every: 1,
+        },
+    ];
+    let scripts = [
+        ("bash+jq", "bash", "tool=$(jq -r .tool_name)\n"),
+        (
+            "python",
+            "python3",
+            "import json, sys\njson.load(sys.stdin)\n",
+        ),
+        (
+            "node",
+            "node",
+            "JSON.parse(require('fs').readFileSync(0, 'utf8'))\n",
+        ),
+    ];
+    for (name, program, script) in scripts {
+        let needed = if name == "bash+jq" { "jq" } else { program };
+        let (Some(program), Some(_)) = (find(program), find(needed)) else {
+            notes.push(format!("SKIPPED: {name} ({needed} is not installed)"));
+            continue;
+        };
+        let file = world.root().join(format!("{needed}-hook"));
+        std::fs::write(&file, script)?;
+        rivals.push(Rival {
+            name,
+            program,
+            args: vec![file.to_string_lossy().into_owned()],
+            every: SLOW,
+        });
+    }
+    if let Some(wanted) = &order.rivals {
+        let is_wanted = |name: &str| wanted.iter().any(|want| want == name);
+        rivals
+            .retain(|rival| matches!(rival.name, "becket" | "/bin/true") || is_wanted(rival.name));
+    }
+    Ok(rivals)
+}
+
+/// A program of the system's own: version managers put slow scripts before them on the path.
+fn find(program: &str) -> Option<PathBuf> {
+    ["/usr/local/bin", "/usr/bin", "/bin"]
+        .into_iter()
+        .map(|folder| Path::new(folder).join(program))
+        .find(|path| path.exists())
+}
+
+fn measure(
+    world: &World,
+    rivals: &[Rival],
+    rounds: usize,
+    payloads: &mut Payloads,
+) -> Result<Vec<(&'static str, Figures)>> {
+    let mut samples = vec![Samples::default(); rivals.len()];
+    let warm_up = WARM_UP.min(rounds);
+    for round in 0..warm_up + rounds {
+        let warm = round >= warm_up;
+        for turn in 0..rivals.len() {
+            let at = (round + turn) % rivals.len();
+            let rival = &rivals[at];
+            if round % rival.every != 0 {
+                continue;
+            }
+            let took = rival.call(world, payloads.next_payload())?;
+            if warm {
+                samples[at].push(took);
+            }
+        }
+    }
+    let figures = rivals
+        .iter()
+        .zip(&samples)
+        .filter_map(|(rival, samples)| Some((rival.name, samples.figures()?)));
+    Ok(figures.collect())
+}
+
+/// Says how many of the events did not go through the daemon: those cost something else.
+fn note_the_roads(daemon: &Daemon, report: &mut Report) -> Result<()> {
+    let status = daemon.client()?.status()?;
+    let counts = status.counts;
+    report.notes.push(format!(
+        "{} events are in the database, {} of them by way of the spool; {} were answered Busy, {} were late",
+        status.events, counts.taken_in, counts.busy, counts.late
+    ));
+    Ok(())
+}
+
+fn tell(order: &Order, runs: &[Run], report: &mut Report) {
+    for &load in &order.loads {
+        let of_load: Vec<&Run> = runs.iter().filter(|run| run.load == load).collect();
+        let ratio = |run: &Run| run.ratios().map_or(f64::INFINITY, |(median, _)| median);
+        let best = of_load
+            .iter()
+            .copied()
+            .min_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+        if let Some(best) = best {
+            report.tables.push(table(best, of_load.len()));
+            bars(best, report);
+        }
+        if of_load.len() > 1 {
+            report.tables.push(every_run(load, &of_load));
+        }
+    }
+    report.figures = Value::Array(runs.iter().map(in_json).collect());
+}
+
+fn table(run: &Run, runs: usize) -> Table {
+    let truth = run.of("/bin/true");
+    let rows = run.figures.iter().map(|(name, figures)| {
+        let beside = |ours: f64, theirs: Option<f64>| {
+            theirs.map_or_else(String::new, |theirs| number(ours / theirs))
+        };
+        vec![
+            (*name).to_owned(),
+            number(figures.median),
+            beside(figures.median, truth.map(|truth| truth.median)),
+            number(figures.p99),
+            beside(figures.p99, truth.map(|truth| truth.p99)),
+            figures.count.to_string(),
+        ]
+    });
+    let best = if runs > 1 {
+        format!(" (the best of {runs} runs)")
+    } else {
+        String::new()
+    };
+    Table {
+        title: format!("{}{best}", run.load.name()),
+        columns: vec![
+            "program",
+            "median µs",
+            "× true",
+            "p99 µs",
+            "× true",
+            "calls",
+        ],
+        rows: rows.collect(),
+    }
+}
+
+fn every_run(load: Load, runs: &[&Run]) -> Table {
+    let rows = runs.iter().enumerate().filter_map(|(at, run)| {
+        let (median, p99) = run.ratios()?;
+        Some(vec![(at + 1).to_string(), number(median), number(p99)])
+    });
+    Table {
+        title: format!("{}: becket beside /bin/true, every run", load.name()),
+        columns: vec!["run", "median × true", "p99 × true"],
+        rows: rows.collect(),
+    }
+}
+
+fn bars(best: &Run, report: &mut Report) {
+    let Some((median, p99)) = best.ratios() else {
+        return;
+    };
+    match best.load {
+        Load::Idle => report.bars.extend([
+            Bar::at_most("idle: median × true", median, 0.9, Some(0.75)),
+            Bar::at_most("idle: p99 × true", p99, 1.3, None),
+        ]),
+        Load::OneCore => report.bars.push(Bar::at_most(
+            "one core busy: median × true",
+            median,
+            1.2,
+            None,
+        )),
+        Load::All => {}
+    }
+}
+
+fn in_json(run: &Run) -> Value {
+    let figures = run.figures.iter().map(|(name, figures)| {
+        json!({
+            "program": name, "median_us": figures.median, "p99_us": figures.p99,
+            "calls": figures.count,
+        })
+    });
+    json!({"load": run.load.name(), "programs": figures.collect::<Vec<_>>()})
+}

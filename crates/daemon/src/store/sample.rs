@@ -1,0 +1,133 @@
+//! What the store's tests are made of: a home of their own, and events by number.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use becket_engine::mask::Masker;
+use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
+use becket_wire::{EventId, Head, Place, Version};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use super::record::{Decision, Record};
+use super::spool::{self, Left};
+
+/// A home, and a database in it.
+pub(super) struct Home {
+    pub(super) place: Place,
+    _folder: TempDir,
+}
+
+impl Home {
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path().join("home"));
+        std::fs::create_dir_all(place.spool()).unwrap();
+        Self {
+            place,
+            _folder: folder,
+        }
+    }
+
+    pub(super) fn open(&self) -> Connection {
+        super::open(&self.place.database(), 0).unwrap().connection
+    }
+
+    /// Leaves an event in the spool, as `becket hook --alone` does.
+    pub(super) fn leave(&self, number: u32, left: &Left) {
+        spool::leave(&self.place, &envelope(number), &payload(number), left).unwrap();
+    }
+
+    /// How many files wait in the spool, of whatever kind.
+    pub(super) fn files(&self) -> usize {
+        std::fs::read_dir(self.place.spool()).unwrap().count()
+    }
+}
+
+pub(super) fn masker() -> Masker {
+    Masker::new([7; 32], &[]).unwrap()
+}
+
+pub(super) fn id(number: u32) -> EventId {
+    let mut random = [0; 10];
+    random[6..].copy_from_slice(&number.to_be_bytes());
+    EventId::new(1_000, random)
+}
+
+pub(super) fn envelope(number: u32) -> Envelope {
+    Envelope {
+        id: id(number),
+        at: i64::from(number),
+        version: Version::current(),
+        event: Some("PreToolUse".to_owned()),
+        from: Some("settings".to_owned()),
+        home: "/home/user/.becket".to_owned(),
+        pid: 4242,
+        pid_start: Some(17),
+        pid_is_claude: true,
+        variables: BTreeMap::new(),
+        cut: None,
+    }
+}
+
+pub(super) fn payload(number: u32) -> Vec<u8> {
+    format!(r#"{{"hook_event_name":"PreToolUse","session_id":"s","number":{number}}}"#).into_bytes()
+}
+
+/// An event as the daemon has it before it is written.
+pub(super) fn record(seq: i64, number: u32) -> Record {
+    record_of(seq, envelope(number), &payload(number))
+}
+
+pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> Record {
+    Record::new(
+        seq,
+        envelope,
+        &Head::read(payload),
+        Cow::Borrowed(payload),
+        0,
+        Source::Daemon,
+    )
+}
+
+pub(super) fn decision(answer: &str) -> Decision {
+    Decision {
+        answer: answer.to_owned(),
+        by: Some("no-prod".to_owned()),
+        reason: None,
+        exit: 0,
+        stdout: "{}".to_owned(),
+        stderr: String::new(),
+    }
+}
+
+pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
+    Left {
+        took_us: Some(took_us),
+        decision: answer.map(decision),
+        masked: 0,
+        source: Source::Alone,
+        why: "absent".to_owned(),
+    }
+}
+
+/// All rows, as `becket events` reads them.
+pub(super) fn rows(connection: &Connection) -> Vec<EventRow> {
+    found(
+        connection,
+        &EventQuery {
+            duplicates: true,
+            ..EventQuery::default()
+        },
+    )
+}
+
+pub(super) fn found(connection: &Connection, query: &EventQuery) -> Vec<EventRow> {
+    let mut rows = Vec::new();
+    super::find(connection, query, &mut |row| {
+        rows.push(row);
+        true
+    })
+    .unwrap();
+    rows
+}

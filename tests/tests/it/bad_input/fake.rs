@@ -1,0 +1,141 @@
+//! Somebody who listens where the daemon would, and says what the test wants.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use becket_tests::world::World;
+use becket_wire::frame::{Decoder, Frame};
+use becket_wire::rpc::{EventRequest, Request, Response};
+use becket_wire::{Output, Version};
+
+/// Ends, and takes its socket away, when it is dropped.
+#[derive(Debug)]
+pub(super) struct Fake {
+    socket: PathBuf,
+    over: Arc<AtomicBool>,
+    serving: Option<JoinHandle<()>>,
+}
+
+impl Fake {
+    /// Listens, and hands every connection to `treat`, one after the other.
+    pub(super) fn new(world: &World, treat: impl FnMut(UnixStream) + Send + 'static) -> Self {
+        let socket = socket_in(world);
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        Self::on(socket, listener, treat)
+    }
+
+    pub(super) fn on(
+        socket: PathBuf,
+        listener: UnixListener,
+        mut treat: impl FnMut(UnixStream) + Send + 'static,
+    ) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
+        let serving = std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                if ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                treat(stream);
+            }
+        });
+        Self {
+            socket,
+            over,
+            serving: Some(serving),
+        }
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        // The last connection only wakes it.
+        let woken = UnixStream::connect(&self.socket).is_ok();
+        drop(fs::remove_file(&self.socket));
+        if let Some(serving) = self.serving.take()
+            && woken
+        {
+            drop(serving.join());
+        }
+    }
+}
+
+/// The path of the daemon's socket, in a folder made as the daemon would.
+pub(super) fn socket_in(world: &World) -> PathBuf {
+    let run = world.path("run");
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&run);
+    made.expect("a folder for the socket");
+    run.join("socket")
+}
+
+/// The next frame on a connection; none if the other side hung up.
+pub(super) fn frame(stream: &mut UnixStream) -> Option<Frame> {
+    let mut decoder = Decoder::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(frame) = decoder.next_frame().expect("frames only") {
+            return Some(frame);
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return None,
+            Ok(len) => decoder.push(&buffer[..len]),
+        }
+    }
+}
+
+/// The event that the shim sends.
+pub(super) fn event(stream: &mut UnixStream) -> EventRequest {
+    let frame = frame(stream).expect("an event");
+    match Request::from_frame(frame) {
+        Ok(Request::Event(event)) => event,
+        other => panic!("no event: {other:?}"),
+    }
+}
+
+/// Says this; whoever went away does not hear it.
+pub(super) fn say(stream: &mut UnixStream, response: &Response) {
+    drop(stream.write_all(&response.to_frame().expect("a frame")));
+}
+
+/// Waits until the other side hangs up.
+pub(super) fn until_gone(stream: &mut UnixStream) {
+    while stream.read(&mut [0; 4096]).is_ok_and(|len| len > 0) {}
+}
+
+/// An answer that can be told from silence.
+pub(super) fn answer() -> Response {
+    Response::Answer {
+        version: Version::current(),
+        output: Output {
+            stdout: ANSWER.as_bytes().to_vec(),
+            stderr: Vec::new(),
+            exit: 0,
+        },
+    }
+}
+
+pub(super) const ANSWER: &str = "{\"systemMessage\":\"from the fake\"}";
+
+/// Puts a program in becket's place that notes the arguments it is called with, and then is becket.
+pub(super) fn note_calls(world: &World) -> impl Fn() -> String {
+    let becket = world.programs.join("becket");
+    let real = world.programs.join("real-becket");
+    let calls = world.root().join("calls");
+    fs::rename(&becket, &real).expect("becket moves");
+    let quoted = |path: &Path| format!("'{}'", path.display());
+    let script = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>{}\nexec {} \"$@\"\n",
+        quoted(&calls),
+        quoted(&real)
+    );
+    fs::write(&becket, script).expect("a script");
+    fs::set_permissions(&becket, fs::Permissions::from_mode(0o755)).expect("a mode");
+    move || fs::read_to_string(&calls).unwrap_or_default()
+}
