@@ -100,13 +100,13 @@ pub struct Frames {
     tool_use_id: usize,
     session: [usize; 2],
     count: u64,
-    run: u64,
+    run: u8,
 }
 
 impl Frames {
     pub fn new(place: &Place) -> Result<Self> {
         let now = now_ms();
-        let id = EventId::new(now, [0; 10]);
+        let id = EventId::from_bytes([0xbe; 16]);
         let envelope = Envelope {
             id,
             at: now,
@@ -134,7 +134,7 @@ impl Frames {
             bytes,
             count: 0,
             // Two runs in one home must not send the same ids.
-            run: u64::from(std::process::id()) << 40 ^ now as u64,
+            run: now as u8,
         })
     }
 
@@ -142,10 +142,7 @@ impl Frames {
     pub fn next_frame(&mut self, now_ms: i64) -> &[u8] {
         self.count += 1;
         let count = self.count;
-        let mut tail = [0; 10];
-        tail[..2].copy_from_slice(&(self.run as u16).to_be_bytes());
-        tail[2..].copy_from_slice(&count.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-        let id = *EventId::new(now_ms, tail).as_bytes();
+        let id = self.event_id_bytes(now_ms);
         let mut place = self.event_id;
         for (at, byte) in id.into_iter().enumerate() {
             if matches!(at, 4 | 6 | 8 | 10) {
@@ -164,6 +161,17 @@ impl Frames {
             write_hex(&mut self.bytes[place..][..12], count % SESSIONS);
         }
         &self.bytes
+    }
+
+    /// A UUID of version 7 whose random part is spread, as a random one would be.
+    fn event_id_bytes(&self, now_ms: i64) -> [u8; 16] {
+        let spread = self.count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
+        bytes[6] = 0x70;
+        bytes[7] = self.run;
+        bytes[8..].copy_from_slice(&spread.to_be_bytes());
+        bytes
     }
 }
 

@@ -165,7 +165,7 @@ impl Report {
             }
         }
         for note in &self.notes {
-            drop(writeln!(out, "\nnote: {note}"));
+            let _ = writeln!(out, "\nnote: {note}");
         }
         out
     }
@@ -175,10 +175,10 @@ impl Report {
         for table in self.all_tables() {
             drop(write!(out, "\n**{}**\n\n", table.title));
             for (at, row) in table.lines().iter().enumerate() {
-                drop(writeln!(out, "| {} |", row.join(" | ")));
+                let _ = writeln!(out, "| {} |", row.join(" | "));
                 if at == 0 {
                     let rule = "|---:".repeat(row.len() - 1);
-                    drop(writeln!(out, "|---{rule}|"));
+                    let _ = writeln!(out, "|---{rule}|");
                 }
             }
         }

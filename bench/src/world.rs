@@ -188,7 +188,7 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         // Orderly, so that what it leaves behind is whole.
         if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
-            drop(kill_process(pid, Signal::TERM));
+            let _ = kill_process(pid, Signal::TERM);
         }
         drop(self.child.wait());
     }

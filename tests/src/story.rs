@@ -128,7 +128,7 @@ impl Given {
         if registered.is_empty() {
             registered.push(Box::new(Becket::default()));
             // What becket does not register cannot be held against it.
-            let witness = Recorder::default().without(&["MessageDisplay"]);
+            let witness = Recorder::default().without(&["MessageDisplay", "WorktreeRemove"]);
             registered.push(Box::new(witness));
         }
         for one in &mut registered {

@@ -13,8 +13,6 @@ use crate::failure::{Code, Failure};
 #[derive(Debug, Clone)]
 pub struct World {
     pub place: Place,
-    /// The user's home, if there is one.
-    pub user_home: Option<PathBuf>,
     /// Where Claude Code keeps its user settings: `$CLAUDE_CONFIG_DIR`, else `~/.claude`.
     pub claude_home: Option<PathBuf>,
     pub cwd: PathBuf,
@@ -22,8 +20,6 @@ pub struct World {
     pub programs: PathBuf,
     /// `BECKET_NO_DAEMON=1`: nothing is started, nothing is written to the database.
     pub no_daemon: bool,
-    /// The session that this call was made from, if it was made inside Claude Code.
-    pub session: Option<String>,
 }
 
 impl World {
@@ -31,7 +27,8 @@ impl World {
     pub fn read(home: Option<PathBuf>) -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let folder = |name: &str| variable(name).map(PathBuf::from);
-        let cwd = std::env::current_dir().context("could not find the working folder")?;
+        // A folder that was removed under us is no reason to fail: a hook must judge all the same.
+        let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let user_home = folder("HOME");
         let said = home.map(|home| cwd.join(home));
         let place =
@@ -48,12 +45,10 @@ impl World {
         let programs = program.parent().unwrap_or(Path::new("/")).to_path_buf();
         Ok(Self {
             place,
-            user_home,
             claude_home,
             cwd,
             programs,
             no_daemon: variable("BECKET_NO_DAEMON").is_some_and(|value| value != "0"),
-            session: variable("CLAUDE_CODE_SESSION_ID").and_then(|id| id.into_string().ok()),
         })
     }
 

@@ -8,8 +8,7 @@ pub(crate) fn uid() -> u32 {
     rustix::process::getuid().as_raw()
 }
 
-/// Whether the other end of a socket is this user. Elsewhere the socket's folder, which only this
-/// user may enter, has to do.
+/// Whether the other end of a socket is this user. Elsewhere the socket's closed folder has to do.
 pub(crate) fn peer_is_us(socket: impl AsFd) -> bool {
     #[cfg(target_os = "linux")]
     return rustix::net::sockopt::socket_peercred(socket)

@@ -12,6 +12,9 @@ use crate::wait::{self, PATIENCE};
 /// Wide and high enough that nothing a test looks for is wrapped or scrolled away.
 const SIZE: (u16, u16) = (140, 50);
 
+/// Longer than a new dialog ignores its answer.
+const DEAF: Duration = Duration::from_millis(500);
+
 /// Someone who types, reads and answers.
 #[derive(Debug)]
 pub struct Person<'a> {
@@ -79,13 +82,15 @@ impl<'a> Person<'a> {
     }
 
     /// The program ignores the answer for about 0.2 s after a dialog has come up, so that nobody
-    /// agrees by accident; nothing on the screen tells when it begins to listen.
+    /// agrees by accident, and nothing on the screen tells when it begins to listen. To press at
+    /// once and again would be worse: a second Escape opens another dialog.
     #[track_caller]
     fn closes_dialog(&self, key: &str) {
         let gone = || (!shows_dialog(&self.screen())).then_some(());
+        wait::until(DEAF, gone);
         let closed = wait::until(PATIENCE, || {
             self.press(key);
-            wait::until(Duration::from_millis(400), gone)
+            wait::until(Duration::from_secs(10), gone)
         });
         assert!(closed.is_some(), "the dialog stayed:\n{}", self.screen().0);
     }

@@ -67,7 +67,7 @@ fn show(checks: &[Check], broken: bool) {
         (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
         (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
         (false, _) => {
-            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look.")
+            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look.");
         }
     }
 }

@@ -27,6 +27,9 @@ pub struct Uninit {
 
 impl Uninit {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        if !self.dry_run {
+            world.refuse_inside_claude("uninit")?;
+        }
         let outcome = settings::uninit(world, self.scope.scope(), self.dry_run)?;
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(State::Missing);

@@ -120,11 +120,16 @@ fn samples() -> Vec<Sample> {
         after,
     })
     .collect();
-    samples.push(Sample {
-        kind: "github",
-        before: r"\n\u001b[31m",
-        ..samples[20].clone()
-    });
+    // What stands before it may end in a letter and still be no part of it.
+    for before in [r"\n", r"x\u000a", "key%3D", "\u{1b}[1;31m", r"\033[0K"] {
+        let secret = format!("gh{}_{}", "p", alnum(36));
+        samples.push(Sample {
+            kind: "github",
+            before,
+            secret,
+            after: "",
+        });
+    }
     samples
 }
 

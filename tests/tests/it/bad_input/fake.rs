@@ -70,7 +70,10 @@ impl Drop for Fake {
 /// The path of the daemon's socket, in a folder made as the daemon would.
 pub(super) fn socket_in(world: &World) -> PathBuf {
     let run = world.path("run");
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&run);
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&run);
     made.expect("a folder for the socket");
     run.join("socket")
 }

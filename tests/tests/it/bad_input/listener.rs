@@ -24,8 +24,14 @@ fn goes_alone(why: &str, treat: impl FnMut(UnixStream) + Send + 'static) {
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
     assert!(called.took < BOUND, "{called:?}");
     let calls = calls();
-    assert!(calls.starts_with(&format!("hook --alone {why} --home ")), "{calls}");
-    assert_eq!(calls.lines().count(), 1, "{calls}");
+    assert!(
+        calls.starts_with(&format!("hook --alone {why} ")),
+        "{calls}"
+    );
+    assert!(
+        calls.lines().count() == 1 && !calls.contains("--held"),
+        "{calls}"
+    );
     let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
@@ -159,7 +165,11 @@ fn an_answer_in_pieces_is_an_answer() {
     });
     let called = send(&world, numbered(1).as_bytes());
     drop(fake);
-    assert_eq!((called.code, &*called.stdout), (Some(0), ANSWER), "{called:?}");
+    assert_eq!(
+        (called.code, &*called.stdout),
+        (Some(0), ANSWER),
+        "{called:?}"
+    );
     // Whoever answered keeps the event; this one did not.
     assert_eq!(world.events().len(), 0);
 }
@@ -170,7 +180,10 @@ fn held_it_waits_on_and_hands_over_its_environment() {
     let (environments, heard) = channel();
     let fake = Fake::new(&world, move |mut stream| {
         event(&mut stream);
-        let hold = |need_env| Response::Hold { for_ms: 60_000, need_env };
+        let hold = |need_env| Response::Hold {
+            for_ms: 60_000,
+            need_env,
+        };
         say(&mut stream, &hold(true));
         let frame = super::fake::frame(&mut stream).expect("an environment");
         let Ok(Request::Environment(block)) = Request::from_frame(frame) else {
@@ -185,11 +198,18 @@ fn held_it_waits_on_and_hands_over_its_environment() {
     shim.env("SOMETHING", "of the user's\nown");
     let called = super::call(shim, numbered(1).as_bytes(), BOUND);
     drop(fake);
-    assert_eq!((called.code, &*called.stdout), (Some(0), ANSWER), "{called:?}");
+    assert_eq!(
+        (called.code, &*called.stdout),
+        (Some(0), ANSWER),
+        "{called:?}"
+    );
     let block = String::from_utf8(heard.recv().expect("an environment")).expect("UTF-8");
     assert!(block.ends_with('\0'), "{block:?}");
     let variables: Vec<_> = block.split_terminator('\0').collect();
-    assert!(variables.contains(&"SOMETHING=of the user's\nown"), "{variables:?}");
+    assert!(
+        variables.contains(&"SOMETHING=of the user's\nown"),
+        "{variables:?}"
+    );
     let home = format!("HOME={}", world.home.display());
     assert!(variables.contains(&&*home), "{variables:?}");
 }
@@ -203,21 +223,33 @@ fn goes_alone_held(why: &str, treat: impl FnMut(UnixStream) + Send + 'static) {
     drop(fake);
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
     let calls = calls();
-    assert!(calls.starts_with(&format!("hook --alone {why} ")), "{calls}");
+    assert!(
+        calls.starts_with(&format!("hook --alone {why} ")),
+        "{calls}"
+    );
     assert!(calls.contains(" --held"), "{calls}");
     assert_eq!(numbers(&world), [1]);
-    assert!(!world.path("run/slow").exists(), "it was not the first word that was late");
+    assert!(
+        !world.path("run/slow").exists(),
+        "it was not the first word that was late"
+    );
 }
 
 #[test]
 fn a_broken_promise_means_alone_without_named_hooks() {
-    let hold = Response::Hold { for_ms: 60_000, need_env: false };
+    let hold = Response::Hold {
+        for_ms: 60_000,
+        need_env: false,
+    };
     goes_alone_held("broken", move |mut stream| {
         event(&mut stream);
         say(&mut stream, &hold);
     });
     // The environment is asked for and never read.
-    let hold = Response::Hold { for_ms: 60_000, need_env: true };
+    let hold = Response::Hold {
+        for_ms: 60_000,
+        need_env: true,
+    };
     goes_alone_held("broken", move |mut stream| {
         event(&mut stream);
         say(&mut stream, &hold);
@@ -226,7 +258,10 @@ fn a_broken_promise_means_alone_without_named_hooks() {
 
 #[test]
 fn a_promise_that_is_not_kept_in_time_means_alone_without_named_hooks() {
-    let hold = Response::Hold { for_ms: 100, need_env: false };
+    let hold = Response::Hold {
+        for_ms: 100,
+        need_env: false,
+    };
     goes_alone_held("slow", move |mut stream| {
         event(&mut stream);
         say(&mut stream, &hold);
@@ -259,7 +294,7 @@ fn a_missed_deadline_shortens_the_next_wait() {
         let began = Instant::now();
         event(&mut stream);
         until_gone(&mut stream);
-        drop(waits.send(began.elapsed()));
+        let _ = waits.send(began.elapsed());
     });
     let mut wait = |n: u32| -> Duration {
         let called = send(&world, numbered(n).as_bytes());
@@ -301,7 +336,10 @@ fn a_full_backlog_is_a_missed_deadline() {
     let began = Instant::now();
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    assert!(began.elapsed() > Duration::from_millis(900), "it did not wait: {called:?}");
+    assert!(
+        began.elapsed() > Duration::from_millis(900),
+        "it did not wait: {called:?}"
+    );
     assert!(world.path("run/slow").exists());
     let called = send(&world, numbered(2).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
@@ -332,7 +370,10 @@ fn doctor_ends_when_the_daemon_does_not_answer() {
     let doctor = becket_tests::world::start(world.becket(["doctor", "--json"]));
     let called = becket_tests::world::finish(doctor, began, Duration::from_secs(120));
     assert_eq!(called.code, Some(1), "{called:?}");
-    assert!(called.stdout.contains("did not answer in time"), "{called:?}");
+    assert!(
+        called.stdout.contains("did not answer in time"),
+        "{called:?}"
+    );
     let events = becket_tests::world::start(world.becket(["events", "--json"]));
     let called = becket_tests::world::finish(events, Instant::now(), Duration::from_secs(120));
     assert_eq!(called.code, Some(5), "{called:?}");

@@ -82,7 +82,9 @@ fn doctor_says(world: &World, state: &str, what: &str) {
     let checks = told["checks"].as_array().expect("checks");
     let says = checks.iter().any(|check| {
         check["state"] == state
-            && check["what"].as_str().is_some_and(|said| said.contains(what))
+            && check["what"]
+                .as_str()
+                .is_some_and(|said| said.contains(what))
             && check["mend"].as_str().is_some_and(|mend| !mend.is_empty())
     });
     assert!(says, "doctor does not say `{what}` ({state}): {told:#}");

@@ -79,7 +79,10 @@ fn another_users_connection_gets_no_word() {
     });
     assert_eq!(heard, b"");
     let counts = &world.status()["counts"];
-    assert_eq!((&counts["strangers"], &counts["garbage"]), (&3.into(), &0.into()));
+    assert_eq!(
+        (&counts["strangers"], &counts["garbage"]),
+        (&3.into(), &0.into())
+    );
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     assert_eq!(world.events()[0]["source"], "daemon");
     doctor_says(&world, "warning", "other users refused: 3");
@@ -94,7 +97,12 @@ fn another_user_cannot_pass_for_the_daemon() {
     let world = super::registered();
     let calls = note_calls(&world);
     let socket = socket_in(&world);
-    for path in [world.root(), &world.home, &world.becket_home, &world.path("run")] {
+    for path in [
+        world.root(),
+        &world.home,
+        &world.becket_home,
+        &world.path("run"),
+    ] {
         open_to_all(path);
     }
     let path = socket.clone();
@@ -105,13 +113,17 @@ fn another_user_cannot_pass_for_the_daemon() {
         drop(stream.set_read_timeout(Some(BOUND)));
         let mut first = [0; 1];
         let got = stream.read(&mut first).unwrap_or(0);
-        drop(heard.send(got));
+        let _ = heard.send(got);
         say(&mut stream, &answer());
         until_gone(&mut stream);
     });
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    assert_eq!(events.recv().expect("a connection"), 0, "the event was shown to a stranger");
+    assert_eq!(
+        events.recv().expect("a connection"),
+        0,
+        "the event was shown to a stranger"
+    );
     assert!(calls().contains("hook --alone stranger"), "{}", calls());
     doctor_says(&world, "broken", "stranger");
     drop(fake);
@@ -145,7 +157,10 @@ fn another_users_folder_for_the_socket_is_not_taken() {
     assert!(send(&world, numbered(2).as_bytes()).is_silent());
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("its folder belongs to somebody else"), "{stderr}");
+    assert!(
+        stderr.contains("its folder belongs to somebody else"),
+        "{stderr}"
+    );
     doctor_says(&world, "broken", "its folder belongs to somebody else");
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
     assert_eq!(numbers(&world), [1, 2]);

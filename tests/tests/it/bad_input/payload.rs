@@ -20,18 +20,39 @@ fn faulty() -> Vec<(Vec<u8>, &'static str)> {
         (b" \n\t".to_vec(), "the event is empty"),
         (b"nope".to_vec(), "the event is not JSON (line 1, column "),
         (b"{\"session_id\":\"s\"".to_vec(), "the event is not JSON"),
-        (b"{\"session_id\":\"s\"}{}".to_vec(), "the event is not JSON"),
-        ("\u{feff}{\"session_id\":\"s\"}".into(), "the event is not JSON"),
+        (
+            b"{\"session_id\":\"s\"}{}".to_vec(),
+            "the event is not JSON",
+        ),
+        (
+            "\u{feff}{\"session_id\":\"s\"}".into(),
+            "the event is not JSON",
+        ),
         (b"[1]".to_vec(), "the event is JSON, but no object"),
         (b"\"text\"".to_vec(), "the event is JSON, but no object"),
         (b"null".to_vec(), "the event is JSON, but no object"),
-        (b"{\"session_id\":\"\xff\xfe\"}".to_vec(), "the event is not UTF-8 (at byte 15)"),
+        (
+            b"{\"session_id\":\"\xff\xfe\"}".to_vec(),
+            "the event is not UTF-8 (at byte 15)",
+        ),
         (b"\0\0\0".to_vec(), "the event is not JSON"),
-        (b"{\"session_id\":\"s\0\"}".to_vec(), "the event is not JSON"),
+        (
+            b"{\"session_id\":\"s\0\"}".to_vec(),
+            "the event is not JSON",
+        ),
         (unclosed.into(), "the event is not JSON"),
-        (b"{\"hook_event_name\":\"Stop\"}".to_vec(), "the event has no session_id"),
-        (b"{\"session_id\":7}".to_vec(), "the event has no session_id"),
-        (b"{\"session_id\":\"\\ud800\"}".to_vec(), "the event has no session_id"),
+        (
+            b"{\"hook_event_name\":\"Stop\"}".to_vec(),
+            "the event has no session_id",
+        ),
+        (
+            b"{\"session_id\":7}".to_vec(),
+            "the event has no session_id",
+        ),
+        (
+            b"{\"session_id\":\"\\ud800\"}".to_vec(),
+            "the event has no session_id",
+        ),
     ]
 }
 
@@ -56,7 +77,10 @@ fn what_is_no_event_is_kept_raw_and_named() {
     world.start_daemon();
     for (payload, fault) in faulty() {
         let called = send(&world, &payload);
-        assert!(called.is_silent() && called.stderr.is_empty(), "{fault}: {called:?}");
+        assert!(
+            called.is_silent() && called.stderr.is_empty(),
+            "{fault}: {called:?}"
+        );
     }
     are_kept_and_named(&world, "daemon");
     doctor_says(&world, "warning", "the event has no session_id");
@@ -164,14 +188,25 @@ fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
 #[test]
 fn an_id_is_data_and_never_a_path() {
     let world = World::new();
-    let ids = ["../x", "/tmp/../x", "..", "", "a\0b", "a/b", "\u{1b}[31mred"];
+    let ids = [
+        "../x",
+        "/tmp/../x",
+        "..",
+        "",
+        "a\0b",
+        "a/b",
+        "\u{1b}[31mred",
+    ];
     let nowhere = Path::new("/nowhere");
     let before = tree(world.root(), &world.becket_home);
     for id in ids {
         for shim in [world.shim("SessionStart"), alone(&world)] {
             let payload = json!({"hook_event_name": "SessionStart", "session_id": id, "agent_id": id, "cwd": id, "transcript_path": id});
             let called = call(shim, payload.to_string().as_bytes(), BOUND);
-            assert!(called.is_silent() && called.stderr.is_empty(), "{id}: {called:?}");
+            assert!(
+                called.is_silent() && called.stderr.is_empty(),
+                "{id}: {called:?}"
+            );
         }
     }
     let events = world.events();
@@ -182,9 +217,17 @@ fn an_id_is_data_and_never_a_path() {
     assert_eq!(tree(world.root(), &world.becket_home), before);
     let ours = tree(&world.becket_home, nowhere);
     let names = ours.iter().filter_map(|path| path.file_name()?.to_str());
-    let named: Vec<_> = names.filter(|name| ["x", "b", "red"].iter().any(|end| name.ends_with(end))).collect();
+    let named: Vec<_> = names
+        .filter(|name| ["x", "b", "red"].iter().any(|end| name.ends_with(end)))
+        .collect();
     assert_eq!(named, ["becket.db"], "only the database ends so");
     assert_eq!(tree(&world.path("sessions"), nowhere), BTreeSet::new());
     // A person can ask for them all the same.
-    assert_eq!(world.run(&["events", "--json", "--session", "../x"]).lines().count(), 2);
+    assert_eq!(
+        world
+            .run(&["events", "--json", "--session", "../x"])
+            .lines()
+            .count(),
+        2
+    );
 }

@@ -49,7 +49,12 @@ fn garbage_is_counted_and_cut_off() {
     ];
     let count = cases.len();
     for case in cases {
-        assert_eq!(heard(&world, &case), b"", "{:?}", &case[..case.len().min(40)]);
+        assert_eq!(
+            heard(&world, &case),
+            b"",
+            "{:?}",
+            &case[..case.len().min(40)]
+        );
     }
     assert_eq!(world.status()["counts"]["garbage"], count);
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
@@ -64,7 +69,9 @@ fn another_protocol_is_refused_with_our_version() {
     world.start_daemon();
     let mut event = frame(Kind::EVENT, b"in words of tomorrow");
     event[2] = 77;
-    let refused = Response::Refused { version: becket_wire::Version::current() };
+    let refused = Response::Refused {
+        version: becket_wire::Version::current(),
+    };
     assert_eq!(heard(&world, &event), refused.to_frame().expect("a frame"));
     assert_eq!(world.status()["counts"]["refused"], 1);
 }
@@ -84,7 +91,9 @@ fn whoever_begins_a_frame_and_stops_holds_nobody_up() {
     assert_eq!(world.events()[0]["source"], "daemon");
     // And they are not kept for ever.
     for mut stream in waiting {
-        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(30)))
+            .expect("a timeout");
         assert_eq!(stream.read(&mut [0; 1]).expect("the daemon hangs up"), 0);
     }
 }
@@ -109,9 +118,17 @@ fn large_frames_that_never_come_do_not_use_up_the_daemon() {
     assert!(send(&world, numbered(2).as_bytes()).is_silent());
     drop(greedy);
     assert_eq!(numbers(&world), [1, 2]);
-    let sources: Vec<_> = world.events().iter().map(|event| event["source"].clone()).collect();
+    let sources: Vec<_> = world
+        .events()
+        .iter()
+        .map(|event| event["source"].clone())
+        .collect();
     assert_eq!(sources[1], "daemon");
-    assert!(world.status()["counts"]["busy"].as_u64().is_some_and(|busy| busy > 0));
+    assert!(
+        world.status()["counts"]["busy"]
+            .as_u64()
+            .is_some_and(|busy| busy > 0)
+    );
     doctor_says(&world, "warning", "busy: ");
 }
 

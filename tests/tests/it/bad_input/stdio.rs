@@ -33,7 +33,10 @@ fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
     world.start_daemon();
     let cases: [(&[u8], &str); 3] = [
         (b"", "stdin never ended; the event is empty"),
-        (b"{\"session_id\":\"s\",", "stdin never ended; the event is not JSON"),
+        (
+            b"{\"session_id\":\"s\",",
+            "stdin never ended; the event is not JSON",
+        ),
         (b"{\"session_id\":\"s\"}", "stdin never ended"),
     ];
     std::thread::scope(|scope| {
@@ -51,10 +54,17 @@ fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
     assert_eq!(events.len(), 2 * cases.len());
     let log = world.run(&["events"]);
     for (beginning, fault) in cases {
-        let same = events.iter().filter(|event| kept(&world, event) == beginning);
-        let faults: Vec<_> = same.map(|event| event["fault"].as_str().unwrap_or_default()).collect();
+        let same = events
+            .iter()
+            .filter(|event| kept(&world, event) == beginning);
+        let faults: Vec<_> = same
+            .map(|event| event["fault"].as_str().unwrap_or_default())
+            .collect();
         assert_eq!(faults.len(), 2, "{events:?}");
-        assert!(faults.iter().all(|told| told.starts_with(fault)), "{fault}: {faults:?}");
+        assert!(
+            faults.iter().all(|told| told.starts_with(fault)),
+            "{fault}: {faults:?}"
+        );
         assert!(log.contains(fault), "{log}");
     }
     doctor_says(&world, "warning", "stdin never ended");
@@ -99,7 +109,11 @@ fn a_stdin_that_trickles_for_ever_has_a_bound_too() {
     let called = called.expect("a stdin that brings a byte now and then holds the call for ever");
     assert!(called.is_silent(), "{called:?}");
     let event = &world.events()[0];
-    assert!(event["fault"].as_str().is_some_and(|fault| fault.starts_with("stdin never ended")));
+    assert!(
+        event["fault"]
+            .as_str()
+            .is_some_and(|fault| fault.starts_with("stdin never ended"))
+    );
 }
 
 /// A config that does not parse makes becket say something when a session starts.
@@ -115,7 +129,10 @@ fn an_answer_that_nobody_reads_changes_nothing() {
     let world = talkative();
     let payload = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
     let answer = super::call(world.shim("SessionStart"), payload.as_bytes(), BOUND);
-    assert!(answer.code == Some(0) && answer.stdout.contains("config.toml"), "{answer:?}");
+    assert!(
+        answer.code == Some(0) && answer.stdout.contains("config.toml"),
+        "{answer:?}"
+    );
     for no_daemon in ["0", "1"] {
         let mut shim = world.shim("SessionStart");
         shim.env("BECKET_NO_DAEMON", no_daemon);
@@ -123,13 +140,23 @@ fn an_answer_that_nobody_reads_changes_nothing() {
         let mut child = start(shim);
         drop(child.stdout.take());
         let other = payload.replace("\"s\"", &format!("\"other-{no_daemon}\""));
-        child.stdin.take().expect("a stdin").write_all(other.as_bytes()).expect("it reads");
+        child
+            .stdin
+            .take()
+            .expect("a stdin")
+            .write_all(other.as_bytes())
+            .expect("it reads");
         let called = finish(child, began, BOUND);
         assert_eq!(called.code, Some(0), "{called:?}");
     }
     let events = world.events();
     assert_eq!(events.len(), 3);
-    assert!(events.iter().all(|event| event["decision"]["by"] == "config"), "{events:?}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event["decision"]["by"] == "config"),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -150,5 +177,10 @@ fn with_no_descriptors_at_all_it_is_an_empty_event() {
     }
     let events = world.events();
     assert_eq!(events.len(), 2);
-    assert!(events.iter().all(|event| event["fault"] == "the event is empty"), "{events:?}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event["fault"] == "the event is empty"),
+        "{events:?}"
+    );
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say, tool};
-use becket_tests::story::{Hook, program, story};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Given, Hook, Recorder, Story, program, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
@@ -100,74 +101,66 @@ fn watching_worktrees_be_removed_does_no_harm() {
     story(|given| {
         let enter = tool("EnterWorktree", json!({"name": "side"}));
         let leave = tool("ExitWorktree", json!({"action": "remove"}));
+        let look = bash("git worktree list");
         let story = given
+            .registered(Recorder::default())
             .file("a.txt", "a")
-            .on(
-                "step aside",
-                [
-                    enter,
-                    bash("pwd"),
-                    leave,
-                    bash("git worktree list"),
-                    say("back"),
-                ],
-            )
+            .on("step aside", [enter, bash("pwd"), leave, look, say("back")])
             .needs(&["EnterWorktree", "ExitWorktree"])
             .begin()?;
         make_repository(&story.home.project());
 
-        story
-            .print("step aside")
-            .mode("bypassPermissions")
-            .run()
-            .succeeded();
+        let run = story.print("step aside").mode("bypassPermissions").run();
 
+        run.succeeded();
         let turns = story.model.turns();
-        assert!(
-            turns[2].tool_results()[0].text.ends_with("worktrees/side"),
-            "{}",
-            story.so_far()
-        );
-        assert_eq!(
-            turns[4].tool_results()[0].text.lines().count(),
-            1,
-            "{}",
-            story.so_far()
-        );
+        let result = |turn: usize| turns[turn].tool_results()[0].text.clone();
+        assert!(result(2).ends_with("worktrees/side"), "{}", result(2));
+        assert_eq!(result(4).lines().count(), 1, "{}", result(4));
         // git made it, so git removes it: the event is for those who replaced git.
         story.events().none_of("WorktreeRemove");
         Ok(())
     });
 }
 
+/// Somebody else's hook makes a worktree and nobody's hook removes it: what the model is told.
+fn leave_a_worktree_of_a_hook(given: Given) -> Result<(Story, String), Unavailable> {
+    let enter = tool("EnterWorktree", json!({"name": "side"}));
+    let leave = json!({"action": "remove", "discard_changes": true});
+    let leave = tool("ExitWorktree", leave);
+    let story = given
+        .on("step aside", [enter, leave, say("back")])
+        .needs(&["WorktreeCreate"])
+        .begin()?;
+    let place = story.home.root().join("side");
+    let make = format!("mkdir -p '{0}' && echo '{0}'", place.display());
+    let maker = json!({"type": "command", "command": make});
+    let home = &story.home;
+    home.add_hook(Scope::User, "WorktreeCreate", None, &maker);
+
+    let run = story.print("step aside").mode("bypassPermissions").run();
+
+    run.succeeded();
+    assert!(place.exists());
+    let told = story.model.turns()[2].tool_results()[0].text.clone();
+    Ok((story, told))
+}
+
 #[test]
-fn removing_a_worktree_that_a_hook_made_is_told() {
+fn a_silent_hook_on_the_removal_of_a_worktree_would_make_the_program_lie() {
     story(|given| {
-        let enter = tool("EnterWorktree", json!({"name": "side"}));
-        let leave = json!({"action": "remove", "discard_changes": true});
-        let leave = tool("ExitWorktree", leave);
-        let story = given
-            .on("step aside", [enter, leave, say("back")])
-            .needs(&["WorktreeCreate"])
-            .begin()?;
-        let place = story.home.root().join("side");
-        let make = format!("mkdir -p '{0}' && echo '{0}'", place.display());
-        let maker = json!({"type": "command", "command": make});
-        story
-            .home
-            .add_hook(Scope::User, "WorktreeCreate", None, &maker);
+        let (story, told) = leave_a_worktree_of_a_hook(given.registered(Recorder::default()))?;
+        assert!(told.contains("Exited and removed"), "{told}");
+        story.events().only("WorktreeRemove");
+        Ok(())
+    });
+}
 
-        story
-            .print("step aside")
-            .mode("bypassPermissions")
-            .run()
-            .succeeded();
-
-        let events = story.events();
-        assert_eq!(
-            events.only("WorktreeRemove")["worktree_path"],
-            place.display().to_string()
-        );
+#[test]
+fn becket_keeps_out_of_the_removal_of_worktrees() {
+    story(|given| {
+        let (_, told) = leave_a_worktree_of_a_hook(given)?;
+        assert!(told.contains("could not remove"), "{told}");
         Ok(())
     });
 }

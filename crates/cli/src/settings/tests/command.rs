@@ -29,12 +29,10 @@ impl Home {
         fs::write(path.join("bin/becket-hook"), "").unwrap();
         let world = World {
             place: Place::new(path.join("becket")),
-            user_home: Some(path.clone()),
             claude_home: Some(path.join("claude")),
             cwd: path.clone(),
             programs: path.join("bin"),
             no_daemon: true,
-            session: None,
         };
         Self { folder, world }
     }

@@ -256,10 +256,25 @@ fn of_keys_that_stand_there_twice_the_last_one_counts() {
 
 #[test]
 fn a_hidden_key_stays_hidden() {
-    let text = r#"{"hooks": {"Stop": []}, "hooks": {"Stop": 1, "Stop": [{"hooks": [{"type": "command", "command": "becket-hook"}]}]}}"#;
-    let rest = unregister(text, &Kept::default()).unwrap();
+    let ours = r#"[{"hooks": [{"type": "command", "command": "becket-hook"}]}]"#;
+    let rest = |text: &str| unregister(&text.replace("OURS", ours), &Kept::default()).unwrap();
     assert_eq!(
-        rest,
-        r#"{"hooks": {"Stop": []}, "hooks": {"Stop": 1, "Stop": []}}"#
+        rest(r#"{"hooks": {"Stop": 1, "Stop": OURS}}"#),
+        r#"{"hooks": {"Stop": 1, "Stop": []}}"#
     );
+    assert_eq!(
+        rest(r#"{"hooks": {"Stop": 1}, "hooks": {"Stop": OURS}}"#),
+        r#"{"hooks": {"Stop": 1}, "hooks": {}}"#
+    );
+}
+
+#[test]
+fn a_line_comment_takes_nothing_after_it_for_its_own() {
+    let ours = r#"{"type": "command", "command": "becket-hook"}"#;
+    let list = |list: &str| format!(r#"{{"hooks": {{"Stop": [{{"hooks": [{list}]}}]}}}}"#);
+    let rest =
+        |text: &str| unregister(&list(text).replace("OURS", ours), &Kept::default()).unwrap();
+    assert_eq!(rest("1, // one\n OURS \n"), list("1 // one\n"));
+    assert_eq!(rest("1, // one\n OURS, 2"), list("1, // one\n 2"));
+    assert_eq!(rest("1, // one\n OURS"), list("1 // one\n "));
 }

@@ -1,0 +1,244 @@
+//! A disk that is full, and one that cannot be written to.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::DirBuilderExt;
+
+use becket_tests::skip::{Unavailable, skip};
+use becket_tests::wait::{PATIENCE, until};
+use becket_tests::world::World;
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_remount, unmount};
+
+use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+
+/// A small file system of its own on the becket home. It is taken away with the daemon on it, also
+/// when the test fails.
+struct Disk<'a> {
+    world: &'a World,
+}
+
+impl<'a> Disk<'a> {
+    /// None, and said so, where this machine lets nobody mount.
+    fn mount(world: &'a World, test: &str) -> Option<Self> {
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&world.becket_home);
+        made.expect("a home");
+        let mounted = mount(
+            "tmpfs",
+            &world.becket_home,
+            "tmpfs",
+            MountFlags::empty(),
+            c"size=2m,mode=0700",
+        );
+        match mounted {
+            Ok(()) => Some(Self { world }),
+            Err(why) => {
+                let why = Unavailable::new(format!("no file system can be mounted: {why}"));
+                skip(&format!("bad_input::disk::{test}"), &why);
+                None
+            }
+        }
+    }
+
+    /// Writes until nothing more goes in.
+    fn fill(&self) {
+        let mut ballast = File::create(self.world.path("ballast")).expect("a file");
+        for size in [64 << 10, 4 << 10, 1] {
+            let block = vec![b'x'; size];
+            let full = loop {
+                match ballast.write_all(&block) {
+                    Ok(()) => {}
+                    Err(why) => break why,
+                }
+            };
+            assert_eq!(full.kind(), ErrorKind::StorageFull);
+        }
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.world.path("ballast")).expect("a file");
+    }
+
+    fn forbid_writing(&self) {
+        mount_remount(&self.world.becket_home, MountFlags::RDONLY, c"").expect("read-only");
+    }
+
+    fn allow_writing(&self) {
+        mount_remount(&self.world.becket_home, MountFlags::empty(), c"").expect("writable");
+    }
+}
+
+impl Drop for Disk<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.world.kill_daemon();
+        }
+        self.world.signal_daemon(rustix::process::Signal::KILL);
+        if let Err(why) = unmount(&self.world.becket_home, UnmountFlags::DETACH) {
+            eprintln!(
+                "could not unmount {}: {why}",
+                self.world.becket_home.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn events_wait_in_memory_while_the_disk_is_full() {
+    let world = super::registered();
+    let Some(disk) = Disk::mount(&world, "events_wait_in_memory_while_the_disk_is_full") else {
+        return;
+    };
+    world.start_daemon();
+    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    disk.fill();
+    for n in 2..=6 {
+        let called = send(&world, numbered(n).as_bytes());
+        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    }
+    let counts = world.status()["counts"].clone();
+    assert_eq!(
+        (&counts["in_memory"], &counts["lost"]),
+        (&5.into(), &0.into()),
+        "{counts}"
+    );
+    doctor_says(&world, "broken", "event(s) are only in memory");
+    doctor_says(&world, "broken", "nothing can be written to");
+    assert_eq!(numbers(&world), [1], "what is kept can still be read");
+    disk.make_room();
+    assert_eq!(numbers(&world), [1, 2, 3, 4, 5, 6], "a reader gets them in");
+    assert_eq!(world.status()["counts"]["in_memory"], 0);
+}
+
+#[test]
+fn a_daemon_that_ends_on_a_full_disk_loses_nothing_that_fits() {
+    let world = World::new();
+    let Some(disk) = Disk::mount(
+        &world,
+        "a_daemon_that_ends_on_a_full_disk_loses_nothing_that_fits",
+    ) else {
+        return;
+    };
+    world.start_daemon();
+    disk.fill();
+    for n in 1..=3 {
+        assert!(send(&world, numbered(n).as_bytes()).is_silent());
+    }
+    disk.make_room();
+    // Ends at once: nothing ticks in between.
+    world.run(&["daemon", "stop"]);
+    assert_eq!(numbers(&world), [1, 2, 3]);
+}
+
+#[test]
+fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
+    let world = super::registered();
+    let Some(disk) = Disk::mount(&world, "a_disk_that_is_full_from_the_start_disturbs_nobody")
+    else {
+        return;
+    };
+    disk.fill();
+    let called = send(&world, numbered(1).as_bytes());
+    assert!(called.is_silent(), "{called:?}");
+    // There is no place left where it could be kept, or even counted.
+    assert!(
+        called.stderr.contains("the event is not kept"),
+        "{called:?}"
+    );
+    assert!(called.stderr.contains("No space left"), "{called:?}");
+    doctor_says(&world, "broken", "nothing can be written to");
+    disk.make_room();
+    assert!(send(&world, numbered(2).as_bytes()).is_silent());
+    assert_eq!(numbers(&world), [2]);
+    let left = fs::read_dir(world.path("spool")).expect("a spool");
+    let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_full_disk_without_a_daemon_leaves_no_halves() {
+    let world = World::new();
+    let Some(disk) = Disk::mount(&world, "a_full_disk_without_a_daemon_leaves_no_halves") else {
+        return;
+    };
+    assert!(call(alone(&world), numbered(1).as_bytes(), BOUND).is_silent());
+    disk.fill();
+    let called = call(alone(&world), numbered(2).as_bytes(), BOUND);
+    assert!(
+        called.is_silent() && called.stderr.contains("the event is not kept"),
+        "{called:?}"
+    );
+    let spool = fs::read_dir(world.path("spool")).expect("a spool");
+    assert_eq!(spool.count(), 1);
+    disk.make_room();
+    assert_eq!(numbers(&world), [1]);
+}
+
+#[test]
+fn a_read_only_home_disturbs_nobody_and_can_be_read() {
+    let world = super::registered();
+    let Some(disk) = Disk::mount(&world, "a_read_only_home_disturbs_nobody_and_can_be_read") else {
+        return;
+    };
+    world.start_daemon();
+    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    world.run(&["daemon", "stop"]);
+    assert!(call(alone(&world), numbered(2).as_bytes(), BOUND).is_silent());
+    disk.forbid_writing();
+    for shim in [world.shim("PreToolUse"), alone(&world)] {
+        let called = call(shim, numbered(3).as_bytes(), BOUND);
+        assert!(called.is_silent(), "{called:?}");
+        assert!(
+            called.stderr.contains("the event is not kept"),
+            "{called:?}"
+        );
+        assert!(
+            called.stderr.contains("Read-only file system"),
+            "{called:?}"
+        );
+    }
+    assert_eq!(numbers(&world), [1, 2], "database and spool can be read");
+    doctor_says(&world, "broken", "nothing can be written to");
+    disk.allow_writing();
+    assert!(send(&world, numbered(4).as_bytes()).is_silent());
+    assert_eq!(numbers(&world), [1, 2, 4]);
+}
+
+#[test]
+fn a_read_only_home_without_anything_in_it_disturbs_nobody() {
+    let world = super::registered();
+    let Some(disk) = Disk::mount(
+        &world,
+        "a_read_only_home_without_anything_in_it_disturbs_nobody",
+    ) else {
+        return;
+    };
+    disk.forbid_writing();
+    let called = send(&world, numbered(1).as_bytes());
+    assert!(called.is_silent(), "{called:?}");
+    assert!(
+        called.stderr.contains("Read-only file system"),
+        "{called:?}"
+    );
+    assert_eq!(numbers(&world), [0; 0]);
+    doctor_says(&world, "broken", "nothing can be written to");
+}
+
+#[test]
+fn a_home_that_vanishes_under_the_daemon_ends_it() {
+    let world = World::new();
+    world.start_daemon();
+    let pid = world.daemon_pid().expect("a daemon");
+    fs::remove_dir_all(&world.becket_home).expect("the home goes");
+    let gone = until(PATIENCE, || {
+        (!becket_tests::world::is_alive(pid)).then_some(())
+    });
+    assert!(
+        gone.is_some(),
+        "the daemon {pid} works for a home that is gone"
+    );
+    assert!(send(&world, numbered(1).as_bytes()).is_silent());
+    assert_eq!(numbers(&world), [1]);
+}

@@ -1,0 +1,1 @@
+//! `becket init`, `uninit`, `doctor` and `config` through the real program.
