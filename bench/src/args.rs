@@ -23,11 +23,14 @@ options:
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
+  --also 'P A…'  spawn: one more rival, a program and its arguments
+  --connections N,…   ingest (default 1,10,100)
   --stored N,…   growth: events stored (default 10000,1000000)
   --json FILE    write the figures as JSON too
   --markdown     print Markdown instead of text
   --check        exit 1 if a bar is missed
   --becket FILE  the becket under test (default: beside this program)
+  --folder DIR   where the throw-away homes are made (default /tmp)
   --hook FILE    the shim under test (default: as scripts/build-shim leaves it)
 ";
 
@@ -52,12 +55,17 @@ pub struct Order {
     pub runs: usize,
     pub loads: Vec<Load>,
     pub rivals: Option<Vec<String>>,
+    /// More rivals, each a program with its arguments.
+    pub also: Vec<String>,
+    pub connections: Vec<usize>,
     pub stored: Vec<usize>,
     pub json: Option<PathBuf>,
     pub markdown: bool,
     pub check: bool,
     pub becket: Option<PathBuf>,
     pub hook: Option<PathBuf>,
+    /// Where the throw-away homes are made.
+    pub folder: PathBuf,
     /// The command line as others can repeat it: without paths.
     pub said: String,
 }
@@ -71,12 +79,15 @@ impl Order {
             runs: 1,
             loads: Load::ALL.to_vec(),
             rivals: None,
+            also: Vec::new(),
+            connections: vec![1, 10, 100],
             stored: vec![10_000, 1_000_000],
             json: None,
             markdown: false,
             check: false,
             becket: None,
             hook: None,
+            folder: "/tmp".into(),
             said: "becket-bench".to_owned(),
         };
         order.bench = match args.next().as_deref() {
@@ -111,7 +122,13 @@ impl Order {
                 "--runs" => order.runs = number(&name, &text)?,
                 "--load" => order.loads = list(&text, Load::from_name)?,
                 "--rivals" => order.rivals = Some(list(&text, |one| Ok(one.to_owned()))?),
+                "--also" => {
+                    repeatable = false;
+                    order.also.push(text.clone());
+                }
+                "--connections" => order.connections = list(&text, |one| number(&name, one))?,
                 "--stored" => order.stored = list(&text, |one| number(&name, one))?,
+                "--folder" => order.folder = text.clone().into(),
                 "--json" | "--becket" | "--hook" => {
                     repeatable = false;
                     let path = Some(PathBuf::from(&text));

@@ -90,6 +90,7 @@ impl Seen {
     }
 }
 
+#[derive(Debug)]
 struct Caller {
     stream: UnixStream,
     decoder: Decoder,
@@ -97,6 +98,7 @@ struct Caller {
 }
 
 /// Many connections; each sends an event, waits for the answer, and sends the next.
+#[derive(Debug)]
 pub struct Crowd {
     callers: Vec<Caller>,
 }

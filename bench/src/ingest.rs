@@ -15,7 +15,6 @@ use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Samples, median};
 use crate::world::{Programs, World};
 
-const CONNECTIONS: [usize; 3] = [1, 10, 100];
 /// How often each of the six is measured, in turn.
 const ROUNDS: usize = 5;
 const SLICE: Duration = Duration::from_secs(1);
@@ -62,9 +61,10 @@ pub fn run(order: &Order) -> Result<Report> {
     let echo_socket = world.root().join("echo");
     let _echo = Echo::start(&echo_socket)?;
     let mut frames = Frames::new(&world.place)?;
-    let mut cases: Vec<Case> = CONNECTIONS
-        .into_iter()
-        .flat_map(|connections| ["becket", "echo"].map(|server| (server, connections)))
+    let mut cases: Vec<Case> = order
+        .connections
+        .iter()
+        .flat_map(|&connections| ["becket", "echo"].map(|server| (server, connections)))
         .map(|(server, connections)| Case {
             server,
             connections,

@@ -173,7 +173,7 @@ impl Report {
     pub fn markdown(&self) -> String {
         let mut out = format!("`{}` · {}\n", self.said, machine());
         for table in self.all_tables() {
-            drop(write!(out, "\n**{}**\n\n", table.title));
+            let _ = write!(out, "\n**{}**\n\n", table.title);
             for (at, row) in table.lines().iter().enumerate() {
                 let _ = writeln!(out, "| {} |", row.join(" | "));
                 if at == 0 {
@@ -183,7 +183,7 @@ impl Report {
             }
         }
         for note in &self.notes {
-            drop(write!(out, "\nNote: {note}\n"));
+            let _ = write!(out, "\nNote: {note}\n");
         }
         out
     }

@@ -24,13 +24,26 @@ const WARM_UP: usize = 100;
 
 /// A program that takes part.
 struct Rival {
-    name: &'static str,
+    name: String,
     program: PathBuf,
     args: Vec<String>,
     every: usize,
 }
 
 impl Rival {
+    fn new(name: &str, program: impl Into<PathBuf>, args: Vec<String>, every: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            program: program.into(),
+            args,
+            every,
+        }
+    }
+
+    fn is_becket(&self) -> bool {
+        self.name == "becket"
+    }
+
     /// One call, as Claude Code makes it: the event on stdin, stdout read to its end.
     fn call(&self, world: &World, payload: &[u8]) -> Result<std::time::Duration> {
         let mut command: Command = world.command(&self.program);
@@ -53,7 +66,7 @@ impl Rival {
         }
         let status = child.wait()?;
         let took = begin.elapsed();
-        if !status.success() || !output.is_empty() {
+        if !status.success() || (self.is_becket() && !output.is_empty()) {
             bail!("{} ended with {status} and said {output:?}", self.name);
         }
         Ok(took)
@@ -63,12 +76,12 @@ impl Rival {
 /// The figures of all rivals in one run under one load.
 struct Run {
     load: Load,
-    figures: Vec<(&'static str, Figures)>,
+    figures: Vec<(String, Figures)>,
 }
 
 impl Run {
     fn of(&self, name: &str) -> Option<Figures> {
-        let found = self.figures.iter().find(|(rival, _)| *rival == name);
+        let found = self.figures.iter().find(|(rival, _)| rival == name);
         found.map(|(_, figures)| *figures)
     }
 
@@ -104,24 +117,9 @@ fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<R
     let null = world.root().join("nothing");
     nothing::build(&null)?;
     let mut rivals = vec![
-        Rival {
-            name: "becket",
-            program: world.hook.clone(),
-            args: world.hook_args(),
-            every: 1,
-        },
-        Rival {
-            name: "/bin/true",
-            program: "/bin/true".into(),
-            args: Vec::new(),
-            every: 1,
-        },
-        Rival {
-            name: "null",
-            program: null,
-            args: Vec::new(),
-            every: 1,
-        },
+        Rival::new("becket", &world.hook, world.hook_args(), 1),
+        Rival::new("/bin/true", "/bin/true", Vec::new(), 1),
+        Rival::new("null", null, Vec::new(), 1),
     ];
     let scripts = [
         ("bash+jq", "bash", "tool=$(jq -r .tool_name)\n"),
@@ -144,17 +142,19 @@ fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<R
         };
         let file = world.root().join(format!("{needed}-hook"));
         std::fs::write(&file, script)?;
-        rivals.push(Rival {
-            name,
-            program,
-            args: vec![file.to_string_lossy().into_owned()],
-            every: SLOW,
-        });
+        let args = vec![file.to_string_lossy().into_owned()];
+        rivals.push(Rival::new(name, program, args, SLOW));
     }
     if let Some(wanted) = &order.rivals {
         let is_wanted = |name: &str| wanted.iter().any(|want| want == name);
-        rivals
-            .retain(|rival| matches!(rival.name, "becket" | "/bin/true") || is_wanted(rival.name));
+        rivals.retain(|rival| {
+            matches!(&*rival.name, "becket" | "/bin/true") || is_wanted(&rival.name)
+        });
+    }
+    for line in &order.also {
+        let mut words = line.split_ascii_whitespace().map(str::to_owned);
+        let program = words.next().context("--also names no program")?;
+        rivals.push(Rival::new(line, program, words.collect(), 1));
     }
     Ok(rivals)
 }
@@ -172,7 +172,7 @@ fn measure(
     rivals: &[Rival],
     rounds: usize,
     payloads: &mut Payloads,
-) -> Result<Vec<(&'static str, Figures)>> {
+) -> Result<Vec<(String, Figures)>> {
     let mut samples = vec![Samples::default(); rivals.len()];
     let warm_up = WARM_UP.min(rounds);
     for round in 0..warm_up + rounds {
@@ -192,7 +192,7 @@ fn measure(
     let figures = rivals
         .iter()
         .zip(&samples)
-        .filter_map(|(rival, samples)| Some((rival.name, samples.figures()?)));
+        .filter_map(|(rival, samples)| Some((rival.name.clone(), samples.figures()?)));
     Ok(figures.collect())
 }
 
@@ -233,7 +233,7 @@ fn table(run: &Run, runs: usize) -> Table {
             theirs.map_or_else(String::new, |theirs| number(ours / theirs))
         };
         vec![
-            (*name).to_owned(),
+            name.clone(),
             number(figures.median),
             beside(figures.median, truth.map(|truth| truth.median)),
             number(figures.p99),

@@ -18,6 +18,8 @@ use crate::client::Client;
 pub struct Programs {
     pub becket: PathBuf,
     pub hook: PathBuf,
+    /// Where the homes of their worlds are made: the disk counts too.
+    pub folder: PathBuf,
 }
 
 impl Programs {
@@ -38,7 +40,11 @@ impl Programs {
                 );
             }
         }
-        Ok(Self { becket, hook })
+        Ok(Self {
+            becket,
+            hook,
+            folder: order.folder.clone(),
+        })
     }
 }
 
@@ -65,7 +71,7 @@ impl World {
         // A short path: the socket's name must fit its address.
         let root = tempfile::Builder::new()
             .prefix("bkb")
-            .tempdir_in("/tmp")
+            .tempdir_in(&programs.folder)
             .context("could not make a temp folder")?;
         let bin = root.path().join("bin");
         std::fs::create_dir_all(&bin)?;

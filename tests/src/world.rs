@@ -187,6 +187,21 @@ impl World {
         program.starts_with(self.root.path()).then_some(pid)
     }
 
+    /// All daemons of this world, also those that still wait for the lock.
+    pub fn daemons(&self) -> Vec<u32> {
+        let is_ours = |pid: &u32| {
+            let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            program.starts_with(self.root.path()) && line.contains("\0daemon\0run\0")
+        };
+        fs::read_dir("/proc")
+            .expect("processes")
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(is_ours)
+            .collect()
+    }
+
     /// Sends the daemon a signal, if there is one.
     pub fn signal_daemon(&self, signal: Signal) -> Option<u32> {
         let pid = self.daemon_pid()?;

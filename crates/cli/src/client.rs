@@ -14,7 +14,7 @@ use crate::world::World;
 /// How long the daemon may take to start, and to answer a person.
 const START: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
-/// For streams: as long as it takes.
+/// For those who follow: as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[derive(Debug)]
@@ -47,8 +47,14 @@ impl Client {
         self.link.send(&frame).map_err(lost)
     }
 
-    /// The next word of a stream, however long it takes.
+    /// The next word of an answer that has several.
     pub fn next(&mut self) -> Result<Response> {
+        self.link.until(Instant::now() + ANSWER);
+        self.link.receive().map_err(lost)
+    }
+
+    /// The next word of a stream, however long it takes.
+    pub fn wait(&mut self) -> Result<Response> {
         self.link.until(Instant::now() + FOR_EVER);
         self.link.receive().map_err(lost)
     }
@@ -111,6 +117,25 @@ fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
     .into()
 }
 
+/// Why the start lock could not be had: somebody has it, or there can be none.
+fn not_ours_to_start(world: &World) -> anyhow::Error {
+    let lock = world.place.start_lock();
+    let failure = match std::fs::OpenOptions::new().append(true).open(&lock) {
+        Ok(_) => Failure::new(
+            Code::TimedOut,
+            "somebody else has been starting the daemon for too long",
+        ),
+        Err(why) => Failure::new(
+            Code::Unreachable,
+            format!(
+                "the daemon did not start: could not take the lock {}: {why}",
+                lock.display()
+            ),
+        ),
+    };
+    failure.hint("becket doctor").into()
+}
+
 /// Starts the daemon, unless one runs. True if this call did it.
 pub fn start(world: &World) -> Result<bool> {
     if world.no_daemon {
@@ -123,12 +148,7 @@ pub fn start(world: &World) -> Result<bool> {
     }
     let until = Instant::now() + START;
     let Some(_lock) = wake::start_lock(&world.place, until) else {
-        return Err(Failure::new(
-            Code::TimedOut,
-            "somebody else has been starting the daemon for too long",
-        )
-        .hint("becket doctor")
-        .into());
+        return Err(not_ours_to_start(world));
     };
     // Whoever held the lock before us may have started it.
     if let Some(mut client) = Client::connect(world)?

@@ -8,6 +8,10 @@ use serde_json::value::RawValue;
 
 use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
 
+/// How much of a name and of an event's own words a line shows at the most.
+const NAME: usize = 64;
+const ABOUT: usize = 200;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Person,
@@ -126,7 +130,7 @@ fn json(row: &EventRow) -> Json<'_> {
         (None, Some(Ok(text))) => raw = Some(text),
         (None, Some(Err(_))) => {
             let bytes = row.payload.as_deref().unwrap_or_default();
-            raw_hex = Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect());
+            raw_hex = Some(hex(bytes));
         }
         _ => {}
     }
@@ -150,6 +154,12 @@ fn json(row: &EventRow) -> Json<'_> {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
+}
+
 /// JSON as it is, but on one line: inside a string no line break can stand, so what is taken out is
 /// only layout. None if it is no JSON.
 fn one_line(text: &str) -> Option<Box<RawValue>> {
@@ -162,9 +172,9 @@ fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let session = row
         .session_id
         .as_deref()
-        .map_or("-", |id| id.get(..8).unwrap_or(id));
-    let event = row.event.as_deref().unwrap_or("?");
-    let tool = row.tool.as_deref().unwrap_or_default();
+        .map_or("-".to_owned(), |id| visible(id, 8));
+    let event = visible(row.event.as_deref().unwrap_or("?"), NAME);
+    let tool = visible(row.tool.as_deref().unwrap_or_default(), NAME);
     let mut notes = String::new();
     let mut plain = format!("{at}  {session:8}  {event:18} {tool:10} ");
     let mut note = |style: anstyle::Style, text: String| {
@@ -173,7 +183,7 @@ fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         notes.push_str(&format!("{style}{text}{style:#} "));
     };
     if let Some(agent) = &row.agent_id {
-        note(DIM, format!("agent {}", agent.get(..8).unwrap_or(agent)));
+        note(DIM, format!("agent {}", visible(agent, 8)));
     }
     if let Some(decision) = &row.decision {
         let by = decision
@@ -193,7 +203,7 @@ fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         note(DIM, format!("{} masked", row.masked));
     }
     let room = width.saturating_sub(plain.chars().count());
-    let about: String = about(row).chars().take(room.min(200)).collect();
+    let about: String = about(row).chars().take(room).collect();
     let line = format!(
         "{DIM}{at}{DIM:#}  {session:8}  {BOLD}{event:18}{BOLD:#} {tool:10} {notes}{DIM}{about}{DIM:#}"
     );
@@ -229,12 +239,14 @@ fn about(row: &EventRow) -> String {
         .iter()
         .find_map(|value| value.as_str())
         .unwrap_or_default();
-    // Control characters of somebody else's text must not reach the terminal.
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .chars()
+    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "), ABOUT)
+}
+
+/// The beginning of somebody else's text. Its control characters must not reach the terminal.
+fn visible(text: &str, most: usize) -> String {
+    text.chars()
         .filter(|c| !c.is_control())
+        .take(most)
         .collect()
 }
 
@@ -247,5 +259,35 @@ mod tests {
         let line = one_line("{\n  \"a\": \"x\\ny\",\r\n  \"n\": 1.50e3\n}").unwrap();
         assert_eq!(line.get(), r#"{  "a": "x\ny",  "n": 1.50e3}"#);
         assert!(one_line("{nope").is_none());
+    }
+
+    #[test]
+    fn bytes_become_digits() {
+        assert_eq!(hex(&[0x00, 0x0f, 0xf0, 0xff]), "000ff0ff");
+    }
+
+    #[test]
+    fn what_others_wrote_does_not_move_the_cursor() {
+        let odd = "\u{1b}[31m\u{7}é\n\u{9b}x".repeat(30);
+        let row = EventRow {
+            seq: 1,
+            id: "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap(),
+            at: 0,
+            session_id: Some(odd.clone()),
+            agent_id: Some(odd.clone()),
+            event: Some(odd.clone()),
+            tool: Some(odd.clone()),
+            decision: None,
+            took_us: None,
+            source: Source::Daemon,
+            masked: 0,
+            fault: None,
+            duplicate_of: None,
+            payload: Some(serde_json::to_vec(&serde_json::json!({"prompt": odd})).unwrap()),
+        };
+        let line = person(&row, &jiff::Zoned::now(), 120);
+        let plain = anstream::adapter::strip_str(&line).to_string();
+        assert!(!plain.chars().any(char::is_control), "{plain:?}");
+        assert!(!line.contains("\u{1b}[31m"), "{line:?}");
     }
 }

@@ -70,7 +70,7 @@ pub(crate) struct Judged {
 
 pub(crate) struct Dispatcher {
     pub(crate) writer: Writer,
-    pub(crate) masker: Arc<Masker>,
+    pub(crate) masking: Masking,
     pub(crate) loader: Loader,
     pub(crate) sequence: Arc<AtomicI64>,
     pub(crate) counters: Arc<Counters>,
@@ -129,7 +129,7 @@ impl Dispatcher {
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
-        let masker = Arc::clone(&self.masker);
+        let masker = self.masking.current(&config);
         let work = Work {
             seq,
             envelope: event.envelope,
@@ -183,6 +183,32 @@ impl Dispatcher {
             // The dropped reply makes it `Busy`: the shim goes alone, and the event into the spool.
             Err(_full) => self.counters.busy.add(1),
         }
+    }
+}
+
+/// The masker that the config asks for, made anew when the config changes.
+#[derive(Debug)]
+pub(crate) struct Masking {
+    key: [u8; 32],
+    masker: Arc<Masker>,
+    generation: u64,
+}
+
+impl Masking {
+    pub(crate) fn new(key: [u8; 32], config: &Snapshot) -> Self {
+        let masker = Arc::new(Masker::from_config(key, &config.config));
+        Self {
+            key,
+            masker,
+            generation: config.generation,
+        }
+    }
+
+    pub(crate) fn current(&mut self, config: &Snapshot) -> Arc<Masker> {
+        if self.generation != config.generation {
+            *self = Self::new(self.key, config);
+        }
+        Arc::clone(&self.masker)
     }
 }
 

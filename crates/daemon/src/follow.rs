@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::life::told_to_end;
 use crate::serve::{Door, say};
-use crate::store;
+use crate::store::{self, OpenError};
 
 /// How many rows are read ahead of a slow reader.
 const AHEAD: usize = 64;
@@ -85,14 +85,15 @@ async fn send_past(
 ) -> Result<i64, Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (door.place.database(), query.clone());
+    let inode = store::inode(&path);
     tokio::task::spawn_blocking(move || {
         let found = match store::open_to_read(&path) {
             Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
                 rows.blocking_send(Ok(row)).is_ok()
-            })
-            .map_err(|why| why.to_string()),
+            }),
             Ok(None) => Ok(()),
-            Err(why) => Err(why.to_string()),
+            Err(OpenError::Sqlite { why, .. }) => Err(why),
+            Err(_) => Ok(()),
         };
         if let Err(why) = found {
             drop(rows.blocking_send(Err(why)));
@@ -109,11 +110,12 @@ async fn send_past(
                 }
             }
             Err(why) => {
-                say(
-                    stream,
-                    &Response::Told(Told::No(format!("could not read the log: {why}"))),
-                )
-                .await;
+                let mut told = format!("could not read the log: {why}");
+                if store::is_damage(&why) {
+                    door.writer.damaged(inode, why.to_string()).await;
+                    told.push_str("; it was set aside, and a new one begun");
+                }
+                say(stream, &Response::Told(Told::No(told))).await;
                 return Err(Gone);
             }
         }

@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::Loader;
-use becket_engine::mask::Masker;
 use becket_wire::{Notice, PROTOCOL, Place, Version};
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -23,7 +22,7 @@ use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
 use crate::counters::Counters;
-use crate::dispatch::{self, Dispatcher, Doubles, Message, Ticked};
+use crate::dispatch::{self, Dispatcher, Doubles, Masking, Message, Ticked};
 use crate::namespace::Namespaces;
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
@@ -148,15 +147,12 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let mut loader = Loader::for_daemon(place);
     let config = loader.current();
-    let masker = Arc::new(Masker::from_config(
-        store::mask_key(place).map_err(LifeError::Key)?,
-        &config.config,
-    ));
+    let mut masking = Masking::new(store::mask_key(place).map_err(LifeError::Key)?, &config);
     let (feed, _) = broadcast::channel(FEED);
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
         place: place.clone(),
-        masker: Arc::clone(&masker),
+        masker: masking.current(&config),
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
@@ -169,7 +165,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let dispatcher = Dispatcher {
         writer: writer.clone(),
-        masker,
+        masking,
         loader,
         sequence,
         counters: Arc::clone(&counters),

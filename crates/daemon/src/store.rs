@@ -14,6 +14,7 @@ mod write;
 
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
+pub(crate) use open::{inode, is_damage};
 pub use read::{count, find, knows_process, latest_fault, sessions_like};
 pub use record::{Decision, Record, fault};
 pub use retain::Limits;

@@ -183,6 +183,8 @@ mod tests {
         events(&["A", "B", "A"]).same_as(&events(&["A", "A", "B"]));
         let (fewer, more) = (events(&["A", "B"]), events(&["A", "A", "B", "C"]));
         assert!(!fewer.agrees(&more));
+        assert!(!fewer.agrees(&events(&["A", "C"])));
+        assert!(fewer.agrees(&events(&["B", "A"])));
         let (fewer, more) = (fewer.sorted(), more.sorted());
         assert_eq!(lacking(&fewer, &more), [more[1], more[3]]);
         assert!(lacking(&more, &fewer).is_empty());

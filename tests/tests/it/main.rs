@@ -1,6 +1,8 @@
 //! becket as a whole, in a hermetic world.
 
 mod bad_input;
+mod chaos;
+mod docs;
 mod init;
 mod path;
 mod real;

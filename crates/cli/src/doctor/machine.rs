@@ -1,5 +1,6 @@
 //! Programs and folders.
 
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -153,7 +154,10 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
             ));
         }
     }
-    if let Err(why) = tempfile::NamedTempFile::new_in(place.home()) {
+    // On a full disk a file can often be made, and nothing put into it.
+    let written = tempfile::NamedTempFile::new_in(place.home())
+        .and_then(|mut file| file.write_all(&[0; 4096]));
+    if let Err(why) = written {
         let what = format!("nothing can be written to {}: {why}", home.display());
         checks.push(Check::broken(
             name,

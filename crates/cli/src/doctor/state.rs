@@ -123,7 +123,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     }];
     if let Ok(Some((at, fault))) = store::latest_fault(&opened) {
         let what = format!(
-            "the newest event that was none came at {}: {fault}",
+            "the newest event with a fault came at {}: {fault}",
             moment(at)
         );
         checks.push(Check::warning(

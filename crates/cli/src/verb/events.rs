@@ -128,7 +128,12 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
 /// Prints what comes until the daemon says that it is all.
 fn stream(client: &mut Client, query: &mut EventQuery, lines: &mut Lines) -> Result<()> {
     loop {
-        match client.next()? {
+        let word = if query.follow {
+            client.wait()?
+        } else {
+            client.next()?
+        };
+        match word {
             Response::Row(row) => {
                 query.after = query.after.max(Some(row.seq));
                 lines.print(&row)?;

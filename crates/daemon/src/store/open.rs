@@ -1,12 +1,19 @@
 //! Opens the database: migrations, and what to do with one that is damaged or newer than us.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 /// The steps from an empty database to today's, in order. A step that was released never changes.
 const MIGRATIONS: [&str; 1] = [include_str!("1.sql")];
+
+/// How long a reader of ours may keep the writer waiting, and the other way round.
+const BUSY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -46,8 +53,13 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
     }
 }
 
+/// Which file stands there now.
+pub(crate) fn inode(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().map(|meta| meta.ino())
+}
+
 /// Whether an error means that the file itself is broken.
-pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase)
@@ -55,23 +67,23 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> {
-    let beside = |suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
-    let damaged = beside(&format!(".damaged-{now_ms}"));
+    let damaged = beside(path, &format!(".damaged-{now_ms}"));
     std::fs::rename(path, &damaged).map_err(|why| OpenError::Aside {
         path: path.to_owned(),
         why,
     })?;
     for part in ["-wal", "-shm"] {
         // What is left of the log belongs to the damaged file; a new database must not replay it.
-        let mut name = damaged.as_os_str().to_owned();
-        name.push(part);
-        drop(std::fs::rename(beside(part), PathBuf::from(name)));
+        drop(std::fs::rename(beside(path, part), beside(&damaged, part)));
     }
     Ok(damaged)
+}
+
+/// A file that belongs to another by its name.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
 }
 
 fn try_open(path: &Path) -> Result<Connection, OpenError> {
@@ -79,8 +91,7 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
         path: path.to_owned(),
         why,
     };
-    let mut connection = Connection::open(path).map_err(failed)?;
-    let found = prepare(&connection).map_err(failed)?;
+    let found = version(path).map_err(failed)?;
     let known = MIGRATIONS.len() as i64;
     if found > known {
         return Err(OpenError::Newer {
@@ -89,15 +100,31 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
             known,
         });
     }
+    let mut connection = Connection::open(path).map_err(failed)?;
+    prepare(&connection).map_err(failed)?;
     migrate(&mut connection, found).map_err(failed)?;
     probe(&connection).map_err(failed)?;
     Ok(connection)
 }
 
-/// Sets the connection up and reads the version of what lies there.
-fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
-    let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+/// The version of what lies there; 0 if nothing does. It is only read: a newer becket's database
+/// must not change, not even in its head.
+fn version(path: &Path) -> rusqlite::Result<i64> {
+    if !path.exists() {
+        return Ok(0);
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    user_version(&connection)
+}
+
+fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
@@ -105,7 +132,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_update(None, "cache_size", -8192)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(32);
-    Ok(found)
+    Ok(())
 }
 
 fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Result<()> {
@@ -148,14 +175,36 @@ pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
-    connection
-        .busy_timeout(std::time::Duration::from_secs(5))
-        .map_err(failed)?;
-    let found: i64 = connection
-        .pragma_query_value(None, "user_version", |row| row.get(0))
-        .map_err(failed)?;
+    connection.busy_timeout(BUSY).map_err(failed)?;
+    let (connection, found) = match user_version(&connection) {
+        Err(why) if is_unopened(&why) && !beside(path, "-wal").exists() => {
+            let connection = open_unchanging(path, flags).map_err(failed)?;
+            let found = user_version(&connection).map_err(failed)?;
+            (connection, found)
+        }
+        found => (connection, found.map_err(failed)?),
+    };
     // A database whose first migration was never committed holds nothing.
     Ok((found > 0).then_some(connection))
+}
+
+fn is_unopened(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+}
+
+/// On a read-only disk SQLite cannot make the files that it shares with a writer. There is no
+/// writer there either, so the database is read as it lies.
+fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let mut uri = b"file:".to_vec();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'?' | b'#' | b'%' => uri.extend(format!("%{byte:02x}").bytes()),
+            _ => uri.push(byte),
+        }
+    }
+    uri.extend(b"?immutable=1");
+    let uri = OsString::from_vec(uri);
+    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
 #[cfg(test)]

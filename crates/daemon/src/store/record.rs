@@ -68,6 +68,7 @@ pub fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<Str
     match (cut, head) {
         (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
         (Some(Cut::NeverEnded), Err(error)) => Some(format!("stdin never ended; {error}")),
+        (Some(Cut::NeverEnded), Ok(_)) => Some("stdin never ended".to_owned()),
         (_, Err(error)) => Some(error.to_string()),
         (_, Ok(head)) if head.session_id.is_none() => {
             Some("the event has no session_id".to_owned())

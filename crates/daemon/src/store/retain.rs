@@ -55,8 +55,7 @@ impl Retention {
                 "SELECT e.at, e.seq, length(p.body) FROM events e LEFT JOIN payloads p ON p.seq = e.seq
                  WHERE (e.at, e.seq) > (?1, ?2) ORDER BY e.at, e.seq LIMIT {LOOK}"
             ))?;
-            let mut delete =
-                transaction.prepare_cached("DELETE FROM payloads WHERE seq = ?1")?;
+            let mut delete = transaction.prepare_cached("DELETE FROM payloads WHERE seq = ?1")?;
             let mut rows = rows.query(params![done.0, done.1])?;
             while dropped < SLICE
                 && let Some(row) = rows.next()?

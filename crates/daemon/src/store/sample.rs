@@ -49,9 +49,9 @@ pub(super) fn masker() -> Masker {
 }
 
 pub(super) fn id(number: u32) -> EventId {
-    let mut random = [0; 10];
-    random[6..].copy_from_slice(&number.to_be_bytes());
-    EventId::new(1_000, random)
+    let mut bytes = [0; 16];
+    bytes[12..].copy_from_slice(&number.to_be_bytes());
+    EventId::from_bytes(bytes)
 }
 
 pub(super) fn envelope(number: u32) -> Envelope {

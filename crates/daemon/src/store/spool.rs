@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use becket_engine::mask::Masker;
-use becket_wire::frame::{self, Decoder, Kind};
+use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
 use becket_wire::{EventId, Head, Place};
 use rusqlite::{Connection, TransactionBehavior};
@@ -20,6 +20,8 @@ use super::record::{Decision, Record};
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
 const MAX_BYTES: u64 = 1 << 30;
+/// An event and what was decided: a frame each.
+const MAX_FILE: u64 = 2 * (HEAD + MAX_BODY) as u64;
 /// What one transaction takes in at the most.
 const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
@@ -158,8 +160,12 @@ pub fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
 
 /// Reads one spooled event. None means that it is no spool file of ours, or not a whole one.
 pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
+    let Some(bytes) = contents(path)? else {
+        return Ok(None);
+    };
     let mut decoder = Decoder::new();
-    decoder.push(&fs::read(path)?);
+    decoder.push(&bytes);
+    drop(bytes);
     let Ok(Some(first)) = decoder.next_frame() else {
         return Ok(None);
     };
@@ -183,6 +189,17 @@ pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
         record.decision = left.decision;
     }
     Ok(Some(record))
+}
+
+/// What stands in a plain file that is not too long to be one of ours. A pipe or a device in its
+/// place would hold whoever reads it for ever.
+fn contents(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let meta = fs::symlink_metadata(path)?;
+    if meta.is_file() && meta.len() <= MAX_FILE {
+        fs::read(path).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Where an intake may die. Tests stop there.

@@ -40,6 +40,12 @@ enum Job {
         kept: oneshot::Sender<()>,
     },
     TakeIn(oneshot::Sender<()>),
+    /// A reader found the file with this inode damaged.
+    Damaged {
+        inode: Option<u64>,
+        why: String,
+        done: oneshot::Sender<()>,
+    },
     Tick {
         now_ms: i64,
         limits: Limits,
@@ -97,6 +103,19 @@ impl Writer {
             })
             .map_err(|_| Full)?;
         Ok(wait)
+    }
+
+    /// A reader found the database damaged: comes back when it is set aside, or was already.
+    pub(crate) async fn damaged(&self, inode: Option<u64>, why: String) {
+        let (done, wait) = oneshot::channel();
+        if self
+            .jobs
+            .send(Job::Damaged { inode, why, done })
+            .await
+            .is_ok()
+        {
+            let _ = wait.await;
+        }
     }
 
     /// Takes in the spool; comes back when that is done.
@@ -168,7 +187,15 @@ impl WriterThread {
 
     fn other(&mut self, job: Job, jobs: &mpsc::Receiver<Job>) {
         match job {
+            Job::Damaged { inode, why, done } => {
+                // Many may find it at once; what was begun anew since then is another file.
+                if inode == open::inode(&self.path) {
+                    self.begin_anew(why);
+                }
+                let _ = done.send(());
+            }
             Job::TakeIn(done) => {
+                self.retry_memory();
                 self.take_in();
                 let _ = done.send(());
             }
@@ -192,7 +219,10 @@ impl WriterThread {
             {
                 Ok(true) if jobs.is_empty() => {}
                 Ok(_) => return,
-                Err(why) => return warn!(%why, "retention failed"),
+                Err(why) => {
+                    warn!(%why, "retention failed");
+                    return self.look_for_damage(&why);
+                }
             }
         }
     }
@@ -217,7 +247,7 @@ impl WriterThread {
         });
         for (record, kept) in group.drain(..) {
             // A sender that has gone away got its answer elsewhere.
-            drop(kept.send(()));
+            let _ = kept.send(());
             // What came by the spool before was shown then; what went there now will be.
             if new.contains(&record.seq) {
                 self.show(&record);
@@ -320,6 +350,13 @@ impl WriterThread {
         }
         if let Err(why) = ended {
             warn!(%why, "could not take in the spool");
+            self.look_for_damage(&why);
+        }
+    }
+
+    fn look_for_damage(&mut self, why: &rusqlite::Error) {
+        if open::is_damage(why) {
+            self.begin_anew(why.to_string());
         }
     }
 

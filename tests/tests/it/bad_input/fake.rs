@@ -5,8 +5,6 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use becket_tests::world::World;
@@ -18,7 +16,7 @@ use becket_wire::{Output, Version};
 #[derive(Debug)]
 pub(super) struct Fake {
     socket: PathBuf,
-    over: Arc<AtomicBool>,
+    listener: UnixListener,
     serving: Option<JoinHandle<()>>,
 }
 
@@ -35,19 +33,15 @@ impl Fake {
         listener: UnixListener,
         mut treat: impl FnMut(UnixStream) + Send + 'static,
     ) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let ended = Arc::clone(&over);
+        let accepting = listener.try_clone().expect("a second handle");
         let serving = std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                if ended.load(Ordering::Relaxed) {
-                    return;
-                }
+            while let Ok((stream, _)) = accepting.accept() {
                 treat(stream);
             }
         });
         Self {
             socket,
-            over,
+            listener,
             serving: Some(serving),
         }
     }
@@ -55,13 +49,9 @@ impl Fake {
 
 impl Drop for Fake {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
-        // The last connection only wakes it.
-        let woken = UnixStream::connect(&self.socket).is_ok();
         drop(fs::remove_file(&self.socket));
-        if let Some(serving) = self.serving.take()
-            && woken
-        {
+        let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
+        if let Some(serving) = self.serving.take() {
             drop(serving.join());
         }
     }

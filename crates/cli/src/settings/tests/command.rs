@@ -346,6 +346,8 @@ fn many_at_once_lose_nothing() {
 fn outrun(home: &Home, times: usize) -> anyhow::Result<Outcome> {
     let left = Cell::new(times);
     edit(&home.world, Scope::User, false, |now| {
+        let lock = fs::File::open(home.world.place.run().join("settings.lock")).unwrap();
+        assert!(lock.try_lock().is_err(), "the lock is held all the time");
         let text = now.text.unwrap_or_default();
         if left.get() > 0 {
             left.set(left.get() - 1);

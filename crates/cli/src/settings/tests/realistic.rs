@@ -255,6 +255,22 @@ fn of_keys_that_stand_there_twice_the_last_one_counts() {
 }
 
 #[test]
+fn a_hidden_entry_does_not_count() {
+    let entry = r#"{"type": "command", "command": "becket-hook", "args": []}"#;
+    let text = r#"{"hooks": {"Stop": [{"hooks": [OURS]}]}, "hooks": {"Setup": [{"hooks": [OURS]}], "Setup": []}}"#;
+    let text = text.replace("OURS", entry);
+    assert!(!inspect(&text, &registration()).unwrap().any());
+    let registered = register(&text, &registration()).unwrap();
+    assert_eq!(
+        registered.matches(entry).count(),
+        2,
+        "hidden ones are left alone"
+    );
+    let inspection = inspect(&registered, &registration()).unwrap();
+    assert_eq!(inspection.count(State::Found), inspection.entries.len());
+}
+
+#[test]
 fn a_hidden_key_stays_hidden() {
     let ours = r#"[{"hooks": [{"type": "command", "command": "becket-hook"}]}]"#;
     let rest = |text: &str| unregister(&text.replace("OURS", ours), &Kept::default()).unwrap();

@@ -46,24 +46,80 @@ fn every_question_finds_what_it_asks_for() {
     let all = EventQuery::default;
     let text = |text: &str| Some(text.to_owned());
     let cases: [(EventQuery, &[i64]); 8] = [
-        (EventQuery { session: text("aa-2"), ..all() }, &[6, 2, 4]),
-        (EventQuery { event: text("Stop"), ..all() }, &[6, 4, 5]),
-        (EventQuery { tool: text("T2"), ..all() }, &[2]),
-        (EventQuery { since: Some(4), ..all() }, &[4, 5]),
-        (EventQuery { after: Some(4), ..all() }, &[6, 5]),
-        (EventQuery { id: Some(id(4)), ..all() }, &[4]),
-        (EventQuery { limit: Some(2), ..all() }, &[4, 5]),
         (
-            EventQuery { session: text("aa-1"), event: text("Stop"), limit: Some(9), ..all() },
+            EventQuery {
+                session: text("aa-2"),
+                ..all()
+            },
+            &[6, 2, 4],
+        ),
+        (
+            EventQuery {
+                event: text("Stop"),
+                ..all()
+            },
+            &[6, 4, 5],
+        ),
+        (
+            EventQuery {
+                tool: text("T2"),
+                ..all()
+            },
+            &[2],
+        ),
+        (
+            EventQuery {
+                since: Some(4),
+                ..all()
+            },
+            &[4, 5],
+        ),
+        (
+            EventQuery {
+                after: Some(4),
+                ..all()
+            },
+            &[6, 5],
+        ),
+        (
+            EventQuery {
+                id: Some(id(4)),
+                ..all()
+            },
+            &[4],
+        ),
+        (
+            EventQuery {
+                limit: Some(2),
+                ..all()
+            },
+            &[4, 5],
+        ),
+        (
+            EventQuery {
+                session: text("aa-1"),
+                event: text("Stop"),
+                limit: Some(9),
+                ..all()
+            },
             &[5],
         ),
     ];
     for (query, expected) in cases {
         assert_eq!(seqs(&connection, query.clone()), expected, "{query:?}");
         // Whoever follows is told the same by `wants`.
-        let everything = found(&connection, &EventQuery { duplicates: true, ..all() });
+        let everything = found(
+            &connection,
+            &EventQuery {
+                duplicates: true,
+                ..all()
+            },
+        );
         let wanted = everything.iter().filter(|row| query.wants(row)).count();
-        assert!(query.limit.is_some() || wanted == expected.len(), "{query:?}");
+        assert!(
+            query.limit.is_some() || wanted == expected.len(),
+            "{query:?}"
+        );
     }
 }
 
@@ -107,7 +163,9 @@ fn a_session_is_known_by_its_beginning() {
     assert_eq!(like("%"), [] as [&str; 0], "no character is special");
     // One whole id stands for itself, although another goes on from it.
     let payload = br#"{"hook_event_name":"Stop","session_id":"aa-11"}"#;
-    record_of(7, envelope(7), payload).insert(&connection).unwrap();
+    record_of(7, envelope(7), payload)
+        .insert(&connection)
+        .unwrap();
     assert_eq!(like("aa-1"), ["aa-1"]);
 }
 
@@ -116,9 +174,14 @@ fn claude_is_known_by_pid_and_start_time() {
     let home = Home::new();
     let connection = home.open();
     record(1, 1).insert(&connection).unwrap();
-    assert!(!knows_process(&connection, 4242, 17).unwrap(), "no session began");
+    assert!(
+        !knows_process(&connection, 4242, 17).unwrap(),
+        "no session began"
+    );
     let payload = br#"{"hook_event_name":"SessionStart","session_id":"s"}"#;
-    record_of(2, envelope(2), payload).insert(&connection).unwrap();
+    record_of(2, envelope(2), payload)
+        .insert(&connection)
+        .unwrap();
     assert!(knows_process(&connection, 4242, 17).unwrap());
     assert!(!knows_process(&connection, 4242, 18).unwrap());
     assert!(!knows_process(&connection, 4243, 17).unwrap());

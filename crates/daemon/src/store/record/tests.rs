@@ -17,9 +17,11 @@ fn long_payloads_are_compressed_and_come_back_whole() {
     assert_eq!(rows[0].payload.as_deref(), Some(short.as_bytes()));
     assert_eq!(rows[1].payload.as_deref(), Some(long.as_bytes()));
     let stored: i64 = connection
-        .query_row("SELECT length(body) FROM payloads WHERE seq = 2", [], |row| {
-            row.get(0)
-        })
+        .query_row(
+            "SELECT length(body) FROM payloads WHERE seq = 2",
+            [],
+            |row| row.get(0),
+        )
         .unwrap();
     assert!(stored < 1_000, "{stored}");
 }

@@ -2,9 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::super::sample::{
-    Home, decision, envelope, id, left, masker, payload, record, rows,
-};
+use super::super::sample::{Home, decision, envelope, id, left, masker, payload, record, rows};
 use super::*;
 
 const EVENTS: u32 = 6;
@@ -15,7 +13,10 @@ enum Move {
     /// The event is left in the spool: by alone, or bare by a shim that found no becket.
     Leave(u32),
     /// The daemon gets the event by the socket; too late for an answer, or in time.
-    Socket { event: u32, late: bool },
+    Socket {
+        event: u32,
+        late: bool,
+    },
     /// An intake that dies after so many steps, and with it the daemon.
     Die(usize),
     TakeIn,
@@ -145,7 +146,7 @@ impl Sent {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_of_crash_and_intake_gives_each_event_once(moves in moves()) {

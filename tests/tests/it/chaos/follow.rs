@@ -1,0 +1,135 @@
+//! `becket events --follow` outlives the daemons that it follows.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::World;
+use becket_wire::Notice;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::load::Sent;
+use super::takeover::start_as;
+use super::{Chance, all_there_once, gone, load, number};
+
+struct Follower {
+    child: Child,
+    seen: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Follower {
+    fn start(world: &World) -> Self {
+        let mut child = world
+            .becket(["events", "--follow", "--json", "--duplicates"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("becket runs");
+        let lines = BufReader::new(child.stdout.take().expect("a stdout")).lines();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let list = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let row: Value = serde_json::from_str(&line).expect("a line of JSON");
+                list.lock().expect("a list").push(number(&row));
+            }
+        });
+        Self { child, seen }
+    }
+
+    fn seen(&self) -> Vec<u64> {
+        self.seen.lock().expect("a list").clone()
+    }
+
+    /// It has seen everything, nothing twice, and still looks on.
+    fn saw_all_once(mut self, sent: &[Sent]) {
+        let mut expected: Vec<u64> = sent.iter().map(|one| one.number).collect();
+        expected.sort_unstable();
+        wait::until(PATIENCE / 4, || {
+            (self.seen().len() >= expected.len()).then_some(())
+        });
+        let ended = self.child.try_wait().expect("a child");
+        drop(self.child.kill());
+        let output = self.child.wait_with_output().expect("a child");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(ended.is_none(), "it ended with {ended:?}: {said}");
+        let mut seen = self.seen.lock().expect("a list").clone();
+        seen.sort_unstable();
+        let doubled: Vec<_> = seen.windows(2).filter(|two| two[0] == two[1]).collect();
+        let missed: Vec<_> = expected
+            .iter()
+            .filter(|one| seen.binary_search(one).is_err())
+            .collect();
+        assert!(
+            seen == expected,
+            "of {} rows missed {missed:?}, saw twice {doubled:?}",
+            expected.len()
+        );
+    }
+}
+
+#[test]
+fn following_goes_on_over_kills() {
+    let world = World::new();
+    world.start_daemon();
+    let follower = Follower::start(&world);
+    let mut chance = Chance::new();
+    let mut sent = load::during(&world, 3, 0, |load| {
+        load.until("row", || (!follower.seen().is_empty()).then_some(()));
+        let mut last = None;
+        for _ in 0..30 {
+            last = Some(load.daemon_after(last));
+            load.more(chance.below(12));
+            chance.moment();
+            world.signal_daemon(Signal::KILL);
+        }
+    });
+    sent.push(load::send(&world, u64::MAX / 2));
+    let log = all_there_once(&world, &sent);
+    assert_eq!(log.len(), sent.len());
+    follower.saw_all_once(&sent);
+}
+
+#[test]
+fn following_goes_on_over_takeovers() {
+    let world = World::new();
+    world.start_daemon();
+    let follower = Follower::start(&world);
+    let mut chance = Chance::new();
+    let sent = load::during(&world, 3, 0, |load| {
+        load.until("row", || (!follower.seen().is_empty()).then_some(()));
+        for build in 1..=20 {
+            let old = load.daemon_after(None);
+            load.more(chance.below(12));
+            chance.moment();
+            assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
+            gone(old);
+        }
+        load.more(10);
+    });
+    all_there_once(&world, &sent);
+    follower.saw_all_once(&sent);
+}
+
+#[test]
+fn following_goes_on_over_stops_of_the_process() {
+    let world = World::new();
+    world.start_daemon();
+    let follower = Follower::start(&world);
+    let mut chance = Chance::new();
+    let sent = load::during(&world, 3, 0, |load| {
+        load.until("row", || (!follower.seen().is_empty()).then_some(()));
+        for _ in 0..10 {
+            load.more(chance.below(12));
+            chance.moment();
+            world.signal_daemon(Signal::STOP);
+            load.more(3);
+            world.signal_daemon(Signal::CONT);
+        }
+        load.more(10);
+    });
+    all_there_once(&world, &sent);
+    follower.saw_all_once(&sent);
+}

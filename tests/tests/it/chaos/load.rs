@@ -1,0 +1,140 @@
+//! Events on their way all the time, through the real shim, each with a number of its own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use becket_tests::wait::PATIENCE;
+use becket_tests::world::{Called, World};
+use serde_json::json;
+
+/// Every so many events one is so large that it is judged in the daemon's pool, and compressed.
+const LARGE_EVERY: u64 = 8;
+const LARGE: usize = 20_000;
+/// How long a look at the outer world may be out of date.
+const LOOK: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub struct Sent {
+    pub number: u64,
+    pub began: Instant,
+    pub ended: Instant,
+    pub called: Called,
+}
+
+pub struct Load<'w> {
+    world: &'w World,
+    next: AtomicU64,
+    end: AtomicBool,
+    sent: Mutex<Vec<Sent>>,
+    answered: Condvar,
+}
+
+/// Sends one event.
+pub fn send(world: &World, number: u64) -> Sent {
+    let filler = if number.is_multiple_of(LARGE_EVERY) {
+        LARGE
+    } else {
+        100
+    };
+    let payload = json!({
+        "hook_event_name": "PreToolUse",
+        "session_id": "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b",
+        "tool_name": "Bash",
+        "tool_use_id": format!("toolu_{number}"),
+        "number": number,
+        "filler": "x".repeat(filler),
+    });
+    let began = Instant::now();
+    let called = world.send("PreToolUse", payload.to_string());
+    Sent {
+        number,
+        began,
+        ended: Instant::now(),
+        called,
+    }
+}
+
+/// Does something while so many senders send, and gives what they sent. Numbers begin at `first`.
+pub fn during(
+    world: &World,
+    senders: usize,
+    first: u64,
+    what: impl FnOnce(&Load<'_>),
+) -> Vec<Sent> {
+    let load = Load {
+        world,
+        next: AtomicU64::new(first),
+        end: AtomicBool::new(false),
+        sent: Mutex::default(),
+        answered: Condvar::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..senders {
+            scope.spawn(|| load.keep_sending());
+        }
+        // Also when `what` fails, or the senders would go on for ever.
+        let _end = End(&load.end);
+        what(&load);
+    });
+    load.sent.into_inner().expect("no sender failed")
+}
+
+struct End<'l>(&'l AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Load<'_> {
+    fn keep_sending(&self) {
+        while !self.end.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let sent = send(self.world, number);
+            self.sent.lock().expect("no sender failed").push(sent);
+            self.answered.notify_all();
+        }
+    }
+
+    /// How many calls were answered.
+    pub fn count(&self) -> usize {
+        self.sent.lock().expect("no sender failed").len()
+    }
+
+    /// Waits until so many more are answered.
+    pub fn more(&self, events: u64) {
+        let enough = self.count() + events as usize;
+        self.until("answers", || (self.count() >= enough).then_some(()));
+    }
+
+    /// Waits until so many calls were begun and answered since then.
+    pub fn since(&self, then: Instant, events: usize) {
+        self.until("answers", || {
+            let sent = self.sent.lock().expect("no sender failed");
+            let answered = sent.iter().rev().filter(|one| one.began > then).count();
+            (answered >= events).then_some(())
+        });
+    }
+
+    /// Waits until this is so; looks again with each answer.
+    pub fn until<T>(&self, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+        let bound = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = probe() {
+                return found;
+            }
+            assert!(Instant::now() < bound, "no {what} any more");
+            let sent = self.sent.lock().expect("no sender failed");
+            drop(self.answered.wait_timeout(sent, LOOK));
+        }
+    }
+
+    /// Waits for another daemon than this one, ready or on its way.
+    pub fn daemon_after(&self, last: Option<u32>) -> u32 {
+        self.until("daemon", || {
+            self.world.daemon_pid().filter(|pid| Some(*pid) != last)
+        })
+    }
+}

@@ -1,0 +1,110 @@
+//! A newer build takes over from the one that runs; nothing else does.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::World;
+use becket_wire::{Notice, Version};
+use serde_json::Value;
+
+use super::{Chance, all_there_once, gone, load};
+
+const TAKEOVERS: u64 = 200;
+
+/// Starts a daemon that passes for that version, and gives what it reports to its starter.
+pub fn start_as(world: &World, version: &str) -> Notice {
+    let mut daemon = world
+        .becket(["daemon", "run", "--detached", "--as-version", version])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("becket runs");
+    let mut line = String::new();
+    let stdout = daemon.stdout.take().expect("a stdout");
+    BufReader::new(stdout)
+        .read_line(&mut line)
+        .expect("a notice");
+    // It is our child, and when it ends somebody has to take note of it.
+    std::thread::spawn(move || daemon.wait());
+    Notice::read(&line)
+}
+
+/// The version of the daemon that answers, if one does.
+pub fn serving(world: &World) -> Option<String> {
+    let status = world.output(&["daemon", "status", "--json"]);
+    let status: Value = serde_json::from_slice(&status.stdout).ok()?;
+    Some(status["version"].as_str()?.to_owned())
+}
+
+#[test]
+fn newer_builds_take_over_under_load_and_nothing_is_lost() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let sent = load::during(&world, 4, 0, |load| {
+        let mut last = load.daemon_after(None);
+        for build in 1..=TAKEOVERS {
+            load.more(chance.below(6));
+            chance.moment();
+            assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
+            gone(last);
+            last = world.daemon_pid().expect("the new daemon");
+        }
+    });
+    assert_eq!(serving(&world), Some(format!("9.0.{TAKEOVERS}")));
+    all_there_once(&world, &sent);
+    let one = wait::until(PATIENCE, || (world.daemons().len() == 1).then_some(()));
+    assert!(one.is_some(), "daemons: {:?}", world.daemons());
+}
+
+#[test]
+fn an_equal_or_older_build_does_not_take_over() {
+    let world = World::new();
+    assert_eq!(start_as(&world, "9.0.2"), Notice::Ready);
+    let pid = world.daemon_pid();
+    let running = "9.0.2".parse::<Version>().expect("a version");
+    let sent = load::during(&world, 2, 0, |load| {
+        for version in ["9.0.2", "9.0.1", "0.1.0", "8.9.9+9"] {
+            load.more(3);
+            assert_eq!(start_as(&world, version), Notice::Running(running));
+            assert_eq!(world.daemon_pid(), pid);
+        }
+    });
+    assert_eq!(serving(&world).as_deref(), Some("9.0.2"));
+    all_there_once(&world, &sent);
+}
+
+#[test]
+fn a_shim_that_is_newer_replaces_the_daemon_by_itself() {
+    let world = World::new();
+    assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
+    let old = world.daemon_pid().expect("a daemon");
+    let sent = [load::send(&world, 1)];
+    gone(old);
+    let current = Version::current().to_string();
+    let new = wait::until(PATIENCE, || {
+        serving(&world).filter(|version| *version == current)
+    });
+    assert!(new.is_some(), "{:?} serves", serving(&world));
+    let log = all_there_once(&world, &sent);
+    assert_eq!(log[0]["source"], "daemon", "the old one answered it");
+}
+
+#[test]
+fn newer_shims_replace_an_old_daemon_under_load() {
+    let world = World::new();
+    let current = Version::current().to_string();
+    let mut sent = Vec::new();
+    for round in 0..10 {
+        assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
+        let old = world.daemon_pid();
+        sent.extend(load::during(&world, 4, round * 1_000_000, |load| {
+            load.daemon_after(old);
+            load.until("new daemon", || {
+                serving(&world).filter(|version| *version == current)
+            });
+        }));
+        world.run(&["daemon", "stop"]);
+    }
+    all_there_once(&world, &sent);
+}

@@ -1,0 +1,246 @@
+//! Runs what stands in ```console blocks. A line that begins with `$ ` is a command; what follows
+//! it is what it prints, on both streams, to the last line. `…` stands for anything in a line, and
+//! on a line of its own for any lines. `# exit N` says that it does not end well.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::ScopedJoinHandle;
+use std::time::Instant;
+
+use becket_tests::wait::PATIENCE;
+use becket_tests::world::{World, finish, start};
+
+use super::page::{Page, pages, root};
+
+const ANYTHING: &str = "…";
+
+/// One command of a page.
+#[derive(Debug, Default)]
+struct Step {
+    /// The line of the page.
+    line: usize,
+    command: String,
+    code: i32,
+    shown: Vec<String>,
+}
+
+fn steps(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut inside = false;
+    for (line, text) in (1..).zip(text.lines()) {
+        if text.starts_with("```") {
+            inside = text == "```console";
+        } else if let Some(command) = text.strip_prefix("$ ").filter(|_| inside) {
+            let (command, code) = command.split_once(" # exit ").unwrap_or((command, "0"));
+            steps.push(Step {
+                line,
+                command: command.to_owned(),
+                code: code.parse().expect("an exit code"),
+                shown: Vec::new(),
+            });
+        } else if inside {
+            let step = steps.last_mut().expect("output without a command");
+            step.shown.push(text.trim_end().to_owned());
+        }
+    }
+    steps
+}
+
+/// Whether these lines are what was shown. On a busy machine an event may go alone where the page
+/// has it from the daemon: that is no fault of the page.
+fn agrees(shown: &[String], said: &[String]) -> bool {
+    let by_the_daemon = |line: &String| {
+        let line = line.replace("\"source\":\"alone\"", "\"source\":\"daemon\"");
+        let line = line.replace("by the alone", "by the daemon");
+        line.replace(" alone ", " ").trim_end().to_owned()
+    };
+    fits(shown, said) || fits(shown, &said.iter().map(by_the_daemon).collect::<Vec<_>>())
+}
+
+fn fits(shown: &[String], said: &[String]) -> bool {
+    match (shown, said) {
+        ([], []) => true,
+        ([any, rest @ ..], _) if any == ANYTHING => {
+            (0..=said.len()).any(|skip| fits(rest, &said[skip..]))
+        }
+        ([one, rest @ ..], [line, more @ ..]) => line_fits(one, line) && fits(rest, more),
+        _ => false,
+    }
+}
+
+fn line_fits(shown: &str, line: &str) -> bool {
+    let Some((before, after)) = shown.split_once(ANYTHING) else {
+        return shown == line;
+    };
+    let Some(rest) = line.strip_prefix(before) else {
+        return false;
+    };
+    let mut ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.any(|at| line_fits(after, &rest[at..]))
+}
+
+/// The home of somebody who has Claude Code, and becket where `./install` puts it.
+struct Reader {
+    world: World,
+}
+
+impl Reader {
+    fn new() -> Self {
+        let world = World::new();
+        let claude = world.programs.join("claude");
+        fs::write(&claude, "#!/bin/sh\necho '2.1.325 (Claude Code)'\n").expect("a program");
+        fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).expect("a program");
+        fs::create_dir(world.home.join(".local")).expect("a folder");
+        symlink(&world.programs, world.home.join(".local/bin")).expect("a link");
+        Self { world }
+    }
+
+    fn shell(&self, line: &str) -> Command {
+        let mut shell = self.world.command("/bin/sh");
+        shell.arg("-c").arg(line);
+        shell
+    }
+
+    /// Lines as the page would show them.
+    fn shown(&self, output: &str) -> Vec<String> {
+        let text = output
+            .replace(
+                &*self.world.programs.to_string_lossy(),
+                "/home/you/.local/bin",
+            )
+            .replace(&*self.world.home.to_string_lossy(), "/home/you");
+        text.lines()
+            .map(|line| line.trim_end().to_owned())
+            .collect()
+    }
+
+    /// Does what the page says, and gives what is wrong with it.
+    fn does(&self, step: &Step) -> Result<(), String> {
+        let first = step.command.split(' ').next().unwrap_or_default();
+        match first {
+            "git" | "cargo" | "claude" => Ok(()),
+            _ if first.starts_with("./") || first.starts_with("scripts/") => offers(step, first),
+            _ if step.command.contains("--follow") => self.follows(step),
+            _ => self.runs(step),
+        }
+    }
+
+    fn runs(&self, step: &Step) -> Result<(), String> {
+        let child = start(self.shell(&format!("exec 2>&1\n{}", step.command)));
+        let called = finish(child, Instant::now(), PATIENCE);
+        let said = self.shown(&called.stdout);
+        if called.code != Some(step.code) {
+            return Err(format!("exits {:?}:\n{}", called.code, said.join("\n")));
+        }
+        if !agrees(&step.shown, &said) {
+            return Err(format!("prints:\n{}", said.join("\n")));
+        }
+        Ok(())
+    }
+
+    /// One that does not end by itself: it is ended when it has shown everything.
+    fn follows(&self, step: &Step) -> Result<(), String> {
+        let mut shell = self.shell(&format!("exec {} 2>&1", step.command));
+        let mut child = shell.stdout(Stdio::piped()).spawn().expect("a shell");
+        let out = BufReader::new(child.stdout.take().expect("a stdout"));
+        let (sender, lines) = channel();
+        let reading = std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                drop(sender.send(line));
+            }
+        });
+        let until = Instant::now() + PATIENCE;
+        let mut said = Vec::new();
+        while !agrees(&step.shown, &said) {
+            let left = until.saturating_duration_since(Instant::now());
+            match lines.recv_timeout(left) {
+                Ok(line) => said.extend(self.shown(&line)),
+                Err(_) => break,
+            }
+        }
+        child.kill().expect("it can be ended");
+        child.wait().expect("it ends");
+        reading.join().expect("a reader");
+        if agrees(&step.shown, &said) {
+            Ok(())
+        } else {
+            Err(format!("prints:\n{}", said.join("\n")))
+        }
+    }
+}
+
+/// Programs of the source tree are not run here; they have to be there, with the options named.
+fn offers(step: &Step, program: &str) -> Result<(), String> {
+    let path = root().join(program);
+    if !path.is_file() {
+        return Err("is not there".to_owned());
+    }
+    let options = step
+        .command
+        .split(' ')
+        .filter(|word| word.starts_with("--"));
+    let options: Vec<&str> = options.collect();
+    if options.is_empty() {
+        return Ok(());
+    }
+    let help = Command::new(&path).arg("--help").output();
+    let help = help.expect("it has help");
+    let help = String::from_utf8_lossy(&help.stdout).into_owned();
+    let missing = options.iter().find(|option| !help.contains(**option));
+    missing.map_or(Ok(()), |option| Err(format!("knows no {option}")))
+}
+
+fn read_along(page: &Page) -> Vec<String> {
+    let steps = steps(&page.text);
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let reader = Reader::new();
+    let wrong = steps.iter().filter_map(|step| {
+        let why = reader.does(step).err()?;
+        let Step { line, command, .. } = step;
+        Some(format!("{}:{line}: `{command}` {why}", page.name))
+    });
+    wrong.collect()
+}
+
+#[test]
+fn every_command_line_does_what_the_page_shows() {
+    let pages = pages();
+    let count: usize = pages.iter().map(|page| steps(&page.text).len()).sum();
+    assert!(count > 60, "only {count} command lines were found");
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let readers: Vec<_> = pages
+            .iter()
+            .map(|page| scope.spawn(|| read_along(page)))
+            .collect();
+        let wrong = readers.into_iter().map(ScopedJoinHandle::join);
+        wrong.flat_map(|page| page.expect("a reader")).collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+#[test]
+fn what_is_shown_must_fit() {
+    let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
+    let fit = |shown: &str, said: &str| fits(&lines(shown), &lines(said));
+    assert!(fit("a…c\n…\nz", "abc\nx\ny\nz"));
+    assert!(fit("a…c\n…\nz", "ac\nz"));
+    assert!(fit("", ""));
+    assert!(!fit("", "a"), "what is not shown must not be printed");
+    assert!(!fit("a", ""), "what is shown must be printed");
+    assert!(!fit("a…c\nz", "abc\nx\nz"));
+    assert!(!fit("a…c", "a\nc"), "inside a line it stays there");
+    assert!(agrees(
+        &lines("x  Bash  1 masked"),
+        &lines("x  Bash  alone 1 masked")
+    ));
+    let [step] = &steps("```console\n$ false # exit 1\nno\n\n```\n$ not this")[..] else {
+        panic!("one step");
+    };
+    assert_eq!((step.line, step.code, &*step.command), (2, 1, "false"));
+    assert_eq!(step.shown, ["no", ""]);
+}

@@ -1,0 +1,166 @@
+//! The pages of the documentation, and whether what they point to is there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// One page.
+pub struct Page {
+    /// Its path in the project.
+    pub name: String,
+    pub text: String,
+}
+
+/// The project's folder.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+pub fn page(name: &str) -> Page {
+    let text = fs::read_to_string(root().join(name));
+    Page {
+        name: name.to_owned(),
+        text: text.unwrap_or_else(|why| panic!("read {name}: {why}")),
+    }
+}
+
+/// README.md, CONTRIBUTING.md and everything in docs/.
+pub fn pages() -> Vec<Page> {
+    let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let name = format!("{folder}/{name}");
+            if path.is_dir() {
+                folders.push(name);
+            } else if name.ends_with(".md") {
+                names.push(name);
+            }
+        }
+    }
+    names.sort();
+    names.iter().map(|name| page(name)).collect()
+}
+
+impl Page {
+    /// The lines of the section under this heading, without those of the next one of its rank.
+    pub fn section(&self, heading: &str) -> Vec<&str> {
+        let rank = heading.split(' ').next().unwrap_or_default().to_owned() + " ";
+        let mut lines = self.text.lines().skip_while(|line| *line != heading);
+        assert!(lines.next().is_some(), "{} has no `{heading}`", self.name);
+        lines.take_while(|line| !line.starts_with(&rank)).collect()
+    }
+}
+
+/// The rows of the tables in these lines, cell by cell, without heads.
+pub fn rows(lines: &[&str]) -> Vec<Vec<String>> {
+    let cells = |line: &str| -> Vec<String> {
+        let line = line.trim().trim_start_matches('|').trim_end_matches('|');
+        line.split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let is_rule = |line: &str| line.starts_with("|---");
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with('|') && !is_rule(line))
+        .filter(|(nth, _)| !lines.get(nth + 1).is_some_and(|next| is_rule(next)))
+        .map(|(_, line)| cells(line))
+        .collect()
+}
+
+/// What stands between two marks, as often as it does.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once(open) {
+        let Some((inside, next)) = after.split_once(close) else {
+            break;
+        };
+        found.push(inside);
+        rest = next;
+    }
+    found
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut all = pages();
+    all.extend(["ARCHITECTURE.md", "CHANGELOG.md"].map(page));
+    let mut dead = Vec::new();
+    let mut followed = 0;
+    for Page { name, text } in &all {
+        let folder = root().join(name);
+        let folder = folder.parent().expect("a folder");
+        let links = between(text, "](", ")").into_iter();
+        for link in links.filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let file = if file.is_empty() {
+                root().join(name)
+            } else {
+                folder.join(file)
+            };
+            let is_there = fs::read_to_string(&file).is_ok_and(|text| has(&text, anchor));
+            if !is_there {
+                dead.push(format!("{name}: {link}"));
+            }
+            followed += 1;
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+    assert!(followed > 15, "only {followed} links");
+}
+
+/// Whether a page has a heading for this anchor.
+fn has(text: &str, anchor: &str) -> bool {
+    let anchors = text.lines().filter(|line| line.starts_with('#'));
+    let mut anchors = anchors.map(|line| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = title
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-'));
+        kept.collect::<String>().replace(' ', "-")
+    });
+    anchor.is_empty() || anchors.any(|found| found == anchor)
+}
+
+#[test]
+fn every_file_that_is_named_exists() {
+    let mut missing = Vec::new();
+    let mut looked = 0;
+    for Page { name, text } in ["ARCHITECTURE.md", "CONTRIBUTING.md"].map(page) {
+        let ends = [".rs", ".sql", ".toml", ".md", "/"];
+        let is_path = |word: &&str| {
+            word.contains('/')
+                && !word.contains(['*', ' ', '<', '~', '…'])
+                && ends.iter().any(|end| word.ends_with(end))
+        };
+        for path in between(&text, "`", "`").into_iter().filter(is_path) {
+            let places = [root().join(path), root().join("crates").join(path)];
+            if path.starts_with('/') || is_of_the_home(path) {
+                continue;
+            }
+            if !places.iter().any(|place| place.exists()) {
+                missing.push(format!("{name}: {path}"));
+            }
+            looked += 1;
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(looked > 30, "only {looked} paths");
+}
+
+/// Folders of the becket home and of other projects are no part of this project.
+fn is_of_the_home(path: &str) -> bool {
+    [
+        "spool/",
+        "run/",
+        "log/",
+        "sessions/",
+        "backup/",
+        ".becket/",
+        ".claude/",
+    ]
+    .iter()
+    .any(|folder| path.starts_with(folder))
+}

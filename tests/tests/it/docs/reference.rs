@@ -1,0 +1,266 @@
+//! The tables of docs/reference, compared with what becket says of itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use becket_tests::world::{World, call};
+use serde_json::{Value, json};
+
+use super::page::{Page, page, root, rows};
+
+/// Options and arguments with what they do, as `-h` lists them.
+fn options(help: &str) -> BTreeMap<String, String> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut inside = false;
+    for line in help.lines() {
+        if !line.starts_with(' ') {
+            inside = matches!(line, "Options:" | "Arguments:") || (inside && line.is_empty());
+            continue;
+        }
+        let text = line.trim();
+        match (inside, found.last_mut()) {
+            (true, _)
+                if line.starts_with("  -")
+                    || line.starts_with("      --")
+                    || line.starts_with("  [") =>
+            {
+                let (option, what) = text.split_once("  ").unwrap_or((text, ""));
+                found.push((option.replace(['<', '>'], ""), what.trim().to_owned()));
+            }
+            // The rest of what did not fit the line.
+            (true, Some((_, what))) => *what = format!("{what} {text}").trim().to_owned(),
+            _ => {}
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The verbs below a command, as its help lists them.
+fn verbs(world: &World, command: &[String]) -> Vec<Vec<String>> {
+    let help = help(world, command);
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty());
+    let mut all = Vec::new();
+    for line in listed.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let name = line.split_whitespace().next().expect("a verb").to_owned();
+        let verb: Vec<String> = command.iter().cloned().chain([name]).collect();
+        let below = verbs(world, &verb);
+        // What is only a name for those below it has no section.
+        if below.is_empty() || !usage_wants_more(&self::help(world, &verb)) {
+            all.push(verb);
+        }
+        all.extend(below);
+    }
+    all
+}
+
+fn usage_wants_more(help: &str) -> bool {
+    let usage = help.lines().find(|line| line.starts_with("Usage:"));
+    usage.is_some_and(|usage| usage.ends_with("<COMMAND>"))
+}
+
+fn help(world: &World, verb: &[String]) -> String {
+    let args: Vec<&str> = verb.iter().map(String::as_str).chain(["-h"]).collect();
+    world.run(&args).replace(" (see more with '--help')", "")
+}
+
+fn documented(lines: &[&str]) -> BTreeMap<String, String> {
+    let options = rows(lines).into_iter();
+    let options = options.filter(|row| row[0].starts_with("`-") || row[0].starts_with("`["));
+    options
+        .map(|row| (row[0].replace('`', ""), row[1].clone()))
+        .collect()
+}
+
+#[test]
+fn the_command_line_is_all_there() {
+    let world = World::new();
+    let page = page("docs/reference/cli.md");
+    let everywhere = documented(&page.text.lines().collect::<Vec<_>>()[..20]);
+    let verbs = verbs(&world, &[]);
+    assert!(verbs.len() > 12, "{verbs:?}");
+    for verb in &verbs {
+        let name = verb.join(" ");
+        let section = page.section(&format!("## becket {name}"));
+        let help = help(&world, verb);
+        let about = help.split("\n\n").next().unwrap_or_default();
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(section.contains(&&*format!("{about}.")), "{name}: {about}");
+        let mut said = options(&help);
+        for (option, what) in &everywhere {
+            assert_eq!(said.remove(option).as_ref(), Some(what), "{name}: {option}");
+        }
+        assert_eq!(documented(&section), said, "becket {name}");
+        assert!(
+            section.iter().any(|line| line.starts_with("Exit: ")),
+            "{name} has no exit codes"
+        );
+    }
+    let sections = page
+        .text
+        .lines()
+        .filter(|line| line.starts_with("## becket "));
+    assert_eq!(
+        sections.count(),
+        verbs.len(),
+        "a section for a verb that is none"
+    );
+}
+
+#[test]
+fn the_keys_of_the_configuration_are_all_there() {
+    let world = World::new();
+    let schema: Value = serde_json::from_str(&world.run(&["config", "schema"])).expect("JSON");
+    let mut keys = BTreeMap::new();
+    collect(&schema, "", &mut keys);
+    let page = page("docs/reference/config.md");
+    let documented = rows(&page.section("## Keys")).into_iter();
+    let documented: BTreeMap<String, (String, String)> = documented
+        .filter(|row| row.len() == 3)
+        .map(|row| {
+            (
+                row[0].replace('`', ""),
+                (row[1].replace('`', ""), row[2].clone()),
+            )
+        })
+        .collect();
+    assert_eq!(documented, keys);
+}
+
+/// Every key below a part of the schema: default and description.
+fn collect(schema: &Value, path: &str, keys: &mut BTreeMap<String, (String, String)>) {
+    let named = schema["properties"].as_object().into_iter().flatten();
+    let others = schema
+        .get("additionalProperties")
+        .filter(|any| any.is_object());
+    let others = others.map(|any| ("*".to_owned(), any));
+    for (name, part) in named.map(|(name, part)| (name.clone(), part)).chain(others) {
+        let path = [path, &name].join(".").trim_start_matches('.').to_owned();
+        if let Some(about) = part["description"].as_str() {
+            let default = match &part["default"] {
+                Value::Null => String::new(),
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            keys.insert(path, (default, about.to_owned()));
+        } else {
+            collect(part, &path, keys);
+        }
+    }
+}
+
+/// The names of all fields in a value: `checks[].name`.
+fn fields(value: &Value, path: &str, names: &mut BTreeSet<String>) {
+    match value {
+        // What is inside is somebody else's.
+        _ if matches!(path, "payload" | "values[].value" | "tables[].value") => {}
+        Value::Object(object) => {
+            for (name, inner) in object {
+                let path = [path, name].join(".").trim_start_matches('.').to_owned();
+                names.insert(path.clone());
+                fields(inner, &path, names);
+            }
+        }
+        Value::Array(list) => {
+            for inner in list {
+                fields(inner, &format!("{path}[]"), names);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The page's table for a command names exactly the fields of what it printed.
+fn agree(page: &Page, command: &str, printed: &[Value]) {
+    let mut said = BTreeSet::new();
+    for value in printed {
+        fields(value, "", &mut said);
+    }
+    let table = rows(&page.section(&format!("## `{command}`"))).into_iter();
+    let table: BTreeSet<String> = table.map(|row| row[0].replace('`', "")).collect();
+    assert_eq!(table, said, "{command}");
+}
+
+fn parsed(text: &str) -> Vec<Value> {
+    let values = serde_json::Deserializer::from_str(text).into_iter();
+    values.collect::<Result<_, _>>().expect("JSON")
+}
+
+#[test]
+fn the_fields_of_the_json_are_all_there() {
+    let world = World::new();
+    let page = page("docs/reference/events-json.md");
+    let agrees = |command: &str, more: &[&str]| {
+        let args = command.split(' ').skip(1).chain(more.iter().copied());
+        agree(
+            &page,
+            command,
+            &parsed(&world.run(&args.collect::<Vec<_>>())),
+        );
+    };
+    agrees("becket init --json", &["--dry-run"]);
+    agrees("becket uninit --json", &["--dry-run"]);
+    world.run(&["init"]);
+    std::fs::write(
+        world.path("config.toml"),
+        "[store]\nkeep_days = 1\nkeep_day = 1\n[hooks.mine]\nrun = \"true\"\n",
+    )
+    .expect("a config");
+    agrees("becket config --json", &[]);
+    agrees("becket doctor --json", &[]);
+    // A payload of each kind: no JSON, no text, one that is answered, one that comes twice.
+    std::fs::write(world.path("config.toml"), "[store\n").expect("a config");
+    world.send("Stop", "{no json");
+    world.send("Stop", b"\xff\xfe");
+    let prompt = json!({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "p"});
+    world.send("UserPromptSubmit", prompt.to_string());
+    let mut again = world.command(world.programs.join("becket-hook"));
+    again.args(["--event", "UserPromptSubmit", "--from", "plugin"]);
+    call(again, prompt.to_string().as_bytes());
+    agrees("becket events --json", &["--duplicates"]);
+    agrees("becket daemon status --json", &[]);
+}
+
+#[test]
+fn every_line_of_doctors_that_is_quoted_can_be_said() {
+    let sources = sources();
+    let page = page("docs/troubleshooting.md");
+    let table = rows(&page.section("## From the symptom"));
+    let quotes: Vec<&str> = table.iter().flat_map(|row| row[1].split('`')).collect();
+    let lines = quotes.iter().filter(|quote| quote.starts_with(['✗', '!']));
+    let mut looked = 0;
+    for line in lines {
+        let (_, said) = line.split_once("  ").expect("a part and what it says");
+        // What changes is a `…` or a word in capitals on the page, and a `{}` in the source.
+        let is_fixed =
+            |word: &str| !word.contains('…') && !word.bytes().all(|c| !c.is_ascii_lowercase());
+        let words: Vec<&str> = said.split(' ').collect();
+        for part in words.split(|word| !is_fixed(word)) {
+            let part = part.join(" ");
+            let part = part.trim_end_matches([':', ',']);
+            assert!(sources.contains(part), "nobody says `{part}` ({line})");
+            looked += usize::from(part.len() > 8);
+        }
+    }
+    assert!(looked > 20, "only {looked} lines");
+}
+
+/// All of becket's own code.
+fn sources() -> String {
+    let mut folders = vec![
+        root().join("crates/cli/src"),
+        root().join("crates/daemon/src"),
+        root().join("crates/engine/src"),
+    ];
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "rs") {
+                text += &std::fs::read_to_string(path).expect("a source");
+            }
+        }
+    }
+    text
+}
