@@ -1,5 +1,6 @@
 //! The search for secrets in a text: for needles first, which is fast, then for what follows them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -26,6 +27,8 @@ pub struct Found<'a> {
 pub struct Search {
     needles: Regex,
     kinds: Vec<(&'static Kind, Lazy)>,
+    /// Which kinds a needle announces, in order of the needles.
+    announced: BTreeMap<&'static [u8], Vec<usize>>,
     private_key_end: Lazy,
     private_key_cut: Lazy,
 }
@@ -37,6 +40,12 @@ const PRIVATE_KEY_CUT: &str = r"(?:\s|\\[nr])*[A-Za-z0-9+/]{40,}(?:[A-Za-z0-9+/=
 
 impl Search {
     pub fn new() -> Self {
+        let mut announced: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
+        for (index, kind) in KINDS.iter().enumerate() {
+            for needle in kind.needles {
+                announced.entry(needle.as_bytes()).or_default().push(index);
+            }
+        }
         let mut all: Vec<String> = KINDS
             .iter()
             .flat_map(|kind| kind.needles)
@@ -47,6 +56,7 @@ impl Search {
         all.dedup();
         Self {
             needles: built_in(&all.join("|")),
+            announced,
             kinds: KINDS
                 .iter()
                 .map(|kind| (kind, Lazy::new(kind.pattern)))
@@ -80,9 +90,9 @@ impl Search {
 
     /// The secret that the needle at `start` announces.
     fn secret(&self, text: &[u8], start: usize, needle: &[u8]) -> Option<Found<'static>> {
-        self.kinds.iter().find_map(|(kind, pattern)| {
-            let announced = kind.needles.iter().any(|known| known.as_bytes() == needle);
-            if !announced || kind.alone && !stands_alone(text, start) {
+        self.announced.get(needle)?.iter().find_map(|&index| {
+            let (kind, pattern) = &self.kinds[index];
+            if kind.alone && !stands_alone(text, start) {
                 return None;
             }
             let pattern = pattern.get();

@@ -232,7 +232,7 @@ fn every_line_of_doctors_that_is_quoted_can_be_said() {
         let (_, said) = line.split_once("  ").expect("a part and what it says");
         // What changes is a `…` or a word in capitals on the page, and a `{}` in the source.
         let is_fixed =
-            |word: &str| !word.contains('…') && !word.bytes().all(|c| !c.is_ascii_lowercase());
+            |word: &str| !word.contains('…') && word.bytes().any(|c| c.is_ascii_lowercase());
         let words: Vec<&str> = said.split(' ').collect();
         for part in words.split(|word| !is_fixed(word)) {
             let part = part.join(" ");
@@ -241,7 +241,7 @@ fn every_line_of_doctors_that_is_quoted_can_be_said() {
             looked += usize::from(part.len() > 8);
         }
     }
-    assert!(looked > 20, "only {looked} lines");
+    assert!(looked > 15, "only {looked} lines");
 }
 
 /// All of becket's own code.

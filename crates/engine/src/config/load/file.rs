@@ -214,3 +214,45 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Level;
+
+    fn set_time(file: &Path, modified: SystemTime) {
+        let file = fs::File::options().append(true).open(file).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+
+    /// Writes the file anew, and makes it look as if it had been seen so before.
+    fn write_unseen(file: &mut File, text: &str, modified: SystemTime) {
+        fs::write(&file.source.file, text).unwrap();
+        set_time(&file.source.file, modified);
+        let metadata = fs::metadata(&file.source.file).unwrap();
+        file.seen = Some(Seen::Stamp(Stamp::of(&metadata)));
+    }
+
+    #[test]
+    fn a_file_is_read_again_only_if_its_stamp_is_new_or_too_young_to_be_relied_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let last_good = LastGood::new(folder.path().join("copies"), false);
+        let path = folder.path().join("config.toml");
+        let old = SystemTime::now() - Duration::from_secs(100);
+        // However slow this machine is, a time to come stays younger than any bound.
+        let young = SystemTime::now() + Duration::from_secs(1000);
+        fs::write(&path, "store.keep_days = 1").unwrap();
+        set_time(&path, old);
+        let mut file = File::new(Source {
+            level: Level::User,
+            file: path.clone(),
+        });
+        assert!(file.refresh(&last_good));
+        write_unseen(&mut file, "store.keep_days = 2", old);
+        assert!(!file.refresh(&last_good), "the stamp is the same");
+        set_time(&path, young);
+        assert!(file.refresh(&last_good), "the stamp is new");
+        write_unseen(&mut file, "store.keep_days = 3", young);
+        assert!(file.refresh(&last_good), "the stamp was young");
+    }
+}
