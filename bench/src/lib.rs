@@ -30,7 +30,10 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             print!("{}", args::HELP);
             return Ok(ExitCode::SUCCESS);
         }
-        Bench::Spin => busy::spin(),
+        Bench::Spin => {
+            busy::spin();
+            return Ok(ExitCode::SUCCESS);
+        }
         Bench::Echo(socket) => {
             echo::serve(socket)?;
             return Ok(ExitCode::SUCCESS);

@@ -48,7 +48,8 @@ impl Args {
             Verb::Events(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),
             Verb::Config(verb) => verb.run(&world),
-            Verb::Hook(verb) => verb.run(&world),
+            // `main` has taken every real call already.
+            Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),
         }
     }

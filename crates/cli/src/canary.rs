@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Ask, EventQuery, EventRow, Response};
+use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::json;
 
 use crate::client::Client;
+use crate::log;
 use crate::world::World;
 
 /// The event's name: unknown to Claude Code, so it changes nothing but the log.
@@ -35,6 +36,7 @@ pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
     let mut hook = Command::new(program)
         .args(args)
         .env_clear()
+        .envs(world.no_daemon.then_some(("BECKET_NO_DAEMON", "1")))
         .envs(
             ["HOME", "PATH"]
                 .iter()
@@ -66,13 +68,11 @@ pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
 }
 
 fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
-    let mut client = Client::connect_or_start(world)?;
     let query = EventQuery {
         event: Some(NAME.to_owned()),
         since: Some(since),
         ..EventQuery::default()
     };
-    client.ask(Ask::Events(query))?;
     let is_ours = |row: &EventRow| {
         let payload = row
             .payload
@@ -80,10 +80,11 @@ fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
             .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
         payload.is_some_and(|payload| payload["nonce"] == nonce)
     };
-    while let Response::Row(row) = client.next()? {
-        if is_ours(&row) {
-            return Ok(*row);
-        }
-    }
-    bail!("the event was sent and is not in the database")
+    let rows = if world.no_daemon {
+        log::read(world, query)?
+    } else {
+        Client::connect_or_start(world)?.events(query)?
+    };
+    let found = rows.into_iter().find(is_ours);
+    found.context("the event was sent and is not in the database")
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
-use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
 use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
@@ -80,6 +80,19 @@ impl Client {
         match self.told()? {
             Told::Status(status) => Ok(*status),
             other => Err(anyhow!("the daemon said something else: {other:?}")),
+        }
+    }
+
+    /// Part of the log, whole.
+    pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
+        self.ask(Ask::Events(query))?;
+        let mut rows = Vec::new();
+        loop {
+            match self.next()? {
+                Response::Row(row) => rows.push(*row),
+                Response::Told(Told::Done) => return Ok(rows),
+                other => return Err(anyhow!("the daemon said something else: {other:?}")),
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod machine;
 mod registration;
 mod state;
 
+use becket_engine::config::Loader;
 use serde::Serialize;
 
 use crate::world::World;
@@ -58,10 +59,14 @@ pub fn examine(world: &World) -> Vec<Check> {
     let mut checks = machine::programs(world);
     checks.push(machine::claude());
     checks.extend(machine::folders(world));
-    checks.push(state::config(world));
-    checks.extend(state::daemon(world));
-    checks.extend(state::database(world));
-    checks.push(state::spool(world));
-    checks.extend(registration::settings(world));
+    // Whoever only looks makes no home.
+    if world.place.home().exists() {
+        let snapshot = Loader::read_only(&world.place).current();
+        checks.push(state::config(&snapshot));
+        checks.extend(state::daemon(world, &snapshot));
+        checks.extend(state::database(world));
+        checks.push(state::spool(world));
+        checks.extend(registration::settings(world));
+    }
     checks
 }

@@ -26,6 +26,8 @@ pub struct Lines {
     now: jiff::Zoned,
     width: usize,
     any: bool,
+    /// Whether only some of the log were asked for.
+    pub narrowed: bool,
 }
 
 impl std::fmt::Debug for Lines {
@@ -54,6 +56,7 @@ impl Lines {
             now: jiff::Zoned::now(),
             width,
             any: false,
+            narrowed: false,
         }
     }
 
@@ -82,10 +85,12 @@ impl Lines {
 
     pub fn end(&mut self) -> io::Result<()> {
         if !self.any && self.form == Form::Person {
-            writeln!(
-                self.out,
+            let nothing = if self.narrowed {
+                "No event fits."
+            } else {
                 "No events yet. They come with the next thing that Claude Code does."
-            )?;
+            };
+            writeln!(self.out, "{nothing}")?;
         }
         self.out.flush()
     }
@@ -239,7 +244,10 @@ fn about(row: &EventRow) -> String {
         .iter()
         .find_map(|value| value.as_str())
         .unwrap_or_default();
-    visible(&text.split_whitespace().collect::<Vec<_>>().join(" "), ABOUT)
+    visible(
+        &text.split_whitespace().collect::<Vec<_>>().join(" "),
+        ABOUT,
+    )
 }
 
 /// The beginning of somebody else's text. Its control characters must not reach the terminal.

@@ -6,6 +6,7 @@ mod client;
 mod doctor;
 mod failure;
 mod line;
+mod log;
 mod replace;
 mod settings;
 mod tell;
@@ -18,6 +19,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    if let Some(hook) = verb::hook::called() {
+        return hook;
+    }
     match args::Args::try_parse() {
         Ok(args) => args.run().unwrap_or_else(|error| failure::tell(&error)),
         Err(error) => {

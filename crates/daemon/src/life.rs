@@ -80,6 +80,8 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     if options.detached {
         detach::leave_the_starter()?;
     }
+    // Whatever is made from here on is the owner's alone, SQLite's files too.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     let started = start(options);
     let notice = match &started {
         Ok(_) => Notice::Ready,

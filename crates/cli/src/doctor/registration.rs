@@ -13,6 +13,7 @@ pub(super) fn settings(world: &World) -> Vec<Check> {
     let files = settings::files(world);
     let mut checks = Vec::new();
     let mut seen = Vec::new();
+    let mut unreadable = false;
     for file in &files {
         match look(world, file) {
             Ok(Some(inspection)) => {
@@ -23,14 +24,18 @@ pub(super) fn settings(world: &World) -> Vec<Check> {
                 }
             }
             Ok(None) => {}
-            Err(why) => checks.push(Check::broken(
-                &name(file),
-                format!("{why:#}"),
-                format!("mend {} by hand", file.path.display()),
-            )),
+            Err(why) => {
+                unreadable = true;
+                checks.push(Check::broken(
+                    &name(file),
+                    format!("{}: {why:#}", file.path.display()),
+                    format!("mend {} by hand", file.path.display()),
+                ));
+            }
         }
     }
-    if seen.is_empty() {
+    // A file that cannot be read may hold the registration: nothing to say about it then.
+    if seen.is_empty() && !unreadable {
         checks.push(Check::broken(
             "settings",
             "becket is not registered with Claude Code",

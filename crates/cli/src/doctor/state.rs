@@ -1,7 +1,7 @@
 //! Config, daemon, database, spool.
 
 use becket_daemon::store::{self, spool};
-use becket_engine::config::Loader;
+use becket_engine::config::Snapshot;
 use becket_wire::Version;
 
 use super::Check;
@@ -9,8 +9,7 @@ use crate::client::Client;
 use crate::tell::{counts, moment};
 use crate::world::World;
 
-pub(super) fn config(world: &World) -> Check {
-    let snapshot = Loader::read_only(&world.place).current();
+pub(super) fn config(snapshot: &Snapshot) -> Check {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
     match (errors.first(), snapshot.problems.first()) {
         (Some(first), _) => Check::broken("config", first.clone(), "becket config check"),
@@ -20,7 +19,7 @@ pub(super) fn config(world: &World) -> Check {
 }
 
 /// The daemon: started if need be, and asked how it is.
-pub(super) fn daemon(world: &World) -> Vec<Check> {
+pub(super) fn daemon(world: &World, config: &Snapshot) -> Vec<Check> {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
         return vec![Check::warning("daemon", what, "unset BECKET_NO_DAEMON")];
@@ -54,7 +53,12 @@ pub(super) fn daemon(world: &World) -> Vec<Check> {
         Check::good("daemon", what)
     });
     checks.push(Check::good("socket", status.socket.clone()));
-    for trouble in &status.troubles {
+    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    for trouble in status
+        .troubles
+        .iter()
+        .filter(|trouble| !told.contains(trouble))
+    {
         checks.push(Check::warning(
             "trouble",
             trouble.clone(),

@@ -208,7 +208,7 @@ fn commit(
     let file = snapshot.path();
     if outcome.changed() {
         let (folder_mode, mode) = scope.modes();
-        let failed = |error| unwritable(file, error);
+        let failed = |error| unwritable(file, &error);
         if snapshot.is_read_only() {
             return Err(failed(ErrorKind::PermissionDenied.into()));
         }
@@ -296,7 +296,7 @@ fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 
-fn unwritable(file: &Path, error: std::io::Error) -> anyhow::Error {
+fn unwritable(file: &Path, error: &std::io::Error) -> anyhow::Error {
     let what = format!("could not write {}: {error}", file.display());
     let failure = Failure::new(Code::Failed, what);
     match error.kind() {

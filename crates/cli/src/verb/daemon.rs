@@ -96,7 +96,15 @@ fn stop(world: &World) -> Result<ExitCode> {
 }
 
 fn status(world: &World, json: bool) -> Result<ExitCode> {
-    let Some(mut client) = Client::connect(world)? else {
+    let status = match Client::connect(world)? {
+        Some(mut client) => match client.status() {
+            // It died between the two.
+            Err(error) if unreachable(&error) => None,
+            status => Some(status?),
+        },
+        None => None,
+    };
+    let Some(status) = status else {
         if json {
             println!("{}", json!({"running": false}));
         } else {
@@ -106,13 +114,17 @@ fn status(world: &World, json: bool) -> Result<ExitCode> {
         }
         return Ok(ExitCode::from(Code::Unreachable as u8));
     };
-    let status = client.status()?;
     if json {
         println!("{}", as_json(&status));
     } else {
         show(&status);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn unreachable(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(Failure::is_unreachable)
 }
 
 /// The status as scripts get it.

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -12,11 +13,9 @@ use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::Loader;
 use becket_engine::judge::{Case, judge};
 use becket_engine::mask::Masker;
-use becket_wire::Head;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::rpc::{EventRequest, Request, Source};
-
-use crate::world::World;
+use becket_wire::{Head, Place, Registration};
 
 /// Take one event from Claude Code (what the shim does, where the shim cannot be had)
 #[derive(Debug, clap::Args)]
@@ -35,31 +34,39 @@ pub struct Hook {
     from: Option<String>,
 }
 
-impl Hook {
-    pub fn run(self, world: &World) -> Result<ExitCode> {
-        match &self.alone {
-            Some(why) => alone(world, why),
-            None => {
-                let mut args = vec![OsString::from("--home"), world.place.home().into()];
-                for (name, value) in [("--event", self.event), ("--from", self.from)] {
-                    args.extend(
-                        value
-                            .into_iter()
-                            .flat_map(|value| [name.into(), value.into()]),
-                    );
-                }
-                Ok(becket_hook::run(args.into_iter()))
-            }
-        }
+/// Takes a call of `becket hook` before the command line is read as a person's: Claude Code takes
+/// exit 2 for a block, so a wrong argument here must never end so. None if it is another verb.
+pub fn called() -> Option<ExitCode> {
+    let mut args = std::env::args_os().skip(1).peekable();
+    args.next_if(|verb| verb == "hook")?;
+    let args: Vec<OsString> = args.collect();
+    let has = |name: &str| args.iter().any(|arg| arg == name);
+    if has("--help") || has("-h") {
+        return None;
     }
+    if !has("--alone") {
+        return Some(becket_hook::run(args.into_iter()));
+    }
+    let why = args.iter().skip_while(|arg| *arg != "--alone").nth(1);
+    let why = why.map_or("unknown".into(), |why| why.to_string_lossy());
+    let registration = Registration::read(args.iter().cloned());
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let place = Place::find(registration.home, variable("BECKET_HOME"), variable("HOME"));
+    let done = place
+        .context("no home folder")
+        .and_then(|place| alone(&place, &why));
+    Some(done.unwrap_or_else(|error| {
+        eprintln!("becket: {error:#}");
+        ExitCode::FAILURE
+    }))
 }
 
 /// Judges with the same engine and the same config as the daemon, leaves the event in the spool,
 /// then prints.
-fn alone(world: &World, why: &str) -> Result<ExitCode> {
+fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     let began = Instant::now();
     let EventRequest { envelope, payload } = read_frame().context("could not read the event")?;
-    let config = Loader::read_only(&world.place).current();
+    let config = Loader::read_only(place).current();
     let head = Head::read(&payload);
     let case = Case {
         envelope: &envelope,
@@ -71,7 +78,7 @@ fn alone(world: &World, why: &str) -> Result<ExitCode> {
     let verdict = judge(&case);
     let output = verdict.output();
     // Without its key nothing could be masked alike; a key of zeros still masks.
-    let masker = Masker::from_config(mask_key(&world.place).unwrap_or_default(), &config.config);
+    let masker = Masker::from_config(mask_key(place).unwrap_or_default(), &config.config);
     let masked = masker.mask(&payload);
     let left = Left {
         took_us: i64::try_from(began.elapsed().as_micros()).ok(),
@@ -80,7 +87,7 @@ fn alone(world: &World, why: &str) -> Result<ExitCode> {
         source: Source::Alone,
         why: why.to_owned(),
     };
-    if let Err(error) = spool::leave(&world.place, &envelope, &masked.bytes, &left) {
+    if let Err(error) = spool::leave(place, &envelope, &masked.bytes, &left) {
         // Claude Code shows the stderr of a hook that exits 0 in its debug log only.
         eprintln!("becket: the event is not kept: {error}");
     }

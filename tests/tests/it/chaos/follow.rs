@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use becket_wire::Notice;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::load::Sent;
@@ -128,6 +128,25 @@ fn following_goes_on_over_stops_of_the_process() {
             load.more(3);
             world.signal_daemon(Signal::CONT);
         }
+        load.more(10);
+    });
+    all_there_once(&world, &sent);
+    follower.saw_all_once(&sent);
+}
+
+#[test]
+fn a_follower_that_is_too_slow_misses_nothing() {
+    // More than the daemon keeps for one who looks on, and than fits into the socket.
+    const EVENTS: u64 = 1000;
+    let world = World::new();
+    world.start_daemon();
+    let follower = Follower::start(&world);
+    let pid = Pid::from_child(&follower.child);
+    let sent = load::during(&world, 4, 0, |load| {
+        load.until("row", || (!follower.seen().is_empty()).then_some(()));
+        kill_process(pid, Signal::STOP).expect("it stops");
+        load.more(EVENTS);
+        kill_process(pid, Signal::CONT).expect("it goes on");
         load.more(10);
     });
     all_there_once(&world, &sent);

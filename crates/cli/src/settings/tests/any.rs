@@ -124,7 +124,7 @@ fn ours() -> impl Strategy<Value = Node> {
         r#"{"type":"command","command":"/usr/bin/becket","args":["hook"],"timeout":5}"#,
         "{\n// about ours\n\"type\": \"command\", \"command\": \"becket-hook\", \"args\": [],}",
     ]);
-    prop_oneof![right, wrong.prop_map(|entry| Node::raw(entry))]
+    prop_oneof![right, wrong.prop_map(Node::raw)]
 }
 
 fn key() -> impl Strategy<Value = String> {

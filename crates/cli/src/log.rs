@@ -1,0 +1,103 @@
+//! The log without a daemon: database and spool, read and not written.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result};
+use becket_daemon::store::{self, spool};
+use becket_engine::config::Loader;
+use becket_engine::mask::Masker;
+use becket_wire::rpc::{EventQuery, EventRow, Told};
+
+use crate::failure::{Code, Failure};
+use crate::world::World;
+
+/// The events that are asked for, oldest first.
+pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
+    let mut rows = Vec::new();
+    let database = store::open_to_read(&world.place.database())?;
+    let spooled = read_spool(world);
+    if let Some(prefix) = query.session.take() {
+        query.session = Some(complete(&prefix, database.as_ref(), &spooled)?);
+    }
+    if let Some(connection) = &database {
+        store::find(connection, &query, &mut |row| {
+            rows.push(row);
+            true
+        })
+        .context("could not read the log")?;
+    }
+    let known: HashSet<_> = rows.iter().map(|row| row.id).collect();
+    rows.extend(
+        spooled
+            .into_iter()
+            .filter(|row| query.wants(row) && !known.contains(&row.id)),
+    );
+    rows.sort_by_key(|row| (row.at, row.seq));
+    let skip = query
+        .limit
+        .map_or(0, |limit| rows.len().saturating_sub(limit as usize));
+    rows.drain(..skip);
+    Ok(rows)
+}
+
+/// What lies in the spool, as the log will tell it. It has no seq yet: it comes after everything.
+fn read_spool(world: &World) -> Vec<EventRow> {
+    let config = Loader::read_only(&world.place).current();
+    let key = store::existing_mask_key(&world.place).unwrap_or_default();
+    let masker = Masker::from_config(key, &config.config);
+    let records = spool::waiting(&world.place)
+        .into_iter()
+        .filter_map(|(_, path)| spool::read(&path, &masker).ok()?);
+    records
+        .map(|record| EventRow {
+            seq: i64::MAX,
+            ..record.to_row()
+        })
+        .collect()
+}
+
+fn complete(
+    prefix: &str,
+    database: Option<&rusqlite::Connection>,
+    spooled: &[EventRow],
+) -> Result<String> {
+    let mut found = match database {
+        Some(connection) => store::sessions_like(connection, prefix)?,
+        None => Vec::new(),
+    };
+    found.extend(
+        spooled
+            .iter()
+            .filter_map(|row| row.session_id.clone())
+            .filter(|id| id.starts_with(prefix)),
+    );
+    found.sort();
+    found.dedup();
+    match found.len() {
+        0 => Err(refusal(Told::NoSuchSession(prefix.to_owned()))),
+        1 => Ok(found.remove(0)),
+        _ if found.iter().any(|id| id == prefix) => Ok(prefix.to_owned()),
+        _ => Err(refusal(Told::Ambiguous(found))),
+    }
+}
+
+/// Why there is nothing to read.
+pub fn refusal(told: Told) -> anyhow::Error {
+    match told {
+        Told::NoSuchSession(prefix) => Failure::new(
+            Code::Missing,
+            format!("no session has an id that begins with `{prefix}`"),
+        )
+        .hint("becket events shows the beginnings of the ids"),
+        Told::Ambiguous(ids) => {
+            Failure::new(Code::Usage, "several sessions have an id that begins so")
+                .hint(format!("one of: {}", ids.join(", ")))
+        }
+        Told::No(why) => Failure::new(Code::Failed, why),
+        other => Failure::new(
+            Code::Failed,
+            format!("the daemon said something else: {other:?}"),
+        ),
+    }
+    .into()
+}
