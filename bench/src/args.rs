@@ -16,10 +16,12 @@ benches:
   spawn          one event through shim and daemon, against other programs
   ingest         durable events a second, for 1, 10, 100 connections
   growth         one event, and `becket events`, with many events stored
+  claude         what becket adds to a tool call inside the real Claude Code
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
-  --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, instructions 5)
+  --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, claude 240,
+                 instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -40,6 +42,7 @@ pub enum Bench {
     Spawn,
     Ingest,
     Growth,
+    Claude,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
@@ -95,6 +98,7 @@ impl Order {
             Some("spawn") => Bench::Spawn,
             Some("ingest") => Bench::Ingest,
             Some("growth") => Bench::Growth,
+            Some("claude") => Bench::Claude,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
@@ -155,6 +159,7 @@ impl Order {
             Bench::Spawn => "spawn",
             Bench::Ingest => "ingest",
             Bench::Growth => "growth",
+            Bench::Claude => "claude",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",

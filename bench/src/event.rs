@@ -46,15 +46,12 @@ fn payload() -> Vec<u8> {
 }
 
 /// Where a text that will be overwritten stands.
-fn find(bytes: &[u8], text: &str) -> Result<usize> {
-    let mut places = bytes
+fn find(bytes: &[u8], text: impl AsRef<[u8]>) -> Result<usize> {
+    let text = text.as_ref();
+    bytes
         .windows(text.len())
-        .enumerate()
-        .filter(|(_, window)| *window == text.as_bytes());
-    let (at, _) = places
-        .next()
-        .with_context(|| format!("no {text} in the event"))?;
-    Ok(at)
+        .position(|window| window == text)
+        .with_context(|| format!("no {} in the event", String::from_utf8_lossy(text)))
 }
 
 fn write_hex(place: &mut [u8], mut value: u64) {
@@ -97,6 +94,7 @@ pub struct Frames {
     bytes: Vec<u8>,
     event_id: usize,
     at: usize,
+    sent: usize,
     tool_use_id: usize,
     session: [usize; 2],
     count: u64,
@@ -127,8 +125,9 @@ impl Frames {
         let first = find(&bytes, SESSION)?;
         let second = first + 36 + find(&bytes[first + 36..], SESSION)?;
         Ok(Self {
-            event_id: find(&bytes, &id.to_string())?,
-            at: find(&bytes, &format!("\"at\":{now}"))? + 5,
+            event_id: find(&bytes, id.to_string())?,
+            at: find(&bytes, format!("\"at\":{now}"))? + 5,
+            sent: find(&bytes, now.to_le_bytes())?,
             tool_use_id: find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16,
             session: [first + 24, second + 24],
             bytes,
@@ -151,6 +150,7 @@ impl Frames {
             write_hex(&mut self.bytes[place..][..2], byte.into());
             place += 2;
         }
+        self.bytes[self.sent..][..8].copy_from_slice(&now_ms.to_le_bytes());
         let mut left = now_ms;
         for digit in self.bytes[self.at..][..13].iter_mut().rev() {
             *digit = b'0' + (left % 10) as u8;
@@ -199,6 +199,7 @@ mod tests {
             };
             assert_eq!(event.payload.len(), SIZE);
             assert_eq!(event.envelope.at, 1_800_000_000_000 + turn);
+            assert_eq!(event.sent, event.envelope.at);
             assert_eq!(event.envelope.id.at_ms(), event.envelope.at);
             let head = Head::read(&event.payload).unwrap();
             let session = head.session_id.unwrap().into_owned();

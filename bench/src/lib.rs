@@ -3,6 +3,7 @@
 
 pub mod args;
 pub mod busy;
+pub mod claude;
 pub mod client;
 pub mod echo;
 pub mod event;
@@ -41,6 +42,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Spawn => spawn::run(&order)?,
         Bench::Ingest => ingest::run(&order)?,
         Bench::Growth => growth::run(&order)?,
+        Bench::Claude => claude::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

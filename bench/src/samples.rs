@@ -16,6 +16,10 @@ pub struct Figures {
 }
 
 impl Samples {
+    pub const fn new() -> Self {
+        Self { nanos: Vec::new() }
+    }
+
     pub fn push(&mut self, took: Duration) {
         self.nanos
             .push(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));

@@ -5,7 +5,7 @@ mod home;
 mod install;
 mod print;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
@@ -65,6 +65,23 @@ impl Claude {
         Err(Unavailable::new(format!(
             "Claude Code {version} has no {name}"
         )))
+    }
+
+    /// Those of `names` that stand in the program. Versions before 2.1.101 drop all hooks of a
+    /// settings file in which they do not know one event.
+    pub fn known<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
+        if self.version == PINNED {
+            return names.to_vec();
+        }
+        let file = self.command.last().expect("a program");
+        let mut grep = Command::new("grep");
+        grep.args(["-aohwF"]);
+        grep.args(names.iter().flat_map(|name| ["-e", name]));
+        let found = grep.arg(file).output().expect("search the program");
+        let found = String::from_utf8_lossy(&found.stdout);
+        let found: BTreeSet<&str> = found.lines().collect();
+        let known = names.iter().filter(|name| found.contains(**name));
+        known.copied().collect()
     }
 
     /// The program with its first arguments.

@@ -132,7 +132,7 @@ impl Given {
             registered.push(Box::new(witness));
         }
         for one in &mut registered {
-            one.register(&mut home)?;
+            one.register(&claude, &mut home)?;
         }
         for hook in &self.hooks {
             hook.add_to(&home);

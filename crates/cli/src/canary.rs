@@ -27,7 +27,13 @@ pub struct Flight {
 }
 
 /// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
-pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
+/// Where no daemon answers, the event is looked for in database and spool.
+pub fn send(
+    world: &World,
+    program: &Path,
+    args: &[String],
+    daemon_answers: bool,
+) -> Result<Flight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
     let payload =
         json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
@@ -63,11 +69,11 @@ pub fn send(world: &World, program: &Path, args: &[String]) -> Result<Flight> {
             output.status
         );
     }
-    let row = find(world, since, &nonce)?;
+    let row = find(world, since, &nonce, daemon_answers)?;
     Ok(Flight { took, row })
 }
 
-fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
+fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
     let query = EventQuery {
         event: Some(NAME.to_owned()),
         since: Some(since),
@@ -80,10 +86,10 @@ fn find(world: &World, since: i64, nonce: &str) -> Result<EventRow> {
             .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
         payload.is_some_and(|payload| payload["nonce"] == nonce)
     };
-    let rows = if world.no_daemon {
-        log::read(world, query)?
-    } else {
+    let rows = if daemon_answers {
         Client::connect_or_start(world)?.events(query)?
+    } else {
+        log::read(world, query)?
     };
     let found = rows.into_iter().find(is_ours);
     found.context("the event was sent and is not in the database")

@@ -63,10 +63,11 @@ pub fn examine(world: &World) -> Vec<Check> {
     if world.place.home().exists() {
         let snapshot = Loader::read_only(&world.place).current();
         checks.push(state::config(&snapshot));
-        checks.extend(state::daemon(world, &snapshot));
+        let (answers, daemon) = state::daemon(world, &snapshot);
+        checks.extend(daemon);
         checks.extend(state::database(world));
         checks.push(state::spool(world));
-        checks.extend(registration::settings(world));
+        checks.extend(registration::settings(world, answers));
     }
     checks
 }

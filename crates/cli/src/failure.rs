@@ -40,6 +40,10 @@ impl Failure {
         self.code == Code::Unreachable
     }
 
+    pub fn is_late(&self) -> bool {
+        self.code == Code::TimedOut
+    }
+
     /// Says what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,20 +1,22 @@
 //! Takes events in one order. The sole owner of live state: everything reaches it as a message.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use becket_engine::config::{Loader, Snapshot};
+use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
-use becket_wire::rpc::{Envelope, EventRequest, Source};
-use becket_wire::{Head, Output};
+use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
+use becket_wire::{Head, Version};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::connection::Answerer;
 use crate::counters::Counters;
+use crate::doubles::Doubles;
+use crate::in_force::InForce;
+use crate::life::now_ms;
 use crate::registry::Registry;
 use crate::store::{Decision, Limits, Record, Writer};
 
@@ -24,18 +26,6 @@ pub(crate) const QUEUE: usize = 4096;
 const LIGHT: usize = 16 << 10;
 /// An event that is older than this when it comes has nobody waiting for it.
 const LATE: i64 = 1000;
-/// Within this time the same event from another registration is a double.
-const DOUBLE: Duration = Duration::from_secs(5);
-/// How many events are remembered to find doubles.
-const REMEMBERED: usize = 1024;
-
-/// The answer is ready; it may go out once the event is kept.
-#[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) output: Output,
-    pub(crate) kept: oneshot::Receiver<()>,
-}
-
 /// What the dispatcher is told.
 pub(crate) enum Message {
     Arrived(Arrival),
@@ -53,25 +43,25 @@ pub(crate) struct Ticked {
     pub(crate) troubles: Vec<String>,
 }
 
-/// An event that has come. A dropped `reply` means `Busy`.
+/// An event that has come.
 pub(crate) struct Arrival {
     pub(crate) event: EventRequest,
     pub(crate) at: Instant,
     pub(crate) now_ms: i64,
-    pub(crate) reply: oneshot::Sender<Reply>,
+    pub(crate) answerer: Answerer,
 }
 
 /// An event that the pool has judged and packed.
 pub(crate) struct Judged {
     record: Record,
     verdict: Verdict,
-    reply: oneshot::Sender<Reply>,
+    answerer: Answerer,
 }
 
 pub(crate) struct Dispatcher {
     pub(crate) writer: Writer,
-    pub(crate) masking: Masking,
-    pub(crate) loader: Loader,
+    pub(crate) version: Version,
+    pub(crate) in_force: InForce,
     pub(crate) sequence: Arc<AtomicI64>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) registry: Registry,
@@ -93,7 +83,7 @@ impl Dispatcher {
     }
 
     fn tick(&mut self) -> Ticked {
-        let snapshot = self.loader.current();
+        let snapshot = self.in_force.look(now_ms(), Instant::now());
         let config = &snapshot.config;
         Ticked {
             limits: Limits {
@@ -110,15 +100,15 @@ impl Dispatcher {
             mut event,
             at,
             now_ms,
-            reply,
+            answerer,
         } = arrival;
         let payload = std::mem::take(&mut event.payload);
         let seq = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let late = now_ms - event.envelope.at > LATE;
+        let late = now_ms - event.sent > LATE;
         if late {
             self.counters.late.add(1);
         }
-        let config = self.loader.current();
+        let (config, masker) = self.in_force.for_event(event.envelope.at, now_ms, at);
         let head = Head::read(&payload);
         let mut told = false;
         if let Ok(head) = &head {
@@ -129,7 +119,6 @@ impl Dispatcher {
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
-        let masker = self.masking.current(&config);
         let work = Work {
             seq,
             envelope: event.envelope,
@@ -145,7 +134,7 @@ impl Dispatcher {
             return self.judged(Judged {
                 record,
                 verdict,
-                reply,
+                answerer,
             });
         }
         drop(head);
@@ -156,7 +145,7 @@ impl Dispatcher {
                 drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged {
                     record,
                     verdict,
-                    reply,
+                    answerer,
                 }))));
             }
         });
@@ -166,7 +155,7 @@ impl Dispatcher {
         let Judged {
             record,
             verdict,
-            reply,
+            answerer,
         } = judged;
         if let Some((session, generation)) = &verdict.told {
             self.registry.tell(session, *generation);
@@ -178,37 +167,19 @@ impl Dispatcher {
             }
             None => verdict.output(),
         };
-        match self.writer.keep(record) {
-            Ok(kept) => drop(reply.send(Reply { output, kept })),
-            // The dropped reply makes it `Busy`: the shim goes alone, and the event into the spool.
-            Err(_full) => self.counters.busy.add(1),
+        let answer = Response::Answer {
+            version: self.version,
+            output,
+        };
+        let Ok(frame) = answer.to_frame() else { return };
+        let kept = self
+            .writer
+            .keep(record, Box::new(move || answerer.send(frame)));
+        if kept.is_err() {
+            // The answerer is gone, and that makes it `Busy`: the shim goes alone, and the event
+            // into the spool.
+            self.counters.busy.add(1);
         }
-    }
-}
-
-/// The masker that the config asks for, made anew when the config changes.
-#[derive(Debug)]
-pub(crate) struct Masking {
-    key: [u8; 32],
-    masker: Arc<Masker>,
-    generation: u64,
-}
-
-impl Masking {
-    pub(crate) fn new(key: [u8; 32], config: &Snapshot) -> Self {
-        let masker = Arc::new(Masker::from_config(key, &config.config));
-        Self {
-            key,
-            masker,
-            generation: config.generation,
-        }
-    }
-
-    pub(crate) fn current(&mut self, config: &Snapshot) -> Arc<Masker> {
-        if self.generation != config.generation {
-            *self = Self::new(self.key, config);
-        }
-        Arc::clone(&self.masker)
     }
 }
 
@@ -249,70 +220,5 @@ impl Work {
             record.decision = Decision::new(verdict.decision(), &verdict.output());
         }
         (record, verdict)
-    }
-}
-
-/// The events of the last seconds, to know one that comes again from another registration.
-#[derive(Debug, Default)]
-pub(crate) struct Doubles {
-    seen: HashMap<u64, Seen>,
-    order: VecDeque<u64>,
-}
-
-#[derive(Debug)]
-struct Seen {
-    from: Option<String>,
-    seq: i64,
-    at: Instant,
-}
-
-impl Doubles {
-    /// The event that this one repeats. Two deliveries from one source are never doubles.
-    fn find(
-        &mut self,
-        envelope: &Envelope,
-        payload: &[u8],
-        head: Option<&Head<'_>>,
-        seq: i64,
-        at: Instant,
-    ) -> Option<i64> {
-        let head = head?;
-        let call = head.tool_use_id.as_deref().or(head.prompt_id.as_deref());
-        let mut hasher = DefaultHasher::new();
-        (
-            head.session_id.as_deref(),
-            head.agent_id.as_deref(),
-            head.event.as_deref(),
-            call,
-            payload,
-        )
-            .hash(&mut hasher);
-        let key = hasher.finish();
-        if let Some(seen) = self.seen.get(&key)
-            && seen.from != envelope.from
-            && at.duration_since(seen.at) < DOUBLE
-        {
-            return Some(seen.seq);
-        }
-        if self.order.len() >= REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.seen.remove(&oldest);
-        }
-        if self
-            .seen
-            .insert(
-                key,
-                Seen {
-                    from: envelope.from.clone(),
-                    seq,
-                    at,
-                },
-            )
-            .is_none()
-        {
-            self.order.push_back(key);
-        }
-        None
     }
 }

@@ -3,47 +3,50 @@
 use std::collections::HashSet;
 
 use becket_wire::rpc::{EventQuery, EventRow, Response, Told};
-use tokio::net::UnixStream;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
+use crate::connection::Connection;
 use crate::life::told_to_end;
-use crate::serve::{Door, say};
+use crate::serve::Door;
 use crate::store::{self, OpenError};
 
 /// How many rows are read ahead of a slow reader.
 const AHEAD: usize = 64;
 
 /// Sends what was asked for. False if nobody is there any more.
-pub(crate) async fn events(stream: &mut UnixStream, mut query: EventQuery, door: &Door) -> bool {
+pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
     // Listening begins before reading, so nothing falls between the two.
     let mut feed = door.feed.subscribe();
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
-            Err(told) => return say(stream, &Response::Told(told)).await,
+            Err(told) => return connection.say(&Response::Told(told)).await,
         }
     }
     let mut seen = HashSet::new();
-    let Ok(mut last) = send_past(stream, &query, door, &mut seen).await else {
+    let Ok(mut last) = send_past(connection, &query, door, &mut seen).await else {
         return false;
     };
     if !query.follow {
-        return say(stream, &Response::Told(Told::Done)).await;
+        return connection.say(&Response::Told(Told::Done)).await;
     }
     query.limit = None;
     let mut end = door.end.subscribe();
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
-            () = gone(stream) => return false,
-            _ = told_to_end(&mut end) => return say(stream, &Response::Told(Told::Done)).await,
+            () = connection.gone() => return false,
+            _ = told_to_end(&mut end) => return connection.say(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {
                 if !seen.remove(&row.seq) && query.wants(&row) {
                     last = last.max(row.seq);
-                    if !say(stream, &Response::Row(Box::new(EventRow::clone(&row)))).await {
+                    if !connection
+                        .say(&Response::Row(Box::new(EventRow::clone(&row))))
+                        .await
+                    {
                         return false;
                     }
                 }
@@ -51,26 +54,12 @@ pub(crate) async fn events(stream: &mut UnixStream, mut query: EventQuery, door:
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
                 query.after = Some(last);
-                match send_past(stream, &query, door, &mut seen).await {
+                match send_past(connection, &query, door, &mut seen).await {
                     Ok(newest) => last = newest,
                     Err(Gone) => return false,
                 }
             }
-            Err(RecvError::Closed) => return say(stream, &Response::Told(Told::Done)).await,
-        }
-    }
-}
-
-/// Comes back when the other side has hung up.
-async fn gone(stream: &UnixStream) {
-    let mut byte = [0; 1];
-    loop {
-        if stream.readable().await.is_err() {
-            return;
-        }
-        match stream.try_read(&mut byte) {
-            Err(why) if why.kind() == std::io::ErrorKind::WouldBlock => {}
-            _ => return,
+            Err(RecvError::Closed) => return connection.say(&Response::Told(Told::Done)).await,
         }
     }
 }
@@ -78,7 +67,7 @@ async fn gone(stream: &UnixStream) {
 struct Gone;
 
 async fn send_past(
-    stream: &mut UnixStream,
+    connection: &Connection,
     query: &EventQuery,
     door: &Door,
     seen: &mut HashSet<i64>,
@@ -104,8 +93,10 @@ async fn send_past(
         match row {
             Ok(row) => {
                 last = last.max(row.seq);
-                seen.insert(row.seq);
-                if !say(stream, &Response::Row(Box::new(row))).await {
+                if query.follow {
+                    seen.insert(row.seq);
+                }
+                if !connection.say(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
                 }
             }
@@ -115,7 +106,7 @@ async fn send_past(
                     door.writer.damaged(inode, why.to_string()).await;
                     told.push_str("; it was set aside, and a new one begun");
                 }
-                say(stream, &Response::Told(Told::No(told))).await;
+                connection.say(&Response::Told(Told::No(told))).await;
                 return Err(Gone);
             }
         }

@@ -14,15 +14,18 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::Loader;
-use becket_wire::{Notice, PROTOCOL, Place, Version};
+use becket_wire::{Notice, Place, Version};
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tracing::{error, info, warn};
 
+use crate::connection::Budget;
 use crate::counters::Counters;
-use crate::dispatch::{self, Dispatcher, Doubles, Masking, Message, Ticked};
+use crate::dispatch::{self, Dispatcher, Message, Ticked};
+use crate::doubles::Doubles;
+use crate::in_force::InForce;
 use crate::namespace::Namespaces;
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
@@ -147,14 +150,13 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
             why,
         })?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
-    let mut loader = Loader::for_daemon(place);
-    let config = loader.current();
-    let mut masking = Masking::new(store::mask_key(place).map_err(LifeError::Key)?, &config);
+    let key = store::mask_key(place).map_err(LifeError::Key)?;
+    let in_force = InForce::new(Loader::for_daemon(place), key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
         place: place.clone(),
-        masker: masking.current(&config),
+        masker: in_force.masker(),
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
@@ -167,8 +169,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let dispatcher = Dispatcher {
         writer: writer.clone(),
-        masking,
-        loader,
+        version: options.version,
+        in_force,
         sequence,
         counters: Arc::clone(&counters),
         registry: Registry::default(),
@@ -191,7 +193,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
-        large: Door::large_bodies(),
+        budget: Budget::default(),
         end: watch::Sender::new(None),
     });
     Ok(Daemon {
@@ -305,7 +307,7 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
     };
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve::connection(stream, Arc::clone(&door)))),
+            Ok((stream, _)) => drop(tokio::spawn(serve::talk(stream, Arc::clone(&door)))),
             Err(why) => {
                 // Out of descriptors: those who wait go alone after their deadline.
                 warn!(%why, "could not accept a connection");
@@ -367,9 +369,4 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
 
 fn inode(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|meta| meta.ino())
-}
-
-/// What this build would serve as.
-pub fn identity() -> (u8, Version) {
-    (PROTOCOL, Version::current())
 }

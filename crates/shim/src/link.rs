@@ -63,6 +63,7 @@ impl Link {
 
     pub fn send(&mut self, mut frame: &[u8]) -> Result<(), Missed> {
         loop {
+            self.bound_sending()?;
             match send(&self.socket, frame, SendFlags::NOSIGNAL) {
                 Ok(sent) => frame = &frame[sent..],
                 Err(Errno::INTR) => {}
@@ -74,7 +75,6 @@ impl Link {
             if frame.is_empty() {
                 return Ok(());
             }
-            self.bound_sending()?;
         }
     }
 

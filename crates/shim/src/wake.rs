@@ -1,4 +1,4 @@
-//! Connects to the daemon, or starts it. Whoever starts it holds the start lock until the daemon
+//! Starts the daemon. Whoever does holds the start lock until the daemon
 //! has reported through its notify socket; everybody else waits for that lock. Nobody polls.
 
 use std::ffi::OsString;
@@ -20,15 +20,11 @@ use crate::os;
 /// How long a hook call waits for a daemon that is being started.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Connects; where nobody listens, starts the daemon and connects then. What is asked of it has to
-/// be answered within `wait`.
-pub fn connect_or_start(place: &Place, wait: Duration) -> Result<Link, Missed> {
+/// Nobody listens: starts the daemon, or waits for whoever does, and connects. What is asked of it
+/// then has to be answered within `wait`.
+pub(crate) fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
     let connect = || Link::connect(&socket, Instant::now() + wait);
-    match connect() {
-        Err(Missed::Absent) => {}
-        other => return other,
-    }
     let until = Instant::now() + PATIENCE;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
     match connect() {

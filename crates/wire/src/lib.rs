@@ -2,10 +2,12 @@
 //! becket's own programs (frames, requests). No I/O, no runtime: values in, values out.
 
 pub mod answer;
+pub mod envelope;
 pub mod event;
 pub mod frame;
 pub mod head;
 pub mod id;
+pub mod log;
 pub mod missed;
 pub mod notice;
 pub mod place;

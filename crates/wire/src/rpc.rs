@@ -1,15 +1,17 @@
 //! Requests and responses: what becket's programs say to the daemon, and what it says back.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Version;
 use crate::answer::Output;
+use crate::envelope::encode_sent;
+pub use crate::envelope::{
+    CARRIED, Cut, Envelope, EventFrame, EventRequest, carried, encode_event, environment_block,
+};
 use crate::frame::{self, Frame, FrameError, Kind};
-use crate::{EventId, Version};
+pub use crate::log::{DecisionRow, EventQuery, EventRow, Source};
 
 /// What a request or a response could not be read as.
 #[derive(Debug)]
@@ -39,129 +41,7 @@ impl From<serde_json::Error> for RpcError {
     }
 }
 
-/// What the shim knows of an event besides its payload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Envelope {
-    pub id: EventId,
-    /// When the shim was started: milliseconds since 1970.
-    pub at: i64,
-    pub version: Version,
-    /// `--event` of the registration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// `--from` of the registration: settings, plugin, run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-    /// The becket home that the shim works for.
-    pub home: String,
-    /// Claude Code's process (`CLAUDE_PID`), else the shim's parent.
-    pub pid: u32,
-    /// Its start time in clock ticks since boot: a pid alone is used again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pid_start: Option<u64>,
-    /// Whether `pid` is Claude Code's own word. A parent pid never chains or ends a session.
-    #[serde(default)]
-    pub pid_is_claude: bool,
-    /// The variables of `CARRIED` and `BECKET_*` that were set.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub variables: BTreeMap<String, String>,
-    /// Set when the payload is not all that was sent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cut: Option<Cut>,
-}
-
-/// The environment variables that an envelope carries, besides `BECKET_*`.
-pub const CARRIED: [&str; 6] = [
-    "TMUX_PANE",
-    "CLAUDE_PROJECT_DIR",
-    "CLAUDE_CODE_SESSION_ATTENDED",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_ENV_FILE",
-    "AGENT_ID",
-];
-
-/// The variables of an environment that an envelope carries.
-pub fn carried(
-    environment: impl Iterator<Item = (OsString, OsString)>,
-) -> BTreeMap<String, String> {
-    let wanted = |name: &str| CARRIED.contains(&name) || name.starts_with("BECKET_");
-    environment
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, _)| wanted(name))
-        .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
-        .collect()
-}
-
-/// A whole environment, as `Environment` carries it: NAME=VALUE, each ended by NUL.
-pub fn environment_block(environment: impl Iterator<Item = (OsString, OsString)>) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in environment {
-        for part in [name.as_bytes(), b"=", value.as_bytes(), b"\0"] {
-            block.extend_from_slice(part);
-        }
-    }
-    block
-}
-
-impl Envelope {
-    pub fn variable(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str)
-    }
-
-    /// Whether a person attends; unknown is yes.
-    pub fn attended(&self) -> bool {
-        self.variable("CLAUDE_CODE_SESSION_ATTENDED") != Some("0")
-    }
-}
-
-/// Why a payload is not whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cut {
-    /// It was longer than the bound; what stood before the bound is kept.
-    TooLong,
-    /// stdin neither brought anything nor ended; what came is kept.
-    NeverEnded,
-}
-
-/// One event on its way: envelope and payload.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventRequest {
-    pub envelope: Envelope,
-    /// As Claude Code gave it.
-    pub payload: Vec<u8>,
-}
-
-impl EventRequest {
-    pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
-        encode_event(&self.envelope, &self.payload)
-    }
-
-    fn from_body(mut body: Vec<u8>) -> Result<Self, RpcError> {
-        let (len, rest) = body
-            .split_first_chunk::<4>()
-            .ok_or(RpcError::Malformed("no envelope"))?;
-        let len = u32::from_le_bytes(*len) as usize;
-        let envelope = rest
-            .get(..len)
-            .ok_or(RpcError::Malformed("an envelope without its end"))?;
-        let envelope = serde_json::from_slice(envelope)?;
-        body.drain(..4 + len);
-        Ok(Self {
-            envelope,
-            payload: body,
-        })
-    }
-}
-
-/// The frame of an event, without a copy of the payload beside it.
-pub fn encode_event(envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, RpcError> {
-    let envelope = serde_json::to_vec(envelope)?;
-    let len = (envelope.len() as u32).to_le_bytes();
-    frame::encode(Kind::EVENT, &[&len, &envelope, payload]).map_err(too_long)
-}
-
-fn too_long(_: FrameError) -> RpcError {
+pub(crate) fn too_long(_: FrameError) -> RpcError {
     RpcError::Malformed("too long for a frame")
 }
 
@@ -192,44 +72,10 @@ pub enum Ask {
     Stop,
 }
 
-/// Which events are wanted.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct EventQuery {
-    /// The session’s id, whole; the daemon completes a beginning.
-    pub session: Option<String>,
-    pub event: Option<String>,
-    pub tool: Option<String>,
-    /// Milliseconds since 1970.
-    pub since: Option<i64>,
-    pub id: Option<EventId>,
-    /// Only what has a higher seq.
-    pub after: Option<i64>,
-    /// The newest so many; all, if absent.
-    pub limit: Option<u32>,
-    pub follow: bool,
-    /// Double registrations too.
-    pub duplicates: bool,
-}
-
-impl EventQuery {
-    /// Whether an event is one of those asked for.
-    pub fn wants(&self, row: &EventRow) -> bool {
-        let is = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
-        is(&self.session, &row.session_id)
-            && is(&self.event, &row.event)
-            && is(&self.tool, &row.tool)
-            && self.since.is_none_or(|since| row.at >= since)
-            && self.id.is_none_or(|id| row.id == id)
-            && self.after.is_none_or(|after| row.seq > after)
-            && (self.duplicates || row.duplicate_of.is_none())
-    }
-}
-
 impl Request {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
-            Self::Event(event) => event.to_frame(),
+            Self::Event(event) => encode_sent(&event.envelope, event.sent, &event.payload),
             Self::Environment(block) => {
                 frame::encode(Kind::ENVIRONMENT, &[block]).map_err(too_long)
             }
@@ -343,67 +189,6 @@ pub struct Counts {
     pub duplicates: u64,
 }
 
-/// One event as the log tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventRow {
-    pub seq: i64,
-    pub id: EventId,
-    /// Milliseconds since 1970.
-    pub at: i64,
-    pub session_id: Option<String>,
-    pub agent_id: Option<String>,
-    pub event: Option<String>,
-    pub tool: Option<String>,
-    pub decision: Option<DecisionRow>,
-    /// From arrival to the answer's readiness; none if nobody was answered.
-    pub took_us: Option<i64>,
-    pub source: Source,
-    /// How many secrets were masked.
-    pub masked: i64,
-    /// Why the payload is not an event: not JSON, cut.
-    #[serde(default)]
-    pub fault: Option<String>,
-    /// The event that this one repeats (a double registration).
-    #[serde(default)]
-    pub duplicate_of: Option<i64>,
-    /// As it came, but for masked secrets; none once retention dropped it.
-    #[serde(skip)]
-    pub payload: Option<Vec<u8>>,
-}
-
-/// What was answered, and on whose account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DecisionRow {
-    pub answer: String,
-    pub by: Option<String>,
-    pub reason: Option<String>,
-}
-
-/// Which road an event took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    Daemon,
-    Alone,
-    Replay,
-}
-
-impl Source {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Daemon => "daemon",
-            Self::Alone => "alone",
-            Self::Replay => "replay",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Daemon, Self::Alone, Self::Replay]
-            .into_iter()
-            .find(|source| source.as_str() == name)
-    }
-}
-
 impl Response {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
@@ -484,9 +269,9 @@ impl Response {
     }
 }
 
-const SHORT: RpcError = RpcError::Malformed("it ends too early");
+pub(crate) const SHORT: RpcError = RpcError::Malformed("it ends too early");
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], RpcError> {
+pub(crate) fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], RpcError> {
     let (head, tail) = rest.split_first_chunk::<N>().ok_or(SHORT)?;
     *rest = tail;
     Ok(*head)
@@ -494,7 +279,10 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Result<[u8; N], RpcError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::EventId;
     use crate::frame::Decoder;
 
     fn decode(bytes: &[u8]) -> Frame {
@@ -520,6 +308,7 @@ mod tests {
         };
         let request = Request::Event(EventRequest {
             envelope,
+            sent: 77,
             payload: b"\0\xff{".to_vec(),
         });
         assert_eq!(

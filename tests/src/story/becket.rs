@@ -2,7 +2,7 @@
 
 use super::events::{Event, Events};
 use super::registration::Registration;
-use crate::claude::Home;
+use crate::claude::{Claude, Home};
 use crate::skip::Unavailable;
 use crate::world::World;
 
@@ -27,7 +27,7 @@ impl Registration for Becket {
         "becket"
     }
 
-    fn register(&mut self, home: &mut Home) -> Result<(), Unavailable> {
+    fn register(&mut self, _: &Claude, home: &mut Home) -> Result<(), Unavailable> {
         let done = self
             .world
             .becket(["init"])

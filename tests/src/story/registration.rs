@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::events::{self, Events};
-use crate::claude::{Home, Scope};
+use crate::claude::{Claude, Home, Scope};
 use crate::skip::Unavailable;
 
 /// Every event of the pinned version but WorktreeCreate, where a hook replaces git.
@@ -51,7 +51,7 @@ pub trait Registration: Debug {
     fn name(&self) -> &'static str;
 
     /// Registers itself in the home's settings; may add to the home's environment.
-    fn register(&mut self, home: &mut Home) -> Result<(), Unavailable>;
+    fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable>;
 
     /// What it has got so far, in order of arrival.
     fn events(&self, home: &Home) -> Events;
@@ -77,8 +77,9 @@ impl Registration for Recorder {
         "recorder"
     }
 
-    fn register(&mut self, home: &mut Home) -> Result<(), Unavailable> {
-        let events = EVENTS.iter().filter(|event| !self.without.contains(event));
+    fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
+        let mut events = claude.known(&EVENTS);
+        events.retain(|event| !self.without.contains(event));
         for event in events {
             // In print mode the program ends its hooks of StopFailure after some 10 ms; a witness
             // has to outlast that.

@@ -9,7 +9,7 @@ use crate::settings::{
 };
 use crate::world::World;
 
-pub(super) fn settings(world: &World) -> Vec<Check> {
+pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let files = settings::files(world);
     let mut checks = Vec::new();
     let mut seen = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn settings(world: &World) -> Vec<Check> {
         ));
     }
     for (file, inspection) in seen {
-        checks.push(fly(world, file, &inspection));
+        checks.push(fly(world, file, &inspection, daemon_answers));
     }
     checks
 }
@@ -132,7 +132,12 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
 }
 
 /// Sends an event through the command that stands in the file, as it stands there.
-fn fly(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
+fn fly(
+    world: &World,
+    file: &SettingsFile,
+    inspection: &Inspection,
+    daemon_answers: bool,
+) -> Check {
     let name = format!("canary ({})", file.scope);
     let command = inspection
         .entries
@@ -141,7 +146,8 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
     let Some(command) = command else {
         return Check::broken(&name, "no command is registered", init(file.scope));
     };
-    match canary::send(world, Path::new(&command.program), &command.args) {
+    let program = Path::new(&command.program);
+    match canary::send(world, program, &command.args, daemon_answers) {
         Ok(flight) => {
             let by = flight.row.source.as_str();
             let what = format!(

@@ -6,6 +6,7 @@ use becket_wire::Version;
 
 use super::Check;
 use crate::client::Client;
+use crate::failure::Failure;
 use crate::tell::{counts, moment};
 use crate::world::World;
 
@@ -18,22 +19,19 @@ pub(super) fn config(snapshot: &Snapshot) -> Check {
     }
 }
 
-/// The daemon: started if need be, and asked how it is.
-pub(super) fn daemon(world: &World, config: &Snapshot) -> Vec<Check> {
+/// The daemon: started if need be, and asked how it is. Says whether it answered.
+pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
-        return vec![Check::warning("daemon", what, "unset BECKET_NO_DAEMON")];
+        let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
+        return (false, vec![unused]);
     }
     let status = Client::connect_or_start(world).and_then(|mut client| client.status());
     let status = match status {
         Ok(status) => status,
         Err(error) => {
-            let log = world.place.daemon_log();
-            return vec![Check::broken(
-                "daemon",
-                format!("{error:#}"),
-                format!("look into {}", log.display()),
-            )];
+            let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
+            return (false, vec![broken]);
         }
     };
     let mut checks = Vec::new();
@@ -87,7 +85,18 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> Vec<Check> {
             "becket events shows what came",
         ));
     }
-    checks
+    (true, checks)
+}
+
+/// How to get a daemon that answers: what it answered for is kept, so a hung one may be killed.
+fn awake(world: &World, error: &anyhow::Error) -> String {
+    let hung = error
+        .downcast_ref::<Failure>()
+        .is_some_and(Failure::is_late);
+    match std::fs::read_to_string(world.place.life_lock()) {
+        Ok(pid) if hung => format!("kill -9 {}; then: becket daemon start", pid.trim()),
+        _ => format!("look into {}", world.place.daemon_log().display()),
+    }
 }
 
 pub(super) fn database(world: &World) -> Vec<Check> {

@@ -65,7 +65,9 @@ pub fn called() -> Option<ExitCode> {
 /// then prints.
 fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     let began = Instant::now();
-    let EventRequest { envelope, payload } = read_frame().context("could not read the event")?;
+    let EventRequest {
+        envelope, payload, ..
+    } = read_frame().context("could not read the event")?;
     let config = Loader::read_only(place).current();
     let head = Head::read(&payload);
     let case = Case {

@@ -56,7 +56,7 @@ impl Up {
             .iter()
             .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = canary::send(world, Path::new(&entry.program), &entry.args)
+        let flight = canary::send(world, Path::new(&entry.program), &entry.args, true)
             .context("no event arrives")?;
         let took = format!(
             "{:.1} ms, kept as event {}",

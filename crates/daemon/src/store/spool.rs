@@ -98,7 +98,7 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     let files = fs::read_dir(folder).map_or(0, Iterator::count);
     // A file is at most one frame: few files cannot be too many bytes, and need not be looked at.
     let mut bytes = 0;
-    if files as u64 * frame::MAX_BODY as u64 > MAX_BYTES {
+    if files as u64 * MAX_BODY as u64 > MAX_BYTES {
         bytes = usage(folder).1;
     }
     if files >= MAX_FILES || bytes >= MAX_BYTES {

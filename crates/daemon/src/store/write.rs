@@ -34,10 +34,13 @@ pub type Feed = broadcast::Sender<Arc<EventRow>>;
 #[derive(Debug)]
 pub struct Full;
 
+/// What is done once an event is kept. It must not block.
+pub(crate) type Then = Box<dyn FnOnce() + Send>;
+
 enum Job {
     Keep {
         record: Box<Record>,
-        kept: oneshot::Sender<()>,
+        then: Then,
     },
     TakeIn(oneshot::Sender<()>),
     /// A reader found the file with this inode damaged.
@@ -93,16 +96,12 @@ impl Writer {
         Ok((Self { jobs }, handle))
     }
 
-    /// Has an event written. The receiver hears when it is committed (or kept by other means).
-    pub(crate) fn keep(&self, record: Record) -> Result<oneshot::Receiver<()>, Full> {
-        let (kept, wait) = oneshot::channel();
-        self.jobs
-            .try_send(Job::Keep {
-                record: Box::new(record),
-                kept,
-            })
-            .map_err(|_| Full)?;
-        Ok(wait)
+    /// Has an event written. `then` is called on the writer's thread when it is committed (or kept
+    /// by other means).
+    pub(crate) fn keep(&self, record: Record, then: Then) -> Result<(), Full> {
+        let record = Box::new(record);
+        let job = Job::Keep { record, then };
+        self.jobs.try_send(job).map_err(|_| Full)
     }
 
     /// A reader found the database damaged: comes back when it is set aside, or was already.
@@ -156,7 +155,7 @@ struct WriterThread {
     now_ms: i64,
 }
 
-type Waiting = (Box<Record>, oneshot::Sender<()>);
+type Waiting = (Box<Record>, Then);
 
 impl WriterThread {
     fn run(&mut self, mut jobs: mpsc::Receiver<Job>) {
@@ -165,7 +164,7 @@ impl WriterThread {
             let mut next = Some(first);
             while let Some(job) = next.take() {
                 match job {
-                    Job::Keep { record, kept } => group.push((record, kept)),
+                    Job::Keep { record, then } => group.push((record, then)),
                     other => {
                         self.commit(&mut group);
                         if let Job::Close(done) = other {
@@ -190,7 +189,7 @@ impl WriterThread {
             Job::Damaged { inode, why, done } => {
                 // Many may find it at once; what was begun anew since then is another file.
                 if inode == open::inode(&self.path) {
-                    self.begin_anew(why);
+                    self.begin_anew(&why);
                 }
                 let _ = done.send(());
             }
@@ -235,7 +234,7 @@ impl WriterThread {
         if let Err(why) = &written
             && open::is_damage(why)
         {
-            self.begin_anew(why.to_string());
+            self.begin_anew(&why.to_string());
             written = self.write(group.iter().map(|(record, _)| &**record));
         }
         let new = written.unwrap_or_else(|why| {
@@ -245,9 +244,8 @@ impl WriterThread {
             }
             HashSet::new()
         });
-        for (record, kept) in group.drain(..) {
-            // A sender that has gone away got its answer elsewhere.
-            let _ = kept.send(());
+        for (record, then) in group.drain(..) {
+            then();
             // What came by the spool before was shown then; what went there now will be.
             if new.contains(&record.seq) {
                 self.show(&record);
@@ -356,12 +354,12 @@ impl WriterThread {
 
     fn look_for_damage(&mut self, why: &rusqlite::Error) {
         if open::is_damage(why) {
-            self.begin_anew(why.to_string());
+            self.begin_anew(&why.to_string());
         }
     }
 
     /// The file is damaged: it is set aside, and a new database begun.
-    fn begin_anew(&mut self, why: String) {
+    fn begin_anew(&mut self, why: &str) {
         // SQLite writes to a file that it has open wherever that goes, so it is let go first.
         match Connection::open_in_memory() {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),

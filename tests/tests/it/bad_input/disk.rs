@@ -94,21 +94,26 @@ fn events_wait_in_memory_while_the_disk_is_full() {
     world.start_daemon();
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     disk.fill();
-    for n in 2..=6 {
-        let called = send(&world, numbered(n).as_bytes());
+    // The database uses the room that it has before it takes nothing more.
+    let mut sent = 1;
+    let counts = loop {
+        sent += 1;
+        let called = send(&world, numbered(sent).as_bytes());
         assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    }
-    let counts = world.status()["counts"].clone();
-    assert_eq!(
-        (&counts["in_memory"], &counts["lost"]),
-        (&5.into(), &0.into()),
-        "{counts}"
-    );
+        let counts = world.status()["counts"].clone();
+        if counts["in_memory"] != 0 {
+            break counts;
+        }
+        assert!(sent < 200, "a full disk takes everything: {counts}");
+    };
+    assert_eq!((&counts["lost"], &counts["to_spool"]), (&0.into(), &0.into()));
     doctor_says(&world, "broken", "event(s) are only in memory");
     doctor_says(&world, "broken", "nothing can be written to");
-    assert_eq!(numbers(&world), [1], "what is kept can still be read");
+    let all: Vec<u32> = (1..=sent).collect();
+    let kept = numbers(&world);
+    assert!(kept.len() < all.len() && all.starts_with(&kept), "{kept:?}");
     disk.make_room();
-    assert_eq!(numbers(&world), [1, 2, 3, 4, 5, 6], "a reader gets them in");
+    assert_eq!(numbers(&world), all, "a reader gets them in");
     assert_eq!(world.status()["counts"]["in_memory"], 0);
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use becket_tests::world::World;
+use becket_tests::world::{World, finish, start};
 use becket_wire::Version;
 use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
@@ -367,16 +367,16 @@ fn doctor_ends_when_the_daemon_does_not_answer() {
     let pid = world.start_daemon();
     world.signal_daemon(rustix::process::Signal::STOP);
     let began = Instant::now();
-    let doctor = becket_tests::world::start(world.becket(["doctor", "--json"]));
-    let called = becket_tests::world::finish(doctor, began, Duration::from_secs(120));
-    assert_eq!(called.code, Some(1), "{called:?}");
-    assert!(
-        called.stdout.contains("did not answer in time"),
-        "{called:?}"
-    );
-    let events = becket_tests::world::start(world.becket(["events", "--json"]));
-    let called = becket_tests::world::finish(events, Instant::now(), Duration::from_secs(120));
-    assert_eq!(called.code, Some(5), "{called:?}");
+    let doctor = start(world.becket(["doctor", "--json"]));
+    let events = start(world.becket(["events", "--json"]));
+    // Both wait for the daemon, at the same time, and give up.
+    let events = finish(events, began, Duration::from_secs(90));
+    assert_eq!(events.code, Some(5), "{events:?}");
+    let doctor = finish(doctor, began, Duration::from_secs(90));
+    assert_eq!(doctor.code, Some(1), "{doctor:?}");
+    assert!(doctor.stdout.contains("did not answer in time"), "{doctor:?}");
+    assert!(doctor.stdout.contains(&format!("kill -9 {pid}; ")), "{doctor:?}");
+    assert!(doctor.stdout.contains("by the alone"), "the event came through all the same");
     world.signal_daemon(rustix::process::Signal::CONT);
     assert_eq!(world.daemon_pid(), Some(pid));
 }

@@ -32,7 +32,10 @@ impl Follower {
         let list = Arc::clone(&seen);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let row: Value = serde_json::from_str(&line).expect("a line of JSON");
+                // Half a line is the end of a follower that was killed.
+                let Ok(row) = serde_json::from_str::<Value>(&line) else {
+                    break;
+                };
                 list.lock().expect("a list").push(number(&row));
             }
         });

@@ -52,6 +52,13 @@ fn wait<T>(bound: Duration, what: impl Future<Output = T>) -> Option<T> {
         .block_on(async { tokio::time::timeout(bound, what).await.ok() })
 }
 
+/// Has an event written, and gives something that hears when it is.
+fn keep(writer: &Writer, record: Record) -> Result<oneshot::Receiver<()>, Full> {
+    let (kept, wait) = oneshot::channel();
+    let then = Box::new(move || kept.send(()).unwrap_or_default());
+    writer.keep(record, then).map(|()| wait)
+}
+
 /// Keeps everybody from writing for as long as it lives.
 fn hold_up(home: &Home) -> Connection {
     let other = home.open();
@@ -78,7 +85,7 @@ fn nobody_is_answered_before_the_commit() {
     let Started { home, writer, .. } = start();
     let held = hold_up(&home);
     let waiting: Vec<_> = (1..=50)
-        .map(|number| writer.keep(record(number.into(), number)).unwrap())
+        .map(|number| keep(&writer, record(number.into(), number)).unwrap())
         .collect();
     let mut waiting = waiting.into_iter();
     let mut first = waiting.next().unwrap();
@@ -98,7 +105,7 @@ fn what_waits_together_commits_together() {
     let held = hold_up(&home);
     // The first ones may be under way; the others wait for them, and go in one transaction.
     let waiting: Vec<_> = (1..=GROUP as u32)
-        .map(|number| writer.keep(record(number.into(), number)).unwrap())
+        .map(|number| keep(&writer, record(number.into(), number)).unwrap())
         .collect();
     drop(held);
     for kept in waiting {
@@ -117,7 +124,7 @@ fn a_full_queue_says_so_and_loses_nothing_that_it_took() {
     let mut number = 0;
     loop {
         number += 1;
-        match writer.keep(record(number.into(), number)) {
+        match keep(&writer, record(number.into(), number)) {
             Ok(kept) => taken.push(kept),
             Err(Full) => break,
         }
@@ -133,9 +140,7 @@ fn a_full_queue_says_so_and_loses_nothing_that_it_took() {
         assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     }
     assert_eq!(rows(&home.open()).len(), taken_in);
-    let kept = writer
-        .keep(record(-1, number))
-        .expect("there is room again");
+    let kept = keep(&writer, record(-1, number)).expect("there is room again");
     assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
 }
 
@@ -143,14 +148,14 @@ fn a_full_queue_says_so_and_loses_nothing_that_it_took() {
 fn closing_writes_what_still_waits() {
     let Started { home, writer, .. } = start();
     let waiting: Vec<_> = (1..=100)
-        .map(|number| writer.keep(record(number.into(), number)).unwrap())
+        .map(|number| keep(&writer, record(number.into(), number)).unwrap())
         .collect();
     wait(PATIENCE, writer.close()).unwrap();
     for kept in waiting {
         assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     }
     // Whoever comes now is not taken, or at least never answered.
-    if let Ok(kept) = writer.keep(record(101, 101)) {
+    if let Ok(kept) = keep(&writer, record(101, 101)) {
         assert!(matches!(wait(PATIENCE, kept), Some(Err(_))));
     }
     assert_eq!(rows(&home.open()).len(), 100);
@@ -185,7 +190,7 @@ fn what_the_database_refuses_goes_to_the_spool_and_is_shown_once() {
     } = start();
     let mut feed = feed.subscribe();
     refuse(&home, true);
-    let kept = writer.keep(record(1, 1)).unwrap();
+    let kept = keep(&writer, record(1, 1)).unwrap();
     assert_eq!(wait(PATIENCE, kept), Some(Ok(())), "the answer goes out");
     assert_eq!((home.files(), counters.to_spool.get()), (1, 1));
     assert_eq!(shown(&mut feed), [], "it is not in the log yet");
@@ -208,7 +213,7 @@ fn without_a_spool_it_stays_in_memory_and_is_shown_once() {
     refuse(&home, true);
     fs::remove_dir(home.place.spool()).unwrap();
     fs::write(home.place.spool(), "no folder").unwrap();
-    let kept = writer.keep(record(1, 1)).unwrap();
+    let kept = keep(&writer, record(1, 1)).unwrap();
     assert_eq!(wait(PATIENCE, kept), Some(Ok(())), "the answer goes out");
     assert_eq!((counters.in_memory.get(), counters.lost.get()), (1, 0));
     refuse(&home, false);
@@ -233,7 +238,7 @@ fn an_event_by_two_roads_is_shown_once() {
     home.leave(1, &left(900, None));
     wait(PATIENCE, writer.take_in()).unwrap();
     // The frame lay in the socket of a daemon that was too slow.
-    let kept = writer.keep(record(1, 1)).unwrap();
+    let kept = keep(&writer, record(1, 1)).unwrap();
     assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     wait(PATIENCE, writer.take_in()).unwrap();
     assert_eq!(shown(&mut feed), [id(1)]);
@@ -265,7 +270,7 @@ fn a_database_that_breaks_is_set_aside_and_nothing_is_lost() {
         ..
     } = start();
     for number in 1..=20 {
-        let kept = writer.keep(record(number.into(), number)).unwrap();
+        let kept = keep(&writer, record(number.into(), number)).unwrap();
         wait(PATIENCE, kept).unwrap().unwrap();
     }
     let limits = Limits {
@@ -285,7 +290,7 @@ fn a_database_that_breaks_is_set_aside_and_nothing_is_lost() {
             )
             .unwrap();
     }
-    let kept = writer.keep(record(100, 100)).unwrap();
+    let kept = keep(&writer, record(100, 100)).unwrap();
     assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     let ids: Vec<EventId> = rows(&home.open()).iter().map(|row| row.id).collect();
     assert_eq!(ids, [id(100)]);

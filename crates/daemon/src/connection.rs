@@ -1,0 +1,165 @@
+//! One connection: frames in, frames out. Reading takes what comes in one go; an answer may be
+//! sent by whoever has it ready, on any thread.
+
+use std::io;
+use std::sync::Arc;
+
+use becket_wire::frame::{Frame, FrameHead, HEAD};
+use becket_wire::rpc::Response;
+use rustix::net::SendFlags;
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
+use tracing::warn;
+
+/// What is read at once: an event of ordinary size comes whole.
+const READ: usize = 8 << 10;
+/// Bodies up to this are read without asking; larger ones share a budget.
+const SMALL_BODY: usize = 256 << 10;
+/// The budget of all larger bodies that are being read at once, in KiB.
+const LARGE_BODIES: usize = 128 << 10;
+
+/// The budget that all connections share.
+#[derive(Debug)]
+pub(crate) struct Budget(Semaphore);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Semaphore::new(LARGE_BODIES))
+    }
+}
+
+impl Budget {
+    fn take(&self, body: usize) -> Result<Option<SemaphorePermit<'_>>, Unread> {
+        if body <= SMALL_BODY {
+            return Ok(None);
+        }
+        let share = u32::try_from(body >> 10).unwrap_or(u32::MAX);
+        let permit = self.0.try_acquire_many(share);
+        permit.map(Some).map_err(|_| Unread::TooMuch)
+    }
+}
+
+/// Why no frame came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// Nobody is there any more.
+    Gone,
+    /// What came is no frame.
+    Garbage,
+    /// There is no room for a frame as large as that.
+    TooMuch,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Arc<UnixStream>,
+    /// What was read and belongs to no frame yet.
+    ahead: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream: Arc::new(stream),
+            ahead: Vec::with_capacity(READ),
+        }
+    }
+
+    /// The next frame.
+    pub(crate) async fn read(&mut self, budget: &Budget) -> Result<Frame, Unread> {
+        self.fill(HEAD).await?;
+        let head = self.ahead.first_chunk().ok_or(Unread::Gone)?;
+        let head = FrameHead::decode(*head).map_err(|_| Unread::Garbage)?;
+        let _share = budget.take(head.len)?;
+        self.fill(HEAD + head.len).await?;
+        let rest = self.ahead.split_off(HEAD + head.len);
+        let mut body = std::mem::replace(&mut self.ahead, rest);
+        body.drain(..HEAD);
+        Ok(Frame {
+            protocol: head.protocol,
+            kind: head.kind,
+            body,
+        })
+    }
+
+    /// Reads until there are at least so many bytes.
+    async fn fill(&mut self, len: usize) -> Result<(), Unread> {
+        while self.ahead.len() < len {
+            let missing = len - self.ahead.len();
+            self.ahead.reserve(missing.max(READ));
+            self.stream.readable().await.map_err(|_| Unread::Gone)?;
+            match self.stream.try_read_buf(&mut self.ahead) {
+                Ok(0) => return Err(Unread::Gone),
+                Ok(_) => {}
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Err(Unread::Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends one response. False if nobody is there any more.
+    pub(crate) async fn say(&self, response: &Response) -> bool {
+        match response.to_frame() {
+            Ok(frame) => self.send(&frame).await,
+            Err(why) => {
+                warn!(%why, "could not pack a response");
+                false
+            }
+        }
+    }
+
+    pub(crate) async fn send(&self, mut frame: &[u8]) -> bool {
+        while !frame.is_empty() {
+            if self.stream.writable().await.is_err() {
+                return false;
+            }
+            match self.stream.try_write(frame) {
+                Ok(sent) => frame = &frame[sent..],
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Comes back when the other side has hung up, or says something out of turn.
+    pub(crate) async fn gone(&self) {
+        let mut byte = [0; 1];
+        while self.stream.readable().await.is_ok() {
+            match self.stream.try_read(&mut byte) {
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Something that can answer one request from another thread, and how it went.
+    pub(crate) fn answerer(&self) -> (Answerer, oneshot::Receiver<Unsent>) {
+        let (done, went) = oneshot::channel();
+        let stream = Arc::clone(&self.stream);
+        (Answerer { stream, done }, went)
+    }
+}
+
+/// What of an answer could not be sent at once.
+#[derive(Debug)]
+pub(crate) struct Unsent(pub(crate) Vec<u8>);
+
+/// Sends an answer from where it became ready: the way back through the connection's own thread
+/// would cost another wake-up. Dropped without an answer, it means `Busy`.
+#[derive(Debug)]
+pub(crate) struct Answerer {
+    stream: Arc<UnixStream>,
+    done: oneshot::Sender<Unsent>,
+}
+
+impl Answerer {
+    pub(crate) fn send(self, mut frame: Vec<u8>) {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        // What does not fit now goes out by the connection's own task, and so does an error.
+        let sent = rustix::net::send(&*self.stream, &frame, flags).unwrap_or(0);
+        frame.drain(..sent);
+        drop(self.done.send(Unsent(frame)));
+    }
+}

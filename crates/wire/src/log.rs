@@ -1,0 +1,100 @@
+//! The log: what may be asked of it, and an event as it tells it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::EventId;
+
+/// Which events are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventQuery {
+    /// The session’s id, whole; the daemon completes a beginning.
+    pub session: Option<String>,
+    pub event: Option<String>,
+    pub tool: Option<String>,
+    /// Milliseconds since 1970.
+    pub since: Option<i64>,
+    pub id: Option<EventId>,
+    /// Only what has a higher seq.
+    pub after: Option<i64>,
+    /// The newest so many; all, if absent.
+    pub limit: Option<u32>,
+    pub follow: bool,
+    /// Double registrations too.
+    pub duplicates: bool,
+}
+
+impl EventQuery {
+    /// Whether an event is one of those asked for.
+    pub fn wants(&self, row: &EventRow) -> bool {
+        let is = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
+        is(&self.session, &row.session_id)
+            && is(&self.event, &row.event)
+            && is(&self.tool, &row.tool)
+            && self.since.is_none_or(|since| row.at >= since)
+            && self.id.is_none_or(|id| row.id == id)
+            && self.after.is_none_or(|after| row.seq > after)
+            && (self.duplicates || row.duplicate_of.is_none())
+    }
+}
+
+/// One event as the log tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventRow {
+    pub seq: i64,
+    pub id: EventId,
+    /// Milliseconds since 1970.
+    pub at: i64,
+    pub session_id: Option<String>,
+    pub agent_id: Option<String>,
+    pub event: Option<String>,
+    pub tool: Option<String>,
+    pub decision: Option<DecisionRow>,
+    /// From arrival to the answer's readiness; none if nobody was answered.
+    pub took_us: Option<i64>,
+    pub source: Source,
+    /// How many secrets were masked.
+    pub masked: i64,
+    /// Why the payload is not an event: not JSON, cut.
+    #[serde(default)]
+    pub fault: Option<String>,
+    /// The event that this one repeats (a double registration).
+    #[serde(default)]
+    pub duplicate_of: Option<i64>,
+    /// As it came, but for masked secrets; none once retention dropped it.
+    #[serde(skip)]
+    pub payload: Option<Vec<u8>>,
+}
+
+/// What was answered, and on whose account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DecisionRow {
+    pub answer: String,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// Which road an event took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    Daemon,
+    Alone,
+    Replay,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Daemon => "daemon",
+            Self::Alone => "alone",
+            Self::Replay => "replay",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Daemon, Self::Alone, Self::Replay]
+            .into_iter()
+            .find(|source| source.as_str() == name)
+    }
+}
