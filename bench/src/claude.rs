@@ -192,3 +192,23 @@ fn tell(samples: &[Samples; CONTENDERS.len()], report: &mut Report) {
     });
     report.figures = json!({"contenders": in_json.collect::<Vec<_>>(), "ratio": ratio});
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rival_is_registered_as_becket_is() {
+        let handler = |program: &str| json!({"type": "command", "command": program, "args": ["a"], "async": true});
+        let hooks = |program: &str| {
+            json!({
+                "PreToolUse": [{"hooks": [handler(program)]}],
+                "Stop": [{"matcher": "x", "hooks": [handler(program), handler(program)]}],
+            })
+        };
+        let mut renamed = hooks("/x/becket-hook");
+        assert_eq!(name_program(&mut renamed, "/bin/true"), 3);
+        assert_eq!(renamed, hooks("/bin/true"));
+        assert_eq!(name_program(&mut Value::Null, "/bin/true"), 0);
+    }
+}

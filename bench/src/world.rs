@@ -23,39 +23,53 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// What the command line names, else what was built beside this program.
+    /// What was built beside this program (or beside the folder of test programs that it is in).
+    pub fn built() -> Result<Self> {
+        Self::named(None, None, "/tmp".into())
+    }
+
+    /// What the command line names, else what was built.
     pub fn find(order: &Order) -> Result<Self> {
+        Self::named(
+            order.becket.clone(),
+            order.hook.clone(),
+            order.folder.clone(),
+        )
+    }
+
+    fn named(becket: Option<PathBuf>, hook: Option<PathBuf>, folder: PathBuf) -> Result<Self> {
         let myself = std::env::current_exe().context("could not find this program")?;
-        let folder = myself.parent().context("this program is in no folder")?;
-        let becket = order.becket.clone().unwrap_or(folder.join("becket"));
-        let hook = match &order.hook {
-            Some(hook) => hook.clone(),
-            None => built_hook(folder).unwrap_or(folder.join("becket-hook")),
+        let near: Vec<&Path> = myself.ancestors().skip(1).take(3).collect();
+        let becket = becket.or_else(|| find(&near, &["becket"]));
+        let hook = hook.or_else(|| find(&near, &built_hooks()));
+        let (Some(becket), Some(hook)) = (becket, hook) else {
+            bail!(
+                "becket and becket-hook are not built\nhint: cargo build --release -p becket && scripts/build-shim"
+            );
         };
-        for program in [&becket, &hook] {
-            if !program.exists() {
-                bail!(
-                    "there is no {}\nhint: cargo build --release -p becket && scripts/build-shim",
-                    program.display()
-                );
-            }
-        }
         Ok(Self {
             becket,
             hook,
-            folder: order.folder.clone(),
+            folder,
         })
     }
 }
 
-/// Where scripts/build-shim leaves the shim, seen from a program of the same target folder.
-fn built_hook(programs: &Path) -> Option<PathBuf> {
-    let target = programs.parent()?;
-    let musl = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-    [target.join(musl), target.join("static"), target.to_owned()]
-        .into_iter()
-        .map(|folder| folder.join("shim/becket-hook"))
-        .find(|hook| hook.exists())
+fn find<S: AsRef<Path>>(folders: &[&Path], names: &[S]) -> Option<PathBuf> {
+    let paths = folders
+        .iter()
+        .flat_map(|folder| names.iter().map(move |name| folder.join(name)));
+    paths.into_iter().find(|path| path.is_file())
+}
+
+/// Where scripts/build-shim leaves the shim in a target folder.
+fn built_hooks() -> [String; 3] {
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    [
+        format!("{target}/shim/becket-hook"),
+        "static/shim/becket-hook".to_owned(),
+        "shim/becket-hook".to_owned(),
+    ]
 }
 
 #[derive(Debug)]

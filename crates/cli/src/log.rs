@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, spool};
+use becket_daemon::store::{self, Record, spool};
 use becket_engine::config::Loader;
 use becket_engine::mask::Masker;
 use becket_wire::rpc::{EventQuery, EventRow, Told};
@@ -26,6 +26,15 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
         })
         .context("could not read the log")?;
     }
+    if let Some(connection) = &database {
+        let inbox = store::in_inbox(connection, &masker(world)).unwrap_or_default();
+        rows.extend(
+            inbox
+                .iter()
+                .map(Record::to_row)
+                .filter(|row| query.wants(row)),
+        );
+    }
     let known: HashSet<_> = rows.iter().map(|row| row.id).collect();
     rows.extend(
         spooled
@@ -40,11 +49,15 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     Ok(rows)
 }
 
-/// What lies in the spool, as the log will tell it. It has no seq yet: it comes after everything.
-fn read_spool(world: &World) -> Vec<EventRow> {
+fn masker(world: &World) -> Masker {
     let config = Loader::read_only(&world.place).current();
     let key = store::existing_mask_key(&world.place).unwrap_or_default();
-    let masker = Masker::from_config(key, &config.config);
+    Masker::from_config(key, &config.config)
+}
+
+/// What lies in the spool, as the log will tell it. It has no seq yet: it comes after everything.
+fn read_spool(world: &World) -> Vec<EventRow> {
+    let masker = masker(world);
     let records = spool::waiting(&world.place)
         .into_iter()
         .filter_map(|(_, path)| spool::read(&path, &masker).ok()?);

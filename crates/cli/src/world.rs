@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use becket_daemon::store;
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
+use becket_wire::rpc::Ask;
 
+use crate::client::Client;
 use crate::failure::{Code, Failure};
 
 #[derive(Debug, Clone)]
@@ -60,6 +62,10 @@ impl World {
     /// Some verbs are for the person, not for the Claude Code that the person lets work: they refuse
     /// when an ancestor of this process is one that this becket knows.
     pub fn refuse_inside_claude(&self, verb: &str) -> Result<()> {
+        // Whatever came a moment ago counts too.
+        if let Ok(Some(mut client)) = Client::connect(self) {
+            drop(client.done(Ask::TakeIn));
+        }
         let Ok(Some(connection)) = store::open_to_read(&self.place.database()) else {
             return Ok(());
         };

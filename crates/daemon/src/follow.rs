@@ -54,6 +54,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
                 query.after = Some(last);
+                door.writer.take_in().await;
                 match send_past(connection, &query, door, &mut seen).await {
                     Ok(newest) => last = newest,
                     Err(Gone) => return false,

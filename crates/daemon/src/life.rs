@@ -144,7 +144,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     }
     let newest: Option<i64> = opened
         .connection
-        .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
+        .query_row("SELECT max(seq) FROM (SELECT max(seq) AS seq FROM events UNION ALL SELECT max(seq) FROM inbox)", [], |row| row.get(0))
         .map_err(|why| OpenError::Sqlite {
             path: place.database(),
             why,

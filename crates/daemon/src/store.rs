@@ -2,6 +2,7 @@
 //! events that no daemon saw.
 
 mod checkpoint;
+mod inbox;
 mod key;
 mod open;
 mod read;
@@ -12,6 +13,7 @@ mod sample;
 pub mod spool;
 mod write;
 
+pub use inbox::waiting as in_inbox;
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};

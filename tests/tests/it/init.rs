@@ -1,1 +1,387 @@
-//! `becket init`, `uninit`, `doctor` and `config` through the real program.
+//! `becket init`, `uninit`, `doctor` and `config` through the real program: what they say, what they
+//! leave alone, and that what they mend is mended.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Output;
+
+use becket_tests::world::{World, call};
+use serde_json::{Value, json};
+
+/// Comments, odd indentation, another's hooks, a status line, keys that nobody knows.
+const SETTINGS: &str = r#"{
+   // mine, hands off
+      "model" : "opus",
+  "hooks": { "PreToolUse": [
+    { "matcher": "Bash", "hooks": [ {"type": "command", "command": "echo mine" /* keep */ } ] },
+  ],
+	"Stop": []
+  },
+  "statusLine": { "type": "command", "command": "~/bin/line" },
+  "unknownKey": [1,2,   3]   }"#;
+
+fn settings(world: &World) -> PathBuf {
+    world.home.join(".claude/settings.json")
+}
+
+fn with_settings(text: &str) -> World {
+    let world = World::new();
+    fs::write(settings(&world), text).expect("settings");
+    world
+}
+
+fn text(world: &World) -> String {
+    fs::read_to_string(settings(world)).expect("settings")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The names in Claude Code's folder.
+fn claude_folder(world: &World) -> Vec<String> {
+    let entries = fs::read_dir(world.home.join(".claude")).expect("a folder");
+    let names = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names
+}
+
+/// What doctor calls broken: what it says, and how to mend it.
+fn broken(world: &World) -> Vec<(String, String)> {
+    let (code, told) = world.doctor();
+    let checks = told["checks"].as_array().expect("checks");
+    let broken: Vec<_> = checks
+        .iter()
+        .filter(|check| check["state"] == "broken")
+        .map(|check| {
+            let field = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
+            (field("what"), field("mend"))
+        })
+        .collect();
+    assert_eq!(code, Some(i32::from(!broken.is_empty())), "{told:#}");
+    assert_eq!(told["ok"], broken.is_empty(), "{told:#}");
+    broken
+}
+
+/// Doctor says this, and this mends it.
+fn is_broken(world: &World, what: &str, mend: &str) {
+    let broken = broken(world);
+    let found = broken
+        .iter()
+        .any(|(said, how)| said.contains(what) && how.contains(mend));
+    assert!(found, "no `{what}` with `{mend}`: {broken:#?}");
+}
+
+#[test]
+fn a_healthy_world_is_well() {
+    let world = World::new();
+    world.run(&["init"]);
+    assert_eq!(broken(&world), []);
+    let (_, told) = world.doctor();
+    let checks = told["checks"].as_array().expect("checks");
+    let state = |name: &str| {
+        let check = checks.iter().find(|check| check["name"] == name);
+        check.unwrap_or_else(|| panic!("no {name}: {told:#}"))["state"].clone()
+    };
+    for part in [
+        "becket",
+        "shim",
+        "home",
+        "config",
+        "daemon",
+        "socket",
+        "database",
+        "spool",
+        "user settings",
+        "canary (user)",
+    ] {
+        assert_eq!(state(part), "good", "{part}");
+    }
+    let events = world.events();
+    assert!(!events.is_empty() && events.iter().all(|event| event["event"] == "BecketCanary"));
+    assert!(world.run(&["doctor"]).contains("canary (user)"));
+}
+
+#[test]
+fn what_is_registered_is_what_works() {
+    let world = with_settings(SETTINGS);
+    world.run(&["init"]);
+    // As Claude Code reads it: comments and trailing commas are its own business.
+    let added = world.run(&["init", "--json"]);
+    let report: Value = serde_json::from_str(&added).expect("JSON");
+    assert_eq!(report["changed"], false);
+    let line = text(&world);
+    let at = line
+        .find("\"--event\", \"SubagentStop\"")
+        .expect("an entry");
+    let begin = line[..at].rfind("{\"type\"").expect("its beginning");
+    let end = at + line[at..].find('}').expect("its end");
+    let entry: Value = serde_json::from_str(&line[begin..=end]).expect("an entry");
+    assert_eq!(entry["timeout"], 600);
+    let mut hook = world.command(entry["command"].as_str().expect("a command"));
+    hook.env_remove("BECKET_HOME").args(
+        entry["args"]
+            .as_array()
+            .expect("arguments")
+            .iter()
+            .filter_map(Value::as_str),
+    );
+    let payload = json!({"hook_event_name": "SubagentStop", "session_id": "s"}).to_string();
+    let called = call(hook, payload.as_bytes());
+    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    assert_eq!(world.events()[0]["event"], "SubagentStop");
+}
+
+#[test]
+fn uninit_gives_back_the_very_bytes() {
+    for before in [SETTINGS, "{}", "{ }\n", "", "\u{feff}{\r\n}\r\n"] {
+        let world = with_settings(before);
+        world.run(&["init", "--strict"]);
+        world.run(&["init"]);
+        assert!(text(&world).contains("becket-hook"), "{before}");
+        assert!(text(&world).contains("onFailure"), "{before}");
+        world.run(&["uninit"]);
+        assert_eq!(text(&world), before);
+        is_broken(
+            &world,
+            "becket is not registered with Claude Code",
+            "becket init",
+        );
+    }
+}
+
+#[test]
+fn only_our_entries_go_after_other_edits() {
+    let world = with_settings(SETTINGS);
+    world.run(&["init"]);
+    let edited = text(&world).replace("\"opus\"", "\"sonnet\"");
+    fs::write(settings(&world), edited).expect("settings");
+    world.run(&["uninit"]);
+    assert_eq!(text(&world), SETTINGS.replace("\"opus\"", "\"sonnet\""));
+}
+
+#[test]
+fn a_file_that_init_made_goes_again() {
+    let world = World::new();
+    world.run(&["init"]);
+    let mode = fs::metadata(settings(&world))
+        .expect("settings")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    world.run(&["uninit"]);
+    assert!(!settings(&world).exists());
+    assert!(world.run(&["uninit"]).contains("is not registered"));
+}
+
+#[test]
+fn a_dry_run_shows_the_difference_and_changes_nothing() {
+    let world = with_settings(SETTINGS);
+    let before = claude_folder(&world);
+    let diff = world.run(&["init", "--dry-run"]);
+    assert!(diff.contains("+") && diff.contains("becket-hook"), "{diff}");
+    assert!(diff.lines().any(|line| line.starts_with("@@")), "{diff}");
+    assert_eq!(
+        (text(&world), claude_folder(&world)),
+        (SETTINGS.to_owned(), before)
+    );
+}
+
+#[test]
+fn a_link_stays_a_link_and_a_mode_a_mode() {
+    let world = World::new();
+    let dotfiles = world.home.join("dotfiles");
+    fs::create_dir(&dotfiles).expect("a folder");
+    let real = dotfiles.join("claude.json");
+    fs::write(&real, SETTINGS).expect("settings");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).expect("a mode");
+    symlink("../dotfiles/claude.json", settings(&world)).expect("a link");
+    let target = || fs::read_link(settings(&world)).expect("a link");
+    world.run(&["init"]);
+    assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
+    assert!(
+        fs::read_to_string(&real)
+            .expect("settings")
+            .contains("becket-hook")
+    );
+    assert_eq!(broken(&world), []);
+    world.run(&["uninit"]);
+    assert_eq!(target(), PathBuf::from("../dotfiles/claude.json"));
+    assert_eq!(fs::read_to_string(&real).expect("settings"), SETTINGS);
+    let mode = fs::metadata(&real).expect("settings").permissions().mode();
+    assert_eq!(mode & 0o777, 0o640);
+}
+
+#[test]
+fn settings_that_do_not_parse_are_not_touched() {
+    let cases = [
+        ("{\n  \"model\": opus\n}\n", ":2:12: "),
+        ("{\"hooks\": {", ":1:11: "),
+        ("[]", ""),
+        ("{\"hooks\": []}", ""),
+    ];
+    for (before, place) in cases {
+        let world = with_settings(before);
+        let files = claude_folder(&world);
+        for verb in ["init", "uninit"] {
+            let output = world.output(&[verb]);
+            let said = stderr(&output);
+            // There is nothing of ours to take out of what is no list of ours.
+            if verb == "init" || !place.is_empty() {
+                assert_eq!(output.status.code(), Some(1), "{verb} {before}: {output:?}");
+                assert!(
+                    said.starts_with("error: ") && said.contains("hint: "),
+                    "{said}"
+                );
+                assert!(
+                    said.contains("settings.json") && said.contains(place),
+                    "{said}"
+                );
+            }
+            assert_eq!(text(&world), before, "{verb}");
+            assert_eq!(claude_folder(&world), files, "{verb} leaves nothing behind");
+        }
+        is_broken(&world, "", "");
+    }
+}
+
+#[test]
+fn settings_that_cannot_be_read_are_said_to_be() {
+    let world = World::new();
+    fs::create_dir(settings(&world)).expect("a folder in its place");
+    let output = world.output(&["init"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("settings.json"),
+        "{}",
+        stderr(&output)
+    );
+    fs::remove_dir(settings(&world)).expect("a folder");
+    fs::write(settings(&world), b"{\"model\": \"\xff\"}").expect("settings");
+    let output = world.output(&["init"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        fs::read(settings(&world)).expect("settings"),
+        b"{\"model\": \"\xff\"}"
+    );
+}
+
+#[test]
+fn what_doctor_says_mends_it() {
+    let world = with_settings(SETTINGS);
+    world.run(&["init"]);
+    assert_eq!(broken(&world), []);
+    // An entry is gone.
+    let without = text(&world).replacen("becket-hook", "somebodys-hook", 1);
+    fs::write(settings(&world), without).expect("settings");
+    is_broken(&world, "of 30 events are not registered", "becket init");
+    world.run(&["init"]);
+    assert_eq!(broken(&world), []);
+    fs::write(settings(&world), SETTINGS).expect("settings");
+    world.run(&["init"]);
+    // An entry is not what it should be.
+    let other = text(&world).replacen("\"--from\", \"settings\"", "\"--from\", \"elsewhere\"", 1);
+    fs::write(settings(&world), other).expect("settings");
+    is_broken(&world, "are not what this becket wants", "becket init");
+    world.run(&["init"]);
+    // The home is open to others.
+    fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
+    let mend = format!("chmod 700 {}", world.becket_home.display());
+    is_broken(&world, "is open to others (mode 755)", &mend);
+    let mended = world.command("/bin/sh").args(["-c", &mend]).status();
+    assert!(mended.is_ok_and(|status| status.success()));
+    assert_eq!(broken(&world), []);
+    // The config does not parse.
+    fs::write(world.path("config.toml"), "[store]\nkeep_days = \"x\"\n").expect("a config");
+    is_broken(&world, "config.toml:2:13", "becket config check");
+    fs::remove_file(world.path("config.toml")).expect("a config");
+    assert_eq!(broken(&world), []);
+}
+
+#[test]
+fn doctor_finds_what_makes_hooks_void() {
+    let world = with_settings("{\"disableAllHooks\": true}");
+    let output = world.output(&["init"]);
+    assert!(stderr(&output).contains("disableAllHooks"), "{output:?}");
+    let place = settings(&world).display().to_string();
+    is_broken(
+        &world,
+        "disableAllHooks is true",
+        &format!("take disableAllHooks out of {place}"),
+    );
+    // A project may do it too.
+    let world = World::new();
+    world.run(&["init"]);
+    fs::create_dir_all(world.home.join("project/.claude")).expect("a project");
+    let local = world.home.join("project/.claude/settings.local.json");
+    fs::write(local, "{\"disableAllHooks\": true}").expect("settings");
+    let mut doctor = world.becket(["doctor", "--json"]);
+    doctor.current_dir(world.home.join("project"));
+    let output = doctor.output().expect("becket runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("settings.local.json"));
+}
+
+#[test]
+fn doctor_finds_a_shim_that_is_missing_or_another() {
+    let world = World::new();
+    world.run(&["init"]);
+    let shim = world.programs.join("becket-hook");
+    fs::remove_file(&shim).expect("a shim");
+    is_broken(&world, "becket-hook is missing", "./install");
+    is_broken(&world, "could not start", "");
+    fs::write(&shim, "#!/bin/sh\necho becket-hook 0.0.0\n").expect("a script");
+    is_broken(&world, "does not run", "./install");
+    fs::set_permissions(&shim, fs::Permissions::from_mode(0o755)).expect("a mode");
+    is_broken(&world, "says `becket-hook 0.0.0`", "./install");
+    is_broken(&world, "instead of silence", "");
+}
+
+#[test]
+fn a_new_user_is_told_where_to_begin() {
+    let world = World::new();
+    is_broken(&world, "does not exist", "becket up");
+    assert!(
+        !world.becket_home.exists(),
+        "whoever only looks makes no home"
+    );
+}
+
+#[test]
+fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
+    let world = World::new();
+    world.start_daemon();
+    let config = world.path("config.toml");
+    let check = || world.output(&["config", "check"]);
+    fs::write(&config, "[store]\nkeep_days = 7\n").expect("a config");
+    assert_eq!(check().status.code(), Some(0));
+    // The daemon has seen the good one with this event.
+    world.send("Stop", "{\"session_id\":\"s\"}");
+    fs::write(&config, "[store]\nkeep_days = \n").expect("a config");
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    let said = format!(
+        "{}{}",
+        stderr(&output),
+        String::from_utf8_lossy(&output.stdout)
+    );
+    assert!(said.contains("config.toml:2:13"), "{said}");
+    let shown: Value = serde_json::from_str(&world.run(&["config", "--json"])).expect("JSON");
+    assert!(shown.to_string().contains("last"), "{shown:#}");
+    // Told once to whoever starts a session, and nothing stops.
+    let start = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
+    let called = world.send("SessionStart", &start);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    let answer: Value = serde_json::from_str(&called.stdout).expect("an answer");
+    let message = answer["systemMessage"].as_str().expect("a message");
+    assert!(message.contains("config.toml:2:13"), "{message}");
+    assert!(
+        world.send("SessionStart", &start).is_silent(),
+        "once is enough"
+    );
+    assert_eq!(world.events().len(), 3);
+}

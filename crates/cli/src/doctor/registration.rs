@@ -132,12 +132,7 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
 }
 
 /// Sends an event through the command that stands in the file, as it stands there.
-fn fly(
-    world: &World,
-    file: &SettingsFile,
-    inspection: &Inspection,
-    daemon_answers: bool,
-) -> Check {
+fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answers: bool) -> Check {
     let name = format!("canary ({})", file.scope);
     let command = inspection
         .entries

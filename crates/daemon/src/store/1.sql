@@ -33,6 +33,12 @@ CREATE INDEX events_tool ON events (tool, at) WHERE tool IS NOT NULL;
 CREATE INDEX events_process ON events (pid, pid_start) WHERE event IN ('SessionStart', 'UserPromptSubmit');
 CREATE INDEX events_fault ON events (at) WHERE fault IS NOT NULL;
 
+-- A few events before they are settled into the log: one page a commit. The frames of a spool file.
+CREATE TABLE inbox (
+    seq INTEGER PRIMARY KEY,
+    frames BLOB NOT NULL
+) STRICT;
+
 -- encoding: 0 as it came, 1 zstd
 CREATE TABLE payloads (
     seq INTEGER PRIMARY KEY,

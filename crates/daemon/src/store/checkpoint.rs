@@ -1,58 +1,69 @@
 //! Checkpoints on a thread of their own, off the reply's path.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
 
 /// After so many bytes the log is moved into the database, in the background.
-const OFTEN: usize = 4 << 20;
-/// Past this the writer helps, or a log under constant load would grow for ever: it can begin
-/// anew only when all of it was moved and nobody writes.
-const BOUND: u64 = 256 << 20;
+const OFTEN: usize = 2 << 20;
+/// A log of so many pages begins anew (32 MB). It does so by itself only when all of it was moved
+/// and nobody writes; under constant load the writer has to move the last part itself. A log that
+/// grows for ever is slow too: a new block on the disk costs many times one that is used again.
+const LONG: i64 = 8 << 10;
+/// What may be left for the writer to move, in pages.
+const LITTLE: i64 = 512;
+/// However much is left: a log of so many pages begins anew (256 MB).
+const TOO_LONG: i64 = 64 << 10;
 
 enum Order {
     Checkpoint,
     Reopen,
 }
 
+/// How far the last checkpoint came, in pages.
+#[derive(Debug, Default)]
+struct Progress {
+    log: AtomicI64,
+    left: AtomicI64,
+}
+
 #[derive(Debug)]
 pub(super) struct Checkpointer {
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
-    log: PathBuf,
+    progress: Arc<Progress>,
     bytes: usize,
 }
 
 impl Checkpointer {
     pub(super) fn start(database: PathBuf) -> std::io::Result<Self> {
         let (orders, waiting) = sync_channel(1);
-        let mut log = database.clone().into_os_string();
-        log.push("-wal");
-        let thread = std::thread::Builder::new()
-            .name("checkpoint".into())
-            .spawn(move || {
-                let mut connection = connect(&database);
-                for order in waiting {
-                    match order {
-                        Order::Reopen => connection = connect(&database),
-                        Order::Checkpoint => {
-                            if let Some(connection) = &connection {
-                                drop(connection.query_row(
-                                    "PRAGMA wal_checkpoint(PASSIVE)",
-                                    [],
-                                    |_| Ok(()),
-                                ));
-                            }
+        let progress = Arc::new(Progress::default());
+        let shared = Arc::clone(&progress);
+        let work = move || {
+            let mut connection = connect(&database);
+            for order in waiting {
+                match order {
+                    Order::Reopen => connection = connect(&database),
+                    Order::Checkpoint => {
+                        if let Some(connection) = &connection {
+                            checkpoint(connection, "PASSIVE", &shared);
                         }
                     }
                 }
-            })?;
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("checkpoint".into())
+            .spawn(work)?;
         Ok(Self {
             orders: Some(orders),
             thread: Some(thread),
-            log: log.into(),
+            progress,
             bytes: 0,
         })
     }
@@ -63,16 +74,21 @@ impl Checkpointer {
         if self.bytes < OFTEN {
             return;
         }
-        self.nudge();
-        if std::fs::metadata(&self.log).is_ok_and(|meta| meta.len() > BOUND) {
-            drop(writer.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
+        let (log, left) = (&self.progress.log, &self.progress.left);
+        let (log, left) = (log.load(Ordering::Relaxed), left.load(Ordering::Relaxed));
+        if log > TOO_LONG || (log > LONG && left < LITTLE) {
+            checkpoint(writer, "RESTART", &self.progress);
+            self.progress.log.store(0, Ordering::Relaxed);
         }
+        self.nudge();
     }
 
     /// Asks for a checkpoint, unless one is on its way.
     pub(super) fn nudge(&mut self) {
         self.bytes = 0;
-        self.order(Order::Checkpoint);
+        if let Some(orders) = &self.orders {
+            drop(orders.try_send(Order::Checkpoint));
+        }
     }
 
     /// The database is another file now.
@@ -82,17 +98,22 @@ impl Checkpointer {
         }
     }
 
-    fn order(&self, order: Order) {
-        if let Some(orders) = &self.orders {
-            drop(orders.try_send(order));
-        }
-    }
-
     pub(super) fn end(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+    }
+}
+
+fn checkpoint(connection: &Connection, how: &str, progress: &Progress) {
+    let pragma = format!("PRAGMA wal_checkpoint({how})");
+    let came = connection.query_row(&pragma, [], |row| {
+        Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))
+    });
+    if let Ok((log, moved)) = came {
+        progress.log.store(log, Ordering::Relaxed);
+        progress.left.store(log - moved, Ordering::Relaxed);
     }
 }
 

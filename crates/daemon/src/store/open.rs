@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
@@ -91,16 +92,20 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
         path: path.to_owned(),
         why,
     };
-    let found = version(path).map_err(failed)?;
     let known = MIGRATIONS.len() as i64;
-    if found > known {
-        return Err(OpenError::Newer {
+    let not_newer = |found| {
+        if found <= known {
+            return Ok(found);
+        }
+        Err(OpenError::Newer {
             path: path.to_owned(),
             found,
             known,
-        });
-    }
+        })
+    };
+    not_newer(version(path).map_err(failed)?)?;
     let mut connection = Connection::open(path).map_err(failed)?;
+    let found = not_newer(user_version(&connection).map_err(failed)?)?;
     prepare(&connection).map_err(failed)?;
     migrate(&mut connection, found).map_err(failed)?;
     probe(&connection).map_err(failed)?;
@@ -116,7 +121,18 @@ fn version(path: &Path) -> rusqlite::Result<i64> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
-    user_version(&connection)
+    match user_version(&connection) {
+        Err(why) if is_half_begun(&why) => Ok(0),
+        found => found,
+    }
+}
+
+/// Whether whoever made the database died before it was in WAL mode, where nobody has to be able to
+/// write to take back what a dead writer left. Such a database holds nothing yet.
+fn is_half_begun(error: &rusqlite::Error) -> bool {
+    error
+        .sqlite_error()
+        .is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
 }
 
 fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
@@ -182,6 +198,7 @@ pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
             let found = user_version(&connection).map_err(failed)?;
             (connection, found)
         }
+        Err(why) if is_half_begun(&why) => return Ok(None),
         found => (connection, found.map_err(failed)?),
     };
     // A database whose first migration was never committed holds nothing.
@@ -236,6 +253,39 @@ mod tests {
             .unwrap();
         drop(opened.connection);
         assert!(open(&path, 18).unwrap().set_aside.is_none());
+    }
+
+    #[test]
+    fn a_database_whose_maker_died_is_begun_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("becket.db");
+        {
+            // What a process leaves that dies in the middle of a transaction without a WAL.
+            let other = folder.path().join("other.db");
+            let dying = Connection::open(&other).unwrap();
+            dying.pragma_update(None, "cache_size", 1).unwrap();
+            dying
+                .execute_batch(
+                    "CREATE TABLE t (x); INSERT INTO t VALUES (1); BEGIN;
+                     INSERT INTO t SELECT randomblob(5000) FROM t;
+                     INSERT INTO t SELECT randomblob(5000) FROM t;
+                     INSERT INTO t SELECT randomblob(5000) FROM t;
+                     INSERT INTO t SELECT randomblob(5000) FROM t",
+                )
+                .unwrap();
+            for part in ["", "-journal"] {
+                std::fs::copy(beside(&other, part), beside(&path, part)).unwrap();
+            }
+        }
+        assert!(is_half_begun(
+            &Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+                .and_then(|connection| user_version(&connection))
+                .unwrap_err()
+        ));
+        assert!(open_to_read(&path).unwrap().is_none());
+        let opened = open(&path, 17).unwrap();
+        assert!(opened.set_aside.is_none());
+        assert!(open_to_read(&path).unwrap().is_some());
     }
 
     #[test]

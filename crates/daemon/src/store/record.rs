@@ -128,6 +128,11 @@ impl Record {
         self.body.len() + 1024
     }
 
+    /// Whether it may wait in the inbox: what is compressed has its own price already.
+    pub(super) fn is_small(&self) -> bool {
+        !self.compressed && self.body.len() <= COMPRESS_OVER
+    }
+
     pub fn masked(&self) -> i64 {
         self.masked
     }

@@ -68,12 +68,7 @@ pub fn leave(
         count_refusal(place);
         return Err(full);
     }
-    let mut bytes = encode_event(envelope, payload).map_err(SpoolError::Pack)?;
-    let left = serde_json::to_vec(left).map_err(|error| SpoolError::Pack(error.into()))?;
-    bytes.extend(
-        frame::encode(Kind::LEFT, &[&left])
-            .map_err(|_| SpoolError::Pack(RpcError::Malformed("too long")))?,
-    );
+    let bytes = pack(envelope, payload, left).map_err(SpoolError::Pack)?;
     let last = place.spooled(envelope.id);
     // The id is unique, but one event may be left twice: by the shim's successor and by the daemon.
     let temp = last.with_extension(format!("{}.tmp", std::process::id()));
@@ -92,6 +87,33 @@ pub fn leave(
         drop(fs::remove_file(&temp));
         failed(why)
     })
+}
+
+/// The two frames of a spool file.
+fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, RpcError> {
+    let mut bytes = encode_event(envelope, payload)?;
+    let left = serde_json::to_vec(left)?;
+    let too_long = |_| RpcError::Malformed("too long");
+    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(too_long)?);
+    Ok(bytes)
+}
+
+/// An event as a spool file holds it.
+pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RpcError> {
+    pack(record.envelope(), &record.payload(), &Left::of(record, ""))
+}
+
+impl Left {
+    /// What is known of a record.
+    pub(super) fn of(record: &Record, why: &str) -> Self {
+        Self {
+            took_us: record.took_us,
+            decision: record.decision.clone(),
+            masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
+            source: record.source,
+            why: why.to_owned(),
+        }
+    }
 }
 
 fn room(folder: &Path) -> Result<(), SpoolError> {
@@ -160,17 +182,16 @@ pub fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
 
 /// Reads one spooled event. None means that it is no spool file of ours, or not a whole one.
 pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
-    let Some(bytes) = contents(path)? else {
-        return Ok(None);
-    };
+    Ok(contents(path)?.and_then(|bytes| decode(&bytes, masker)))
+}
+
+/// Reads the frames of a spool file.
+pub(super) fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     let mut decoder = Decoder::new();
-    decoder.push(&bytes);
-    drop(bytes);
-    let Ok(Some(first)) = decoder.next_frame() else {
-        return Ok(None);
-    };
+    decoder.push(bytes);
+    let first = decoder.next_frame().ok()??;
     let Ok(Request::Event(event)) = Request::from_frame(first) else {
-        return Ok(None);
+        return None;
     };
     let left = decoder
         .next_frame()
@@ -188,7 +209,7 @@ pub fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
         record.took_us = left.took_us;
         record.decision = left.decision;
     }
-    Ok(Some(record))
+    Some(record)
 }
 
 /// What stands in a plain file that is not too long to be one of ours. A pipe or a device in its

@@ -14,6 +14,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpointer;
+use super::inbox;
 use super::open::{self, Opened};
 use super::record::Record;
 use super::retain::{Limits, Retention};
@@ -86,6 +87,8 @@ impl Writer {
             counters: parts.counters,
             checkpointer,
             retention: Retention::default(),
+            // Whatever a killed daemon left there counts too.
+            unsettled: 1,
             memory: VecDeque::new(),
             memory_bytes: 0,
             now_ms: 0,
@@ -149,6 +152,8 @@ struct WriterThread {
     counters: Arc<Counters>,
     checkpointer: Checkpointer,
     retention: Retention,
+    /// Events in the inbox.
+    unsettled: usize,
     /// Events that nothing would take.
     memory: VecDeque<Record>,
     memory_bytes: usize,
@@ -194,12 +199,14 @@ impl WriterThread {
                 let _ = done.send(());
             }
             Job::TakeIn(done) => {
+                self.settle();
                 self.retry_memory();
                 self.take_in();
                 let _ = done.send(());
             }
             Job::Tick { now_ms, limits } => {
                 self.now_ms = now_ms;
+                self.settle();
                 self.retry_memory();
                 self.take_in();
                 self.retain(limits, jobs);
@@ -251,6 +258,22 @@ impl WriterThread {
                 self.show(&record);
             }
         }
+        if self.unsettled >= inbox::FULL {
+            self.settle();
+        }
+    }
+
+    /// Moves the inbox into the log.
+    fn settle(&mut self) {
+        if self.unsettled == 0 {
+            return;
+        }
+        self.unsettled = 0;
+        if let Err(why) = inbox::settle(&mut self.connection, &self.masker) {
+            warn!(%why, "could not settle the inbox");
+            self.unsettled = 1;
+            self.look_for_damage(&why);
+        }
     }
 
     /// Writes in one transaction. Gives those that were not there already.
@@ -262,12 +285,18 @@ impl WriterThread {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut new = HashSet::new();
+        let through_inbox = inbox::is_for(records.clone());
+        let mut put_in = 0;
         for record in records.clone() {
-            if record.insert(&transaction)? {
+            if through_inbox && inbox::put(&transaction, record)? {
+                put_in += 1;
+                new.insert(record.seq);
+            } else if record.insert(&transaction)? {
                 new.insert(record.seq);
             }
         }
         transaction.commit()?;
+        self.unsettled += put_in;
         let mut bytes = 0;
         for record in records {
             bytes += record.weight();
@@ -297,13 +326,7 @@ impl WriterThread {
     }
 
     fn leave(&self, record: &Record) -> bool {
-        let left = Left {
-            took_us: record.took_us,
-            decision: record.decision.clone(),
-            masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
-            source: record.source,
-            why: "the database took nothing".to_owned(),
-        };
+        let left = Left::of(record, "the database took nothing");
         spool::leave(&self.place, record.envelope(), &record.payload(), &left).is_ok()
     }
 
@@ -377,11 +400,13 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
+        self.unsettled = 0;
         self.retention = Retention::default();
         self.checkpointer.reopen();
     }
 
     fn close(&mut self) {
+        self.settle();
         self.retry_memory();
         for record in std::mem::take(&mut self.memory) {
             if !self.leave(&record) {

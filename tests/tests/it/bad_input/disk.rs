@@ -106,7 +106,10 @@ fn events_wait_in_memory_while_the_disk_is_full() {
         }
         assert!(sent < 200, "a full disk takes everything: {counts}");
     };
-    assert_eq!((&counts["lost"], &counts["to_spool"]), (&0.into(), &0.into()));
+    assert_eq!(
+        (&counts["lost"], &counts["to_spool"]),
+        (&0.into(), &0.into())
+    );
     doctor_says(&world, "broken", "event(s) are only in memory");
     doctor_says(&world, "broken", "nothing can be written to");
     let all: Vec<u32> = (1..=sent).collect();

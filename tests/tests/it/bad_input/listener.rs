@@ -6,6 +6,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::{World, finish, start};
 use becket_wire::Version;
 use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
@@ -279,9 +280,12 @@ fn an_older_daemon_of_another_protocol_makes_room() {
     });
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    // Ours has its own socket in the place of the fake's.
-    let status = world.status();
-    assert_eq!(status["running"], true, "{status}");
+    // Ours puts its own socket in the place of the fake's, at the latest when it is ready.
+    let ours = until(PATIENCE, || {
+        let status = world.output(&["daemon", "status", "--json"]);
+        status.status.success().then_some(())
+    });
+    assert!(ours.is_some(), "ours did not start");
     assert_eq!(numbers(&world), [1]);
     drop(fake);
 }
@@ -374,9 +378,18 @@ fn doctor_ends_when_the_daemon_does_not_answer() {
     assert_eq!(events.code, Some(5), "{events:?}");
     let doctor = finish(doctor, began, Duration::from_secs(90));
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    assert!(doctor.stdout.contains("did not answer in time"), "{doctor:?}");
-    assert!(doctor.stdout.contains(&format!("kill -9 {pid}; ")), "{doctor:?}");
-    assert!(doctor.stdout.contains("by the alone"), "the event came through all the same");
+    assert!(
+        doctor.stdout.contains("did not answer in time"),
+        "{doctor:?}"
+    );
+    assert!(
+        doctor.stdout.contains(&format!("kill -9 {pid}; ")),
+        "{doctor:?}"
+    );
+    assert!(
+        doctor.stdout.contains("by the alone"),
+        "the event came through all the same"
+    );
     world.signal_daemon(rustix::process::Signal::CONT);
     assert_eq!(world.daemon_pid(), Some(pid));
 }

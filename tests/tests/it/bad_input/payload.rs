@@ -138,7 +138,10 @@ fn half_a_character_is_kept_as_it_came() {
         assert_eq!(fields["payload"].get(), payload);
         assert_eq!(fields["fault"].get(), "\"the event has no session_id\"");
     }
-    assert_eq!(world.run(&["events", "--raw"]), format!("{payload}\n").repeat(2));
+    assert_eq!(
+        world.run(&["events", "--raw"]),
+        format!("{payload}\n").repeat(2)
+    );
 }
 
 #[test]

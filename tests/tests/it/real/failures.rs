@@ -31,7 +31,7 @@ fn a_hook_that_hangs_blocks_the_call_where_it_should() {
     story(|given| {
         let hangs = Hook::on("PreToolUse").held("never").with("timeout", 1);
         let (_, result) = result_of_call(
-            given.needs(&["onFailure"]),
+            given.needs(&["hook_on_failure_supported"]),
             hangs.with("onFailure", "block"),
         )?;
         assert_ne!(result, "it ran");
@@ -52,7 +52,7 @@ fn a_missing_hook_lets_the_call_through() {
 fn a_missing_hook_blocks_the_call_where_it_should() {
     story(|given| {
         let missing = Hook::on("PreToolUse").missing().with("onFailure", "block");
-        let (story, result) = result_of_call(given.needs(&["onFailure"]), missing)?;
+        let (story, result) = result_of_call(given.needs(&["hook_on_failure_supported"]), missing)?;
         assert_ne!(result, "it ran");
         story.events().none_of("PostToolUse");
         Ok(())

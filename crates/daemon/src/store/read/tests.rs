@@ -19,11 +19,8 @@ fn log(home: &Home) -> Connection {
     connection
 }
 
-fn seqs(connection: &Connection, query: EventQuery) -> Vec<i64> {
-    found(connection, &query)
-        .iter()
-        .map(|row| row.seq)
-        .collect()
+fn seqs(connection: &Connection, query: &EventQuery) -> Vec<i64> {
+    found(connection, query).iter().map(|row| row.seq).collect()
 }
 
 #[test]
@@ -31,12 +28,12 @@ fn the_log_is_in_order_of_time_and_doubles_are_left_out() {
     let home = Home::new();
     let connection = log(&home);
     let all = EventQuery::default();
-    assert_eq!(seqs(&connection, all.clone()), [6, 1, 2, 4, 5]);
+    assert_eq!(seqs(&connection, &all), [6, 1, 2, 4, 5]);
     let duplicates = EventQuery {
         duplicates: true,
         ..all
     };
-    assert_eq!(seqs(&connection, duplicates), [6, 1, 2, 3, 4, 5]);
+    assert_eq!(seqs(&connection, &duplicates), [6, 1, 2, 3, 4, 5]);
 }
 
 #[test]
@@ -106,7 +103,7 @@ fn every_question_finds_what_it_asks_for() {
         ),
     ];
     for (query, expected) in cases {
-        assert_eq!(seqs(&connection, query.clone()), expected, "{query:?}");
+        assert_eq!(seqs(&connection, &query), expected, "{query:?}");
         // Whoever follows is told the same by `wants`.
         let everything = found(
             &connection,

@@ -67,7 +67,7 @@ fn what_alone_answered_beats_what_the_daemon_would_have() {
             seq: 1,
             ..alone.to_row()
         };
-        assert_eq!(rows(&connection), [expected.clone()]);
+        assert_eq!(rows(&connection), std::slice::from_ref(&expected));
         // The other order, and a late delivery of the daemon's on top.
         daemon.seq = 3;
         assert!(!daemon.insert(&connection).unwrap());

@@ -146,7 +146,7 @@ impl Sent {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_interleaving_of_crash_and_intake_gives_each_event_once(moves in moves()) {

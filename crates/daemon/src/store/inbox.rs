@@ -1,0 +1,92 @@
+//! The inbox: where a few events are committed before their reply. A row in the log touches eight
+//! pages or more, because of its indexes; a row here touches one. The writer settles the inbox into
+//! the log when it has nobody to answer. Large groups go into the log at once: there the pages are
+//! shared.
+
+use becket_engine::mask::Masker;
+use rusqlite::{Connection, params};
+use tracing::warn;
+
+use super::record::Record;
+use super::spool;
+
+/// Groups smaller than this go through the inbox.
+const SMALL_GROUP: usize = 8;
+/// So many wait before they are settled.
+pub(super) const FULL: usize = 8;
+
+/// Whether these may go through the inbox.
+pub(super) fn is_for<'r>(mut records: impl Iterator<Item = &'r Record> + Clone) -> bool {
+    records.clone().count() < SMALL_GROUP
+        && records.all(|record| record.is_small() && record.duplicate_of.is_none())
+}
+
+/// Puts an event in. False if the log has it already, by another road.
+pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
+    let mut known = connection.prepare_cached("SELECT 1 FROM events WHERE id = ?1")?;
+    if known.exists([record.id().as_bytes()])? {
+        return Ok(false);
+    }
+    let Ok(frames) = spool::encode(record) else {
+        return Ok(false);
+    };
+    connection
+        .prepare_cached("INSERT INTO inbox (seq, frames) VALUES (?1, ?2)")?
+        .execute(params![record.seq, frames])?;
+    Ok(true)
+}
+
+/// Moves everything into the log.
+pub(super) fn settle(connection: &mut Connection, masker: &Masker) -> rusqlite::Result<()> {
+    let waiting = waiting(connection, masker)?;
+    let transaction = connection.transaction()?;
+    for record in &waiting {
+        record.insert(&transaction)?;
+        transaction
+            .prepare_cached("DELETE FROM inbox WHERE seq = ?1")?
+            .execute([record.seq])?;
+    }
+    transaction.commit()
+}
+
+/// What is in the inbox: after a daemon was killed, whoever reads without one finds it here.
+pub fn waiting(connection: &Connection, masker: &Masker) -> rusqlite::Result<Vec<Record>> {
+    let mut select = connection.prepare_cached("SELECT seq, frames FROM inbox ORDER BY seq")?;
+    let mut rows = select.query([])?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        match spool::decode(row.get_ref(1)?.as_blob()?, masker) {
+            Some(mut record) => {
+                record.seq = seq;
+                records.push(record);
+            }
+            None => warn!(seq, "an event in the inbox cannot be read; it stays there"),
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::{Home, masker, record, rows};
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_comes_out_in_the_log() {
+        let home = Home::new();
+        let mut connection = home.open();
+        let events = [record(7, 1), record(8, 2)];
+        for event in &events {
+            assert!(put(&connection, event).unwrap());
+        }
+        assert_eq!(rows(&connection).len(), 0);
+        assert_eq!(waiting(&connection, &masker()).unwrap().len(), 2);
+        settle(&mut connection, &masker()).unwrap();
+        let found = rows(&connection);
+        let expected: Vec<_> = events.iter().map(Record::to_row).collect();
+        assert_eq!(found, expected);
+        assert!(waiting(&connection, &masker()).unwrap().is_empty());
+        assert!(!put(&connection, &record(9, 1)).unwrap(), "the same event");
+    }
+}
