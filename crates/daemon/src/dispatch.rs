@@ -39,6 +39,7 @@ pub(crate) enum Message {
 #[derive(Debug)]
 pub(crate) struct Ticked {
     pub(crate) limits: Limits,
+    pub(crate) masker: Arc<Masker>,
     pub(crate) idle: Option<Duration>,
     pub(crate) troubles: Vec<String>,
 }
@@ -90,6 +91,7 @@ impl Dispatcher {
                 days: config.store.keep_days,
                 bytes: config.store.keep_bytes,
             },
+            masker: self.in_force.masker(),
             idle: config.daemon.idle,
             troubles: snapshot.problems.iter().map(ToString::to_string).collect(),
         }

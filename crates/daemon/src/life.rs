@@ -29,7 +29,7 @@ use crate::in_force::InForce;
 use crate::namespace::Namespaces;
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
-use crate::store::{self, OpenError, Writer};
+use crate::store::{self, OpenError, Tick, Writer};
 
 pub use lock::{Held, yield_to};
 
@@ -344,6 +344,7 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
         drop(door.dispatcher.send(Message::Tick(reply)).await);
         let Ok(Ticked {
             limits,
+            masker,
             idle,
             troubles,
         }) = ticked.await
@@ -351,7 +352,12 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             return End::Stopped;
         };
         door.counters.set_config_troubles(troubles);
-        door.writer.tick(now_ms(), limits).await;
+        let tick = Tick {
+            now_ms: now_ms(),
+            limits,
+            masker,
+        };
+        door.writer.tick(tick).await;
         tokio::time::sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;

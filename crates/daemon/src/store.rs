@@ -20,5 +20,5 @@ pub(crate) use open::{inode, is_damage};
 pub use read::{count, find, knows_process, latest_fault, sessions_like};
 pub use record::{Decision, Record, fault};
 pub use retain::Limits;
-pub(crate) use write::Parts;
 pub use write::{Feed, Full, Writer};
+pub(crate) use write::{Parts, Tick};

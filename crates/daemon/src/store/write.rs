@@ -50,11 +50,17 @@ enum Job {
         why: String,
         done: oneshot::Sender<()>,
     },
-    Tick {
-        now_ms: i64,
-        limits: Limits,
-    },
+    Tick(Tick),
     Close(oneshot::Sender<()>),
+}
+
+/// What the writer is told now and then.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    pub(crate) now_ms: i64,
+    pub(crate) limits: Limits,
+    /// The masker of the config that is in force.
+    pub(crate) masker: Arc<Masker>,
 }
 
 /// The writer's door. Whoever holds it can have something written.
@@ -129,8 +135,8 @@ impl Writer {
     }
 
     /// What is done now and then: intake, retention, checkpoint, another try for what is in memory.
-    pub(crate) async fn tick(&self, now_ms: i64, limits: Limits) {
-        drop(self.jobs.send(Job::Tick { now_ms, limits }).await);
+    pub(crate) async fn tick(&self, tick: Tick) {
+        drop(self.jobs.send(Job::Tick(tick)).await);
     }
 
     /// Writes what still waits and closes the database.
@@ -204,12 +210,13 @@ impl WriterThread {
                 self.take_in();
                 let _ = done.send(());
             }
-            Job::Tick { now_ms, limits } => {
-                self.now_ms = now_ms;
+            Job::Tick(tick) => {
+                self.now_ms = tick.now_ms;
+                self.masker = tick.masker;
                 self.settle();
                 self.retry_memory();
                 self.take_in();
-                self.retain(limits, jobs);
+                self.retain(tick.limits, jobs);
                 self.checkpointer.nudge();
             }
             Job::Keep { .. } | Job::Close(_) => {}

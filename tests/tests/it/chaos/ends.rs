@@ -57,7 +57,7 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
     fs::create_dir_all(&world.becket_home).expect("a folder");
     fs::write(world.path("config.toml"), "[daemon]\nidle = \"1s\"\n").expect("a config");
     let mut sent = vec![load::send(&world, 1)];
-    let first = world.daemon_pid().expect("a daemon");
+    let first = wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon");
     gone(first);
     assert!(!world.path("run/socket").exists());
     assert!(

@@ -52,6 +52,14 @@ fn wait<T>(bound: Duration, what: impl Future<Output = T>) -> Option<T> {
         .block_on(async { tokio::time::timeout(bound, what).await.ok() })
 }
 
+fn tick(now_ms: i64, limits: Limits) -> Tick {
+    Tick {
+        now_ms,
+        limits,
+        masker: Arc::new(masker()),
+    }
+}
+
 /// Has an event written, and gives something that hears when it is.
 fn keep(writer: &Writer, record: Record) -> Result<oneshot::Receiver<()>, Full> {
     let (kept, wait) = oneshot::channel();
@@ -112,8 +120,9 @@ fn what_waits_together_commits_together() {
     for kept in waiting {
         assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     }
-    assert_eq!(rows(&home.open()).len(), GROUP);
     let commits = commits(&home) - before;
+    wait(PATIENCE, writer.take_in()).unwrap();
+    assert_eq!(rows(&home.open()).len(), GROUP);
     assert!((1..=2).contains(&commits), "{commits} commits");
 }
 
@@ -223,7 +232,7 @@ fn without_a_spool_it_stays_in_memory_and_is_shown_once() {
         days: 90,
         bytes: u64::MAX,
     };
-    wait(PATIENCE, writer.tick(0, limits)).unwrap();
+    wait(PATIENCE, writer.tick(tick(0, limits))).unwrap();
     // The tick is done when something after it is.
     wait(PATIENCE, writer.take_in()).unwrap();
     assert_eq!(counters.in_memory.get(), 0);
@@ -279,7 +288,7 @@ fn a_database_that_breaks_is_set_aside_and_nothing_is_lost() {
         days: 90_000,
         bytes: u64::MAX,
     };
-    wait(PATIENCE, writer.tick(17, limits)).unwrap();
+    wait(PATIENCE, writer.tick(tick(17, limits))).unwrap();
     {
         // The same damage to every reader: a schema that makes no sense.
         let other = home.open();
