@@ -265,7 +265,7 @@ fn a_tick_takes_in_and_keeps_retention() {
         days: 1,
         bytes: u64::MAX,
     };
-    wait(PATIENCE, writer.tick(2 * DAY, limits)).unwrap();
+    wait(PATIENCE, writer.tick(tick(2 * DAY, limits))).unwrap();
     wait(PATIENCE, writer.take_in()).unwrap();
     let rows = rows(&home.open());
     assert_eq!(rows.len(), 1);
