@@ -118,6 +118,11 @@ pub fn run(order: &Order) -> Result<Report> {
         .iter()
         .map(|&stored| Size::fill(&programs, stored))
         .collect::<Result<Vec<_>>>()?;
+    for size in &mut sizes {
+        // The daemon hangs up on those who are silent for long, as the first were while the last
+        // was filled.
+        size.client = size.daemon.client()?;
+    }
     let rounds = order.rounds.unwrap_or(ROUNDS) * order.runs;
     for round in 0..WARM_UP + rounds {
         for turn in 0..sizes.len() {

@@ -13,7 +13,7 @@ use crate::report::{Bar, Report, Table, number};
 use crate::world::{Programs, World};
 
 /// What one event of 2 KB may cost. The kernel's work is not in it.
-pub const BOUND: u64 = 150_000;
+pub const BOUND: u64 = 80_000;
 
 const ROUNDS: usize = 5;
 

@@ -28,8 +28,9 @@ const FIRST_WORD: Duration = Duration::from_secs(1);
 const FIRST_WORD_WHEN_SLOW: Duration = Duration::from_millis(50);
 /// How long the mark of a missed deadline counts.
 const SLOW_FOR: Duration = Duration::from_secs(10);
-/// How long stdin may keep silent without ending.
+/// How long stdin may keep silent without ending, and how long it may take in all.
 const STDIN_SILENCE: Duration = Duration::from_secs(5);
+const STDIN_IN_ALL: Duration = Duration::from_secs(20);
 
 /// One event, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -95,8 +96,10 @@ fn now() -> i64 {
 fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
+    let end = Instant::now() + STDIN_IN_ALL;
     loop {
-        if !readable_until(stdin, Instant::now() + STDIN_SILENCE) {
+        let silence = Instant::now() + STDIN_SILENCE;
+        if Instant::now() > end || !readable_until(stdin, silence) {
             return Some(Cut::NeverEnded);
         }
         buffer.reserve(2 << 10);

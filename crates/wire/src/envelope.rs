@@ -52,14 +52,21 @@ pub const CARRIED: [&str; 6] = [
     "AGENT_ID",
 ];
 
+/// How many variables are carried, and how long one may be: an environment must not push an event
+/// out of its frame.
+const MAX_VARIABLES: usize = 64;
+const MAX_VARIABLE: usize = 8 << 10;
+
 /// The variables of an environment that an envelope carries.
 pub fn carried(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> BTreeMap<String, String> {
     let wanted = |name: &str| CARRIED.contains(&name) || name.starts_with("BECKET_");
+    let fits = |name: &str, value: &OsString| name.len() + value.len() <= MAX_VARIABLE;
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, _)| wanted(name))
+        .filter(|(name, value)| wanted(name) && fits(name, value))
+        .take(MAX_VARIABLES)
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
         .collect()
 }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Version;
 use crate::answer::Output;
 use crate::envelope::encode_sent;
 pub use crate::envelope::{
@@ -12,12 +11,15 @@ pub use crate::envelope::{
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Source};
+use crate::{PROTOCOL, Version};
 
 /// What a request or a response could not be read as.
 #[derive(Debug)]
 pub enum RpcError {
     /// A kind that this protocol does not have, or does not have here.
     UnknownKind(u8),
+    /// Another protocol than ours.
+    Protocol(u8),
     /// The body is not what its kind promises.
     Malformed(&'static str),
     Json(serde_json::Error),
@@ -27,6 +29,7 @@ impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownKind(kind) => write!(f, "a frame of the unknown kind {kind:#04x}"),
+            Self::Protocol(number) => write!(f, "a frame of protocol {number}, not {PROTOCOL}"),
             Self::Malformed(what) => write!(f, "a malformed frame: {what}"),
             Self::Json(error) => write!(f, "a malformed frame: {error}"),
         }
@@ -225,6 +228,10 @@ impl Response {
     }
 
     pub fn from_frame(frame: Frame) -> Result<Self, RpcError> {
+        let stable = matches!(frame.kind, Kind::REFUSED | Kind::YIELDING);
+        if frame.protocol != PROTOCOL && !stable {
+            return Err(RpcError::Protocol(frame.protocol));
+        }
         let body = frame.body;
         match frame.kind {
             Kind::ANSWER => {

@@ -1,9 +1,10 @@
 //! `becket daemon`: start, stop, status, run.
 
+use std::fs::{self, File};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use becket_daemon::life::{self, LifeError, Options};
 use becket_wire::Version;
 use becket_wire::rpc::{Ask, DaemonStatus};
@@ -78,12 +79,11 @@ fn stop(world: &World) -> Result<ExitCode> {
         println!("No daemon runs.");
         return Ok(ExitCode::SUCCESS);
     };
+    let status = client.status()?;
     client.done(Ask::Stop)?;
-    // It is gone when its lock is free.
-    let lock =
-        std::fs::File::open(world.place.life_lock()).context("could not open the daemon's lock")?;
+    // The next event may start another one at once, so its process is looked at, not its lock.
     let until = Instant::now() + Duration::from_secs(10);
-    while lock.try_lock_shared().is_err() {
+    while is_daemon(world, status.pid) {
         if Instant::now() > until {
             return Err(Failure::new(Code::TimedOut, "the daemon does not end")
                 .hint("becket daemon status")
@@ -93,6 +93,15 @@ fn stop(world: &World) -> Result<ExitCode> {
     }
     println!("The daemon has ended.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether this process still holds the daemon's lock.
+fn is_daemon(world: &World, pid: u32) -> bool {
+    let Ok(lock) = File::open(world.place.life_lock()) else {
+        return false;
+    };
+    let holder = fs::read_to_string(world.place.life_lock()).unwrap_or_default();
+    lock.try_lock_shared().is_err() && holder.trim() == pid.to_string()
 }
 
 fn status(world: &World, json: bool) -> Result<ExitCode> {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use becket_wire::EventId;
@@ -15,6 +16,9 @@ use crate::world::World;
 
 /// Without a limit a person gets so many, the newest; a program gets all.
 const FOR_A_PERSON: u32 = 50;
+/// How long whoever follows waits for the next daemon, and between two tries.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Show the log of events, oldest first
 #[derive(Debug, clap::Args)]
@@ -124,7 +128,18 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             Err(error) => return Err(error),
         }
         query.limit = None;
-        client = Client::connect_or_start(world)?;
+        client = next_daemon(world)?;
+    }
+}
+
+/// The daemon that comes after one that has gone. It may be killed while it starts, too.
+fn next_daemon(world: &World) -> Result<Client> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match Client::connect_or_start(world) {
+            Err(_) if Instant::now() < until => std::thread::park_timeout(PAUSE),
+            client => return client,
+        }
     }
 }
 

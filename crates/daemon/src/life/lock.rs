@@ -4,8 +4,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use becket_wire::frame::Decoder;
 use becket_wire::rpc::{Request, Response};
@@ -16,6 +16,7 @@ use super::LifeError;
 /// How long a daemon that is asked to yield may take to answer, and how long to end.
 const ANSWER: Duration = Duration::from_secs(2);
 const MAKE_ROOM: Duration = Duration::from_secs(10);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Who holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +49,20 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(why)) => return Err(failed(why)),
     }
-    match yield_to(place, version) {
-        Held::By(running) => Err(LifeError::Running(running)),
-        // One that no longer listens may be about to end.
-        Held::Yielding | Held::Silent => wait(lock).map(signed).ok_or(LifeError::Hung(path)),
+    let waiting = wait_for(lock);
+    let until = Instant::now() + MAKE_ROOM;
+    loop {
+        match yield_to(place, version) {
+            Held::By(running) => return Err(LifeError::Running(running)),
+            // One that no longer listens may be about to end. Another one may be faster than we
+            // are then, so it is asked again and again.
+            Held::Yielding | Held::Silent => {}
+        }
+        match waiting.recv_timeout(ASK_AGAIN) {
+            Ok(lock) => return Ok(signed(lock)),
+            Err(_) if Instant::now() < until => {}
+            Err(_) => return Err(LifeError::Hung(path)),
+        }
     }
 }
 
@@ -66,15 +77,15 @@ fn signed(mut lock: File) -> File {
     lock
 }
 
-/// Waits for the lock, but not for ever.
-fn wait(lock: File) -> Option<File> {
-    let (done, locked) = channel();
+/// Waits for the lock on a thread, since locks know no deadline.
+fn wait_for(lock: File) -> Receiver<File> {
+    let (done, waiting) = channel();
     std::thread::spawn(move || {
         if lock.lock().is_ok() {
             drop(done.send(lock));
         }
     });
-    locked.recv_timeout(MAKE_ROOM).ok()
+    waiting
 }
 
 /// Asks the daemon that runs to make room for this version.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 
 /// After so many bytes the log is moved into the database, in the background.
 const OFTEN: usize = 2 << 20;
@@ -126,5 +127,8 @@ fn connect(database: &Path) -> Option<Connection> {
         .pragma_update(None, "synchronous", "normal")
         .ok()?;
     connection.pragma_update(None, "cache_size", -256).ok()?;
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
+        .ok()?;
     Some(connection)
 }

@@ -205,16 +205,16 @@ impl WriterThread {
                 let _ = done.send(());
             }
             Job::TakeIn(done) => {
-                self.settle();
                 self.retry_memory();
+                self.settle();
                 self.take_in();
                 let _ = done.send(());
             }
             Job::Tick(tick) => {
                 self.now_ms = tick.now_ms;
                 self.masker = tick.masker;
-                self.settle();
                 self.retry_memory();
+                self.settle();
                 self.take_in();
                 self.retain(tick.limits, jobs);
                 self.checkpointer.nudge();
@@ -413,20 +413,14 @@ impl WriterThread {
     }
 
     fn close(&mut self) {
-        self.settle();
         self.retry_memory();
+        self.settle();
         for record in std::mem::take(&mut self.memory) {
             if !self.leave(&record) {
                 error!(id = %record.id(), "an event is lost: neither database nor spool takes it");
             }
         }
         self.checkpointer.end();
-        if let Err(why) = self
-            .connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        {
-            warn!(%why, "could not checkpoint at the end");
-        }
     }
 }
 

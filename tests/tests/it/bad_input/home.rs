@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use becket_tests::world::World;
 
 use super::fake::socket_in;
-use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::{BOUND, LARGE_BOUND, alone, call, doctor_says, numbered, numbers, send};
 
 /// A folder outside the world that has to go with it.
 pub(super) struct Removed(pub(super) PathBuf);
@@ -127,6 +127,23 @@ fn the_environment_cannot_lead_the_hook_elsewhere() {
     assert_eq!(numbers(&world), [1, 1]);
     assert!(!elsewhere.exists());
     assert!(!world.home.join("elsewhere").exists());
+}
+
+#[test]
+fn the_environment_cannot_push_an_event_out_of_its_frame() {
+    let world = World::new();
+    let begin = "{\"session_id\":\"s\",\"tool_use_id\":\"1\",\"x\":\"";
+    let mut payload = begin.as_bytes().to_vec();
+    payload.resize((32 << 20) - 2, b'x');
+    payload.extend(b"\"}");
+    let mut shim = world.shim("PreToolUse");
+    // What a project's settings may set: together more than a frame has room for beside the event.
+    for n in 0..12 {
+        shim.env(format!("BECKET_BALLAST_{n}"), "x".repeat(120_000));
+    }
+    let called = call(shim, &payload, LARGE_BOUND);
+    assert!(called.is_silent(), "{called:?}");
+    assert_eq!(numbers(&world), [1]);
 }
 
 #[test]

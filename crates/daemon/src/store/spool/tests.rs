@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
+use super::super::inbox;
 use super::super::sample::{Home, decision, envelope, id, left, masker, payload, record, rows};
 use super::*;
 
@@ -12,11 +13,15 @@ const EVENTS: u32 = 6;
 enum Move {
     /// The event is left in the spool: by alone, or bare by a shim that found no becket.
     Leave(u32),
-    /// The daemon gets the event by the socket; too late for an answer, or in time.
+    /// The daemon gets the event by the socket, too late for an answer or in time, and commits it
+    /// to the log or to the inbox.
     Socket {
         event: u32,
         late: bool,
+        inbox: bool,
     },
+    /// The daemon settles its inbox into the log.
+    Settle,
     /// An intake that dies after so many steps, and with it the daemon.
     Die(usize),
     TakeIn,
@@ -25,7 +30,9 @@ enum Move {
 fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         4 => (0..EVENTS).prop_map(Move::Leave),
-        2 => (0..EVENTS, any::<bool>()).prop_map(|(event, late)| Move::Socket { event, late }),
+        3 => (0..EVENTS, any::<bool>(), any::<bool>())
+            .prop_map(|(event, late, inbox)| Move::Socket { event, late, inbox }),
+        1 => Just(Move::Settle),
         4 => (0..3 * EVENTS as usize).prop_map(Move::Die),
         1 => Just(Move::TakeIn),
     ];
@@ -50,7 +57,11 @@ impl Daemon {
     fn start(home: &Home) -> Self {
         let connection = home.open();
         let newest: Option<i64> = connection
-            .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
+            .query_row(
+                "SELECT max(seq) FROM (SELECT seq FROM events UNION SELECT seq FROM inbox)",
+                [],
+                |row| row.get(0),
+            )
             .unwrap();
         Self {
             connection,
@@ -78,14 +89,20 @@ impl Daemon {
         done
     }
 
-    fn by_socket(&mut self, event: u32, late: bool) {
+    fn settle(&mut self) {
+        inbox::settle(&mut self.connection, &masker()).unwrap();
+    }
+
+    fn by_socket(&mut self, event: u32, late: bool, inbox: bool) {
         let mut record = record(self.next, event);
         self.next += 1;
         if !late {
             record.took_us = Some(1);
             record.decision = Some(decision("ask"));
         }
-        record.insert(&self.connection).unwrap();
+        if !inbox || !inbox::put(&self.connection, &record).unwrap() {
+            record.insert(&self.connection).unwrap();
+        }
     }
 }
 
@@ -113,7 +130,9 @@ impl Sent {
 
     /// Nothing is nowhere: what was left is in the database or a file still.
     fn nothing_is_lost(&self, home: &Home, connection: &Connection) {
-        let rows: Vec<EventId> = rows(connection).iter().map(|row| row.id).collect();
+        let mut rows: Vec<EventId> = rows(connection).iter().map(|row| row.id).collect();
+        let unsettled = inbox::waiting(connection, &masker()).unwrap();
+        rows.extend(unsettled.iter().map(Record::id));
         let files: Vec<EventId> = waiting(&home.place).into_iter().map(|(id, _)| id).collect();
         for event in self.all() {
             let id = id(event);
@@ -159,8 +178,9 @@ proptest! {
                     leave_one(&home, event);
                     sent.left.insert(event);
                 }
-                Move::Socket { event, late } => {
-                    daemon.by_socket(event, late);
+                Move::Settle => daemon.settle(),
+                Move::Socket { event, late, inbox } => {
+                    daemon.by_socket(event, late, inbox);
                     *sent.by_socket.entry(event).or_default() |= !late;
                 }
                 Move::Die(steps) => {
@@ -174,6 +194,7 @@ proptest! {
             }
             sent.nothing_is_lost(&home, &daemon.connection);
         }
+        daemon.settle();
         daemon.take_in(&home, usize::MAX);
         assert_eq!(home.files(), 0);
         sent.everything_is_there_once(&daemon.connection);
@@ -212,7 +233,7 @@ fn intake_is_in_order_of_id_and_tells_what_was_new() {
         home.leave(event, &left(1, None));
     }
     let mut daemon = Daemon::start(&home);
-    daemon.by_socket(2, true);
+    daemon.by_socket(2, true, false);
     let new: Vec<EventId> = daemon
         .take_in(&home, usize::MAX)
         .new
