@@ -290,7 +290,7 @@ impl Daemon {
             if tokio::time::timeout(DRAIN, drained).await.is_err() {
                 warn!("some answers were still on their way");
             }
-            door.writer.close().await;
+            door.writer.close(end != End::Yielded).await;
             end
         });
         runtime.shutdown_timeout(Duration::from_millis(100));

@@ -51,7 +51,10 @@ enum Job {
         done: oneshot::Sender<()>,
     },
     Tick(Tick),
-    Close(oneshot::Sender<()>),
+    Close {
+        tidy: bool,
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// What the writer is told now and then.
@@ -139,10 +142,11 @@ impl Writer {
         drop(self.jobs.send(Job::Tick(tick)).await);
     }
 
-    /// Writes what still waits and closes the database.
-    pub(crate) async fn close(&self) {
+    /// Writes what still waits and closes the database. `tidy` also moves SQLite's log into it;
+    /// that takes time, which the next daemon may be waiting for.
+    pub(crate) async fn close(&self, tidy: bool) {
         let (done, wait) = oneshot::channel();
-        if self.jobs.send(Job::Close(done)).await.is_ok() {
+        if self.jobs.send(Job::Close { tidy, done }).await.is_ok() {
             drop(wait.await);
         }
     }
@@ -178,8 +182,8 @@ impl WriterThread {
                     Job::Keep { record, then } => group.push((record, then)),
                     other => {
                         self.commit(&mut group);
-                        if let Job::Close(done) = other {
-                            self.close();
+                        if let Job::Close { tidy, done } = other {
+                            self.close(tidy);
                             let _ = done.send(());
                             return;
                         }
@@ -192,7 +196,7 @@ impl WriterThread {
             }
             self.commit(&mut group);
         }
-        self.close();
+        self.close(true);
     }
 
     fn other(&mut self, job: Job, jobs: &mpsc::Receiver<Job>) {
@@ -219,7 +223,7 @@ impl WriterThread {
                 self.retain(tick.limits, jobs);
                 self.checkpointer.nudge();
             }
-            Job::Keep { .. } | Job::Close(_) => {}
+            Job::Keep { .. } | Job::Close { .. } => {}
         }
     }
 
@@ -412,7 +416,7 @@ impl WriterThread {
         self.checkpointer.reopen();
     }
 
-    fn close(&mut self) {
+    fn close(&mut self, tidy: bool) {
         self.retry_memory();
         self.settle();
         for record in std::mem::take(&mut self.memory) {
@@ -421,6 +425,13 @@ impl WriterThread {
             }
         }
         self.checkpointer.end();
+        if tidy
+            && let Err(why) =
+                self.connection
+                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        {
+            warn!(%why, "could not checkpoint at the end");
+        }
     }
 }
 

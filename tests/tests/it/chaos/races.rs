@@ -40,7 +40,8 @@ fn exactly_one_daemon(world: &World) {
         let daemons = world.daemons();
         (daemons.len() == 1 && world.daemon_pid() == Some(daemons[0])).then_some(())
     });
-    assert!(one.is_some(), "daemons: {:?}", world.daemons());
+    let log = fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
+    assert!(one.is_some(), "daemons: {:?}\n{log}", world.daemons());
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn closing_writes_what_still_waits() {
     let waiting: Vec<_> = (1..=100)
         .map(|number| keep(&writer, record(number.into(), number)).unwrap())
         .collect();
-    wait(PATIENCE, writer.close()).unwrap();
+    wait(PATIENCE, writer.close(true)).unwrap();
     for kept in waiting {
         assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
     }
