@@ -1,8 +1,6 @@
 //! `becket events`: the log up to now, and then what comes.
 
-use std::collections::HashSet;
-
-use becket_wire::rpc::{EventQuery, EventRow, Response, Told};
+use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
@@ -16,18 +14,23 @@ const AHEAD: usize = 64;
 
 /// Sends what was asked for. False if nobody is there any more.
 pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
-    // Listening begins before reading, so nothing falls between the two.
+    // Listening begins before reading, and before the inbox is settled into what is read: nothing
+    // falls between.
     let mut feed = door.feed.subscribe();
+    door.writer.take_in().await;
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
             Err(told) => return connection.say(&Response::Told(told)).await,
         }
     }
-    let mut seen = HashSet::new();
-    let Ok(mut last) = send_past(connection, &query, door, &mut seen).await else {
+    let mut shown = Shown::default();
+    if send_past(connection, &query, door, &mut shown)
+        .await
+        .is_err()
+    {
         return false;
-    };
+    }
     if !query.follow {
         return connection.say(&Response::Told(Told::Done)).await;
     }
@@ -41,8 +44,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         };
         match next {
             Ok(row) => {
-                if !seen.remove(&row.seq) && query.wants(&row) {
-                    last = last.max(row.seq);
+                if query.wants(&row) && shown.is_new(row.seq) {
                     if !connection
                         .say(&Response::Row(Box::new(EventRow::clone(&row))))
                         .await
@@ -53,11 +55,12 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             }
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
-                query.after = Some(last);
                 door.writer.take_in().await;
-                match send_past(connection, &query, door, &mut seen).await {
-                    Ok(newest) => last = newest,
-                    Err(Gone) => return false,
+                query.after = Some(shown.after());
+                let sent = send_past(connection, &query, door, &mut shown).await;
+                query.after = None;
+                if sent.is_err() {
+                    return false;
                 }
             }
             Err(RecvError::Closed) => return connection.say(&Response::Told(Told::Done)).await,
@@ -71,8 +74,8 @@ async fn send_past(
     connection: &Connection,
     query: &EventQuery,
     door: &Door,
-    seen: &mut HashSet<i64>,
-) -> Result<i64, Gone> {
+    shown: &mut Shown,
+) -> Result<(), Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (door.place.database(), query.clone());
     let inode = store::inode(&path);
@@ -89,15 +92,12 @@ async fn send_past(
             drop(rows.blocking_send(Err(why)));
         }
     });
-    let mut last = query.after.unwrap_or(0);
     while let Some(row) = reading.recv().await {
         match row {
             Ok(row) => {
-                last = last.max(row.seq);
-                if query.follow {
-                    seen.insert(row.seq);
-                }
-                if !connection.say(&Response::Row(Box::new(row))).await {
+                // Only followers come back for more.
+                let is_new = !query.follow || shown.is_new(row.seq);
+                if is_new && !connection.say(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
                 }
             }
@@ -112,7 +112,7 @@ async fn send_past(
             }
         }
     }
-    Ok(last)
+    Ok(())
 }
 
 /// Finds the one session whose id begins so.

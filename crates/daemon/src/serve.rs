@@ -157,10 +157,7 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             door.writer.take_in().await;
             connection.say(&Response::Told(Told::Done)).await
         }
-        Ask::Events(query) => {
-            door.writer.take_in().await;
-            crate::follow::events(connection, query, door).await
-        }
+        Ask::Events(query) => crate::follow::events(connection, query, door).await,
         Ask::Stop => {
             let said = connection.say(&Response::Told(Told::Done)).await;
             door.end.send_replace(Some(End::Stopped));

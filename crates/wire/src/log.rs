@@ -1,5 +1,7 @@
 //! The log: what may be asked of it, and an event as it tells it.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::EventId;
@@ -96,5 +98,61 @@ impl Source {
         [Self::Daemon, Self::Alone, Self::Replay]
             .into_iter()
             .find(|source| source.as_str() == name)
+    }
+}
+
+/// What a follower has been shown. Numbers rise, but an event that waits while the spool is taken
+/// in is committed after events with higher ones: so whoever asks again asks from further back, and
+/// passes over what it knows.
+#[derive(Debug, Default)]
+pub struct Shown {
+    recent: BTreeSet<i64>,
+    lowest: Option<i64>,
+}
+
+/// More than the spool and the queues hold together.
+const BACK: i64 = 110_000;
+
+impl Shown {
+    /// Whether this one is new; from now on it is not.
+    pub fn is_new(&mut self, seq: i64) -> bool {
+        let lowest = self.lowest.get_or_insert(seq);
+        *lowest = seq.min(*lowest);
+        let is_new = self.recent.insert(seq);
+        if self.recent.len() > 2 * BACK as usize {
+            self.recent = self.recent.split_off(&self.after());
+        }
+        is_new
+    }
+
+    /// After which number to ask again.
+    pub fn after(&self) -> i64 {
+        let newest = self.recent.last().copied().unwrap_or(0);
+        let lowest = self.lowest.unwrap_or(1);
+        (newest - BACK).max(lowest - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_overtaken_is_asked_for_again_and_nothing_is_shown_twice() {
+        let mut shown = Shown::default();
+        assert_eq!(shown.after(), 0);
+        for seq in [50, 51, 53, 54] {
+            assert!(shown.is_new(seq));
+        }
+        // 52 was overtaken; what stood before the first one was not asked for.
+        assert_eq!(shown.after(), 49);
+        assert!(!shown.is_new(53));
+        assert!(shown.is_new(52));
+        for seq in 1000..300_000 {
+            assert!(shown.is_new(seq));
+        }
+        assert_eq!(shown.after(), 299_999 - BACK);
+        assert!(shown.recent.len() <= 2 * BACK as usize);
+        assert!(!shown.is_new(299_000));
     }
 }

@@ -10,7 +10,7 @@ pub use crate::envelope::{
     CARRIED, Cut, Envelope, EventFrame, EventRequest, carried, encode_event, environment_block,
 };
 use crate::frame::{self, Frame, FrameError, Kind};
-pub use crate::log::{DecisionRow, EventQuery, EventRow, Source};
+pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
 use crate::{PROTOCOL, Version};
 
 /// What a request or a response could not be read as.

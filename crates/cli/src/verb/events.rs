@@ -5,8 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use becket_daemon::life::now_ms;
 use becket_wire::EventId;
-use becket_wire::rpc::{Ask, EventQuery, Response, Told};
+use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
@@ -66,7 +67,8 @@ impl Events {
             session: self.session,
             event: self.event,
             tool: self.tool,
-            since: self.since,
+            // Nothing of what was: then only from now on, also when the daemon changes.
+            since: self.since.or((self.limit == Some(0)).then(now_ms)),
             id: self.id,
             after: None,
             limit: self
@@ -113,9 +115,10 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             return without_daemon(world, query, lines);
         }
     };
+    let mut shown = Shown::default();
     loop {
         client.ask(Ask::Events(query.clone()))?;
-        let ended = stream(&mut client, &mut query, lines);
+        let ended = stream(&mut client, &query, &mut shown, lines);
         match ended {
             Ok(()) if !query.follow => return Ok(()),
             // The daemon was replaced or ended: whoever follows goes on with the next one.
@@ -128,6 +131,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             Err(error) => return Err(error),
         }
         query.limit = None;
+        query.after = Some(shown.after());
         client = next_daemon(world)?;
     }
 }
@@ -144,7 +148,12 @@ fn next_daemon(world: &World) -> Result<Client> {
 }
 
 /// Prints what comes until the daemon says that it is all.
-fn stream(client: &mut Client, query: &mut EventQuery, lines: &mut Lines) -> Result<()> {
+fn stream(
+    client: &mut Client,
+    query: &EventQuery,
+    shown: &mut Shown,
+    lines: &mut Lines,
+) -> Result<()> {
     loop {
         let word = if query.follow {
             client.wait()?
@@ -152,13 +161,13 @@ fn stream(client: &mut Client, query: &mut EventQuery, lines: &mut Lines) -> Res
             client.next()?
         };
         match word {
-            Response::Row(row) => {
-                query.after = query.after.max(Some(row.seq));
-                lines.print(&row)?;
-                if query.follow {
+            Response::Row(row) if query.follow => {
+                if shown.is_new(row.seq) {
+                    lines.print(&row)?;
                     lines.flush()?;
                 }
             }
+            Response::Row(row) => lines.print(&row)?,
             Response::Told(Told::Done) => return Ok(()),
             Response::Told(told) => return Err(log::refusal(told)),
             other => anyhow::bail!("the daemon said something else: {other:?}"),
