@@ -28,7 +28,7 @@ const LIGHT: usize = 16 << 10;
 const LATE: i64 = 1000;
 /// What the dispatcher is told.
 pub(crate) enum Message {
-    Arrived(Arrival),
+    Arrived(Box<Arrival>),
     Judged(Box<Judged>),
     CountSessions(oneshot::Sender<u64>),
     /// Look at the config, and say what the store may keep.
@@ -75,7 +75,7 @@ impl Dispatcher {
     pub(crate) async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         while let Some(message) = messages.recv().await {
             match message {
-                Message::Arrived(arrival) => self.arrived(arrival),
+                Message::Arrived(arrival) => self.arrived(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Tick(reply) => drop(reply.send(self.tick())),

@@ -44,13 +44,10 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         };
         match next {
             Ok(row) => {
-                if query.wants(&row) && shown.is_new(row.seq) {
-                    if !connection
-                        .say(&Response::Row(Box::new(EventRow::clone(&row))))
-                        .await
-                    {
-                        return false;
-                    }
+                let is_wanted = query.wants(&row) && shown.is_new(row.seq);
+                let row = Response::Row(Box::new(EventRow::clone(&row)));
+                if is_wanted && !connection.say(&row).await {
+                    return false;
                 }
             }
             // We were too slow for the feed; the database has what it dropped.

@@ -129,12 +129,12 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
 /// Has an event judged and kept. The answer is sent by whoever keeps it.
 async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> bool {
     let (answerer, went) = connection.answerer();
-    let arrival = Arrival {
+    let arrival = Box::new(Arrival {
         event,
         at: Instant::now(),
         now_ms: now_ms(),
         answerer,
-    };
+    });
     let taken = door.dispatcher.try_send(Message::Arrived(arrival)).is_ok();
     match went.await {
         Ok(Unsent(rest)) => connection.send(&rest).await,

@@ -36,11 +36,13 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
     Ok(true)
 }
 
-/// Moves everything into the log.
-pub(super) fn settle(connection: &mut Connection, masker: &Masker) -> rusqlite::Result<()> {
-    let waiting = waiting(connection, masker)?;
+/// Moves these into the log.
+pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlite::Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
     let transaction = connection.transaction()?;
-    for record in &waiting {
+    for record in records {
         record.insert(&transaction)?;
         transaction
             .prepare_cached("DELETE FROM inbox WHERE seq = ?1")?
@@ -82,7 +84,8 @@ mod tests {
         }
         assert_eq!(rows(&connection).len(), 0);
         assert_eq!(waiting(&connection, &masker()).unwrap().len(), 2);
-        settle(&mut connection, &masker()).unwrap();
+        let put_in = waiting(&connection, &masker()).unwrap();
+        settle(&mut connection, &put_in).unwrap();
         let found = rows(&connection);
         let expected: Vec<_> = events.iter().map(Record::to_row).collect();
         assert_eq!(found, expected);

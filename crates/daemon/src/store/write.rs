@@ -96,8 +96,9 @@ impl Writer {
             counters: parts.counters,
             checkpointer,
             retention: Retention::default(),
-            // Whatever a killed daemon left there counts too.
-            unsettled: 1,
+            unsettled: Vec::new(),
+            // Whatever a killed daemon left there.
+            leftovers: true,
             memory: VecDeque::new(),
             memory_bytes: 0,
             now_ms: 0,
@@ -162,8 +163,10 @@ struct WriterThread {
     counters: Arc<Counters>,
     checkpointer: Checkpointer,
     retention: Retention,
-    /// Events in the inbox.
-    unsettled: usize,
+    /// The events in the inbox, to settle them without reading them back.
+    unsettled: Vec<Record>,
+    /// Whether the inbox holds others too.
+    leftovers: bool,
     /// Events that nothing would take.
     memory: VecDeque<Record>,
     memory_bytes: usize,
@@ -269,20 +272,22 @@ impl WriterThread {
                 self.show(&record);
             }
         }
-        if self.unsettled >= inbox::FULL {
+        if self.unsettled.len() >= inbox::FULL {
             self.settle();
         }
     }
 
     /// Moves the inbox into the log.
     fn settle(&mut self) {
-        if self.unsettled == 0 {
-            return;
-        }
-        self.unsettled = 0;
-        if let Err(why) = inbox::settle(&mut self.connection, &self.masker) {
+        let mut unsettled = std::mem::take(&mut self.unsettled);
+        let settled = match std::mem::take(&mut self.leftovers) {
+            true => inbox::waiting(&self.connection, &self.masker).map(|all| unsettled = all),
+            false => Ok(()),
+        };
+        let settled = settled.and_then(|()| inbox::settle(&mut self.connection, &unsettled));
+        if let Err(why) = settled {
             warn!(%why, "could not settle the inbox");
-            self.unsettled = 1;
+            self.leftovers = true;
             self.look_for_damage(&why);
         }
     }
@@ -297,17 +302,17 @@ impl WriterThread {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut new = HashSet::new();
         let through_inbox = inbox::is_for(records.clone());
-        let mut put_in = 0;
+        let mut put_in = Vec::new();
         for record in records.clone() {
             if through_inbox && inbox::put(&transaction, record)? {
-                put_in += 1;
+                put_in.push(record.clone());
                 new.insert(record.seq);
             } else if record.insert(&transaction)? {
                 new.insert(record.seq);
             }
         }
         transaction.commit()?;
-        self.unsettled += put_in;
+        self.unsettled.append(&mut put_in);
         let mut bytes = 0;
         for record in records {
             bytes += record.weight();
@@ -411,7 +416,7 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
-        self.unsettled = 0;
+        self.unsettled.clear();
         self.retention = Retention::default();
         self.checkpointer.reopen();
     }
