@@ -51,6 +51,7 @@ pub struct Given {
     files: Vec<(String, String)>,
     env: Vec<(String, String)>,
     needs: Vec<String>,
+    agreement: Option<Duration>,
 }
 
 impl Given {
@@ -107,6 +108,12 @@ impl Given {
         self
     }
 
+    /// How long late events may take before all that is registered has to agree.
+    pub fn agreement(mut self, bound: Duration) -> Self {
+        self.agreement = Some(bound);
+        self
+    }
+
     /// Starts the model and makes the home.
     pub fn begin(self) -> Result<Story, Unavailable> {
         let claude = Claude::get(&Claude::wanted())?;
@@ -127,9 +134,7 @@ impl Given {
         let mut registered = self.registered;
         if registered.is_empty() {
             registered.push(Box::new(Becket::default()));
-            // What becket does not register cannot be held against it.
-            let witness = Recorder::default().without(&["MessageDisplay", "WorktreeRemove"]);
-            registered.push(Box::new(witness));
+            registered.push(Box::new(Recorder::witness()));
         }
         for one in &mut registered {
             one.register(&claude, &mut home)?;
@@ -142,6 +147,7 @@ impl Given {
             registered,
             home,
             model,
+            agreement: self.agreement.unwrap_or(AGREEMENT),
         })
     }
 }
@@ -153,6 +159,7 @@ pub struct Story {
     registered: Vec<Box<dyn Registration>>,
     pub home: Home,
     pub model: Model,
+    agreement: Duration,
 }
 
 impl Story {
@@ -214,7 +221,7 @@ impl Story {
         for other in others {
             let all = || (first.events(&self.home), other.events(&self.home));
             let agree = || Some(all()).filter(|(ours, theirs)| ours.agrees(theirs));
-            if wait::until(AGREEMENT, agree).is_none() {
+            if wait::until(self.agreement, agree).is_none() {
                 let (ours, theirs) = all();
                 ours.same_as(&theirs);
             }

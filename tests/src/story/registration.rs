@@ -64,6 +64,11 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// Watches what becket watches: what becket does not register cannot be held against it.
+    pub fn witness() -> Self {
+        Self::default().without(&["MessageDisplay", "WorktreeRemove"])
+    }
+
     /// Leaves these events alone.
     #[must_use]
     pub fn without(mut self, events: &[&'static str]) -> Self {

@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod broken;
 mod dialogs;
 mod failures;
 mod rarer;

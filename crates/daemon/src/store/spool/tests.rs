@@ -90,7 +90,8 @@ impl Daemon {
     }
 
     fn settle(&mut self) {
-        inbox::settle(&mut self.connection, &masker()).unwrap();
+        let waiting = inbox::waiting(&self.connection, &masker()).unwrap();
+        inbox::settle(&mut self.connection, &waiting).unwrap();
     }
 
     fn by_socket(&mut self, event: u32, late: bool, inbox: bool) {
