@@ -99,3 +99,24 @@ pub fn run(order: &Order) -> Result<Report> {
     report.figures = json!({"counts": counts});
     Ok(report)
 }
+
+#[cfg(test)]
+mod tests {
+    use becket_tests::skip::{Unavailable, skip};
+
+    use super::*;
+
+    #[test]
+    fn an_event_costs_the_shim_no_more_than_its_bound() {
+        let name = "instructions::an_event_costs_the_shim_no_more_than_its_bound";
+        let programs = Programs::built().expect("./test builds them first");
+        match count(&programs, 3).expect("events that arrive") {
+            None => skip(name, &Unavailable::new("valgrind is missing")),
+            Some(counts) => {
+                let most = counts.iter().max().copied().unwrap_or(u64::MAX);
+                assert!(most <= BOUND, "{most} instructions, over {BOUND}");
+                assert!(most > 10_000, "{most} instructions: that was no event");
+            }
+        }
+    }
+}

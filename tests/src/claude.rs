@@ -67,6 +67,22 @@ impl Claude {
         )))
     }
 
+    /// Whether this version is that one or a later one.
+    pub fn is_at_least(&self, version: &str) -> bool {
+        numbers(&self.version) >= numbers(version)
+    }
+
+    /// For what no name in the program tells: `what` is there since that version.
+    pub fn must_be(&self, since: &str, what: &str) -> Result<(), Unavailable> {
+        if self.is_at_least(since) {
+            return Ok(());
+        }
+        let version = &self.version;
+        Err(Unavailable::new(format!(
+            "Claude Code {version} has no {what} (it came by {since})"
+        )))
+    }
+
     /// Those of `names` that stand in the program. Versions before 2.1.101 drop all hooks of a
     /// settings file in which they do not know one event.
     pub fn known<'n>(&self, names: &[&'n str]) -> Vec<&'n str> {
@@ -90,6 +106,11 @@ impl Claude {
     }
 }
 
+fn numbers(version: &str) -> Vec<u32> {
+    let parts = version.split(['.', '-']);
+    parts.map(|part| part.parse().unwrap_or(0)).collect()
+}
+
 /// `$BECKET_TEST_CACHE`, else a folder of the workspace that git ignores.
 fn cache() -> PathBuf {
     match std::env::var_os("BECKET_TEST_CACHE") {
@@ -97,4 +118,23 @@ fn cache() -> PathBuf {
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.cache"),
     }
     .join("claude")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        let version = "2.1.101".to_owned();
+        let command = Vec::new();
+        let claude = Claude { version, command };
+        for older in ["2.1.99", "2.0.200", "1.9.9", "2.1.101"] {
+            assert!(claude.is_at_least(older), "{older}");
+        }
+        for newer in ["2.1.102", "2.1.1000", "2.10.0", "3.0.0"] {
+            assert!(!claude.is_at_least(newer), "{newer}");
+            assert!(claude.must_be(newer, "thing").is_err());
+        }
+    }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use becket::Becket;
+pub use becket::{Becket, EXEC_FORM, TOLERANT};
 pub use events::{Event, Events};
 pub use hook::Hook;
 pub use person::Person;
@@ -51,6 +51,7 @@ pub struct Given {
     files: Vec<(String, String)>,
     env: Vec<(String, String)>,
     needs: Vec<String>,
+    since: Vec<(String, String)>,
     agreement: Option<Duration>,
 }
 
@@ -108,6 +109,12 @@ impl Given {
         self
     }
 
+    /// Something without a name that is there since this version: earlier ones skip the story.
+    pub fn since(mut self, version: &str, what: &str) -> Self {
+        self.since.push((version.to_owned(), what.to_owned()));
+        self
+    }
+
     /// How long late events may take before all that is registered has to agree.
     pub fn agreement(mut self, bound: Duration) -> Self {
         self.agreement = Some(bound);
@@ -119,6 +126,9 @@ impl Given {
         let claude = Claude::get(&Claude::wanted())?;
         for name in &self.needs {
             claude.must_know(name)?;
+        }
+        for (version, what) in &self.since {
+            claude.must_be(version, what)?;
         }
         let model = self.script.start();
         let mut home = Home::new(&model.url());

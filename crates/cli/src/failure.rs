@@ -73,3 +73,23 @@ pub fn tell(error: &anyhow::Error) -> ExitCode {
     }
     ExitCode::from(code as u8)
 }
+
+/// `becket … | head` is no failure: whoever reads has seen enough. std's `println` panics then.
+pub fn expect_closed_pipes() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let what = panic.payload_as_str().unwrap_or_default();
+        if what.starts_with("failed printing to stdout") {
+            end_quietly();
+        }
+        before(panic);
+    }));
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "in the middle of printing there is no way back to main"
+)]
+fn end_quietly() -> ! {
+    std::process::exit(0)
+}

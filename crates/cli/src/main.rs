@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    failure::expect_closed_pipes();
     if let Some(hook) = verb::hook::called() {
         return hook;
     }

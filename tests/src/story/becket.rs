@@ -6,6 +6,12 @@ use crate::claude::{Claude, Home};
 use crate::skip::Unavailable;
 use crate::world::World;
 
+/// Earlier versions drop all hooks of a settings file in which they do not know one event.
+pub const TOLERANT: &str = "2.1.101";
+
+/// Earlier versions take no notice of a hook's `args`.
+pub const EXEC_FORM: &str = "2.1.139";
+
 /// A becket of the story's own, registered in the user's settings.
 #[derive(Debug, Default)]
 pub struct Becket {
@@ -27,7 +33,12 @@ impl Registration for Becket {
         "becket"
     }
 
-    fn register(&mut self, _: &Claude, home: &mut Home) -> Result<(), Unavailable> {
+    fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
+        claude.must_be(TOLERANT, "mercy on unknown events, which becket registers")?;
+        if !claude.is_at_least(EXEC_FORM) {
+            // Told nothing, the shim takes the usual home: here, the one of this story.
+            home.set_env("BECKET_HOME", self.world.becket_home.to_string_lossy());
+        }
         let done = self
             .world
             .becket(["init"])

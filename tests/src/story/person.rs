@@ -42,16 +42,25 @@ impl<'a> Person<'a> {
         let (env, project) = (story.home.env(), story.home.project());
         let terminal = Terminal::start(&command, env, &project, SIZE)?;
         let person = Self { terminal, story };
+        person.reads_warning();
         person.ready();
         Ok(person)
+    }
+
+    /// A version that does not know all events that becket registers says so at its start.
+    #[track_caller]
+    fn reads_warning(&self) {
+        let warns = |screen: &Screen| screen.contains("Settings Warning");
+        let up = self.wait_for("a start", |screen| shows_prompt(screen) || warns(screen));
+        if warns(&up) {
+            self.chooses(1);
+        }
     }
 
     /// Waits until the program takes input.
     #[track_caller]
     pub fn ready(&self) {
-        self.wait_for("the prompt", |screen| {
-            screen.contains("? for shortcuts") && !screen.contains("esc to interrupt")
-        });
+        self.wait_for("the prompt", shows_prompt);
     }
 
     /// Types a line and sends it. What is typed has to be on the screen first, or the program
@@ -117,6 +126,10 @@ impl<'a> Person<'a> {
     pub fn story(&self) -> &Story {
         self.story
     }
+}
+
+fn shows_prompt(screen: &Screen) -> bool {
+    screen.contains("? for shortcuts") && !screen.contains("esc to interrupt")
 }
 
 /// A dialog is a numbered list with a mark at one of its lines.

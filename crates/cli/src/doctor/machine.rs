@@ -48,16 +48,36 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     ]
 }
 
+/// The first Claude Code that starts hooks without a shell, as becket is registered.
+const OLDEST: [u32; 3] = [2, 1, 139];
+
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> Check {
-    match version_of(Path::new("claude")) {
-        Some(version) => Check::good("Claude Code", version),
-        None => Check::warning(
+    let Some(said) = version_of(Path::new("claude")) else {
+        return Check::warning(
             "Claude Code",
             "`claude` is not on PATH",
             "npm install -g @anthropic-ai/claude-code",
-        ),
+        );
+    };
+    match numbers(&said) {
+        Some(version) if version < OLDEST => {
+            let [major, minor, patch] = OLDEST;
+            let what = format!("{said} ignores becket; it takes {major}.{minor}.{patch} or newer");
+            Check::broken("Claude Code", what, "claude update")
+        }
+        _ => Check::good("Claude Code", said),
     }
+}
+
+/// The three numbers that a version begins with.
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let mut parts = version
+        .split_whitespace()
+        .next()?
+        .split('.')
+        .map(|part| part.parse().ok());
+    Some([parts.next()??, parts.next()??, parts.next()??])
 }
 
 /// The first line that a program prints for `--version`.
@@ -172,4 +192,16 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         ));
     }
     checks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_read_from_what_claude_says() {
+        assert_eq!(numbers("2.1.325 (Claude Code)"), Some([2, 1, 325]));
+        assert!(numbers("2.1.98 (Claude Code)").unwrap() < OLDEST);
+        assert_eq!(numbers("something else"), None);
+    }
 }
