@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use becket_wire::Version;
 
-use super::Check;
+use super::{Check, State};
 use crate::world::World;
 
 /// How long a program may take to say its version.
@@ -134,44 +134,26 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         )];
     }
     let mut checks = Vec::new();
-    for folder in [
+    let folders = [
         home.to_owned(),
         place.run(),
         place.spool(),
         place.log(),
         place.sessions(),
-    ] {
-        let Ok(meta) = std::fs::metadata(&folder) else {
-            continue;
-        };
-        if meta.mode() & 0o077 != 0 {
-            let what = format!(
-                "{} is open to others (mode {:o})",
-                folder.display(),
-                meta.mode() & 0o777
-            );
-            checks.push(Check::broken(
-                name,
-                what,
-                format!("chmod 700 {}", folder.display()),
-            ));
-        }
-    }
-    for file in [place.database(), place.config(), place.mask_key()] {
-        let Ok(meta) = std::fs::metadata(&file) else {
-            continue;
-        };
-        if meta.mode() & 0o077 != 0 {
-            let what = format!(
-                "{} is open to others (mode {:o})",
-                file.display(),
-                meta.mode() & 0o777
-            );
-            checks.push(Check::warning(
-                name,
-                what,
-                format!("chmod 600 {}", file.display()),
-            ));
+    ];
+    let files = [place.database(), place.config(), place.mask_key()];
+    let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
+    let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
+    for (path, wanted, state) in folders.chain(files) {
+        let mode = std::fs::metadata(&path).map_or(0, |meta| meta.mode());
+        if mode & 0o077 != 0 {
+            let path = path.display();
+            let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
+            let mend = format!("chmod {wanted:o} {path}");
+            checks.push(Check {
+                state,
+                ..Check::warning(name, what, mend)
+            });
         }
     }
     // On a full disk a file can often be made, and nothing put into it.

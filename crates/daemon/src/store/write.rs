@@ -416,7 +416,8 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
-        self.unsettled.clear();
+        // What was only in the old one's inbox is still at hand.
+        self.settle();
         self.retention = Retention::default();
         self.checkpointer.reopen();
     }

@@ -1,6 +1,6 @@
 //! `becket events --follow` outlives the daemons that it follows.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
@@ -55,8 +55,9 @@ impl Follower {
         });
         let ended = self.child.try_wait().expect("a child");
         drop(self.child.kill());
-        let output = self.child.wait_with_output().expect("a child");
-        let said = String::from_utf8_lossy(&output.stderr);
+        let mut said = String::new();
+        let stderr = self.child.stderr.take();
+        drop(stderr.expect("a stderr").read_to_string(&mut said));
         assert!(ended.is_none(), "it ended with {ended:?}: {said}");
         let mut seen = self.seen.lock().expect("a list").clone();
         seen.sort_unstable();
@@ -70,6 +71,14 @@ impl Follower {
             "of {} rows missed {missed:?}, saw twice {doubled:?}",
             expected.len()
         );
+    }
+}
+
+/// Also when a test fails: it would start daemons for ever.
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
     }
 }
 
