@@ -201,6 +201,11 @@ impl Story {
             .events(&self.home)
     }
 
+    /// Those of these events that this version knows, for an order that holds without the others.
+    pub fn known<'n>(&self, events: &[&'n str]) -> Vec<&'n str> {
+        self.claude.known(events)
+    }
+
     /// The calls of the hook with this label.
     pub fn calls(&self, label: &str) -> Events {
         events::recorded(&self.home, label)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::Response;
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tracing::warn;
@@ -132,6 +132,13 @@ impl Connection {
                 _ => return,
             }
         }
+    }
+
+    /// Whether the other side has hung up already. Nothing is read.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let peeked = rustix::net::recv(&*self.stream, &mut [0; 1], flags);
+        self.ahead.is_empty() && matches!(peeked, Ok((_, 0)))
     }
 
     /// Something that can answer one request from another thread, and how it went.

@@ -49,6 +49,8 @@ pub(crate) struct Arrival {
     pub(crate) event: EventRequest,
     pub(crate) at: Instant,
     pub(crate) now_ms: i64,
+    /// Whoever sent it does not wait for an answer any more.
+    pub(crate) hung_up: bool,
     pub(crate) answerer: Answerer,
 }
 
@@ -102,11 +104,12 @@ impl Dispatcher {
             mut event,
             at,
             now_ms,
+            hung_up,
             answerer,
         } = arrival;
         let payload = std::mem::take(&mut event.payload);
         let seq = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let late = now_ms - event.sent > LATE;
+        let late = hung_up || now_ms - event.sent > LATE;
         if late {
             self.counters.late.add(1);
         }

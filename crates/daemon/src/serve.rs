@@ -128,11 +128,13 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
 
 /// Has an event judged and kept. The answer is sent by whoever keeps it.
 async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> bool {
+    let hung_up = connection.has_hung_up();
     let (answerer, went) = connection.answerer();
     let arrival = Box::new(Arrival {
         event,
         at: Instant::now(),
         now_ms: now_ms(),
+        hung_up,
         answerer,
     });
     let taken = door.dispatcher.try_send(Message::Arrived(arrival)).is_ok();

@@ -17,9 +17,17 @@ pub const EXEC_FORM: &str = "2.1.139";
 pub struct Becket {
     pub world: World,
     init: Vec<String>,
+    even_where_deaf: bool,
 }
 
 impl Becket {
+    /// Also with a version that cannot hear it.
+    #[must_use]
+    pub fn even_where_deaf(mut self) -> Self {
+        self.even_where_deaf = true;
+        self
+    }
+
     /// Says more on the command line of `becket init`.
     #[must_use]
     pub fn init(mut self, args: &[&str]) -> Self {
@@ -34,7 +42,12 @@ impl Registration for Becket {
     }
 
     fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
-        claude.must_be(TOLERANT, "mercy on unknown events, which becket registers")?;
+        if !self.even_where_deaf {
+            claude.must_be(
+                TOLERANT,
+                "ear for becket: it drops hooks for unknown events",
+            )?;
+        }
         if !claude.is_at_least(EXEC_FORM) {
             // Told nothing, the shim takes the usual home: here, the one of this story.
             home.set_env("BECKET_HOME", self.world.becket_home.to_string_lossy());

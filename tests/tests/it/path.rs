@@ -1,6 +1,8 @@
 //! The way of one event: shim, daemon, database, and back by `becket events`.
 
+use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, fixtures};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 fn payload_of(events: &[Value], nth: usize) -> &Value {
@@ -216,4 +218,27 @@ fn secrets_are_masked_in_database_and_spool() {
         "the same secret has the same hash"
     );
     assert!(!holds(&everything(".")) && !holds(&everything("log")));
+}
+
+#[test]
+fn an_event_whose_sender_has_hung_up_is_only_recorded() {
+    let world = World::new();
+    world.start_daemon();
+    world.signal_daemon(Signal::STOP);
+    // The daemon sleeps: the shim gives up on it after 50 ms, hangs up, and goes alone.
+    std::fs::write(world.path("run/slow"), "").expect("a mark");
+    let payload = json!({"hook_event_name": "Stop", "session_id": "s"}).to_string();
+    assert!(world.send("Stop", &payload).is_silent());
+    let alone = std::fs::read_dir(world.path("spool")).expect("a spool");
+    assert_eq!(alone.count(), 1);
+    world.signal_daemon(Signal::CONT);
+    let counted = wait::until(PATIENCE, || {
+        let status: Value =
+            serde_json::from_str(&world.run(&["daemon", "status", "--json"])).ok()?;
+        (status["counts"]["late"] == 1).then_some(())
+    });
+    assert!(counted.is_some(), "nobody noticed that the sender was gone");
+    let events = world.events();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["source"], "alone");
 }

@@ -21,7 +21,7 @@ fn a_denial_by_json_tells_the_model_why() {
         );
         assert!(!result.text.contains("becket-recorder"), "{result:?}");
         let events = story.events();
-        events.in_order(&["PreToolUse", "PostToolBatch", "Stop"]);
+        events.in_order(&story.known(&["PreToolUse", "PostToolBatch", "Stop"]));
         events.none_of("PostToolUse");
         events.none_of("PostToolUseFailure");
         Ok(())
@@ -102,8 +102,11 @@ fn a_blocked_prompt_never_reaches_the_model() {
 
         let run = story.print("look around").run();
 
-        assert!(run.text().contains("not today"), "{run:?}");
         assert!(story.model.turns().is_empty(), "{}", story.so_far());
+        // Before, the result was empty.
+        if story.claude.is_at_least("2.1.197") {
+            assert!(run.text().contains("not today"), "{run:?}");
+        }
         Ok(())
     });
 }
@@ -114,6 +117,7 @@ fn a_blocked_stop_keeps_the_turn_going_up_to_the_cap() {
         let story = given
             .on("rest", [say("done"), say("still done"), say("really done")])
             .hook(Hook::on("Stop").blocks("there is more to do"))
+            .needs(&["CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"])
             .env("CLAUDE_CODE_STOP_HOOK_BLOCK_CAP", "2")
             .begin()?;
 

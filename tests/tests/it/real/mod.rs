@@ -5,6 +5,7 @@ mod answers;
 mod broken;
 mod dialogs;
 mod failures;
+mod old;
 mod rarer;
 mod sessions;
 mod tools;

@@ -159,7 +159,8 @@ fn a_silent_hook_on_the_removal_of_a_worktree_would_make_the_program_lie() {
 #[test]
 fn becket_keeps_out_of_the_removal_of_worktrees() {
     story(|given| {
-        let (_, told) = leave_a_worktree_of_a_hook(given)?;
+        let honest = given.since("2.1.197", "word about a worktree that stayed");
+        let (_, told) = leave_a_worktree_of_a_hook(honest)?;
         assert!(told.contains("could not remove"), "{told}");
         Ok(())
     });
@@ -182,6 +183,7 @@ fn a_teammate_that_has_nothing_to_do_is_told() {
             .on("count the sheep", [say("three")])
             .env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "1")
             .needs(&["TeammateIdle"])
+            .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
         let person = story.person()?;
 

@@ -26,7 +26,12 @@ fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
         let events = story.events();
         let starts = events.of("SessionStart");
         let sources: Vec<&str> = starts.iter().map(|start| start.text("source")).collect();
-        assert_eq!(sources, ["startup", "resume", "resume", "fork"]);
+        let fork = if story.claude.is_at_least("2.1.260") {
+            "fork"
+        } else {
+            "resume"
+        };
+        assert_eq!(sources, ["startup", "resume", "resume", fork]);
         assert_eq!(starts[3]["session_id"], forked.session());
         assert!(story.model.turns()[3].contains("first thing"));
         Ok(())
@@ -76,14 +81,14 @@ fn compaction_keeps_the_session_and_opens_a_window() {
 #[test]
 fn a_full_window_is_compacted_by_itself() {
     story(|given| {
-        let full = bash("echo one").usage(990_000, 500);
+        let full = bash("echo two").usage(990_000, 500);
         let story = given
-            .on("first thing", [full])
+            .on("first thing", [bash("echo one"), full])
             .on("They counted to one.", [say("and went on")])
             .script(|script| script.summary("They counted to one."))
             .begin()?;
 
-        let run = story.print("first thing").run();
+        let run = story.print("first thing").model("haiku").run();
 
         assert_eq!(run.succeeded().text(), "and went on");
         let events = story.events();
@@ -148,7 +153,11 @@ fn instructions_and_commands_are_told() {
 
         assert_eq!(run.succeeded().text(), "swept");
         let events = story.events();
-        events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
+        events.in_order(&["UserPromptSubmit", "Stop"]);
+        // Before, the prompt came after its expansion.
+        if story.claude.is_at_least("2.1.325") {
+            events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
+        }
         assert_eq!(events.only("UserPromptExpansion")["command_name"], "sweep");
         assert!(
             events

@@ -18,7 +18,7 @@ fn one_call_fires_its_events_in_order() {
         let results = story.model.turns()[1].tool_results();
         assert_eq!(results[0].text, "hi there");
         let events = story.events();
-        events.in_order(&[
+        events.in_order(&story.known(&[
             "SessionStart",
             "UserPromptSubmit",
             "PreToolUse",
@@ -26,7 +26,7 @@ fn one_call_fires_its_events_in_order() {
             "PostToolBatch",
             "Stop",
             "SessionEnd",
-        ]);
+        ]));
         let before = events.only("PreToolUse");
         assert_eq!(before["tool_input"]["command"], "echo hi there");
         assert_eq!(before["tool_use_id"], results[0].id);
@@ -49,7 +49,10 @@ fn one_call_fires_its_events_in_order() {
 fn parallel_calls_each_keep_their_own_order() {
     story(|given| {
         let both = tools([bash("echo one"), bash("echo two"), bash("echo three")]);
-        let story = given.on("do both", [both, say("done")]).begin()?;
+        let story = given
+            .on("do both", [both, say("done")])
+            .needs(&["PostToolBatch"])
+            .begin()?;
 
         story.print("do both").run().succeeded();
 
@@ -84,7 +87,8 @@ fn a_call_that_fails_fires_the_failure_event() {
             .succeeded();
 
         let events = story.events();
-        events.in_order(&["PreToolUse", "PostToolUseFailure", "PostToolBatch", "Stop"]);
+        let order = ["PreToolUse", "PostToolUseFailure", "PostToolBatch", "Stop"];
+        events.in_order(&story.known(&order));
         events.none_of("PostToolUse");
         assert!(
             events
@@ -132,9 +136,12 @@ fn a_call_that_would_ask_is_refused_where_nobody_attends() {
         let run = story.print("touch it").run();
 
         run.succeeded();
-        story
-            .events()
-            .in_order(&["PreToolUse", "PermissionRequest", "Stop"]);
+        let events = story.events();
+        events.in_order(&["PreToolUse", "Stop"]);
+        // Print mode did not always tell that it would have asked.
+        if story.claude.is_at_least("2.1.325") {
+            events.in_order(&["PreToolUse", "PermissionRequest", "Stop"]);
+        }
         assert!(!story.home.project().join("made.txt").exists());
         assert_eq!(run.result()["permission_denials"][0]["tool_name"], "Bash");
         Ok(())
@@ -174,6 +181,7 @@ fn tasks_are_told_when_made_and_when_done() {
         let story = given
             .on("plan it", [make, done, say("planned")])
             .needs(&["TaskCreated"])
+            .since("2.1.197", "task tools in print mode")
             .begin()?;
 
         let run = story
