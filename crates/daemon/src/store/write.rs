@@ -1,32 +1,25 @@
-//! The one writer of the database: a thread that commits whatever waits together in one group.
+//! The door of the one writer: what may be asked of it. The thread behind it is in
+//! `write/thread.rs`.
 
-use std::collections::{HashSet, VecDeque};
-use std::path::PathBuf;
+mod thread;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 use std::thread::JoinHandle;
 
 use becket_engine::mask::Masker;
 use becket_wire::Place;
 use becket_wire::rpc::EventRow;
-use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
-use tracing::{error, info, warn};
 
-use super::checkpoint::Checkpointer;
-use super::inbox;
-use super::open::{self, Opened};
+use super::open::Opened;
 use super::record::Record;
-use super::retain::{Limits, Retention};
-use super::spool::{self, Left};
+use super::retain::Limits;
 use crate::counters::Counters;
+use thread::WriterThread;
 
-/// What commits together at the most.
-const GROUP: usize = 512;
 /// What may wait for the writer. More is answered `Busy`.
 const QUEUE: usize = 4096;
-/// What is kept in memory when neither database nor spool takes it.
-const MEMORY_BYTES: usize = 8 << 20;
 
 /// Committed events, for whoever looks on.
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
@@ -85,24 +78,7 @@ pub(crate) struct Parts {
 impl Writer {
     pub(crate) fn start(parts: Parts) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        let checkpointer = Checkpointer::start(parts.place.database())?;
-        let mut thread = WriterThread {
-            connection: parts.opened.connection,
-            path: parts.place.database(),
-            place: parts.place,
-            masker: parts.masker,
-            sequence: parts.sequence,
-            feed: parts.feed,
-            counters: parts.counters,
-            checkpointer,
-            retention: Retention::default(),
-            unsettled: Vec::new(),
-            // Whatever a killed daemon left there.
-            leftovers: true,
-            memory: VecDeque::new(),
-            memory_bytes: 0,
-            now_ms: 0,
-        };
+        let mut thread = WriterThread::new(parts)?;
         let handle = std::thread::Builder::new()
             .name("writer".into())
             .spawn(move || thread.run(waiting))?;
@@ -149,294 +125,6 @@ impl Writer {
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Close { tidy, done }).await.is_ok() {
             drop(wait.await);
-        }
-    }
-}
-
-struct WriterThread {
-    connection: Connection,
-    path: PathBuf,
-    place: Place,
-    masker: Arc<Masker>,
-    sequence: Arc<AtomicI64>,
-    feed: Feed,
-    counters: Arc<Counters>,
-    checkpointer: Checkpointer,
-    retention: Retention,
-    /// The events in the inbox, to settle them without reading them back.
-    unsettled: Vec<Record>,
-    /// Whether the inbox holds others too.
-    leftovers: bool,
-    /// Events that nothing would take.
-    memory: VecDeque<Record>,
-    memory_bytes: usize,
-    now_ms: i64,
-}
-
-type Waiting = (Box<Record>, Then);
-
-impl WriterThread {
-    fn run(&mut self, mut jobs: mpsc::Receiver<Job>) {
-        let mut group: Vec<Waiting> = Vec::new();
-        while let Some(first) = jobs.blocking_recv() {
-            let mut next = Some(first);
-            while let Some(job) = next.take() {
-                match job {
-                    Job::Keep { record, then } => group.push((record, then)),
-                    other => {
-                        self.commit(&mut group);
-                        if let Job::Close { tidy, done } = other {
-                            self.close(tidy);
-                            let _ = done.send(());
-                            return;
-                        }
-                        self.other(other, &jobs);
-                    }
-                }
-                if group.len() < GROUP {
-                    next = jobs.try_recv().ok();
-                }
-            }
-            self.commit(&mut group);
-        }
-        self.close(true);
-    }
-
-    fn other(&mut self, job: Job, jobs: &mpsc::Receiver<Job>) {
-        match job {
-            Job::Damaged { inode, why, done } => {
-                // Many may find it at once; what was begun anew since then is another file.
-                if inode == open::inode(&self.path) {
-                    self.begin_anew(&why);
-                }
-                let _ = done.send(());
-            }
-            Job::TakeIn(done) => {
-                self.retry_memory();
-                self.settle();
-                self.take_in();
-                let _ = done.send(());
-            }
-            Job::Tick(tick) => {
-                self.now_ms = tick.now_ms;
-                self.masker = tick.masker;
-                self.retry_memory();
-                self.settle();
-                self.take_in();
-                self.retain(tick.limits, jobs);
-                self.checkpointer.nudge();
-            }
-            Job::Keep { .. } | Job::Close { .. } => {}
-        }
-    }
-
-    /// At least one slice, or a daemon that always has something to do would never drop anything.
-    fn retain(&mut self, limits: Limits, jobs: &mpsc::Receiver<Job>) {
-        loop {
-            match self
-                .retention
-                .slice(&mut self.connection, limits, self.now_ms)
-            {
-                Ok(true) if jobs.is_empty() => {}
-                Ok(_) => return,
-                Err(why) => {
-                    warn!(%why, "retention failed");
-                    return self.look_for_damage(&why);
-                }
-            }
-        }
-    }
-
-    fn commit(&mut self, group: &mut Vec<Waiting>) {
-        if group.is_empty() {
-            return;
-        }
-        let mut written = self.write(group.iter().map(|(record, _)| &**record));
-        if let Err(why) = &written
-            && open::is_damage(why)
-        {
-            self.begin_anew(&why.to_string());
-            written = self.write(group.iter().map(|(record, _)| &**record));
-        }
-        let new = written.unwrap_or_else(|why| {
-            error!(%why, events = group.len(), "the database takes nothing");
-            for (record, _) in &*group {
-                self.keep_elsewhere(record);
-            }
-            HashSet::new()
-        });
-        for (record, then) in group.drain(..) {
-            then();
-            // What came by the spool before was shown then; what went there now will be.
-            if new.contains(&record.seq) {
-                self.show(&record);
-            }
-        }
-        if self.unsettled.len() >= inbox::FULL {
-            self.settle();
-        }
-    }
-
-    /// Moves the inbox into the log.
-    fn settle(&mut self) {
-        let mut unsettled = std::mem::take(&mut self.unsettled);
-        let settled = match std::mem::take(&mut self.leftovers) {
-            true => inbox::waiting(&self.connection, &self.masker).map(|all| unsettled = all),
-            false => Ok(()),
-        };
-        let settled = settled.and_then(|()| inbox::settle(&mut self.connection, &unsettled));
-        if let Err(why) = settled {
-            warn!(%why, "could not settle the inbox");
-            self.leftovers = true;
-            self.look_for_damage(&why);
-        }
-    }
-
-    /// Writes in one transaction. Gives those that were not there already.
-    fn write<'r>(
-        &mut self,
-        records: impl Iterator<Item = &'r Record> + Clone,
-    ) -> rusqlite::Result<HashSet<i64>> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut new = HashSet::new();
-        let through_inbox = inbox::is_for(records.clone());
-        let mut put_in = Vec::new();
-        for record in records.clone() {
-            if through_inbox && inbox::put(&transaction, record)? {
-                put_in.push(record.clone());
-                new.insert(record.seq);
-            } else if record.insert(&transaction)? {
-                new.insert(record.seq);
-            }
-        }
-        transaction.commit()?;
-        self.unsettled.append(&mut put_in);
-        let mut bytes = 0;
-        for record in records {
-            bytes += record.weight();
-            self.retention.wrote(record.envelope().at);
-        }
-        self.checkpointer.wrote(bytes, &self.connection);
-        Ok(new)
-    }
-
-    fn show(&self, record: &Record) {
-        if self.feed.receiver_count() > 0 {
-            drop(self.feed.send(Arc::new(record.to_row())));
-        }
-    }
-
-    /// Not into the database: then into the spool, else into memory, else only counted.
-    fn keep_elsewhere(&mut self, record: &Record) {
-        if self.leave(record) {
-            self.counters.to_spool.add(1);
-        } else if self.memory_bytes + record.weight() <= MEMORY_BYTES {
-            self.memory_bytes += record.weight();
-            self.memory.push_back(record.clone());
-        } else {
-            self.counters.lost.add(1);
-        }
-        self.counters.in_memory.set(self.memory.len() as u64);
-    }
-
-    fn leave(&self, record: &Record) -> bool {
-        let left = Left::of(record, "the database took nothing");
-        spool::leave(&self.place, record.envelope(), &record.payload(), &left).is_ok()
-    }
-
-    fn retry_memory(&mut self) {
-        if self.memory.is_empty() {
-            return;
-        }
-        let records = std::mem::take(&mut self.memory);
-        match self.write(records.iter()) {
-            Ok(new) => {
-                info!(events = records.len(), "the database takes events again");
-                self.memory_bytes = 0;
-                for record in records.iter().filter(|record| new.contains(&record.seq)) {
-                    self.show(record);
-                }
-            }
-            Err(_) => self.memory = records,
-        }
-        self.counters.in_memory.set(self.memory.len() as u64);
-    }
-
-    fn take_in(&mut self) {
-        let sequence = Arc::clone(&self.sequence);
-        let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
-        let (done, ended) = spool::take_in(
-            &mut self.connection,
-            &self.place,
-            &self.masker,
-            &mut next_seq,
-            &mut |_| true,
-        );
-        // What was committed before a failure is in, all the same.
-        self.counters.taken_in.add(done.new.len() as u64);
-        self.counters.spool_bad.add(done.bad);
-        for record in &done.new {
-            self.retention.wrote(record.envelope().at);
-            self.show(record);
-        }
-        if !done.new.is_empty() {
-            info!(events = done.new.len(), "took in the spool");
-            self.checkpointer.nudge();
-        }
-        if let Err(why) = ended {
-            warn!(%why, "could not take in the spool");
-            self.look_for_damage(&why);
-        }
-    }
-
-    fn look_for_damage(&mut self, why: &rusqlite::Error) {
-        if open::is_damage(why) {
-            self.begin_anew(&why.to_string());
-        }
-    }
-
-    /// The file is damaged: it is set aside, and a new database begun.
-    fn begin_anew(&mut self, why: &str) {
-        // SQLite writes to a file that it has open wherever that goes, so it is let go first.
-        match Connection::open_in_memory() {
-            Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
-            Err(_) => return,
-        }
-        let opened = open::set_aside(&self.path, self.now_ms).and_then(|aside| {
-            error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
-            self.counters.trouble(format!(
-                "the database was damaged ({why}); it was set aside as {}",
-                aside.display()
-            ));
-            open::open(&self.path, self.now_ms)
-        });
-        match opened {
-            Ok(opened) => self.connection = opened.connection,
-            Err(why) => error!(%why, "could not begin a new database"),
-        }
-        // What was only in the old one's inbox is still at hand.
-        self.settle();
-        self.retention = Retention::default();
-        self.checkpointer.reopen();
-    }
-
-    fn close(&mut self, tidy: bool) {
-        self.retry_memory();
-        self.settle();
-        for record in std::mem::take(&mut self.memory) {
-            if !self.leave(&record) {
-                error!(id = %record.id(), "an event is lost: neither database nor spool takes it");
-            }
-        }
-        self.checkpointer.end();
-        if tidy
-            && let Err(why) =
-                self.connection
-                    .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
-        {
-            warn!(%why, "could not checkpoint at the end");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{Kind, bash, say};
+use becket_tests::skip::Unavailable;
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
@@ -81,14 +82,21 @@ fn compaction_keeps_the_session_and_opens_a_window() {
 #[test]
 fn a_full_window_is_compacted_by_itself() {
     story(|given| {
-        let full = bash("echo two").usage(990_000, 500);
+        let full = bash("echo one").usage(990_000, 500);
         let story = given
-            .on("first thing", [bash("echo one"), full])
+            .on("first thing", [full])
             .on("They counted to one.", [say("and went on")])
             .script(|script| script.summary("They counted to one."))
             .begin()?;
+        let claude = &story.claude;
+        if claude.is_at_least("2.1.197") && !claude.is_at_least("2.1.325") {
+            // Measured on 2.1.197 and 2.1.260; 2.1.139 and 2.1.325 do compact.
+            let why = "does not compact by itself on the model's word alone";
+            let version = &claude.version;
+            return Err(Unavailable::new(format!("Claude Code {version} {why}")));
+        }
 
-        let run = story.print("first thing").model("haiku").run();
+        let run = story.print("first thing").run();
 
         assert_eq!(run.succeeded().text(), "and went on");
         let events = story.events();

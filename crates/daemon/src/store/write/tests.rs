@@ -4,7 +4,11 @@ use std::time::Duration;
 use becket_wire::EventId;
 use tokio::sync::broadcast::error::TryRecvError;
 
+use rusqlite::Connection;
+
 use super::super::sample::{Home, id, left, masker, record, rows};
+use super::super::{inbox, open};
+use super::thread::GROUP;
 use super::*;
 
 /// Long enough for a loaded machine.
@@ -21,7 +25,7 @@ struct Started {
 
 fn parts(home: &Home) -> Parts {
     Parts {
-        opened: open::open(&home.place.database(), 0).unwrap(),
+        opened: open(&home.place.database(), 0).unwrap(),
         place: home.place.clone(),
         masker: Arc::new(masker()),
         sequence: Arc::new(AtomicI64::new(1_000_000)),
