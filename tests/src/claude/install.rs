@@ -144,14 +144,14 @@ fn fetch(npm: &Path, folder: &Path, package: &str, version: &str) -> Result<(), 
     }
 }
 
-pub(crate) /// The system's store of certificates, unless the environment names one already.
+/// The system's store of certificates, unless the environment names one already.
 fn extra_authorities() -> Option<(&'static str, &'static str)> {
     let store = "/etc/ssl/certs/ca-certificates.crt";
     let named = std::env::var_os("NODE_EXTRA_CA_CERTS").is_some();
     (!named && Path::new(store).exists()).then_some(("NODE_EXTRA_CA_CERTS", store))
 }
 
-fn on_path(program: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let mut folders = std::env::split_paths(&path);
     folders.find_map(|folder| Some(folder.join(program)).filter(|file| file.is_file()))
