@@ -131,6 +131,10 @@ impl Terminal {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
+    pub fn has_ended(&self) -> bool {
+        self.ask("#{pane_dead}") == "1"
+    }
+
     /// Waits until the program has ended; its exit code.
     #[track_caller]
     pub fn wait_end(&self) -> i32 {

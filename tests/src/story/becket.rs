@@ -45,7 +45,7 @@ impl Registration for Becket {
         if !self.even_where_deaf {
             claude.must_be(
                 TOLERANT,
-                "ear for becket: it drops hooks for unknown events",
+                "hooks beside an event that it does not know, and becket registers some",
             )?;
         }
         if !claude.is_at_least(EXEC_FORM) {

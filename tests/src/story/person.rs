@@ -120,6 +120,15 @@ impl<'a> Person<'a> {
     #[track_caller]
     pub fn leaves(&self) {
         self.submits("/exit");
+        // Where something still runs behind, the program asks first.
+        let asks = |screen: &Screen| screen.contains("Exit and stop tasks");
+        let next = wait::until(PATIENCE, || {
+            let asked = asks(&self.screen()).then_some(true);
+            asked.or_else(|| self.has_ended().then_some(false))
+        });
+        if next == Some(true) {
+            self.chooses(1);
+        }
         self.wait_end();
     }
 

@@ -6,6 +6,8 @@ use becket_tests::skip::Unavailable;
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
+use super::answers::denied_because;
+
 #[test]
 fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
     story(|given| {
@@ -27,13 +29,13 @@ fn resume_and_continue_keep_the_session_and_a_fork_begins_one() {
         let events = story.events();
         let starts = events.of("SessionStart");
         let sources: Vec<&str> = starts.iter().map(|start| start.text("source")).collect();
-        let fork = if story.claude.is_at_least("2.1.260") {
-            "fork"
-        } else {
-            "resume"
+        // Before, the hooks were told of a resume, and the old session's id.
+        let (fork, id) = match story.claude.is_at_least("2.1.260") {
+            true => ("fork", forked.session()),
+            false => ("resume", first),
         };
         assert_eq!(sources, ["startup", "resume", "resume", fork]);
-        assert_eq!(starts[3]["session_id"], forked.session());
+        assert_eq!(starts[3]["session_id"], id);
         assert!(story.model.turns()[3].contains("first thing"));
         Ok(())
     });
@@ -125,7 +127,11 @@ fn settings_on_the_command_line_join_those_of_the_files() {
             .succeeded();
 
         let result = &story.model.turns()[1].tool_results()[0].text;
-        assert!(result.contains("by the command line"), "{result}");
+        assert!(
+            result.contains(denied_because(&story, "by the command line")),
+            "{result}"
+        );
+        story.events().none_of("PostToolUse");
         for label in ["user", "project", "local"] {
             assert_eq!(story.calls(label).len(), 1, "{label}");
         }
