@@ -127,7 +127,12 @@ impl<'a> Person<'a> {
             asked.or_else(|| self.has_ended().then_some(false))
         });
         if next == Some(true) {
-            self.chooses(1);
+            let ended = || self.has_ended().then_some(());
+            wait::until(DEAF, ended);
+            wait::until(PATIENCE, || {
+                self.press("Enter");
+                wait::until(Duration::from_secs(10), ended)
+            });
         }
         self.wait_end();
     }
