@@ -79,7 +79,7 @@ impl Link {
     }
 
     pub fn receive(&mut self) -> Result<Response, Missed> {
-        let mut buffer = [0; 4096];
+        let mut buffer = [0; 512];
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);

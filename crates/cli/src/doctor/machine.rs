@@ -48,25 +48,29 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     ]
 }
 
-/// The first Claude Code that starts hooks without a shell, as becket is registered.
-const OLDEST: [u32; 3] = [2, 1, 139];
+/// The first Claude Code that takes a settings file with events it does not know: an older one
+/// drops every hook in it.
+const HEARD: [u32; 3] = [2, 1, 101];
+/// The first one that gives hooks their arguments.
+const WITH_ARGUMENTS: [u32; 3] = [2, 1, 139];
 
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> Check {
+    let name = "Claude Code";
     let Some(said) = version_of(Path::new("claude")) else {
-        return Check::warning(
-            "Claude Code",
-            "`claude` is not on PATH",
-            "npm install -g @anthropic-ai/claude-code",
-        );
+        let what = "`claude` is not on PATH";
+        return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
     match numbers(&said) {
-        Some(version) if version < OLDEST => {
-            let [major, minor, patch] = OLDEST;
-            let what = format!("{said} ignores becket; it takes {major}.{minor}.{patch} or newer");
-            Check::broken("Claude Code", what, "claude update")
+        Some(version) if version < HEARD => {
+            let what = format!("{said} starts no hook of becket's; 2.1.139 or newer does");
+            Check::broken(name, what, "claude update")
         }
-        _ => Check::good("Claude Code", said),
+        Some(version) if version < WITH_ARGUMENTS => {
+            let what = format!("{said} works only with becket in ~/.becket; 2.1.139 is better");
+            Check::warning(name, what, "claude update")
+        }
+        _ => Check::good(name, said),
     }
 }
 
@@ -183,7 +187,7 @@ mod tests {
     #[test]
     fn a_version_is_read_from_what_claude_says() {
         assert_eq!(numbers("2.1.325 (Claude Code)"), Some([2, 1, 325]));
-        assert!(numbers("2.1.98 (Claude Code)").unwrap() < OLDEST);
+        assert!(numbers("2.1.98 (Claude Code)").unwrap() < HEARD);
         assert_eq!(numbers("something else"), None);
     }
 }
