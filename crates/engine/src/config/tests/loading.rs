@@ -240,7 +240,7 @@ fn in_the_users_home_there_is_no_project() {
 #[test]
 fn the_real_places_are_the_documented_ones() {
     let place = Place::new("/home/user/.becket");
-    let mut loader = Loader::for_project(&place, Path::new("/work/project"));
+    let mut loader = Loader::for_project(&place, Path::new("/home/you/project"));
     let files: Vec<_> = loader
         .current()
         .files
@@ -252,8 +252,8 @@ fn the_real_places_are_the_documented_ones() {
         [
             "/etc/becket/config.toml",
             "/home/user/.becket/config.toml",
-            "/work/project/.becket/config.toml",
-            "/work/project/.becket/local.toml",
+            "/home/you/project/.becket/config.toml",
+            "/home/you/project/.becket/local.toml",
             "/etc/becket/managed.toml",
         ]
     );
