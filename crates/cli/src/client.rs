@@ -49,18 +49,18 @@ impl Client {
 
     /// The next word of an answer that has several.
     pub fn next(&mut self) -> Result<Response> {
-        self.link.until(Instant::now() + ANSWER);
+        self.link.deadline = Instant::now() + ANSWER;
         self.link.receive().map_err(lost)
     }
 
     /// The next word of a stream, however long it takes.
     pub fn wait(&mut self) -> Result<Response> {
-        self.link.until(Instant::now() + FOR_EVER);
+        self.link.deadline = Instant::now() + FOR_EVER;
         self.link.receive().map_err(lost)
     }
 
     fn told(&mut self) -> Result<Told> {
-        self.link.until(Instant::now() + ANSWER);
+        self.link.deadline = Instant::now() + ANSWER;
         match self.link.receive().map_err(lost)? {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(

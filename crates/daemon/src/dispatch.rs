@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
+use becket_wire::bounds::FIRST_WORD;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
 use becket_wire::{Head, Version};
@@ -24,8 +25,6 @@ use crate::store::{Decision, Limits, Record, Writer};
 pub(crate) const QUEUE: usize = 4096;
 /// Events up to this are judged where they stand; larger ones go to the pool.
 const LIGHT: usize = 16 << 10;
-/// An event that is older than this when it comes has nobody waiting for it.
-const LATE: i64 = 1000;
 /// What the dispatcher is told.
 pub(crate) enum Message {
     Arrived(Box<Arrival>),
@@ -109,7 +108,7 @@ impl Dispatcher {
         } = arrival;
         let payload = std::mem::take(&mut event.payload);
         let seq = self.sequence.fetch_add(1, Ordering::Relaxed);
-        let late = hung_up || now_ms - event.sent > LATE;
+        let late = hung_up || now_ms - event.sent > FIRST_WORD.as_millis() as i64;
         if late {
             self.counters.late.add(1);
         }

@@ -1,8 +1,8 @@
 //! Hands the event over to `becket hook --alone`, which takes this process's place.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -32,10 +32,7 @@ fn become_becket(place: &Place, frame: &[u8], why: Missed, held: bool) -> io::Re
 
 /// Leaves the frame for the next daemon. It masks what it takes in; nobody masked this.
 fn spool(place: &Place, id: EventId, frame: &[u8]) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(place.spool())?;
+    wake::private_folder(&place.spool())?;
     let last = place.spooled(id);
     let temp = last.with_extension("tmp");
     let mut file = OpenOptions::new()

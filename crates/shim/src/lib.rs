@@ -18,20 +18,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use becket_wire::frame::MAX_PAYLOAD;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{Cut, Envelope, EventFrame, Request, Response, carried, environment_block};
-use becket_wire::{EventId, Missed, Output, Place, Registration, Version};
+use becket_wire::{EventId, Missed, Output, Place, Registration, Version, bounds, rpc};
 use rustix::io::Errno;
 
 use link::{Link, readable_until};
-
-/// How long the daemon may take to its first word.
-const FIRST_WORD: Duration = Duration::from_secs(1);
-/// The same, when it has missed that deadline a moment ago.
-const FIRST_WORD_WHEN_SLOW: Duration = Duration::from_millis(50);
-/// How long the mark of a missed deadline counts.
-const SLOW_FOR: Duration = Duration::from_secs(10);
-/// How long stdin may keep silent without ending, and how long it may take in all.
-const STDIN_SILENCE: Duration = Duration::from_secs(5);
-const STDIN_IN_ALL: Duration = Duration::from_secs(20);
 
 /// One event, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
@@ -75,9 +65,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
 /// How long the daemon may take, by what it did to others a moment ago.
 fn patience(place: &Place) -> Duration {
     let marked = fs::metadata(place.slow_mark()).and_then(|mark| mark.modified());
-    match marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < SLOW_FOR)) {
-        true => FIRST_WORD_WHEN_SLOW,
-        false => FIRST_WORD,
+    match marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < bounds::SLOW_FOR)) {
+        true => bounds::FIRST_WORD_WHEN_SLOW,
+        false => bounds::FIRST_WORD,
     }
 }
 
@@ -97,9 +87,9 @@ fn now() -> i64 {
 fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
-    let end = Instant::now() + STDIN_IN_ALL;
+    let end = Instant::now() + bounds::STDIN_IN_ALL;
     loop {
-        let silence = Instant::now() + STDIN_SILENCE;
+        let silence = Instant::now() + bounds::STDIN_SILENCE;
         if Instant::now() > end || !readable_until(stdin, silence) {
             return Some(Cut::NeverEnded);
         }
@@ -184,7 +174,7 @@ impl Question<'_> {
             link => link,
         };
         let word = link.and_then(|mut link| {
-            link.until(Instant::now() + self.wait);
+            link.deadline = Instant::now() + self.wait;
             link.send(self.frame)?;
             let word = link.receive()?;
             Ok((link, word))
@@ -202,9 +192,9 @@ impl Question<'_> {
 
 /// Named hooks run: waits on, after handing over the environment they are to run in.
 fn hold(link: &mut Link, until: Instant, need_env: bool) -> Result<Response, Missed> {
-    link.until(until);
+    link.deadline = until;
     if need_env {
-        let request = Request::Environment(environment_block(std::env::vars_os()));
+        let request = Request::Environment(rpc::environment_block(std::env::vars_os()));
         link.send(&request.to_frame().map_err(|_| Missed::Broken)?)?;
     }
     link.receive()

@@ -21,7 +21,7 @@ use crate::os;
 pub struct Link {
     socket: OwnedFd,
     decoder: Decoder,
-    deadline: Instant,
+    pub deadline: Instant,
 }
 
 impl Link {
@@ -48,11 +48,6 @@ impl Link {
         }
     }
 
-    /// Sets a new deadline.
-    pub fn until(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-    }
-
     fn bound_sending(&self) -> Result<(), Missed> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -62,7 +57,7 @@ impl Link {
     }
 
     pub fn send(&mut self, mut frame: &[u8]) -> Result<(), Missed> {
-        loop {
+        while !frame.is_empty() {
             self.bound_sending()?;
             match send(&self.socket, frame, SendFlags::NOSIGNAL) {
                 Ok(sent) => frame = &frame[sent..],
@@ -72,10 +67,8 @@ impl Link {
                 Err(Errno::PIPE | Errno::CONNRESET) => return Ok(()),
                 Err(_) => return Err(Missed::Broken),
             }
-            if frame.is_empty() {
-                return Ok(());
-            }
         }
+        Ok(())
     }
 
     pub fn receive(&mut self) -> Result<Response, Missed> {

@@ -20,21 +20,15 @@ pub(crate) fn peer_is_us(socket: impl AsFd) -> bool {
 /// A file without a name that holds these bytes.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<File> {
     #[cfg(target_os = "linux")]
-    let mut file = File::from(rustix::fs::memfd_create(
-        "becket-event",
-        rustix::fs::MemfdFlags::CLOEXEC,
-    )?);
+    let fd = rustix::fs::memfd_create("becket-event", rustix::fs::MemfdFlags::CLOEXEC)?;
     #[cfg(not(target_os = "linux"))]
-    let mut file = {
+    let fd = {
         let path = std::env::temp_dir().join(format!("becket-event-{}", std::process::id()));
-        let file = File::options()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(&path)?;
-        std::fs::remove_file(&path)?;
-        file
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&path);
+        std::fs::remove_file(&path).and(file)?
     };
+    let mut file = File::from(fd);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)

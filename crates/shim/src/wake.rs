@@ -7,25 +7,23 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use becket_wire::bounds::START;
 use becket_wire::{Missed, Notice, Place};
 
 use crate::link::Link;
 use crate::os;
-
-/// How long a hook call waits for a daemon that is being started.
-const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Nobody listens: starts the daemon, or waits for whoever does, and connects. What is asked of it
 /// then has to be answered within `wait`.
 pub(crate) fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
     let connect = || Link::connect(&socket, Instant::now() + wait);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + START;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
     match connect() {
         Err(Missed::Absent) => start(place, until),
@@ -36,17 +34,13 @@ pub(crate) fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, M
 
 /// Starts our daemon beside an older one, which makes room for it. True if ours is ready.
 pub fn replace(place: &Place) -> bool {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + START;
     start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == Notice::Ready)
 }
 
 /// Takes the start lock, as soon as nobody has it.
 pub fn start_lock(place: &Place, until: Instant) -> Option<File> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(place.run())
-        .ok()?;
+    private_folder(&place.run()).ok()?;
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
     lock_until(options.open(place.start_lock()).ok()?, until)
@@ -96,4 +90,9 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
 /// `becket`, which stands beside this program.
 pub(crate) fn program() -> io::Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("becket"))
+}
+
+/// Makes a folder that only its owner may enter.
+pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

@@ -2,6 +2,7 @@
 //! becket's own programs (frames, requests). No I/O, no runtime: values in, values out.
 
 pub mod answer;
+pub mod bounds;
 pub mod envelope;
 pub mod event;
 pub mod frame;
