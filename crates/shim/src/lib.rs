@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use becket_wire::frame::MAX_PAYLOAD;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{Cut, Envelope, EventFrame, Request, Response, carried, environment_block};
-use becket_wire::{EventId, Missed, Output, Place, Registration, Version, bounds, rpc};
+use becket_wire::{EventId, Missed, Output, Place, Registration, Version, bounds};
 use rustix::io::Errno;
 
 use link::{Link, readable_until};
@@ -176,8 +176,7 @@ impl Question<'_> {
         let word = link.and_then(|mut link| {
             link.deadline = Instant::now() + self.wait;
             link.send(self.frame)?;
-            let word = link.receive()?;
-            Ok((link, word))
+            link.receive().map(|word| (link, word))
         });
         match word {
             Ok((_, Response::Refused { version })) => return Err(Missed::Refused(version)),
@@ -194,7 +193,7 @@ impl Question<'_> {
 fn hold(link: &mut Link, until: Instant, need_env: bool) -> Result<Response, Missed> {
     link.deadline = until;
     if need_env {
-        let request = Request::Environment(rpc::environment_block(std::env::vars_os()));
+        let request = Request::Environment(environment_block(std::env::vars_os()));
         link.send(&request.to_frame().map_err(|_| Missed::Broken)?)?;
     }
     link.receive()
