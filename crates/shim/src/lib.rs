@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use becket_wire::frame::MAX_PAYLOAD;
 use becket_wire::process::parent_and_start;
@@ -42,7 +42,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let envelope = envelope(&place, registration);
     let frame = EventFrame::begin(&envelope).and_then(|mut frame| {
         let cut = read_payload(frame.buffer());
-        frame.finish(now(), cut)
+        frame.finish(now().as_millis() as i64, cut)
     });
     // The kernel takes memory back at once; piece by piece it cost 45 µs.
     let Ok(frame) = frame.map(ManuallyDrop::new) else {
@@ -78,9 +78,8 @@ fn connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     Link::connect(&place.socket(os::uid()), Instant::now() + wait)
 }
 
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as i64)
+fn now() -> Duration {
+    UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// Reads stdin to its end, within the bounds of size and silence.
@@ -107,14 +106,14 @@ fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
 }
 
 fn envelope(place: &Place, registration: Registration) -> Envelope {
-    let at = now();
+    let now = now();
     let claude = std::env::var("CLAUDE_PID").ok();
     let claude = claude.and_then(|pid| pid.parse().ok());
     let pid = claude.unwrap_or_else(std::os::unix::process::parent_id);
     Envelope {
         // std seeds its hashers from the system, and no two of them alike.
-        id: EventId::new(at, [(); 2].map(|()| RandomState::new().hash_one(0))),
-        at,
+        id: EventId::at(now, [(); 2].map(|()| RandomState::new().hash_one(0))),
+        at: now.as_millis() as i64,
         version: Version::current(),
         event: registration.event,
         from: registration.from,
