@@ -138,15 +138,15 @@ impl Terminal {
     /// Waits until the program has ended; its exit code.
     #[track_caller]
     pub fn wait_end(&self) -> i32 {
-        let ended = wait::until(PATIENCE, || {
-            let state = self.ask("#{pane_dead} #{pane_dead_status}");
-            let (dead, status) = state.split_once(' ')?;
-            (dead == "1").then(|| status.parse().unwrap_or(-1))
-        });
-        match ended {
-            Some(status) => status,
-            None => panic!("the program did not end:\n{}", self.screen().0),
-        }
+        let ended = wait::until(PATIENCE, || self.has_ended().then_some(()));
+        assert!(
+            ended.is_some(),
+            "the program did not end:\n{}",
+            self.screen().0
+        );
+        // tmux knows that it ended a moment before it knows how; a signal leaves no status.
+        let status = || self.ask("#{pane_dead_status}").parse().ok();
+        wait::until(Duration::from_secs(2), status).unwrap_or(-1)
     }
 
     fn ask(&self, format: &str) -> String {
