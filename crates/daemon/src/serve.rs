@@ -160,6 +160,10 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.say(&Response::Told(Told::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
+        Ask::Sessions(_) | Ask::Watch | Ask::Name { .. } | Ask::Seen(_) | Ask::Paint { .. } => {
+            let told = Told::No("this daemon knows no sessions yet".to_owned());
+            connection.say(&Response::Told(told)).await
+        }
         Ask::Stop => {
             let said = connection.say(&Response::Told(Told::Done)).await;
             door.end.send_replace(Some(End::Stopped));

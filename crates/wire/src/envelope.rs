@@ -43,7 +43,8 @@ pub struct Envelope {
 }
 
 /// The environment variables that an envelope carries, besides `BECKET_*`.
-pub const CARRIED: [&str; 6] = [
+pub const CARRIED: [&str; 7] = [
+    "TMUX",
     "TMUX_PANE",
     "CLAUDE_PROJECT_DIR",
     "CLAUDE_CODE_SESSION_ATTENDED",

@@ -11,6 +11,7 @@ pub use crate::envelope::{
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
+use crate::session::{SessionQuery, SessionRow};
 use crate::{PROTOCOL, Version};
 
 /// What a request or a response could not be read as.
@@ -71,8 +72,29 @@ pub enum Ask {
     TakeIn,
     /// The log of events, oldest first; with `follow`, what comes after it too.
     Events(EventQuery),
+    /// Sessions as they are now, those that need somebody first.
+    Sessions(SessionQuery),
+    /// The live sessions as they are now, and then every change.
+    Watch,
+    /// Give a session (its id, or a unique beginning of it) a title, or take it away.
+    Name {
+        session: String,
+        title: Option<String>,
+    },
+    /// The person looks at this session now: its attention is `checked`.
+    Seen(SeenAt),
+    /// Colour the panes of a tmux server (its socket) by display state, or stop that.
+    Paint { tmux_socket: String, on: bool },
     /// End, orderly.
     Stop,
+}
+
+/// What the person looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeenAt {
+    Session(String),
+    Pane { tmux_socket: String, pane: String },
 }
 
 impl Request {
@@ -112,7 +134,7 @@ impl Request {
 }
 
 /// What the daemon says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Response {
     /// The decision: print this, exit so. `version` is the daemon's.
     Answer { version: Version, output: Output },
@@ -132,10 +154,14 @@ pub enum Response {
 }
 
 /// Answers to an [`Ask`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     Status(Box<DaemonStatus>),
+    /// Sessions, the most urgent first.
+    Sessions(Vec<SessionRow>),
+    /// A session is new or has changed. One that has `ended_at` leaves the live ones.
+    Changed(Box<SessionRow>),
     /// It is done; a stream of rows has come to the present.
     Done,
     /// No session has an id that begins so.
