@@ -50,6 +50,8 @@ pub(crate) struct Arrival {
     pub(crate) now_ms: i64,
     /// Whoever sent it does not wait for an answer any more.
     pub(crate) hung_up: bool,
+    /// Nobody else waits for an answer.
+    pub(crate) alone: bool,
     pub(crate) answerer: Answerer,
 }
 
@@ -57,6 +59,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Judged {
     record: Record,
     verdict: Verdict,
+    alone: bool,
     answerer: Answerer,
 }
 
@@ -104,6 +107,7 @@ impl Dispatcher {
             at,
             now_ms,
             hung_up,
+            alone,
             answerer,
         } = arrival;
         let payload = std::mem::take(&mut event.payload);
@@ -138,6 +142,7 @@ impl Dispatcher {
             return self.judged(Judged {
                 record,
                 verdict,
+                alone,
                 answerer,
             });
         }
@@ -149,6 +154,7 @@ impl Dispatcher {
                 drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged {
                     record,
                     verdict,
+                    alone: false,
                     answerer,
                 }))));
             }
@@ -159,6 +165,7 @@ impl Dispatcher {
         let Judged {
             record,
             verdict,
+            alone,
             answerer,
         } = judged;
         if let Some((session, generation)) = &verdict.told {
@@ -176,9 +183,11 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
-        let kept = self
-            .writer
-            .keep(record, Box::new(move || answerer.send(frame)));
+        let then = Box::new(move || answerer.send(frame));
+        let kept = match alone {
+            true => self.writer.keep_one(record, then),
+            false => self.writer.keep(record, then),
+        };
         if kept.is_err() {
             // The answerer is gone, and that makes it `Busy`: the shim goes alone, and the event
             // into the spool.

@@ -65,11 +65,15 @@ impl Door {
 pub(crate) async fn talk(stream: UnixStream, door: Arc<Door>) {
     let peer = stream.peer_cred();
     let mut connection = Connection::new(stream);
-    let many = door.open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS;
+    let others = door.open.fetch_add(1, Ordering::Relaxed);
+    let many = others >= MAX_CONNECTIONS;
     match peer {
         Ok(peer) if peer.uid() == door.uid && !many => {
             // Looked at once, and early: while the shim still reads its event.
             let foreign = door.namespaces.are_foreign(peer.pid());
+            if others == 0 {
+                connection.linger();
+            }
             while serve_one(&mut connection, foreign, &door).await {}
         }
         Ok(peer) if peer.uid() == door.uid => {
@@ -135,6 +139,7 @@ async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> boo
         at: Instant::now(),
         now_ms: now_ms(),
         hung_up,
+        alone: door.in_flight.load(Ordering::Relaxed) == 1,
         answerer,
     });
     let taken = door.dispatcher.try_send(Message::Arrived(arrival)).is_ok();

@@ -70,9 +70,18 @@ impl Checkpointer {
     }
 
     /// The writer has committed so many bytes.
-    pub(super) fn wrote(&mut self, bytes: usize, writer: &Connection) {
+    pub(super) fn wrote(&mut self, bytes: usize) {
         self.bytes += bytes;
-        if self.bytes < OFTEN {
+    }
+
+    /// Whether there is something to look after.
+    pub(super) fn has_much(&self) -> bool {
+        self.bytes >= OFTEN
+    }
+
+    /// Has the log moved into the database now and then. It may take a while.
+    pub(super) fn look_after(&mut self, writer: &Connection) {
+        if !self.has_much() {
             return;
         }
         let (log, left) = (&self.progress.log, &self.progress.left);

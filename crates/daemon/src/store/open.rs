@@ -15,7 +15,7 @@ use thiserror::Error;
 const MIGRATIONS: [&str; 1] = [include_str!("1.sql")];
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
-const BUSY: Duration = Duration::from_secs(5);
+pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
 pub enum OpenError {

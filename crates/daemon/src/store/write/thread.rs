@@ -2,8 +2,9 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use becket_engine::mask::Masker;
 use becket_wire::Place;
@@ -43,9 +44,31 @@ pub(super) struct WriterThread {
     memory: VecDeque<Record>,
     memory_bytes: usize,
     now_ms: i64,
+    closed: bool,
 }
 
-type Waiting = (Box<Record>, Then);
+impl std::fmt::Debug for WriterThread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("WriterThread");
+        shown.field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+pub(super) type Waiting = (Box<Record>, Then);
+
+/// The thread's life: until it is told to close, or nobody is left to tell it anything.
+pub(super) fn run(desk: &Mutex<WriterThread>, mut jobs: mpsc::Receiver<Job>) {
+    while let Some(first) = jobs.blocking_recv() {
+        if !sit_down(desk).work(first, &mut jobs) {
+            return;
+        }
+    }
+    sit_down(desk).close(true);
+}
+
+fn sit_down(desk: &Mutex<WriterThread>) -> MutexGuard<'_, WriterThread> {
+    desk.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl WriterThread {
     pub(super) fn new(parts: Parts) -> std::io::Result<Self> {
@@ -66,33 +89,57 @@ impl WriterThread {
             memory: VecDeque::new(),
             memory_bytes: 0,
             now_ms: 0,
+            closed: false,
         })
     }
 
-    pub(super) fn run(&mut self, mut jobs: mpsc::Receiver<Job>) {
+    /// Does this, and whatever waits behind it. False if there will be nothing more to do.
+    fn work(&mut self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> bool {
         let mut group: Vec<Waiting> = Vec::new();
-        while let Some(first) = jobs.blocking_recv() {
-            let mut next = Some(first);
-            while let Some(job) = next.take() {
-                match job {
-                    Job::Keep { record, then } => group.push((record, then)),
-                    other => {
-                        self.commit(&mut group);
-                        if let Job::Close { tidy, done } = other {
-                            self.close(tidy);
-                            let _ = done.send(());
-                            return;
-                        }
-                        self.other(other, &jobs);
+        let mut next = Some(first);
+        while let Some(job) = next.take() {
+            match job {
+                Job::Keep { record, then } => group.push((record, then)),
+                other => {
+                    self.commit(&mut group);
+                    if let Job::Close { tidy, done } = other {
+                        self.close(tidy);
+                        let _ = done.send(());
+                        return false;
                     }
-                }
-                if group.len() < GROUP {
-                    next = jobs.try_recv().ok();
+                    self.other(other, jobs);
                 }
             }
-            self.commit(&mut group);
+            if group.len() < GROUP {
+                next = jobs.try_recv().ok();
+            }
         }
-        self.close(true);
+        self.commit(&mut group);
+        if self.unsettled.len() >= inbox::FULL {
+            self.settle();
+        }
+        self.checkpointer.look_after(&self.connection);
+        true
+    }
+
+    /// Keeps one event at once, on whatever thread this is, if that needs no waiting and nothing is
+    /// wrong; else gives it back. True if the thread should tidy up.
+    pub(super) fn keep_one(&mut self, record: Box<Record>, then: Then) -> Result<bool, Waiting> {
+        drop(self.connection.busy_timeout(Duration::ZERO));
+        let written = self.write(std::iter::once(&*record));
+        drop(self.connection.busy_timeout(open::BUSY));
+        let Ok(new) = written else {
+            return Err((record, then));
+        };
+        then();
+        if new.contains(&record.seq) {
+            self.show(&record);
+        }
+        Ok(self.unsettled.len() >= inbox::FULL || self.checkpointer.has_much())
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed
     }
 
     fn other(&mut self, job: Job, jobs: &mpsc::Receiver<Job>) {
@@ -119,7 +166,8 @@ impl WriterThread {
                 self.retain(tick.limits, jobs);
                 self.checkpointer.nudge();
             }
-            Job::Keep { .. } | Job::Close { .. } => {}
+            // What follows every job does it.
+            Job::Settle | Job::Keep { .. } | Job::Close { .. } => {}
         }
     }
 
@@ -165,9 +213,6 @@ impl WriterThread {
                 self.show(&record);
             }
         }
-        if self.unsettled.len() >= inbox::FULL {
-            self.settle();
-        }
     }
 
     /// Moves the inbox into the log.
@@ -211,7 +256,7 @@ impl WriterThread {
             bytes += record.weight();
             self.retention.wrote(record.envelope().at);
         }
-        self.checkpointer.wrote(bytes, &self.connection);
+        self.checkpointer.wrote(bytes);
         Ok(new)
     }
 
@@ -316,6 +361,7 @@ impl WriterThread {
     }
 
     fn close(&mut self, tidy: bool) {
+        self.closed = true;
         self.retry_memory();
         self.settle();
         for record in std::mem::take(&mut self.memory) {
