@@ -11,14 +11,15 @@ use rusqlite::config::DbConfig;
 
 /// After so many bytes the log is moved into the database, in the background.
 const OFTEN: usize = 2 << 20;
-/// A log of so many pages begins anew (32 MB). It does so by itself only when all of it was moved
-/// and nobody writes; under constant load the writer has to move the last part itself. A log that
-/// grows for ever is slow too: a new block on the disk costs many times one that is used again.
-const LONG: i64 = 8 << 10;
+/// A log of so many pages begins anew (128 MB). It does so by itself only when all of it was moved
+/// and nobody writes; under constant load the writer has to move the last part itself, and everybody
+/// waits for the disk meanwhile (some 30 ms). A log that grows for ever is slow too: a new block on
+/// the disk costs many times one that is used again.
+const LONG: i64 = 32 << 10;
 /// What may be left for the writer to move, in pages.
 const LITTLE: i64 = 512;
-/// However much is left: a log of so many pages begins anew (256 MB).
-const TOO_LONG: i64 = 64 << 10;
+/// However much is left: a log of so many pages begins anew (512 MB).
+const TOO_LONG: i64 = 128 << 10;
 
 enum Order {
     Checkpoint,
@@ -88,7 +89,10 @@ impl Checkpointer {
         let (log, left) = (log.load(Ordering::Relaxed), left.load(Ordering::Relaxed));
         if log > TOO_LONG || (log > LONG && left < LITTLE) {
             checkpoint(writer, "RESTART", &self.progress);
+            // Until something is written, a checkpoint still tells of the old log.
             self.progress.log.store(0, Ordering::Relaxed);
+            self.bytes = 0;
+            return;
         }
         self.nudge();
     }
