@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn takes_each_field_as_what_it_is_or_not_at_all() {
-        let payload = br#"{"prompt":"long","error":"two\nlines","is_interrupt":true,"stop_hook_active":"yes",
+        let payload =
+            br#"{"prompt":"long","error":"two\nlines","is_interrupt":true,"stop_hook_active":"yes",
             "tool_input":{"a": [1]},"background_tasks":[ ],"model":{"id":"m"},"trigger":null}"#;
         let head = Head::read(payload).unwrap();
         assert!(matches!(head.prompt, Some(Cow::Borrowed("long"))));
