@@ -3,3 +3,5 @@
 pub mod config;
 pub mod judge;
 pub mod mask;
+pub mod session;
+pub mod status;

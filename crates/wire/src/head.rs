@@ -7,8 +7,8 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What becket needs to know of an event before it knows the event. A field that is missing, or is
-/// no string, is `None`.
+/// What becket needs to know of an event before it knows the event. A field that is missing, or of
+/// another type, is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head<'a> {
     pub session_id: Option<Cow<'a, str>>,
@@ -27,6 +27,43 @@ pub struct Head<'a> {
     pub source: Option<Cow<'a, str>>,
     /// Of SessionEnd and PermissionDenied.
     pub reason: Option<Cow<'a, str>>,
+    pub notification_type: Option<Cow<'a, str>>,
+    /// Of PreCompact, PostCompact and Setup.
+    pub trigger: Option<Cow<'a, str>>,
+    /// Of StopFailure and PostToolUseFailure.
+    pub error: Option<Cow<'a, str>>,
+    pub mcp_server_name: Option<Cow<'a, str>>,
+    pub elicitation_id: Option<Cow<'a, str>>,
+    pub model: Option<Cow<'a, str>>,
+    pub to_model: Option<Cow<'a, str>>,
+    pub session_title: Option<Cow<'a, str>>,
+    pub prompt: Option<Cow<'a, str>>,
+    pub new_cwd: Option<Cow<'a, str>>,
+    pub teammate_name: Option<Cow<'a, str>>,
+    pub agent_transcript_path: Option<Cow<'a, str>>,
+    pub is_interrupt: Option<bool>,
+    pub stop_hook_active: Option<bool>,
+    /// As it stands in the payload: JSON.
+    pub tool_input: Option<&'a str>,
+    /// As it stands in the payload: JSON.
+    pub background_tasks: Option<&'a str>,
+}
+
+/// Where a value of the payload goes, and as what.
+enum Field<'h, 'a> {
+    Text(&'h mut Option<Cow<'a, str>>),
+    Flag(&'h mut Option<bool>),
+    Json(&'h mut Option<&'a str>),
+}
+
+impl<'a> Field<'_, 'a> {
+    fn take(self, raw: &'a RawValue) {
+        match self {
+            Self::Text(field) => *field = string(raw),
+            Self::Flag(field) => *field = raw.get().parse().ok(),
+            Self::Json(field) => *field = Some(raw.get()),
+        }
+    }
 }
 
 /// Why a payload has no head. The payload is kept all the same.
@@ -80,8 +117,8 @@ impl<'a> Head<'a> {
         Ok(head)
     }
 
-    fn field(&mut self, name: &str) -> Option<&mut Option<Cow<'a, str>>> {
-        Some(match name {
+    fn field(&mut self, name: &str) -> Option<Field<'_, 'a>> {
+        let text = match name {
             "session_id" => &mut self.session_id,
             "agent_id" => &mut self.agent_id,
             "agent_type" => &mut self.agent_type,
@@ -94,8 +131,25 @@ impl<'a> Head<'a> {
             "permission_mode" => &mut self.permission_mode,
             "source" => &mut self.source,
             "reason" => &mut self.reason,
+            "notification_type" => &mut self.notification_type,
+            "trigger" => &mut self.trigger,
+            "error" => &mut self.error,
+            "mcp_server_name" => &mut self.mcp_server_name,
+            "elicitation_id" => &mut self.elicitation_id,
+            "model" => &mut self.model,
+            "to_model" => &mut self.to_model,
+            "session_title" => &mut self.session_title,
+            "prompt" => &mut self.prompt,
+            "new_cwd" => &mut self.new_cwd,
+            "teammate_name" => &mut self.teammate_name,
+            "agent_transcript_path" => &mut self.agent_transcript_path,
+            "is_interrupt" => return Some(Field::Flag(&mut self.is_interrupt)),
+            "stop_hook_active" => return Some(Field::Flag(&mut self.stop_hook_active)),
+            "tool_input" => return Some(Field::Json(&mut self.tool_input)),
+            "background_tasks" => return Some(Field::Json(&mut self.background_tasks)),
             _ => return None,
-        })
+        };
+        Some(Field::Text(text))
     }
 }
 
@@ -133,7 +187,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
         let mut head = Head::default();
         while let Some(key) = map.next_key::<&'de RawValue>()? {
             match head.field(&string(key).unwrap_or_default()) {
-                Some(field) => *field = string(map.next_value::<&'de RawValue>()?),
+                Some(field) => field.take(map.next_value()?),
                 None => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -164,6 +218,21 @@ mod tests {
         assert_eq!(head.cwd.as_deref(), Some("/a\"b"));
         assert_eq!(head.event.as_deref(), Some("Stop"));
         assert_eq!(head.tool, None);
+    }
+
+    #[test]
+    fn takes_each_field_as_what_it_is_or_not_at_all() {
+        let payload =
+            br#"{"prompt":"long","error":"two\nlines","is_interrupt":true,"stop_hook_active":"yes",
+            "tool_input":{"a": [1]},"background_tasks":[ ],"model":{"id":"m"},"trigger":null}"#;
+        let head = Head::read(payload).unwrap();
+        assert!(matches!(head.prompt, Some(Cow::Borrowed("long"))));
+        assert_eq!(head.error.as_deref(), Some("two\nlines"));
+        assert_eq!(head.is_interrupt, Some(true));
+        assert_eq!(head.stop_hook_active, None);
+        assert_eq!(head.tool_input, Some(r#"{"a": [1]}"#));
+        assert_eq!(head.background_tasks, Some("[ ]"));
+        assert_eq!((head.model, head.trigger), (None, None));
     }
 
     #[test]

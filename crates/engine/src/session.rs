@@ -1,0 +1,235 @@
+//! One session: its agents, and what its events tell of it besides. The daemon keeps it as it is,
+//! so that a restart changes nothing.
+
+mod child;
+mod infer;
+mod project;
+mod show;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use becket_wire::event::EventName;
+use becket_wire::session::{Display, Figures};
+use serde::{Deserialize, Serialize};
+
+use crate::status::Agent;
+pub use crate::status::{Mark, Moment};
+pub use child::Child;
+pub use infer::{Inference, PROCESS_GONE};
+pub use project::project_of;
+
+/// How much of a prompt is kept, in characters.
+const PROMPT: usize = 500;
+
+/// One session, live or ended. Times are milliseconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    pub session_id: String,
+    pub prev_session_id: Option<String>,
+    /// The first session of the line that `/clear` goes on.
+    pub line: String,
+    pub title: Option<String>,
+    /// The title is the person's: Claude Code's own does not replace it.
+    pub named: bool,
+    pub main: Agent,
+    pub children: BTreeMap<String, Child>,
+    pub project: Option<String>,
+    pub cwd: Option<String>,
+    pub model: Option<String>,
+    pub permission_mode: Option<String>,
+    pub attended: bool,
+    /// Claude Code's own process: never a parent that was only guessed.
+    pub pid: Option<u32>,
+    pub pid_start: Option<u64>,
+    pub pane: Option<String>,
+    pub tmux_socket: Option<String>,
+    pub entrypoint: Option<String>,
+    pub started_at: i64,
+    pub last_activity: i64,
+    pub ended_at: Option<i64>,
+    pub end_reason: Option<String>,
+    pub end_inferred: bool,
+    /// The last prompt that a person wrote, and when.
+    pub last_prompt: Option<String>,
+    pub prompted_at: Option<i64>,
+    pub transcript_path: Option<String>,
+    pub figures: Figures,
+    shown: Display,
+    display_since: i64,
+    /// Where the project was looked for.
+    project_from: Option<(String, Option<String>)>,
+    /// The newest event that facts were taken from.
+    learned: Option<Mark>,
+}
+
+/// Why a session goes on from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Chain {
+    /// `/clear`: the same process, the same pane, the same line in every view.
+    Clear,
+    /// A fork: the other session may go on beside it, so that it has a line of its own.
+    Fork,
+}
+
+impl Session {
+    pub fn new(id: &str, at: i64) -> Self {
+        Self {
+            session_id: id.to_owned(),
+            line: id.to_owned(),
+            main: Agent::new(at),
+            attended: true,
+            started_at: at,
+            last_activity: at,
+            display_since: at,
+            ..Self::default()
+        }
+    }
+
+    /// Applies one event of this session. True if a person can see a difference; that something
+    /// was heard at all (`last_activity`) is none.
+    pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
+        let mut changed = false;
+        if self.ended_at.is_some() {
+            if !self.is_revived_by(moment) {
+                return false;
+            }
+            self.ended_at = None;
+            self.end_reason = None;
+            self.end_inferred = false;
+            changed = true;
+        }
+        self.started_at = self.started_at.min(moment.at);
+        self.last_activity = self.last_activity.max(moment.at);
+        changed |= self.learn(moment);
+        changed |= self.move_agents(moment);
+        changed | self.redisplay(moment.at)
+    }
+
+    fn is_revived_by(&self, moment: &Moment<'_>) -> bool {
+        let begins = matches!(
+            moment.event,
+            EventName::SessionStart | EventName::UserPromptSubmit
+        );
+        let late = self.ended_at.is_some_and(|end| moment.at < end);
+        begins && !late && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
+    }
+
+    /// Goes on from another session.
+    pub fn continue_from(&mut self, prev: &Self, chain: Chain) {
+        self.prev_session_id = Some(prev.session_id.clone());
+        if chain == Chain::Fork {
+            return;
+        }
+        self.line.clone_from(&prev.line);
+        self.title.clone_from(&prev.title);
+        self.named = prev.named;
+        for (mine, theirs) in [
+            (&mut self.project, &prev.project),
+            (&mut self.cwd, &prev.cwd),
+            (&mut self.model, &prev.model),
+            (&mut self.permission_mode, &prev.permission_mode),
+            (&mut self.pane, &prev.pane),
+            (&mut self.tmux_socket, &prev.tmux_socket),
+            (&mut self.entrypoint, &prev.entrypoint),
+        ] {
+            if mine.is_none() {
+                mine.clone_from(theirs);
+            }
+        }
+    }
+
+    /// A title by the person, or back to Claude Code's own.
+    pub fn name(&mut self, title: Option<String>) -> bool {
+        self.named = title.is_some();
+        let changed = self.title != title;
+        self.title = title;
+        changed
+    }
+
+    /// What the event says of the session itself.
+    fn learn(&mut self, moment: &Moment<'_>) -> bool {
+        let mark = moment.mark();
+        if self.learned.is_some_and(|learned| mark <= learned) {
+            return false;
+        }
+        self.learned = Some(mark);
+        let head = moment.head;
+        let mut changed = self.learn_process(moment);
+        changed |= set(&mut self.transcript_path, &head.transcript_path);
+        // A subagent may work elsewhere and with other rights.
+        if moment.agent_id().is_some() {
+            return changed;
+        }
+        changed |= set(&mut self.cwd, &head.cwd);
+        changed |= set(&mut self.permission_mode, &head.permission_mode);
+        match moment.event {
+            EventName::SessionStart => changed |= set(&mut self.model, &head.model),
+            EventName::PostModelSwitch => changed |= set(&mut self.model, &head.to_model),
+            EventName::CwdChanged => changed |= set(&mut self.cwd, &head.new_cwd),
+            EventName::UserPromptSubmit => changed |= self.learn_prompt(moment),
+            _ => {}
+        }
+        if !self.named {
+            changed |= set(&mut self.title, &head.session_title);
+        }
+        changed
+    }
+
+    fn learn_process(&mut self, moment: &Moment<'_>) -> bool {
+        let envelope = moment.envelope;
+        // Another parent than Claude Code may run in another place.
+        if !envelope.pid_is_claude && self.pid.is_some() {
+            return false;
+        }
+        let variable = |name| envelope.variable(name).map(Cow::Borrowed);
+        let mut changed = self.attended != envelope.attended();
+        self.attended = envelope.attended();
+        if envelope.pid_is_claude {
+            let process = (Some(envelope.pid), envelope.pid_start);
+            if (self.pid, self.pid_start) != process {
+                (self.pid, self.pid_start) = process;
+                (self.pane, self.tmux_socket) = (None, None);
+                changed = true;
+            }
+        }
+        let socket = variable("TMUX").and_then(|tmux| socket_of(&tmux).map(Cow::Owned));
+        changed |= set(&mut self.pane, &variable("TMUX_PANE"));
+        changed |= set(&mut self.tmux_socket, &socket);
+        changed | set(&mut self.entrypoint, &variable("CLAUDE_CODE_ENTRYPOINT"))
+    }
+
+    fn learn_prompt(&mut self, moment: &Moment<'_>) -> bool {
+        if moment.is_machine_made() {
+            return false;
+        }
+        self.prompted_at = Some(moment.at);
+        let Some(prompt) = moment.head.prompt.as_deref() else {
+            return false;
+        };
+        let end = prompt
+            .char_indices()
+            .nth(PROMPT)
+            .map_or(prompt.len(), |(end, _)| end);
+        set(&mut self.last_prompt, &Some(Cow::Borrowed(&prompt[..end])))
+    }
+}
+
+/// The socket in `TMUX`: `SOCKET,PID,SESSION`.
+fn socket_of(tmux: &str) -> Option<String> {
+    let socket = tmux.split(',').next()?;
+    (!socket.is_empty()).then(|| socket.to_owned())
+}
+
+/// Takes over what is there and differs.
+fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
+    match value {
+        Some(value) if field.as_deref() != Some(value) => {
+            *field = Some(value.clone().into_owned());
+            true
+        }
+        _ => false,
+    }
+}
+

@@ -1,0 +1,233 @@
+//! The agents of a session: which of them an event moves.
+
+use becket_wire::event::EventName;
+use serde::{Deserialize, Serialize};
+
+use super::{Session, set};
+use crate::status::{Agent, Moment};
+
+/// Subagents that a session remembers. Past it, those that ended first are forgotten first.
+const MAX: usize = 200;
+
+/// One subagent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Child {
+    pub agent: Agent,
+    pub agent_type: Option<String>,
+    /// The agent that started it; none for the main agent. Claude Code does not tell of others.
+    pub parent: Option<String>,
+    pub started_at: i64,
+    pub ended_at: Option<i64>,
+    pub transcript_path: Option<String>,
+}
+
+impl Child {
+    fn new(at: i64) -> Self {
+        Self {
+            agent: Agent::new(at),
+            started_at: at,
+            ..Self::default()
+        }
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.ended_at.is_none()
+    }
+
+    fn learn(&mut self, moment: &Moment<'_>) -> bool {
+        self.started_at = self.started_at.min(moment.at);
+        let head = moment.head;
+        let typed = head.agent_type.as_deref().is_some_and(|it| !it.is_empty());
+        (typed && set(&mut self.agent_type, &head.agent_type))
+            | set(&mut self.transcript_path, &head.agent_transcript_path)
+    }
+
+    /// One of its own events: one that has ended and yet works was woken again.
+    fn apply(&mut self, moment: &Moment<'_>) -> bool {
+        let past = self.agent.is_past(moment.mark());
+        let mut changed = self.agent.apply(moment);
+        if past {
+            return changed;
+        }
+        if moment.event == EventName::SessionEnd {
+            changed |= self.end(moment.at);
+        } else if self.agent.status.word() != "idle" {
+            changed |= self.ended_at.take().is_some();
+        }
+        changed
+    }
+
+    fn end(&mut self, at: i64) -> bool {
+        if self.ended_at.is_some() {
+            return false;
+        }
+        self.ended_at = Some(at);
+        true
+    }
+}
+
+impl Session {
+    /// The subagents that have not ended.
+    pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
+        let children = self.children.iter();
+        children
+            .filter(|(_, child)| child.is_live())
+            .map(|(id, child)| (&**id, child))
+    }
+
+    pub(super) fn move_agents(&mut self, moment: &Moment<'_>) -> bool {
+        match (&moment.event, moment.agent_id()) {
+            (EventName::SubagentStart, Some(id)) => self.child_begins(id, moment),
+            (EventName::SubagentStop, Some(id)) => self.child_ends(id, moment),
+            (EventName::SubagentStart | EventName::SubagentStop, None) => false,
+            (EventName::TeammateIdle, id) => self.teammate_rests(id, moment),
+            (_, Some(id)) => self.move_child(id, moment),
+            (EventName::SessionEnd, None) => self.end(moment),
+            // It names no agent: what a subagent is waiting for, it says better itself.
+            (EventName::Notification, None) if self.a_child_waits() => false,
+            (_, None) => self.move_main(moment),
+        }
+    }
+
+    fn a_child_waits(&self) -> bool {
+        self.live_children()
+            .any(|(_, child)| child.agent.needs_the_person())
+    }
+
+    fn move_main(&mut self, moment: &Moment<'_>) -> bool {
+        if self.main.is_past(moment.mark()) {
+            return false;
+        }
+        let subagents_since = self.main.runs_subagents_since();
+        let mut changed = self.main.apply(moment);
+        match moment.event {
+            EventName::SessionStart if moment.head.source.as_deref() != Some("compact") => {
+                changed |= self.end_children(moment.at, |_, _| true);
+            }
+            EventName::PostToolUseFailure if self.main.interrupted => {
+                changed |= self.end_children_since(subagents_since, moment.at);
+            }
+            EventName::Stop => changed |= self.end_unlisted(moment),
+            _ => {}
+        }
+        changed
+    }
+
+    /// A turn that has ended leaves only its background tasks; one that is asking something is
+    /// there whatever a list says.
+    fn end_unlisted(&mut self, moment: &Moment<'_>) -> bool {
+        if self.live_children().next().is_none() {
+            return false;
+        }
+        let Some(listed) = moment.background_ids() else {
+            return false;
+        };
+        self.end_children(moment.at, |id, child| {
+            child.agent.status.word() == "working" && !listed.iter().any(|one| one == id)
+        })
+    }
+
+    /// The subagents that ran within a turn end with it when the person breaks it off.
+    pub(super) fn end_children_since(&mut self, since: Option<i64>, at: i64) -> bool {
+        since.is_some_and(|since| self.end_children(at, |_, child| child.started_at >= since))
+    }
+
+    pub(super) fn end_children(&mut self, at: i64, which: impl Fn(&str, &Child) -> bool) -> bool {
+        let mut changed = false;
+        for (id, child) in &mut self.children {
+            if child.is_live() && which(id, child) {
+                child.agent.rests(at, true);
+                changed |= child.end(at);
+            }
+        }
+        changed
+    }
+
+    fn child_begins(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+        // The inner agents of Claude Code have no type.
+        if moment.head.agent_type.as_deref() == Some("") {
+            return false;
+        }
+        let child = self.child(id, moment.at);
+        let mut changed = child.learn(moment);
+        if !child.agent.is_past(moment.mark()) {
+            changed |= child.ended_at.take().is_some() | child.agent.begins(moment);
+        }
+        changed | self.main.child_begins(moment)
+    }
+
+    fn child_ends(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+        if moment.head.agent_type.as_deref() == Some("") {
+            return false;
+        }
+        let child = self.child(id, moment.at);
+        let mut changed = child.learn(moment);
+        if child.agent.ends(moment) {
+            changed |= child.end(moment.at);
+        }
+        if let Some(listed) = moment.background_ids() {
+            let others = listed.iter().filter(|one| *one != id).count() as u32;
+            changed |= self.main.background_tasks != others;
+            self.main.background_tasks = others;
+        }
+        changed | self.main.child_ends(moment)
+    }
+
+    fn teammate_rests(&mut self, id: Option<&str>, moment: &Moment<'_>) -> bool {
+        let name = moment.head.teammate_name.as_deref();
+        let by_name = || {
+            let mut named = self.live_children();
+            named
+                .find(|(_, child)| name.is_some() && child.agent_type.as_deref() == name)
+                .map(|(id, _)| id.to_owned())
+        };
+        match id.map(str::to_owned).or_else(by_name) {
+            Some(id) => self.move_child(&id, moment),
+            None => false,
+        }
+    }
+
+    fn move_child(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+        if let Some(child) = self.children.get_mut(id) {
+            return child.learn(moment) | child.apply(moment);
+        }
+        let mut child = Child::new(moment.at);
+        child.learn(moment);
+        child.apply(moment);
+        // An event without a meaning for the status makes no agent.
+        if child.agent.last_at().is_none() {
+            return false;
+        }
+        *self.child(id, moment.at) = child;
+        true
+    }
+
+    /// That child, made room for if it is new.
+    fn child(&mut self, id: &str, at: i64) -> &mut Child {
+        if self.children.len() >= MAX && !self.children.contains_key(id) {
+            let oldest = self
+                .children
+                .iter()
+                .min_by_key(|(_, child)| {
+                    let asks = child.is_live() && child.agent.needs_the_person();
+                    (asks, child.is_live(), child.ended_at, child.started_at)
+                })
+                .map(|(id, _)| id.clone());
+            oldest.map(|id| self.children.remove(&id));
+        }
+        let id = id.to_owned();
+        self.children.entry(id).or_insert_with(|| Child::new(at))
+    }
+
+    fn end(&mut self, moment: &Moment<'_>) -> bool {
+        if self.main.is_past(moment.mark()) {
+            return false;
+        }
+        self.main.apply(moment);
+        self.end_children(moment.at, |_, _| true);
+        self.ended_at = Some(moment.at);
+        self.end_reason = moment.head.reason.as_deref().map(str::to_owned);
+        true
+    }
+}

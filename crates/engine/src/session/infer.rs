@@ -1,0 +1,98 @@
+//! What no event says of a session: told by the transcript, the process, the person, or becket.
+
+use super::Session;
+
+/// Something that was found out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inference {
+    /// The person broke the turn off: no event tells of it.
+    Interrupted,
+    /// A question was answered: that for one call, or all that were asked of this agent by then.
+    PermissionAnswered {
+        /// None for the main agent.
+        agent_id: Option<String>,
+        tool_use_id: Option<String>,
+    },
+    /// The turn ended without a Stop; `error` if it failed.
+    TurnDied { error: Option<String> },
+    /// Claude Code is gone without a SessionEnd.
+    ProcessGone,
+}
+
+/// The `end_reason` of a session whose process is gone.
+pub const PROCESS_GONE: &str = "process_gone";
+
+impl Session {
+    /// Applies what was found out, unless an event has told something newer. `at` is when it
+    /// happened. True if a person can see a difference.
+    pub fn infer(&mut self, inference: &Inference, at: i64) -> bool {
+        if self.ended_at.is_some() {
+            return false;
+        }
+        let changed = match inference {
+            Inference::Interrupted => self.infer_interrupt(at),
+            Inference::PermissionAnswered {
+                agent_id,
+                tool_use_id,
+            } => self.infer_answer(agent_id.as_deref(), tool_use_id.as_deref(), at),
+            Inference::TurnDied { error } => {
+                self.main.may_infer(at)
+                    && self.main.status.word() != "idle"
+                    && self.main.died(error.as_deref(), at)
+            }
+            Inference::ProcessGone => self.infer_end(at),
+        };
+        changed && {
+            self.redisplay(at);
+            true
+        }
+    }
+
+    fn infer_interrupt(&mut self, at: i64) -> bool {
+        if !self.main.may_infer(at) || self.main.status.word() == "idle" {
+            return false;
+        }
+        let since = self.main.runs_subagents_since();
+        self.main.was_interrupted(at) | self.end_children_since(since, at)
+    }
+
+    fn infer_answer(&mut self, agent: Option<&str>, call: Option<&str>, at: i64) -> bool {
+        let agent = match agent {
+            None => Some(&mut self.main),
+            Some(id) => self.children.get_mut(id).map(|child| &mut child.agent),
+        };
+        agent.is_some_and(|agent| agent.may_infer(at) && agent.was_answered(call, at))
+    }
+
+    fn infer_end(&mut self, at: i64) -> bool {
+        if at < self.last_activity {
+            return false;
+        }
+        self.main.rests(at, true);
+        self.main.background_tasks = 0;
+        self.end_children(at, |_, _| true);
+        self.ended_at = Some(at);
+        self.end_reason = Some(PROCESS_GONE.to_owned());
+        self.end_inferred = true;
+        true
+    }
+
+    /// becket itself blocked the prompt: nothing follows it.
+    pub fn prompt_blocked(&mut self, at: i64) -> bool {
+        self.ended_at.is_none()
+            && self.main.may_infer(at)
+            && (self.main.rests(at, false) | self.redisplay(at))
+    }
+
+    /// The person looks at this session.
+    pub fn seen(&mut self, at: i64) -> bool {
+        let mut changed = self.main.look(at);
+        for child in self.children.values_mut().filter(|child| child.is_live()) {
+            changed |= child.agent.look(at);
+        }
+        changed && {
+            self.redisplay(at);
+            true
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A session as a person sees it: the most urgent of its agents, and the row of every view.
+
+use becket_wire::session::{AgentRow, Display, MAIN, SessionRow};
+
+use super::{Child, Session};
+use crate::status::Agent;
+
+/// After so long without a word a session is stale.
+const STALE: i64 = 8 * 60 * 60 * 1000;
+
+impl Session {
+    pub fn is_stale(&self, now: i64) -> bool {
+        now.saturating_sub(self.last_activity) > STALE
+    }
+
+    /// The most urgent of the session and its live agents, the agent that needs the person, and
+    /// what for. A question is named beside an error too: neither hides the other.
+    pub fn display(&self) -> (Display, Option<&str>, Option<&str>) {
+        if self.ended_at.is_some() {
+            return (Display::Done, None, None);
+        }
+        let (id, waiting) = match self.waiting() {
+            Some((id, agent)) => (Some(id), Some(agent)),
+            None => (None, None),
+        };
+        let reason = waiting.and_then(|agent| agent.status.reason());
+        let display = match waiting {
+            _ if self.main.error.is_some() => Display::Error,
+            Some(agent) if !agent.seen => Display::Attention,
+            _ if self.agents().any(|(_, agent)| works(agent)) => Display::Working,
+            Some(_) => Display::Checked,
+            None => Display::Done,
+        };
+        match (display, id) {
+            (Display::Error, None) => (display, Some(MAIN), self.main.error.as_deref()),
+            _ => (display, id, reason),
+        }
+    }
+
+    /// The agent that needs the person: what was not looked at first, then what has waited longest.
+    fn waiting(&self) -> Option<(&str, &Agent)> {
+        self.agents()
+            .filter(|(_, agent)| agent.needs_the_person())
+            .min_by_key(|(_, agent)| (agent.seen, agent.since))
+    }
+
+    fn agents(&self) -> impl Iterator<Item = (&str, &Agent)> {
+        let children = self.live_children().map(|(id, child)| (id, &child.agent));
+        [(MAIN, &self.main)].into_iter().chain(children)
+    }
+
+    /// Notes since when the display is what it is: a question since it was asked.
+    pub(super) fn redisplay(&mut self, at: i64) -> bool {
+        let (display, ..) = self.display();
+        let asked = match display {
+            Display::Attention | Display::Checked => self.waiting().map(|(_, agent)| agent.since),
+            _ => None,
+        };
+        let since = match asked {
+            Some(since) => since,
+            None if display == self.shown => self.display_since,
+            None => at,
+        };
+        let changed = (display, since) != (self.shown, self.display_since);
+        self.shown = display;
+        self.display_since = since;
+        changed
+    }
+
+    /// The row of every view. `alive`, `effort` and `troubles` are for who knows more than events.
+    pub fn row(&self, now: i64) -> SessionRow {
+        let (display, waiting_for, reason) = self.display();
+        SessionRow {
+            session_id: self.session_id.clone(),
+            prev_session_id: self.prev_session_id.clone(),
+            line: self.line.clone(),
+            title: self.title.clone(),
+            status: self.main.status.clone(),
+            status_since: self.main.since,
+            display,
+            display_since: self.display_since,
+            waiting_for: waiting_for.map(str::to_owned),
+            waiting_reason: reason.map(str::to_owned),
+            error: self.main.error.clone(),
+            interrupted: self.main.interrupted,
+            background_tasks: self.main.background_tasks,
+            failed_tools: self.main.failed_tools,
+            project: self.project.clone(),
+            cwd: self.cwd.clone(),
+            model: self.model.clone(),
+            permission_mode: self.permission_mode.clone(),
+            attended: self.attended,
+            pid: self.pid,
+            pid_start: self.pid_start,
+            alive: self.ended_at.is_none(),
+            hooked: true,
+            tmux_pane: self.pane.clone(),
+            tmux_socket: self.tmux_socket.clone(),
+            started_at: self.started_at,
+            last_activity: self.last_activity,
+            ended_at: self.ended_at,
+            end_reason: self.end_reason.clone(),
+            inferred: self.main.inferred || self.end_inferred,
+            stale: self.is_stale(now),
+            figures: self.figures.clone(),
+            effort: None,
+            last_prompt: self.last_prompt.clone(),
+            transcript_path: self.transcript_path.clone(),
+            agents: self.agent_rows(),
+            troubles: Vec::new(),
+        }
+    }
+
+    /// The live subagents, and those that ended since the person's last prompt: what a turn did
+    /// stays in sight until the next, and no clock is needed to take it away.
+    fn agent_rows(&self) -> Vec<AgentRow> {
+        let turn = self.prompted_at.unwrap_or(self.started_at);
+        let shown = |child: &Child| child.ended_at.is_none_or(|end| end >= turn);
+        let mut rows: Vec<AgentRow> = self
+            .children
+            .iter()
+            .filter(|(_, child)| shown(child))
+            .map(|(id, child)| child.row(id))
+            .collect();
+        rows.sort_by_key(|row| row.started_at);
+        rows
+    }
+}
+
+impl Child {
+    fn row(&self, id: &str) -> AgentRow {
+        AgentRow {
+            agent_id: id.to_owned(),
+            agent_type: self.agent_type.clone(),
+            parent: self.parent.clone(),
+            status: self.agent.status.clone(),
+            status_since: self.agent.since,
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            transcript_path: self.transcript_path.clone(),
+        }
+    }
+}
+
+fn works(agent: &Agent) -> bool {
+    agent.status.word() == "working"
+}

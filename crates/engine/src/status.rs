@@ -1,0 +1,368 @@
+//! What one agent is doing: `(agent, event) → agent`, by the table of the hook events.
+//! What the person was asked lies over what the agent does, so that no end of a call hides it.
+
+mod ask;
+mod infer;
+mod moment;
+
+use becket_wire::event::EventName;
+use becket_wire::session::Status;
+use serde::{Deserialize, Serialize};
+
+use ask::{Asks, Calls};
+pub use ask::{Pending, Question};
+pub use moment::{Mark, Moment};
+
+const THINKING: &str = "Thinking";
+const COMPACTING: &str = "Compacting";
+
+/// Tools that are themselves a question to the person.
+const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
+
+/// One agent: the main agent of a session, or a subagent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Agent {
+    pub status: Status,
+    /// Since when it is idle, works (whatever at), or needs the person for this reason.
+    pub since: i64,
+    /// The status that no event said.
+    pub inferred: bool,
+    /// The person has looked at what is asked.
+    pub seen: bool,
+    /// Why the last turn failed, until the next prompt.
+    pub error: Option<String>,
+    /// The person broke the turn off.
+    pub interrupted: bool,
+    pub failed_tools: u32,
+    /// How many went on when it stopped.
+    pub background_tasks: u32,
+    /// What it does apart from what the person is asked.
+    beneath: Status,
+    /// What it did when a compaction began.
+    before_compact: Option<Status>,
+    /// The prompt that it works on, or worked on last.
+    prompt: Option<String>,
+    calls: Calls,
+    asks: Asks,
+    last: Option<Mark>,
+}
+
+impl Agent {
+    /// An agent of which nothing is known but since when it is there.
+    pub fn new(at: i64) -> Self {
+        Self {
+            since: at,
+            ..Self::default()
+        }
+    }
+
+    /// Applies one event. True if a person can see a difference.
+    pub fn apply(&mut self, moment: &Moment<'_>) -> bool {
+        if self.is_past(moment.mark()) {
+            return false;
+        }
+        let before = self.aside();
+        if !self.step(moment) {
+            return false;
+        }
+        self.last = Some(moment.mark());
+        self.inferred = false;
+        if let Some(prompt) = moment.head.prompt_id.as_deref()
+            && self.prompt.as_deref() != Some(prompt)
+        {
+            self.prompt = Some(prompt.to_owned());
+        }
+        self.settle(moment.at) | (before != self.aside())
+    }
+
+    /// Whether something newer, or this itself, was applied already.
+    pub fn is_past(&self, mark: Mark) -> bool {
+        self.last.is_some_and(|last| mark <= last)
+    }
+
+    /// When the newest event that was applied happened.
+    pub fn last_at(&self) -> Option<i64> {
+        self.last.map(|mark| mark.at)
+    }
+
+    /// What the person is asked and has not answered, oldest first.
+    pub fn pending(&self) -> &[Pending] {
+        self.asks.all()
+    }
+
+    pub fn needs_the_person(&self) -> bool {
+        matches!(self.status, Status::Attention { .. })
+    }
+
+    /// The person looks at it. True if that is news.
+    pub fn look(&mut self, at: i64) -> bool {
+        let news = self.needs_the_person() && !self.seen && at >= self.since;
+        self.seen |= news;
+        news
+    }
+
+    /// The rows of the table. False for what concerns no status: it does not count as applied.
+    fn step(&mut self, moment: &Moment<'_>) -> bool {
+        let head = moment.head;
+        match moment.event {
+            EventName::PreToolUse => self.call_begins(moment),
+            EventName::PostToolUse | EventName::PermissionDenied => self.call_ends(moment),
+            EventName::PostToolUseFailure => self.call_fails(moment),
+            EventName::PostToolBatch => self.batch_ends(moment),
+            EventName::PermissionRequest => return self.permission_asked(moment),
+            EventName::Elicitation => self.ask(Pending::elicitation(moment)),
+            EventName::ElicitationResult => {
+                self.asks.elicited(head);
+                self.work(Some(THINKING));
+            }
+            EventName::Notification => return self.notified(moment),
+            EventName::UserPromptSubmit => self.prompted(moment),
+            EventName::UserPromptExpansion => self.work(None),
+            EventName::Stop => {
+                self.rest();
+                self.interrupted = false;
+                self.background_tasks = moment.background_tasks().unwrap_or(0);
+            }
+            EventName::StopFailure => {
+                self.rest();
+                self.error = Some(head.error.as_deref().unwrap_or("unknown").to_owned());
+            }
+            EventName::SessionStart => self.session_starts(moment),
+            EventName::SessionEnd => {
+                self.rest();
+                self.background_tasks = 0;
+            }
+            EventName::PreCompact => self.compaction_begins(),
+            EventName::PostCompact => self.compaction_ends(head.trigger.as_deref()),
+            EventName::Setup => self.work(Some("Setup")),
+            EventName::TeammateIdle => self.rest(),
+            _ => return false,
+        }
+        true
+    }
+
+    fn call_begins(&mut self, moment: &Moment<'_>) {
+        let tool = moment.tool();
+        self.calls.begin(moment);
+        if INTERACTIVE.contains(&tool) {
+            self.ask(Pending::interactive(moment));
+        }
+        self.work(Some(tool));
+    }
+
+    fn call_ends(&mut self, moment: &Moment<'_>) {
+        self.asks.call_ended(moment);
+        self.calls.end(moment.head.tool_use_id.as_deref());
+        self.go_on(moment);
+    }
+
+    /// Works on, unless this is the tail of a turn that the person broke off: nothing would come
+    /// after it.
+    fn go_on(&mut self, moment: &Moment<'_>) {
+        if self.interrupted && self.is_of_this_prompt(moment) {
+            return;
+        }
+        let detail = self.calls.newest().unwrap_or(THINKING).to_owned();
+        self.work(Some(&detail));
+    }
+
+    fn call_fails(&mut self, moment: &Moment<'_>) {
+        if moment.head.is_interrupt == Some(true) {
+            self.rest();
+            self.interrupted = true;
+        } else {
+            self.failed_tools = self.failed_tools.saturating_add(1);
+            self.call_ends(moment);
+        }
+    }
+
+    /// All calls of one message have ended, those too that were denied and say nothing else.
+    fn batch_ends(&mut self, moment: &Moment<'_>) {
+        self.asks.prompt_answered(moment.head.prompt_id.as_deref());
+        self.calls.clear();
+        self.go_on(moment);
+    }
+
+    fn permission_asked(&mut self, moment: &Moment<'_>) -> bool {
+        if !moment.envelope.attended() {
+            return false;
+        }
+        let call = self.calls.unasked(moment, self.asks.all());
+        self.ask(Pending::permission(moment, call));
+        if !matches!(self.beneath, Status::Working { .. }) {
+            self.work(Some(moment.tool()));
+        }
+        true
+    }
+
+    fn ask(&mut self, pending: Pending) {
+        if self.asks.push(pending) {
+            self.seen = false;
+        }
+    }
+
+    /// A notification comes late and knows little: it never replaces what is known better, and
+    /// says nothing of a turn that has ended.
+    fn notified(&mut self, moment: &Moment<'_>) -> bool {
+        let reason = match moment.head.notification_type.as_deref() {
+            Some("permission_prompt") => "Permission",
+            Some("elicitation_dialog") => "MCP input",
+            Some("idle_prompt") if self.asks.is_empty() => {
+                self.calls.clear();
+                self.beneath = Status::Idle;
+                return true;
+            }
+            _ => return false,
+        };
+        let ended = self.beneath == Status::Idle && self.is_of_this_prompt(moment);
+        if !self.asks.is_empty() || ended {
+            return false;
+        }
+        if self.beneath.reason().is_none() {
+            self.seen = false;
+        }
+        self.beneath = Status::Attention {
+            reason: reason.to_owned(),
+        };
+        true
+    }
+
+    fn prompted(&mut self, moment: &Moment<'_>) {
+        // A person who writes a prompt sees no dialog; a machine's prompt proves nothing.
+        if !moment.is_machine_made() {
+            self.rest();
+        }
+        self.error = None;
+        self.work(None);
+    }
+
+    fn session_starts(&mut self, moment: &Moment<'_>) {
+        if moment.head.source.as_deref() == Some("compact") {
+            match self.before_compact.take() {
+                Some(before) => self.beneath = before,
+                None if self.beneath.detail() == Some(COMPACTING) => self.beneath = Status::Idle,
+                None => {}
+            }
+            return;
+        }
+        self.rest();
+        self.prompt = None;
+        self.error = None;
+        self.interrupted = false;
+        self.background_tasks = 0;
+    }
+
+    fn compaction_begins(&mut self) {
+        if self.beneath.detail() != Some(COMPACTING) {
+            self.before_compact = Some(self.beneath.clone());
+        }
+        self.set_working(Some(COMPACTING));
+    }
+
+    fn compaction_ends(&mut self, trigger: Option<&str>) {
+        let before = self.before_compact.take();
+        match (trigger, before) {
+            (Some("manual"), _) => self.beneath = Status::Idle,
+            (Some("auto"), _) => self.set_working(Some(THINKING)),
+            (_, Some(before)) => self.beneath = before,
+            (_, None) => {}
+        }
+    }
+
+    /// This subagent begins. False if that is past.
+    pub fn begins(&mut self, moment: &Moment<'_>) -> bool {
+        !self.is_past(moment.mark()) && {
+            self.rest();
+            self.work(None);
+            self.said(moment)
+        }
+    }
+
+    /// This subagent ends. False if it has gone on since.
+    pub fn ends(&mut self, moment: &Moment<'_>) -> bool {
+        !self.is_past(moment.mark()) && {
+            self.rest();
+            self.said(moment);
+            true
+        }
+    }
+
+    /// A subagent of this agent begins or ends: news only for one that works.
+    pub fn child_begins(&mut self, moment: &Moment<'_>) -> bool {
+        self.child_moves(moment, moment.head.agent_type.as_deref())
+    }
+
+    pub fn child_ends(&mut self, moment: &Moment<'_>) -> bool {
+        self.child_moves(moment, Some(THINKING))
+    }
+
+    fn child_moves(&mut self, moment: &Moment<'_>, detail: Option<&str>) -> bool {
+        self.status.word() == "working" && !self.is_past(moment.mark()) && {
+            self.set_working(detail);
+            self.said(moment)
+        }
+    }
+
+    fn said(&mut self, moment: &Moment<'_>) -> bool {
+        self.last = Some(moment.mark());
+        self.inferred = false;
+        self.settle(moment.at)
+    }
+
+    /// The turn is over, and with it everything that was open.
+    fn rest(&mut self) {
+        self.beneath = Status::Idle;
+        self.before_compact = None;
+        self.calls.clear();
+        self.asks.clear();
+    }
+
+    fn work(&mut self, detail: Option<&str>) {
+        self.interrupted = false;
+        self.set_working(detail);
+    }
+
+    fn set_working(&mut self, detail: Option<&str>) {
+        if !matches!(&self.beneath, Status::Working { detail: old } if old.as_deref() == detail) {
+            self.beneath = Status::Working {
+                detail: detail.map(str::to_owned),
+            };
+        }
+    }
+
+    fn is_of_this_prompt(&self, moment: &Moment<'_>) -> bool {
+        self.prompt.is_some() && self.prompt.as_deref() == moment.head.prompt_id.as_deref()
+    }
+
+    /// The one status: the oldest question, else what the agent does.
+    fn settle(&mut self, at: i64) -> bool {
+        let (status, since) = match self.asks.all().first() {
+            Some(first) => {
+                let reason = first.reason();
+                (Status::Attention { reason }, first.at)
+            }
+            None if self.beneath == self.status => return false,
+            None if self.beneath.word() == self.status.word() && self.status.reason().is_none() => {
+                (self.beneath.clone(), self.since)
+            }
+            None => (self.beneath.clone(), at),
+        };
+        let changed = status != self.status || since != self.since;
+        self.status = status;
+        self.since = since;
+        changed
+    }
+
+    /// What else a person can see.
+    fn aside(&self) -> (Option<String>, bool, u32, u32, bool) {
+        (
+            self.error.clone(),
+            self.interrupted,
+            self.failed_tools,
+            self.background_tasks,
+            self.seen,
+        )
+    }
+}
+

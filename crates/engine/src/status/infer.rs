@@ -1,0 +1,49 @@
+//! What no event says of an agent.
+
+use super::{Agent, Mark, THINKING};
+
+impl Agent {
+    /// It rests, becket itself knows it (`inferred` false) or has it from elsewhere.
+    pub fn rests(&mut self, at: i64, inferred: bool) -> bool {
+        self.rest();
+        self.conclude(at, inferred)
+    }
+
+    /// The person broke the turn off.
+    pub fn was_interrupted(&mut self, at: i64) -> bool {
+        self.interrupted = true;
+        self.rests(at, true)
+    }
+
+    /// The turn ended without a word.
+    pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
+        self.error = error.map(str::to_owned).or(self.error.take());
+        self.rests(at, true)
+    }
+
+    /// What was asked for one call, or everything that was asked by then, is answered.
+    pub fn was_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
+        self.asks.answered(tool_use_id, at) && {
+            if self.beneath.reason().is_some() {
+                self.set_working(Some(THINKING));
+            }
+            self.conclude(at, true)
+        }
+    }
+
+    /// Whether what was inferred for that time is still news.
+    pub fn may_infer(&self, at: i64) -> bool {
+        self.last.is_none_or(|last| at >= last.at)
+    }
+
+    fn conclude(&mut self, at: i64, inferred: bool) -> bool {
+        self.last = self.last.max(Some(Mark::before_all_of(at)));
+        self.inferred = inferred;
+        self.settle(at)
+    }
+
+    /// Whether it waits for a subagent that runs within its turn, and since when.
+    pub fn runs_subagents_since(&self) -> Option<i64> {
+        self.calls.subagents_since()
+    }
+}

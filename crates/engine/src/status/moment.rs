@@ -1,0 +1,106 @@
+//! One event as the status rules see it.
+
+use becket_wire::event::EventName;
+use becket_wire::rpc::Envelope;
+use becket_wire::{EventId, Head};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+
+/// One event with what came beside it. Head and envelope are borrowed: nothing is owned before it
+/// changes something.
+#[derive(Debug, Clone)]
+pub struct Moment<'a> {
+    pub head: &'a Head<'a>,
+    pub event: EventName,
+    /// When the event happened: milliseconds since 1970.
+    pub at: i64,
+    pub id: EventId,
+    pub envelope: &'a Envelope,
+}
+
+/// The place of an event in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mark {
+    pub at: i64,
+    pub id: EventId,
+}
+
+impl Mark {
+    /// Every event of that millisecond is newer.
+    pub(super) fn before_all_of(at: i64) -> Self {
+        Self {
+            at,
+            id: EventId::from_bytes([0; 16]),
+        }
+    }
+}
+
+/// Where a prompt that begins so came from: Claude Code itself.
+const MACHINE_MADE: [&str; 6] = [
+    "<task-notification",
+    "<system-reminder",
+    "<teammate-message",
+    "<local-command-",
+    "<bash-stdout",
+    "<bash-stderr",
+];
+
+impl<'a> Moment<'a> {
+    /// An event as its payload names it, else as its registration does.
+    pub fn new(head: &'a Head<'a>, envelope: &'a Envelope) -> Self {
+        let name = head.event.as_deref().or(envelope.event.as_deref());
+        Self {
+            head,
+            event: EventName::from(name.unwrap_or_default()),
+            at: envelope.at,
+            id: envelope.id,
+            envelope,
+        }
+    }
+
+    pub fn mark(&self) -> Mark {
+        Mark {
+            at: self.at,
+            id: self.id,
+        }
+    }
+
+    /// The subagent that it is of; none for the main agent.
+    pub fn agent_id(&self) -> Option<&'a str> {
+        self.head.agent_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    pub fn tool(&self) -> &'a str {
+        self.head.tool.as_deref().unwrap_or("a tool")
+    }
+
+    /// Whether no person wrote this prompt.
+    pub fn is_machine_made(&self) -> bool {
+        let by_source = matches!(
+            self.head.source.as_deref(),
+            Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event")
+        );
+        by_source
+            || self.head.prompt.as_deref().is_some_and(|prompt| {
+                let prompt = prompt.trim_start();
+                MACHINE_MADE.iter().any(|mark| prompt.starts_with(mark))
+            })
+    }
+
+    /// How many background tasks it lists.
+    pub fn background_tasks(&self) -> Option<u32> {
+        let tasks: Vec<IgnoredAny> = serde_json::from_str(self.head.background_tasks?).ok()?;
+        Some(tasks.len() as u32)
+    }
+
+    /// The ids of the background tasks that it lists.
+    pub fn background_ids(&self) -> Option<Vec<String>> {
+        #[derive(Deserialize)]
+        struct Task {
+            #[serde(default)]
+            id: String,
+        }
+        let tasks: Vec<Task> = serde_json::from_str(self.head.background_tasks?).ok()?;
+        Some(tasks.into_iter().map(|task| task.id).collect())
+    }
+}
