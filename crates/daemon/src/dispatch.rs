@@ -1,5 +1,6 @@
 //! Takes events in one order. The sole owner of live state: everything reaches it as a message.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,9 +8,11 @@ use std::time::{Duration, Instant};
 use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
+use becket_engine::session::Inference;
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
+use becket_wire::session::SessionRow;
 use becket_wire::{Head, Version};
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,7 +21,7 @@ use crate::counters::Counters;
 use crate::doubles::Doubles;
 use crate::in_force::InForce;
 use crate::life::now_ms;
-use crate::registry::Registry;
+use crate::registry::{Applied, Asked, Process, Registry};
 use crate::store::{Decision, Limits, Record, Writer};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
@@ -30,6 +33,11 @@ pub(crate) enum Message {
     Arrived(Box<Arrival>),
     Judged(Box<Judged>),
     CountSessions(oneshot::Sender<u64>),
+    Asked(Asked),
+    /// What was taken in from the spool.
+    TookIn(Vec<Record>),
+    /// The processes of these sessions are gone.
+    Gone(Vec<String>),
     /// Look at the config, and say what the store may keep.
     Tick(oneshot::Sender<Ticked>),
 }
@@ -41,6 +49,8 @@ pub(crate) struct Ticked {
     pub(crate) masker: Arc<Masker>,
     pub(crate) idle: Option<Duration>,
     pub(crate) troubles: Vec<String>,
+    /// Whose processes are to be looked for.
+    pub(crate) processes: Vec<(String, Process)>,
 }
 
 /// An event that has come.
@@ -59,6 +69,7 @@ pub(crate) struct Arrival {
 pub(crate) struct Judged {
     record: Record,
     verdict: Verdict,
+    applied: Option<Applied>,
     alone: bool,
     answerer: Answerer,
 }
@@ -82,12 +93,17 @@ impl Dispatcher {
                 Message::Arrived(arrival) => self.arrived(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
+                Message::Asked(asked) => self.registry.answer(asked, now_ms()),
+                Message::TookIn(records) => self.took_in(&records),
+                Message::Gone(sessions) => self.gone(&sessions),
                 Message::Tick(reply) => drop(reply.send(self.tick())),
             }
         }
     }
 
     fn tick(&mut self) -> Ticked {
+        self.flush();
+        self.registry.forget(now_ms());
         let snapshot = self.in_force.look(now_ms(), Instant::now());
         let config = &snapshot.config;
         Ticked {
@@ -98,6 +114,44 @@ impl Dispatcher {
             masker: self.in_force.masker(),
             idle: config.daemon.idle,
             troubles: snapshot.problems.iter().map(ToString::to_string).collect(),
+            processes: self.registry.processes(),
+        }
+    }
+
+    /// What somebody else answered changes live state too, as far as it is news.
+    fn took_in(&mut self, records: &[Record]) {
+        let masker = self.in_force.masker();
+        let mut changed = BTreeSet::new();
+        for record in records
+            .iter()
+            .filter(|record| record.duplicate_of.is_none())
+        {
+            let payload = record.payload();
+            if let Ok(head) = Head::read(&payload) {
+                let applied = self.registry.apply(&head, record.envelope(), &masker);
+                changed.extend(applied.map(|applied| applied.session));
+            }
+        }
+        let kept = changed.iter().filter_map(|id| self.registry.kept(id));
+        drop(self.writer.sessions(kept.collect()));
+        for id in changed {
+            self.registry.tell_of(&id, now_ms());
+        }
+    }
+
+    fn gone(&mut self, sessions: &[String]) {
+        let now = now_ms();
+        for id in sessions {
+            self.registry.infer(id, &Inference::ProcessGone, now, now);
+        }
+        self.flush();
+    }
+
+    /// Has written what changed without an event.
+    fn flush(&mut self) {
+        let unwritten = self.registry.unwritten();
+        if !unwritten.is_empty() {
+            drop(self.writer.sessions(unwritten));
         }
     }
 
@@ -118,15 +172,17 @@ impl Dispatcher {
         }
         let (config, masker) = self.in_force.for_event(event.envelope.at, now_ms, at);
         let head = Head::read(&payload);
-        let mut told = false;
-        if let Ok(head) = &head {
-            self.registry.apply(head);
-            let session = head.session_id.as_deref().unwrap_or_default();
-            told = self.registry.was_told(session, config.generation);
-        }
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
+        let (mut told, mut applied) = (false, None);
+        if let Ok(head) = &head {
+            if double_of.is_none() {
+                applied = self.registry.apply(head, &event.envelope, &masker);
+            }
+            let session = head.session_id.as_deref().unwrap_or_default();
+            told = self.registry.was_told(session, config.generation);
+        }
         let work = Work {
             seq,
             envelope: event.envelope,
@@ -142,6 +198,7 @@ impl Dispatcher {
             return self.judged(Judged {
                 record,
                 verdict,
+                applied,
                 alone,
                 answerer,
             });
@@ -154,6 +211,7 @@ impl Dispatcher {
                 drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged {
                     record,
                     verdict,
+                    applied,
                     alone: false,
                     answerer,
                 }))));
@@ -163,8 +221,9 @@ impl Dispatcher {
 
     fn judged(&mut self, judged: Judged) {
         let Judged {
-            record,
+            mut record,
             verdict,
+            applied,
             alone,
             answerer,
         } = judged;
@@ -183,7 +242,13 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
-        let then = Box::new(move || answerer.send(frame));
+        let news = applied.and_then(|applied| self.keep_session(&mut record, &verdict, applied));
+        let changes = self.registry.changes().clone();
+        let then = Box::new(move || {
+            answerer.send(frame);
+            // Whoever looks on learns of it once it is kept, and after whoever waits for an answer.
+            drop(news.map(|row| changes.send(row)));
+        });
         let kept = match alone {
             true => self.writer.keep_one(record, then),
             false => self.writer.keep(record, then),
@@ -193,6 +258,24 @@ impl Dispatcher {
             // into the spool.
             self.counters.busy.add(1);
         }
+    }
+}
+
+impl Dispatcher {
+    /// Sees to it that the event's session is written with it. Gives its row, if it is news.
+    fn keep_session(
+        &mut self,
+        record: &mut Record,
+        verdict: &Verdict,
+        mut applied: Applied,
+    ) -> Option<Arc<SessionRow>> {
+        if verdict.blocks_prompt() {
+            self.registry
+                .prompt_blocked(&mut applied, record.envelope().at);
+        }
+        record.session = self.registry.kept(&applied.session);
+        let news = applied.changed;
+        news.then(|| self.registry.news(&applied.session, now_ms()))?
     }
 }
 

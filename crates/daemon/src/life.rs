@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::Loader;
+use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -27,7 +28,7 @@ use crate::dispatch::{self, Dispatcher, Message, Ticked};
 use crate::doubles::Doubles;
 use crate::in_force::InForce;
 use crate::namespace::Namespaces;
-use crate::registry::Registry;
+use crate::registry::{Process, Registry};
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Tick, Writer};
 
@@ -39,6 +40,8 @@ const TICK: Duration = Duration::from_secs(2);
 const DRAIN: Duration = Duration::from_secs(5);
 /// How many connections may wait to be accepted (the kernel's own bound may be lower).
 const BACKLOG: i32 = 4096;
+/// How many changes of sessions a slow onlooker may be behind before it gets them all anew.
+const CHANGES: usize = 1024;
 /// How many committed events a slow onlooker may be behind before it reads them from the database.
 const FEED: usize = 512;
 
@@ -153,6 +156,13 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let key = store::mask_key(place).map_err(LifeError::Key)?;
     let in_force = InForce::new(Loader::for_daemon(place), key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
+    let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
+    let for_spool = to_dispatcher.downgrade();
+    let taken_in = Box::new(move |records| {
+        if let Some(dispatcher) = for_spool.upgrade() {
+            drop(dispatcher.blocking_send(Message::TookIn(records)));
+        }
+    });
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
         place: place.clone(),
@@ -160,20 +170,20 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
+        taken_in,
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(4)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
-    let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let dispatcher = Dispatcher {
         writer: writer.clone(),
         version: options.version,
         in_force,
         sequence,
         counters: Arc::clone(&counters),
-        registry: Registry::default(),
+        registry: Registry::open(place, broadcast::channel(CHANGES).0),
         doubles: Doubles::default(),
         myself: to_dispatcher.downgrade(),
     };
@@ -347,6 +357,7 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             masker,
             idle,
             troubles,
+            processes,
         }) = ticked.await
         else {
             return End::Stopped;
@@ -358,6 +369,7 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             masker,
         };
         door.writer.tick(tick).await;
+        look_for_processes(door, processes);
         tokio::time::sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;
@@ -370,6 +382,36 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
         if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
             return End::Idle;
         }
+    }
+}
+
+/// Finds out whose Claude Code is gone: no event tells of a process that was killed.
+fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
+    if processes.is_empty() {
+        return;
+    }
+    let dispatcher = door.dispatcher.clone();
+    tokio::task::spawn_blocking(move || {
+        let gone: Vec<String> = processes
+            .into_iter()
+            .filter(|(_, process)| !is_alive(*process))
+            .map(|(session, _)| session)
+            .collect();
+        if !gone.is_empty() {
+            drop(dispatcher.blocking_send(Message::Gone(gone)));
+        }
+    });
+}
+
+fn is_alive((pid, start): Process) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => {
+            let found = parent_and_start(&stat).map(|(_, start)| start);
+            let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
+            !dead && (start.is_none() || found == start)
+        }
+        // Only a process that is not there is gone: anything else says nothing.
+        Err(why) => why.kind() != io::ErrorKind::NotFound,
     }
 }
 

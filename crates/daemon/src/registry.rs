@@ -1,53 +1,292 @@
-//! The live sessions, owned by the dispatcher alone.
+//! The live sessions, owned by the dispatcher alone: which of them an event concerns, what the next
+//! daemon must find again, and what the views are told.
+
+mod ask;
+mod chain;
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
 
-use becket_wire::Head;
+use becket_engine::mask::Masker;
+use becket_engine::session::{Inference, Moment, Session};
 use becket_wire::event::EventName;
+use becket_wire::rpc::Envelope;
+use becket_wire::session::{Figures, SessionRow};
+use becket_wire::{Head, Place};
+use rusqlite::Connection;
+use tokio::sync::broadcast;
+use tracing::warn;
+
+use crate::store::{self, Kept, Which};
+
+pub(crate) use ask::Asked;
 
 /// More sessions than this are not remembered; their events are kept all the same.
 const MAX_SESSIONS: usize = 10_000;
+/// How long an ended session stays at hand: `/clear` goes on from one that has ended, and what its
+/// last async events say comes late.
+const AT_HAND: i64 = 60_000;
 
-#[derive(Debug, Default)]
+/// Changes of sessions, for whoever looks on.
+pub(crate) type Changes = broadcast::Sender<Arc<SessionRow>>;
+
+#[derive(Debug)]
 pub(crate) struct Registry {
-    sessions: HashMap<String, Session>,
+    place: Place,
+    sessions: HashMap<String, Live>,
+    /// The newest state of any session has this number.
+    revision: i64,
+    changes: Changes,
+    /// To find what was here before.
+    reader: Option<Connection>,
 }
 
 #[derive(Debug, Default)]
-struct Session {
+struct Live {
+    session: Session,
     /// The state of the config that this session's person was told of.
     told: Option<u64>,
+    /// What changed without an event, and is not written yet.
+    unwritten: bool,
+    /// What is not known of it, and why.
+    troubles: Vec<String>,
 }
 
+/// An event that was applied.
+#[derive(Debug, Clone)]
+pub(crate) struct Applied {
+    pub(crate) session: String,
+    pub(crate) changed: bool,
+}
+
+/// A session's process: its pid, and when that was started.
+pub(crate) type Process = (u32, Option<u64>);
+
 impl Registry {
-    /// Applies one event, in order of arrival.
-    pub(crate) fn apply(&mut self, head: &Head<'_>) {
-        let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
-            return;
-        };
-        if event == "SessionEnd" {
-            self.sessions.remove(id);
-        } else if matches!(EventName::from(event), EventName::Other(_)) {
-            // Unknown is normal, and changes nothing.
-        } else if !self.sessions.contains_key(id) && self.sessions.len() < MAX_SESSIONS {
-            self.sessions.insert(id.to_owned(), Session::default());
+    /// Goes on where the last daemon ended.
+    pub(crate) fn open(place: &Place, changes: Changes) -> Self {
+        let reader = store::open_to_read(&place.database()).ok().flatten();
+        let (mut sessions, mut revision) = (HashMap::new(), 0);
+        if let Some(reader) = &reader {
+            let live = store::sessions(reader, Which::Live).unwrap_or_else(|why| {
+                warn!(%why, "could not read the sessions");
+                Vec::new()
+            });
+            sessions = live
+                .into_iter()
+                .take(MAX_SESSIONS)
+                .map(|session| (session.session_id.clone(), Live::new(session)))
+                .collect();
+            revision = store::last_revision(reader).unwrap_or(0);
+        }
+        Self {
+            place: place.clone(),
+            sessions,
+            revision,
+            changes,
+            reader,
         }
     }
 
+    /// Applies one event, in order of arrival. None if it concerns no session.
+    pub(crate) fn apply(
+        &mut self,
+        head: &Head<'_>,
+        envelope: &Envelope,
+        masker: &Masker,
+    ) -> Option<Applied> {
+        let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
+            return None;
+        };
+        let event = EventName::from(event);
+        // Unknown is normal, and makes no session.
+        let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
+        let moment = Moment {
+            head,
+            event,
+            at: envelope.at,
+            id: envelope.id,
+            envelope,
+        };
+        if !self.sessions.contains_key(id) {
+            self.admit(id, &moment, makes)?;
+        }
+        let chained = self.chain(id, &moment);
+        let live = self.sessions.get_mut(id)?;
+        let mut changed = live.session.apply(&moment) | chained;
+        changed |= live.session.find_project(envelope, is_git_root);
+        if moment.event == EventName::UserPromptSubmit {
+            mask(&mut live.session.last_prompt, masker);
+        }
+        Some(Applied {
+            session: id.to_owned(),
+            changed,
+        })
+    }
+
+    /// Finds a session that was here before, or makes a new one.
+    fn admit(&mut self, id: &str, moment: &Moment<'_>, makes: bool) -> Option<()> {
+        let session = match self.stored(id) {
+            Some(session) => session,
+            None if makes => Session::new(id, moment.at),
+            None => return None,
+        };
+        if self.sessions.len() >= MAX_SESSIONS {
+            return None;
+        }
+        self.sessions.insert(id.to_owned(), Live::new(session));
+        Some(())
+    }
+
+    fn stored(&mut self, id: &str) -> Option<Session> {
+        if self.reader.is_none() {
+            self.reader = store::open_to_read(&self.place.database()).ok().flatten();
+        }
+        let found = store::sessions(self.reader.as_ref()?, Which::Like(id));
+        let Ok(found) = found else {
+            // It may be another file by now.
+            self.reader = None;
+            return None;
+        };
+        found.into_iter().find(|session| session.session_id == id)
+    }
+
+    /// becket itself blocked the prompt.
+    pub(crate) fn prompt_blocked(&mut self, applied: &mut Applied, at: i64) {
+        if let Some(live) = self.sessions.get_mut(&applied.session) {
+            applied.changed |= live.session.prompt_blocked(at);
+        }
+    }
+
+    /// The session as it is now, to be written with the event.
+    pub(crate) fn kept(&mut self, id: &str) -> Option<Kept> {
+        let live = self.sessions.get_mut(id)?;
+        live.unwritten = false;
+        self.revision += 1;
+        Kept::new(&live.session, self.revision)
+    }
+
+    /// The row of a session that changed, if anybody looks on.
+    pub(crate) fn news(&self, id: &str, now: i64) -> Option<Arc<SessionRow>> {
+        if self.changes.receiver_count() == 0 {
+            return None;
+        }
+        Some(Arc::new(self.sessions.get(id)?.row(now)))
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Applies what was found out without an event, and tells whoever looks on.
+    pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64, now: i64) {
+        self.touch(id, now, |session| session.infer(inference, at));
+    }
+
+    /// Figures of the status line: no event, and written only now and then.
+    pub(crate) fn figures(&mut self, id: &str, figures: &Figures, now: i64) {
+        self.touch(id, now, |session| session.figure(figures));
+    }
+
+    fn touch(&mut self, id: &str, now: i64, change: impl FnOnce(&mut Session) -> bool) {
+        let Some(live) = self.sessions.get_mut(id) else {
+            return;
+        };
+        if change(&mut live.session) {
+            live.unwritten = true;
+            self.tell_of(id, now);
+        }
+    }
+
+    pub(crate) fn tell_of(&self, id: &str, now: i64) {
+        if let Some(row) = self.news(id, now) {
+            drop(self.changes.send(row));
+        }
+    }
+
+    /// Sessions that changed without an event since the last time.
+    pub(crate) fn unwritten(&mut self) -> Vec<Kept> {
+        let changed: Vec<String> = self
+            .sessions
+            .iter()
+            .filter(|(_, live)| live.unwritten)
+            .map(|(id, _)| id.clone())
+            .collect();
+        changed.iter().filter_map(|id| self.kept(id)).collect()
+    }
+
+    /// Lets go of what ended a while ago: the database has it.
+    pub(crate) fn forget(&mut self, now: i64) {
+        self.sessions.retain(|_, live| {
+            let ended = live.session.ended_at;
+            live.unwritten || ended.is_none_or(|end| now - end < AT_HAND)
+        });
+    }
+
+    /// The processes of the live sessions.
+    pub(crate) fn processes(&self) -> Vec<(String, Process)> {
+        self.live()
+            .filter_map(|(id, live)| {
+                Some((id.clone(), (live.session.pid?, live.session.pid_start)))
+            })
+            .collect()
+    }
+
+    fn live(&self) -> impl Iterator<Item = (&String, &Live)> {
+        self.sessions
+            .iter()
+            .filter(|(_, live)| live.session.ended_at.is_none())
+    }
+
     pub(crate) fn len(&self) -> u64 {
-        self.sessions.len() as u64
+        self.live().count() as u64
     }
 
     /// Whether this session's person knows of this state of the config.
     pub(crate) fn was_told(&self, id: &str, generation: u64) -> bool {
         self.sessions
             .get(id)
-            .is_some_and(|session| session.told == Some(generation))
+            .is_some_and(|live| live.told == Some(generation))
     }
 
     pub(crate) fn tell(&mut self, id: &str, generation: u64) {
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.told = Some(generation);
+        if let Some(live) = self.sessions.get_mut(id) {
+            live.told = Some(generation);
         }
     }
 }
+
+impl Live {
+    fn new(session: Session) -> Self {
+        Self {
+            session,
+            ..Self::default()
+        }
+    }
+
+    fn row(&self, now: i64) -> SessionRow {
+        SessionRow {
+            troubles: self.troubles.clone(),
+            ..self.session.row(now)
+        }
+    }
+}
+
+fn is_git_root(folder: &Path) -> bool {
+    folder.join(".git").exists()
+}
+
+/// What a person wrote may hold a secret, and sessions are stored.
+fn mask(text: &mut Option<String>, masker: &Masker) {
+    let Some(json) = text.as_ref().and_then(|text| serde_json::to_vec(text).ok()) else {
+        return;
+    };
+    let masked = masker.mask(&json);
+    if masked.count > 0 {
+        *text = serde_json::from_slice(&masked.bytes).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests;

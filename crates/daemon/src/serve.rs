@@ -8,14 +8,16 @@ use becket_wire::frame::Kind;
 use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
 use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::UnixStream;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 
 use crate::connection::{Budget, Connection, Unread, Unsent};
 use crate::counters::Counters;
 use crate::dispatch::{Arrival, Message};
 use crate::life::now_ms;
 use crate::namespace::Namespaces;
+use crate::registry::Asked;
 use crate::store::{self, Feed, Writer};
+use crate::watch;
 
 /// How many may be connected at once.
 const MAX_CONNECTIONS: usize = 1024;
@@ -51,7 +53,7 @@ pub(crate) struct Door {
     /// Counts up with every request: a daemon that nobody speaks to ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
-    pub(crate) end: watch::Sender<Option<End>>,
+    pub(crate) end: tokio_watch::Sender<Option<End>>,
 }
 
 impl Door {
@@ -165,8 +167,22 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.say(&Response::Told(Told::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
-        Ask::Sessions(_) | Ask::Watch | Ask::Name { .. } | Ask::Seen(_) | Ask::Paint { .. } => {
-            let told = Told::No("this daemon knows no sessions yet".to_owned());
+        Ask::Sessions(query) => watch::sessions(connection, query, door).await,
+        Ask::Watch => watch::changes(connection, door).await,
+        Ask::Name { session, title } => {
+            let told = watch::ask(door, |done| Asked::Name {
+                session,
+                title,
+                done,
+            });
+            connection.say(&Response::Told(told.await)).await
+        }
+        Ask::Seen(at) => {
+            let told = watch::ask(door, |done| Asked::Seen(at, done)).await;
+            connection.say(&Response::Told(told)).await
+        }
+        Ask::Paint { .. } => {
+            let told = Told::No("painting comes later".to_owned());
             connection.say(&Response::Told(told)).await
         }
         Ask::Stop => {

@@ -10,6 +10,7 @@ mod record;
 mod retain;
 #[cfg(test)]
 mod sample;
+pub(crate) mod session;
 pub mod spool;
 mod write;
 
@@ -20,5 +21,7 @@ pub(crate) use open::{inode, is_damage};
 pub use read::{count, find, knows_process, latest_fault, sessions_like};
 pub use record::{Decision, Record, fault};
 pub use retain::Limits;
+pub(crate) use session::last_revision;
+pub use session::{Kept, Which, sessions};
 pub use write::{Feed, Full, Writer};
 pub(crate) use write::{Parts, Tick};

@@ -1,7 +1,7 @@
 //! The one door of the engine: daemon and alone mode judge every event here, so that what holds in
 //! the one holds in the other.
 
-use becket_wire::answer::Answer;
+use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{DecisionRow, Envelope};
@@ -46,6 +46,13 @@ impl Verdict {
             again.stop(reason);
         }
         again.render()
+    }
+
+    /// Whether it keeps a prompt from being sent: nothing follows then.
+    pub fn blocks_prompt(&self) -> bool {
+        let blocks = self.answer.stopped().is_some()
+            || matches!(self.answer.opinion(), Some(Opinion::Block { .. }));
+        blocks && *self.answer.event() == EventName::UserPromptSubmit
     }
 
     /// The decision for the log; none for silence.

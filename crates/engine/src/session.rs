@@ -2,6 +2,7 @@
 //! so that a restart changes nothing.
 
 mod child;
+mod figures;
 mod infer;
 mod project;
 mod show;
@@ -232,4 +233,3 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
         _ => false,
     }
 }
-

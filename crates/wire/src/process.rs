@@ -8,6 +8,11 @@ pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {
     Some((fields.next()?.parse().ok()?, fields.nth(17)?.parse().ok()?))
 }
 
+/// What state a process is in, by its letter: `Z` is one that has ended and was not buried yet.
+pub fn process_state(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -18,5 +23,8 @@ mod tests {
         assert_eq!(parent_and_start(stat), Some((42, 987_654)));
         assert_eq!(parent_and_start("77 (x) S 42"), None);
         assert_eq!(parent_and_start(""), None);
+        assert_eq!(process_state(stat), Some('S'));
+        assert_eq!(process_state("77 (x) Z 1"), Some('Z'));
+        assert_eq!(process_state(""), None);
     }
 }

@@ -4,11 +4,11 @@
 //! shared.
 
 use becket_engine::mask::Masker;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use tracing::warn;
 
 use super::record::Record;
-use super::spool;
+use super::{session, spool};
 
 /// Groups smaller than this go through the inbox.
 const SMALL_GROUP: usize = 8;
@@ -30,9 +30,7 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
     let Ok(frames) = spool::encode(record) else {
         return Ok(false);
     };
-    connection
-        .prepare_cached("INSERT INTO inbox (seq, frames) VALUES (?1, ?2)")?
-        .execute(params![record.seq, frames])?;
+    session::put_in_inbox(connection, record.seq, &frames, record.session.as_ref())?;
     Ok(true)
 }
 
@@ -48,6 +46,10 @@ pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlit
             .prepare_cached("DELETE FROM inbox WHERE seq = ?1")?
             .execute([record.seq])?;
     }
+    session::write(
+        &transaction,
+        records.iter().filter_map(|record| record.session.as_ref()),
+    )?;
     transaction.commit()
 }
 
@@ -55,12 +57,14 @@ pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlit
 pub fn waiting(connection: &Connection, masker: &Masker) -> rusqlite::Result<Vec<Record>> {
     let mut select = connection.prepare_cached("SELECT seq, frames FROM inbox ORDER BY seq")?;
     let mut rows = select.query([])?;
+    let mut sessions = session::in_inbox(connection)?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
         match spool::decode(row.get_ref(1)?.as_blob()?, masker) {
             Some(mut record) => {
                 record.seq = seq;
+                record.session = sessions.remove(&seq);
                 records.push(record);
             }
             None => warn!(seq, "an event in the inbox cannot be read; it stays there"),

@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 /// The steps from an empty database to today's, in order. A step that was released never changes.
-const MIGRATIONS: [&str; 1] = [include_str!("1.sql")];
+const MIGRATIONS: [&str; 2] = [include_str!("1.sql"), include_str!("2.sql")];
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
 pub(super) const BUSY: Duration = Duration::from_secs(5);

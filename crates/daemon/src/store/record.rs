@@ -8,6 +8,8 @@ use becket_wire::{EventId, Head, Output};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
+use super::session::Kept;
+
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
 /// Cheap enough for the way of one event; three is a third smaller and twice as slow.
@@ -61,6 +63,8 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
+    /// Its session as it is after this event.
+    pub(crate) session: Option<Kept>,
 }
 
 /// Why a payload is not a whole event, in words.
@@ -112,6 +116,7 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
+            session: None,
         }
     }
 
@@ -125,7 +130,7 @@ impl Record {
 
     /// Roughly what the event takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
-        self.body.len() + 1024
+        self.body.len() + self.session.as_ref().map_or(0, Kept::weight) + 1024
     }
 
     /// Whether it may wait in the inbox: what is compressed has its own price already.

@@ -15,6 +15,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use super::open::Opened;
 use super::record::Record;
 use super::retain::Limits;
+use super::session::Kept;
 use crate::counters::Counters;
 use thread::WriterThread;
 
@@ -31,12 +32,16 @@ pub struct Full;
 /// What is done once an event is kept. It must not block.
 pub(crate) type Then = Box<dyn FnOnce() + Send>;
 
+/// Hears of what was taken in from the spool, on the writer's thread.
+pub(crate) type TakenIn = Box<dyn Fn(Vec<Record>) + Send>;
+
 enum Job {
     Keep {
         record: Box<Record>,
         then: Then,
     },
     TakeIn(oneshot::Sender<()>),
+    Sessions(Vec<Kept>),
     /// Settle the inbox, and look after the log of the database.
     Settle,
     /// A reader found the file with this inode damaged.
@@ -77,6 +82,7 @@ pub(crate) struct Parts {
     pub(crate) sequence: Arc<AtomicI64>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) taken_in: TakenIn,
 }
 
 impl Writer {
@@ -133,6 +139,11 @@ impl Writer {
         {
             let _ = wait.await;
         }
+    }
+
+    /// Has sessions written that changed without an event.
+    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Full> {
+        self.queue(Job::Sessions(sessions))
     }
 
     /// Takes in the spool; comes back when that is done.

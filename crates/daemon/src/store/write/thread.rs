@@ -17,8 +17,9 @@ use super::super::inbox;
 use super::super::open;
 use super::super::record::Record;
 use super::super::retain::{Limits, Retention};
+use super::super::session::{self, Kept};
 use super::super::spool::{self, Left};
-use super::{Feed, Job, Parts, Then};
+use super::{Feed, Job, Parts, TakenIn, Then};
 use crate::counters::Counters;
 
 /// What commits together at the most.
@@ -34,6 +35,7 @@ pub(super) struct WriterThread {
     sequence: Arc<AtomicI64>,
     feed: Feed,
     counters: Arc<Counters>,
+    taken_in: TakenIn,
     checkpointer: Checkpointer,
     retention: Retention,
     /// The events in the inbox, to settle them without reading them back.
@@ -81,6 +83,7 @@ impl WriterThread {
             sequence: parts.sequence,
             feed: parts.feed,
             counters: parts.counters,
+            taken_in: parts.taken_in,
             checkpointer,
             retention: Retention::default(),
             unsettled: Vec::new(),
@@ -151,6 +154,7 @@ impl WriterThread {
                 }
                 let _ = done.send(());
             }
+            Job::Sessions(sessions) => self.write_sessions(&sessions),
             Job::TakeIn(done) => {
                 self.retry_memory();
                 self.settle();
@@ -249,6 +253,11 @@ impl WriterThread {
                 new.insert(record.seq);
             }
         }
+        // What the inbox did not take stands in the log, and its session beside it.
+        if put_in.len() < records.clone().count() {
+            let sessions = records.clone().filter_map(|record| record.session.as_ref());
+            session::write(&transaction, sessions)?;
+        }
         transaction.commit()?;
         self.unsettled.append(&mut put_in);
         let mut bytes = 0;
@@ -258,6 +267,18 @@ impl WriterThread {
         }
         self.checkpointer.wrote(bytes);
         Ok(new)
+    }
+
+    /// Sessions that changed without an event: a restart changes nothing then either.
+    fn write_sessions(&mut self, sessions: &[Kept]) {
+        let written = self.connection.transaction().and_then(|transaction| {
+            session::write(&transaction, sessions.iter())?;
+            transaction.commit()
+        });
+        if let Err(why) = written {
+            warn!(%why, "could not write sessions");
+            self.look_for_damage(&why);
+        }
     }
 
     fn show(&self, record: &Record) {
@@ -322,6 +343,7 @@ impl WriterThread {
         if !done.new.is_empty() {
             info!(events = done.new.len(), "took in the spool");
             self.checkpointer.nudge();
+            (self.taken_in)(done.new);
         }
         if let Err(why) = ended {
             warn!(%why, "could not take in the spool");

@@ -1,0 +1,128 @@
+//! What may be asked of the registry, and what it is told by a person.
+
+use std::sync::Arc;
+
+use becket_wire::rpc::{SeenAt, Told};
+use becket_wire::session::{Display, SessionRow};
+use tokio::sync::broadcast;
+use tokio::sync::oneshot::Sender;
+
+use super::{Live, Registry};
+use crate::store::{self, Which};
+
+/// One question, with where its answer goes.
+#[derive(Debug)]
+pub(crate) enum Asked {
+    /// The live sessions, the most urgent first.
+    Live(Sender<Vec<SessionRow>>),
+    /// The same, and every change from then on.
+    Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
+    Name {
+        session: String,
+        title: Option<String>,
+        done: Sender<Told>,
+    },
+    Seen(SeenAt, Sender<Told>),
+}
+
+impl Registry {
+    pub(crate) fn answer(&mut self, asked: Asked, now: i64) {
+        match asked {
+            Asked::Live(reply) => drop(reply.send(self.rows(now))),
+            Asked::Watch(reply) => {
+                let changes = self.changes.subscribe();
+                drop(reply.send((self.rows(now), changes)));
+            }
+            Asked::Name {
+                session,
+                title,
+                done,
+            } => drop(done.send(self.name(&session, title, now))),
+            Asked::Seen(at, done) => drop(done.send(self.seen(&at, now))),
+        }
+    }
+
+    fn rows(&self, now: i64) -> Vec<SessionRow> {
+        let mut rows: Vec<SessionRow> = self.live().map(|(_, live)| live.row(now)).collect();
+        sort(&mut rows);
+        rows
+    }
+
+    fn name(&mut self, prefix: &str, title: Option<String>, now: i64) -> Told {
+        match self.complete(prefix) {
+            Ok(id) => {
+                self.touch(&id, now, |session| session.name(title));
+                Told::Done
+            }
+            Err(told) => told,
+        }
+    }
+
+    fn seen(&mut self, at: &SeenAt, now: i64) -> Told {
+        match at {
+            SeenAt::Session(prefix) => match self.complete(prefix) {
+                Ok(id) => self.touch(&id, now, |session| session.seen(now)),
+                Err(told) => return told,
+            },
+            SeenAt::Pane { tmux_socket, pane } => {
+                let there: Vec<String> = self
+                    .live()
+                    .filter(|(_, live)| {
+                        let session = &live.session;
+                        session.pane.as_ref() == Some(pane)
+                            && session.tmux_socket.as_ref() == Some(tmux_socket)
+                    })
+                    .map(|(id, _)| id.clone())
+                    .collect();
+                for id in there {
+                    self.touch(&id, now, |session| session.seen(now));
+                }
+            }
+        }
+        Told::Done
+    }
+
+    /// The one session that has an id that begins so; it is at hand then.
+    fn complete(&mut self, prefix: &str) -> Result<String, Told> {
+        let mut found: Vec<String> = self
+            .sessions
+            .keys()
+            .filter(|id| id.starts_with(prefix))
+            .cloned()
+            .collect();
+        let stored = self
+            .reader
+            .as_ref()
+            .map(|reader| store::sessions(reader, Which::Like(prefix)));
+        if let Some(Ok(stored)) = stored {
+            for session in stored {
+                let id = session.session_id.clone();
+                if !self.sessions.contains_key(&id) {
+                    self.sessions.insert(id.clone(), Live::new(session));
+                    found.push(id);
+                }
+            }
+        }
+        match found.len() {
+            0 => Err(Told::NoSuchSession(prefix.to_owned())),
+            1 => Ok(found.remove(0)),
+            _ if found.iter().any(|id| id == prefix) => Ok(prefix.to_owned()),
+            _ => {
+                found.sort();
+                Err(Told::Ambiguous(found))
+            }
+        }
+    }
+}
+
+/// Who needs somebody first; among those, who has waited longest. Whoever is done comes last, the
+/// one that finished last first.
+fn sort(rows: &mut [SessionRow]) {
+    rows.sort_by(|a, b| {
+        let waits = |row: &SessionRow| match row.display {
+            Display::Done => -row.display_since,
+            _ => row.display_since,
+        };
+        (a.display, waits(a), &a.session_id).cmp(&(b.display, waits(b), &b.session_id))
+    });
+}

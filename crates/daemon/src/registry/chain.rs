@@ -1,0 +1,97 @@
+//! Sessions that go on from another one: after `/clear` in the same process, and by a fork.
+
+use becket_engine::session::{Chain, Moment};
+use becket_wire::event::EventName;
+
+use super::Registry;
+
+impl Registry {
+    /// Chains a session that starts. True if it goes on from another.
+    pub(super) fn chain(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+        if moment.event != EventName::SessionStart || !moment.envelope.pid_is_claude {
+            return false;
+        }
+        let found = match moment.head.source.as_deref() {
+            Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
+            Some("fork") => self
+                .forked(id, moment.envelope.pid)
+                .map(|prev| (prev, Chain::Fork)),
+            _ => None,
+        };
+        let Some((prev, chain)) = found else {
+            return false;
+        };
+        let Some(prev) = self.sessions.get(&prev).map(|live| live.session.clone()) else {
+            return false;
+        };
+        match self.sessions.get_mut(id) {
+            Some(live) if live.session.prev_session_id.is_none() => {
+                live.session.continue_from(&prev, chain);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The session that this process has just cleared away.
+    fn cleared(&self, id: &str, moment: &Moment<'_>) -> Option<String> {
+        let process = (Some(moment.envelope.pid), moment.envelope.pid_start);
+        self.sessions
+            .iter()
+            .filter(|(other, live)| {
+                let session = &live.session;
+                *other != id
+                    && (session.pid, session.pid_start) == process
+                    && session.end_reason.as_deref() == Some("clear")
+            })
+            .max_by_key(|(_, live)| live.session.ended_at)
+            .map(|(other, _)| other.clone())
+    }
+
+    /// The session that was named when Claude Code was started: a fork's own events do not tell.
+    fn forked(&mut self, id: &str, pid: u32) -> Option<String> {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let prev = resumed(&line)?;
+        if prev == id {
+            return None;
+        }
+        if !self.sessions.contains_key(&prev) {
+            let session = self.stored(&prev)?;
+            self.sessions
+                .insert(prev.clone(), super::Live::new(session));
+        }
+        Some(prev)
+    }
+}
+
+/// The session of `--resume ID` in a command line.
+fn resumed(line: &[u8]) -> Option<String> {
+    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    while let Some(word) = words.next() {
+        let id = match word.strip_prefix("--resume=") {
+            Some(id) => id.to_owned(),
+            None if word == "--resume" || word == "-r" => words.next()?.into_owned(),
+            None => continue,
+        };
+        return (!id.is_empty() && !id.starts_with('-')).then_some(id);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_names_the_session_that_it_goes_on_from() {
+        let found = |line: &str| resumed(line.replace(' ', "\0").as_bytes());
+        assert_eq!(
+            found("claude --resume abc --fork-session"),
+            Some("abc".into())
+        );
+        assert_eq!(found("claude -p -r abc"), Some("abc".into()));
+        assert_eq!(found("claude --resume=abc x"), Some("abc".into()));
+        assert_eq!(found("claude --resume --fork-session"), None);
+        assert_eq!(found("claude --continue"), None);
+    }
+}

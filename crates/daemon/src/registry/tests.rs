@@ -1,0 +1,299 @@
+use std::collections::BTreeMap;
+
+use becket_wire::rpc::SeenAt;
+use becket_wire::rpc::Told;
+use becket_wire::session::{Display, Status};
+use becket_wire::{EventId, Version};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::*;
+
+/// A registry on a database of its own, and a clock that goes on with every event.
+struct Desk {
+    registry: Registry,
+    connection: Connection,
+    now: i64,
+    pid: u32,
+    _home: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::new(home.path().join("home"));
+        std::fs::create_dir_all(place.home()).unwrap();
+        let connection = store::open(&place.database(), 0).unwrap().connection;
+        Self {
+            registry: Registry::open(&place, broadcast::channel(16).0),
+            connection,
+            now: 1_000,
+            pid: 4242,
+            _home: home,
+        }
+    }
+
+    /// Another daemon takes over.
+    fn restart(&mut self) {
+        let place = self.registry.place.clone();
+        self.registry = Registry::open(&place, broadcast::channel(16).0);
+    }
+
+    fn envelope(&self) -> Envelope {
+        Envelope {
+            id: EventId::new(self.now, [0; 2]),
+            at: self.now,
+            version: Version::current(),
+            event: None,
+            from: None,
+            home: "/home/user/.becket".to_owned(),
+            pid: self.pid,
+            pid_start: Some(17),
+            pid_is_claude: true,
+            variables: BTreeMap::from([
+                ("TMUX".to_owned(), "/tmp/tmux/default,1,0".to_owned()),
+                ("TMUX_PANE".to_owned(), "%3".to_owned()),
+                ("CLAUDE_CODE_SESSION_ATTENDED".to_owned(), "1".to_owned()),
+            ]),
+            cut: None,
+        }
+    }
+
+    /// An event of a session, written as the writer would.
+    fn event(&mut self, session: &str, event: &str, more: serde_json::Value) -> Option<Applied> {
+        self.now += 10;
+        let mut payload = json!({"session_id": session, "hook_event_name": event});
+        payload
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let payload = payload.to_string();
+        let head = Head::read(payload.as_bytes()).unwrap();
+        let masker = Masker::new([7; 32], &[]).unwrap();
+        let applied = self.registry.apply(&head, &self.envelope(), &masker);
+        if let Some(applied) = &applied {
+            let kept = self.registry.kept(&applied.session);
+            self.write(&kept.into_iter().collect::<Vec<_>>());
+        }
+        applied
+    }
+
+    fn write(&self, kept: &[Kept]) {
+        store::session::write(&self.connection, kept.iter()).unwrap();
+    }
+
+    fn rows(&mut self) -> Vec<SessionRow> {
+        let (reply, mut rows) = oneshot::channel();
+        self.registry.answer(Asked::Live(reply), self.now);
+        rows.try_recv().unwrap()
+    }
+
+    fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+        let (done, mut told) = oneshot::channel();
+        self.registry.answer(asked(done), self.now);
+        told.try_recv().unwrap()
+    }
+}
+
+#[test]
+fn a_restart_changes_nothing_that_a_person_can_see() {
+    let mut desk = Desk::new();
+    desk.event(
+        "a",
+        "UserPromptSubmit",
+        json!({"prompt": "mend it", "cwd": "/tmp"}),
+    );
+    desk.event(
+        "a",
+        "SubagentStart",
+        json!({"agent_id": "x", "agent_type": "Explore"}),
+    );
+    desk.event(
+        "a",
+        "PermissionRequest",
+        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    );
+    desk.event("b", "UserPromptSubmit", json!({"prompt": "go"}));
+    desk.event("b", "StopFailure", json!({"error": "overloaded"}));
+    let before = desk.rows();
+    desk.restart();
+    assert_eq!(desk.rows(), before);
+    let displays: Vec<_> = before
+        .iter()
+        .map(|row| (&*row.session_id, row.display))
+        .collect();
+    assert_eq!(displays, [("b", Display::Error), ("a", Display::Attention)]);
+    // And it goes on as if nothing had been.
+    desk.event(
+        "a",
+        "PostToolUse",
+        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    );
+    assert_eq!(desk.rows()[1].display, Display::Working);
+}
+
+#[test]
+fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
+    let now = desk.now + 10;
+    desk.registry.infer("a", &Inference::Interrupted, now, now);
+    let figures = Figures {
+        cost_usd: Some(0.5),
+        ..Figures::default()
+    };
+    desk.registry.figures("a", &figures, now);
+    let title = Some("the bridge".to_owned());
+    let told = desk.told(|done| Asked::Name {
+        session: "a".into(),
+        title: title.clone(),
+        done,
+    });
+    assert_eq!(told, Told::Done);
+    let unwritten = desk.registry.unwritten();
+    assert_eq!(unwritten.len(), 1);
+    assert!(desk.registry.unwritten().is_empty(), "once is enough");
+    desk.write(&unwritten);
+    desk.restart();
+    let row = desk.rows().remove(0);
+    assert_eq!((&row.title, &row.figures), (&title, &figures));
+    assert_eq!(
+        (&row.status, row.inferred, row.interrupted),
+        (&Status::Idle, true, true)
+    );
+}
+
+#[test]
+fn a_cleared_session_goes_on_in_the_same_line() {
+    let mut desk = Desk::new();
+    desk.event(
+        "a",
+        "SessionStart",
+        json!({"source": "startup", "cwd": "/tmp"}),
+    );
+    let title = Some("the bridge".to_owned());
+    desk.told(|done| Asked::Name {
+        session: "a".into(),
+        title: title.clone(),
+        done,
+    });
+    desk.event("a", "SessionEnd", json!({"reason": "clear"}));
+    desk.event("b", "SessionStart", json!({"source": "clear"}));
+    let rows = desk.rows();
+    assert_eq!(rows.len(), 1);
+    assert_eq!((&*rows[0].session_id, &*rows[0].line), ("b", "a"));
+    assert_eq!(rows[0].prev_session_id.as_deref(), Some("a"));
+    assert_eq!(rows[0].title, title);
+    assert_eq!(rows[0].tmux_pane.as_deref(), Some("%3"));
+}
+
+#[test]
+fn another_process_never_goes_on_from_a_cleared_session() {
+    let mut desk = Desk::new();
+    desk.event("a", "SessionStart", json!({"source": "startup"}));
+    desk.event("a", "SessionEnd", json!({"reason": "clear"}));
+    desk.pid = 77;
+    desk.event("b", "SessionStart", json!({"source": "clear"}));
+    assert_eq!(desk.rows()[0].prev_session_id, None);
+}
+
+#[test]
+fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
+    desk.event("a", "SessionEnd", json!({"reason": "other"}));
+    desk.registry.forget(desk.now + AT_HAND + 1);
+    assert!(desk.registry.sessions.is_empty());
+    desk.event("a", "PostToolUse", json!({"tool_name": "Bash"}));
+    assert!(desk.rows().is_empty());
+    desk.event("a", "SessionStart", json!({"source": "resume"}));
+    let row = desk.rows().remove(0);
+    assert_eq!(
+        row.last_prompt.as_deref(),
+        Some("go"),
+        "it is the same session"
+    );
+}
+
+#[test]
+fn an_unknown_event_and_an_end_make_no_session() {
+    let mut desk = Desk::new();
+    assert!(desk.event("a", "Surprise", json!({})).is_none());
+    assert!(
+        desk.event("a", "SessionEnd", json!({"reason": "other"}))
+            .is_none()
+    );
+    assert!(desk.rows().is_empty());
+}
+
+#[test]
+fn a_process_that_is_gone_ends_its_session() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
+    let mut changes = desk.registry.changes().subscribe();
+    let now = desk.now + 10;
+    desk.registry.infer("a", &Inference::ProcessGone, now, now);
+    assert!(desk.rows().is_empty());
+    let row = changes.try_recv().unwrap();
+    assert_eq!((row.ended_at, row.inferred), (Some(now), true));
+    assert!(desk.registry.processes().is_empty());
+}
+
+#[test]
+fn a_secret_in_a_prompt_is_not_kept() {
+    let mut desk = Desk::new();
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    desk.event(
+        "a",
+        "UserPromptSubmit",
+        json!({"prompt": format!("use {secret} now")}),
+    );
+    let prompt = desk.rows().remove(0).last_prompt.unwrap();
+    assert!(
+        prompt.starts_with("use «masked:") && !prompt.contains(&secret),
+        "{prompt}"
+    );
+}
+
+#[test]
+fn attention_that_was_looked_at_is_checked() {
+    let mut desk = Desk::new();
+    desk.event(
+        "a",
+        "PermissionRequest",
+        json!({"tool_name": "Bash", "tool_input": {}}),
+    );
+    assert_eq!(desk.rows()[0].display, Display::Attention);
+    desk.now += 10;
+    let pane = |pane: &str| SeenAt::Pane {
+        tmux_socket: "/tmp/tmux/default".into(),
+        pane: pane.into(),
+    };
+    desk.told(|done| Asked::Seen(pane("%4"), done));
+    assert_eq!(desk.rows()[0].display, Display::Attention);
+    desk.told(|done| Asked::Seen(pane("%3"), done));
+    assert_eq!(desk.rows()[0].display, Display::Checked);
+}
+
+#[test]
+fn a_name_needs_a_beginning_that_one_session_has() {
+    let mut desk = Desk::new();
+    for id in ["abc", "abd"] {
+        desk.event(id, "UserPromptSubmit", json!({}));
+    }
+    let mut name = |prefix: &str| {
+        let session = prefix.to_owned();
+        desk.told(|done| Asked::Name {
+            session,
+            title: None,
+            done,
+        })
+    };
+    assert_eq!(
+        name("ab"),
+        Told::Ambiguous(vec!["abc".into(), "abd".into()])
+    );
+    assert_eq!(name("abd"), Told::Done);
+    assert_eq!(name("x"), Told::NoSuchSession("x".into()));
+}

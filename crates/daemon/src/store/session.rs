@@ -1,0 +1,189 @@
+//! Sessions in the database: each one whole, written in the transaction of its event.
+
+use std::collections::HashMap;
+
+use becket_engine::session::Session;
+use rusqlite::{Connection, Row, params};
+use tracing::warn;
+
+/// A session as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    session_id: String,
+    /// Which of two states of a session is the newer one. It rises over all sessions.
+    revision: i64,
+    last_activity: i64,
+    ended_at: Option<i64>,
+    state: Vec<u8>,
+}
+
+const COLUMNS: &str = "session_id, revision, last_activity, ended_at, state";
+
+impl Kept {
+    pub(crate) fn new(session: &Session, revision: i64) -> Option<Self> {
+        Some(Self {
+            session_id: session.session_id.clone(),
+            revision,
+            last_activity: session.last_activity,
+            ended_at: session.ended_at,
+            state: serde_json::to_vec(session).ok()?,
+        })
+    }
+
+    /// What it takes in the log of the database.
+    pub(super) fn weight(&self) -> usize {
+        self.state.len()
+    }
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            session_id: row.get(0)?,
+            revision: row.get(1)?,
+            last_activity: row.get(2)?,
+            ended_at: row.get(3)?,
+            state: row.get(4)?,
+        })
+    }
+
+    fn session(&self) -> Option<Session> {
+        match serde_json::from_slice(&self.state) {
+            Ok(session) => Some(session),
+            Err(why) => {
+                warn!(session = self.session_id, %why, "a session cannot be read");
+                None
+            }
+        }
+    }
+}
+
+/// Puts an event into the inbox, and its session beside it.
+pub(super) fn put_in_inbox(
+    connection: &Connection,
+    seq: i64,
+    frames: &[u8],
+    kept: Option<&Kept>,
+) -> rusqlite::Result<()> {
+    let mut insert = connection.prepare_cached(
+        "INSERT INTO inbox (seq, frames, session_id, revision, last_activity, ended_at, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    insert
+        .execute(params![
+            seq,
+            frames,
+            kept.map(|kept| &kept.session_id),
+            kept.map(|kept| kept.revision),
+            kept.map(|kept| kept.last_activity),
+            kept.and_then(|kept| kept.ended_at),
+            kept.map(|kept| &kept.state),
+        ])
+        .map(drop)
+}
+
+/// The session beside each event in the inbox, by the event's number.
+pub(super) fn in_inbox(connection: &Connection) -> rusqlite::Result<HashMap<i64, Kept>> {
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS}, seq FROM inbox WHERE session_id IS NOT NULL"
+    ))?;
+    let rows = select.query_map([], |row| Ok((row.get(5)?, Kept::read(row)?)))?;
+    rows.collect()
+}
+
+/// Writes sessions, each only if it is newer than what is there. Of one session only the newest.
+pub(crate) fn write<'k>(
+    connection: &Connection,
+    sessions: impl Iterator<Item = &'k Kept>,
+) -> rusqlite::Result<()> {
+    let mut newest: HashMap<&str, &Kept> = HashMap::new();
+    for kept in sessions {
+        let known = newest.entry(&kept.session_id).or_insert(kept);
+        if known.revision < kept.revision {
+            *known = kept;
+        }
+    }
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO sessions (session_id, revision, last_activity, ended_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision, last_activity = excluded.last_activity,
+         ended_at = excluded.ended_at, state = excluded.state WHERE excluded.revision > revision",
+    )?;
+    for kept in newest.values() {
+        upsert.execute(params![
+            kept.session_id,
+            kept.revision,
+            kept.last_activity,
+            kept.ended_at,
+            kept.state
+        ])?;
+    }
+    Ok(())
+}
+
+/// Which sessions are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    Live,
+    /// The newest so many that have ended.
+    Ended(u32),
+    /// All whose id begins so.
+    Like(&'a str),
+}
+
+/// Sessions as they were kept last, what waits in the inbox included; the newest first.
+pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Session>> {
+    Ok(kept(connection, which)?
+        .iter()
+        .filter_map(Kept::session)
+        .collect())
+}
+
+fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>> {
+    let wanted = |kept: &Kept| match which {
+        Which::Live => kept.ended_at.is_none(),
+        Which::Ended(_) => kept.ended_at.is_some(),
+        Which::Like(prefix) => kept.session_id.starts_with(prefix),
+    };
+    let mut found: HashMap<String, Kept> = HashMap::new();
+    for kept in select(connection, which)?
+        .into_iter()
+        .chain(in_inbox(connection)?.into_values())
+    {
+        match found.get(&kept.session_id) {
+            Some(known) if known.revision >= kept.revision => {}
+            _ => drop(found.insert(kept.session_id.clone(), kept)),
+        }
+    }
+    let mut found: Vec<Kept> = found.into_values().filter(wanted).collect();
+    found.sort_by(|a, b| b.last_activity.cmp(&a.last_activity));
+    if let Which::Ended(limit) = which {
+        found.truncate(limit as usize);
+    }
+    Ok(found)
+}
+
+fn select(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>> {
+    let (condition, prefix) = match which {
+        Which::Live => ("ended_at IS NULL".to_owned(), ""),
+        Which::Ended(limit) => (
+            format!("ended_at IS NOT NULL ORDER BY last_activity DESC LIMIT {limit}"),
+            "",
+        ),
+        Which::Like(prefix) => (
+            "session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 64".to_owned(),
+            prefix,
+        ),
+    };
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM sessions WHERE ?1 = ?1 AND {condition}"
+    ))?;
+    select.query_map([prefix], Kept::read)?.collect()
+}
+
+/// The highest revision that was given.
+pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
+    let newest: Option<i64> = connection.query_row(
+        "SELECT max(revision) FROM (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox)",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(newest.unwrap_or(0))
+}

@@ -1,0 +1,130 @@
+//! `becket sessions` and the live view: the sessions as they are, and then every change.
+
+use becket_engine::session::Session;
+use becket_wire::rpc::{Response, Told};
+use becket_wire::session::{SessionQuery, SessionRow};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::oneshot;
+
+use crate::connection::Connection;
+use crate::dispatch::Message;
+use crate::life::{now_ms, told_to_end};
+use crate::registry::Asked;
+use crate::serve::Door;
+use crate::store::{self, Which};
+
+/// So many ended sessions are told, unless more are asked for.
+const ENDED: u32 = 200;
+
+/// Asks the registry something. It answers everything, unless the daemon ends.
+pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
+    let (reply, answer) = oneshot::channel();
+    drop(door.dispatcher.send(Message::Asked(asked(reply))).await);
+    let ending = Told::No("the daemon ends".to_owned());
+    answer.await.unwrap_or(ending)
+}
+
+/// Sends the sessions that were asked for. False if nobody is there any more.
+pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door: &Door) -> bool {
+    // What the spool holds may change a status, and what waits in the inbox may have ended.
+    door.writer.take_in().await;
+    let (reply, live) = oneshot::channel();
+    drop(
+        door.dispatcher
+            .send(Message::Asked(Asked::Live(reply)))
+            .await,
+    );
+    let live = live.await.unwrap_or_default();
+    let told = match &query.session {
+        Some(prefix) => one(door, prefix.clone(), live).await,
+        None if query.all => {
+            let limit = query.limit.unwrap_or(ENDED);
+            let ended = stored(door, move |reader| {
+                store::sessions(reader, Which::Ended(limit))
+            });
+            Told::Sessions(with_ended(live, &ended.await))
+        }
+        None => Told::Sessions(live),
+    };
+    connection.say(&Response::Told(told)).await
+}
+
+/// The one session whose id begins so, live or ended.
+async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
+    let begins = prefix.clone();
+    let known = stored(door, move |reader| {
+        store::sessions(reader, Which::Like(&begins))
+    })
+    .await;
+    let mut found = with_ended(live, &known);
+    found.retain(|row| row.session_id.starts_with(&prefix));
+    if let Some(at) = found.iter().position(|row| row.session_id == prefix) {
+        found = vec![found.swap_remove(at)];
+    }
+    match found.len() {
+        0 => Told::NoSuchSession(prefix),
+        1 => Told::Sessions(found),
+        _ => Told::Ambiguous(found.into_iter().map(|row| row.session_id).collect()),
+    }
+}
+
+/// The live ones, and after them those that are not among them.
+fn with_ended(mut live: Vec<SessionRow>, others: &[Session]) -> Vec<SessionRow> {
+    let now = now_ms();
+    for session in others {
+        if live.iter().all(|row| row.session_id != session.session_id) {
+            live.push(session.row(now));
+        }
+    }
+    live
+}
+
+async fn stored<F>(door: &Door, read: F) -> Vec<Session>
+where
+    F: FnOnce(&rusqlite::Connection) -> rusqlite::Result<Vec<Session>> + Send + 'static,
+{
+    let database = door.place.database();
+    let found = tokio::task::spawn_blocking(move || {
+        let reader = store::open_to_read(&database).ok().flatten()?;
+        read(&reader).ok()
+    });
+    found.await.ok().flatten().unwrap_or_default()
+}
+
+/// Sends the live sessions, and then every change until one side ends.
+pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
+    door.writer.take_in().await;
+    let mut ending = door.end.subscribe();
+    loop {
+        let (reply, watch) = oneshot::channel();
+        drop(
+            door.dispatcher
+                .send(Message::Asked(Asked::Watch(reply)))
+                .await,
+        );
+        let Ok((rows, mut changes)) = watch.await else {
+            return false;
+        };
+        if !connection.say(&Response::Told(Told::Sessions(rows))).await {
+            return false;
+        }
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                () = connection.gone() => return false,
+                _ = told_to_end(&mut ending) => return false,
+            };
+            match change {
+                Ok(row) => {
+                    let row = Box::new((*row).clone());
+                    if !connection.say(&Response::Told(Told::Changed(row))).await {
+                        return false;
+                    }
+                }
+                // Too slow for every change: all of them anew.
+                Err(RecvError::Lagged(_)) => break,
+                Err(RecvError::Closed) => return false,
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Context and cost: the status line's word counts for more than what is reckoned from a transcript.
+
+use becket_wire::session::Figures;
+
+use super::Session;
+
+impl Session {
+    /// Takes figures over. True if a person can see a difference.
+    pub fn figure(&mut self, figures: &Figures) -> bool {
+        let known = &self.figures;
+        let better = *known != Figures::default() && !known.from_transcript;
+        if *known == *figures || (figures.from_transcript && better) {
+            return false;
+        }
+        self.figures.clone_from(figures);
+        if figures.model_id.is_some() {
+            self.model.clone_from(&figures.model_id);
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transcript_never_overrules_the_status_line() {
+        let cost = |cost_usd, from_transcript| Figures {
+            cost_usd: Some(cost_usd),
+            from_transcript,
+            ..Figures::default()
+        };
+        let mut session = Session::new("s", 0);
+        assert!(session.figure(&cost(1.0, true)));
+        assert!(session.figure(&cost(2.0, false)));
+        assert!(!session.figure(&cost(2.0, false)), "nothing new");
+        assert!(!session.figure(&cost(3.0, true)));
+        assert_eq!(session.figures.cost_usd, Some(2.0));
+    }
+}
