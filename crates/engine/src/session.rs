@@ -233,3 +233,5 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     }
 }
 
+#[cfg(test)]
+mod tests;

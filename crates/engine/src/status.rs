@@ -366,3 +366,7 @@ impl Agent {
     }
 }
 
+#[cfg(test)]
+pub(crate) mod script;
+#[cfg(test)]
+mod tests;
