@@ -1,4 +1,5 @@
 mod any;
+mod asked;
 mod rows;
 
 use becket_wire::EventId;
@@ -23,6 +24,19 @@ const ASKED: [&str; 2] = [
     r#"PreToolUse tool_name=Bash tool_input={"command":"a"} tool_use_id=t1 prompt_id=p"#,
     r#"PermissionRequest tool_name=Bash tool_input={"command":"a"} prompt_id=p"#,
 ];
+
+/// Rows of a table: a name, the events, and what they make.
+fn check(rows: &[(&str, &[&str], &str)]) {
+    for (name, events, expected) in rows {
+        assert_eq!(word(&after(events).status), *expected, "{name}: {events:?}");
+    }
+}
+
+const PROMPT: &str = "UserPromptSubmit prompt=do prompt_id=p";
+const BASH: &str = "PreToolUse tool_name=Bash tool_use_id=b prompt_id=p";
+const BASH_DONE: &str = "PostToolUse tool_name=Bash tool_use_id=b prompt_id=p";
+const READ: &str = "PreToolUse tool_name=Read tool_use_id=r prompt_id=p";
+const ASK: &str = "PreToolUse tool_name=AskUserQuestion tool_use_id=q prompt_id=p";
 
 #[test]
 fn an_older_event_changes_nothing() {
