@@ -101,6 +101,7 @@ impl Session {
             self.end_inferred = false;
             changed = true;
         }
+        changed |= moment.at < self.started_at;
         self.started_at = self.started_at.min(moment.at);
         self.last_activity = self.last_activity.max(moment.at);
         changed |= self.learn(moment);
@@ -124,8 +125,10 @@ impl Session {
             return;
         }
         self.line.clone_from(&prev.line);
-        self.title.clone_from(&prev.title);
-        self.named = prev.named;
+        if prev.named || self.title.is_none() {
+            self.title.clone_from(&prev.title);
+            self.named = prev.named;
+        }
         for (mine, theirs) in [
             (&mut self.project, &prev.project),
             (&mut self.cwd, &prev.cwd),
@@ -149,31 +152,33 @@ impl Session {
         changed
     }
 
-    /// What the event says of the session itself.
+    /// What the event says of the session itself. One that is older than the last fills only what
+    /// is unknown yet: the first events of a session overtake each other.
     fn learn(&mut self, moment: &Moment<'_>) -> bool {
         let mark = moment.mark();
-        if self.learned.is_some_and(|learned| mark <= learned) {
-            return false;
-        }
-        self.learned = Some(mark);
+        let newer = self.learned.is_none_or(|learned| mark > learned);
+        self.learned = self.learned.max(Some(mark));
         let head = moment.head;
-        let mut changed = self.learn_process(moment);
-        changed |= set(&mut self.transcript_path, &head.transcript_path);
+        let mut changed = (newer || self.pid.is_none()) && self.learn_process(moment);
+        let mut learn = |field: &mut Option<String>, value: &Option<Cow<'_, str>>| {
+            changed |= (newer || field.is_none()) && set(field, value);
+        };
+        learn(&mut self.transcript_path, &head.transcript_path);
         // A subagent may work elsewhere and with other rights.
         if moment.agent_id().is_some() {
             return changed;
         }
-        changed |= set(&mut self.cwd, &head.cwd);
-        changed |= set(&mut self.permission_mode, &head.permission_mode);
-        match moment.event {
-            EventName::SessionStart => changed |= set(&mut self.model, &head.model),
-            EventName::PostModelSwitch => changed |= set(&mut self.model, &head.to_model),
-            EventName::CwdChanged => changed |= set(&mut self.cwd, &head.new_cwd),
-            EventName::UserPromptSubmit => changed |= self.learn_prompt(moment),
-            _ => {}
-        }
+        learn(&mut self.cwd, &head.cwd);
+        learn(&mut self.permission_mode, &head.permission_mode);
         if !self.named {
-            changed |= set(&mut self.title, &head.session_title);
+            learn(&mut self.title, &head.session_title);
+        }
+        match moment.event {
+            EventName::SessionStart => learn(&mut self.model, &head.model),
+            EventName::PostModelSwitch => learn(&mut self.model, &head.to_model),
+            EventName::CwdChanged => learn(&mut self.cwd, &head.new_cwd),
+            EventName::UserPromptSubmit => return self.learn_prompt(moment) | changed,
+            _ => {}
         }
         changed
     }
@@ -187,40 +192,36 @@ impl Session {
         let variable = |name| envelope.variable(name).map(Cow::Borrowed);
         let mut changed = self.attended != envelope.attended();
         self.attended = envelope.attended();
-        if envelope.pid_is_claude {
-            let process = (Some(envelope.pid), envelope.pid_start);
-            if (self.pid, self.pid_start) != process {
-                (self.pid, self.pid_start) = process;
-                (self.pane, self.tmux_socket) = (None, None);
-                changed = true;
-            }
+        let process = (Some(envelope.pid), envelope.pid_start);
+        if envelope.pid_is_claude && (self.pid, self.pid_start) != process {
+            (self.pid, self.pid_start) = process;
+            (self.pane, self.tmux_socket) = (None, None);
+            changed = true;
         }
-        let socket = variable("TMUX").and_then(|tmux| socket_of(&tmux).map(Cow::Owned));
+        let socket = envelope.variable("TMUX").and_then(socket_of);
         changed |= set(&mut self.pane, &variable("TMUX_PANE"));
-        changed |= set(&mut self.tmux_socket, &socket);
+        changed |= set(&mut self.tmux_socket, &socket.map(Cow::Borrowed));
         changed | set(&mut self.entrypoint, &variable("CLAUDE_CODE_ENTRYPOINT"))
     }
 
     fn learn_prompt(&mut self, moment: &Moment<'_>) -> bool {
-        if moment.is_machine_made() {
+        let late = self.prompted_at.is_some_and(|last| moment.at < last);
+        if late || moment.is_machine_made() {
             return false;
         }
         self.prompted_at = Some(moment.at);
-        let Some(prompt) = moment.head.prompt.as_deref() else {
-            return false;
-        };
-        let end = prompt
-            .char_indices()
-            .nth(PROMPT)
-            .map_or(prompt.len(), |(end, _)| end);
-        set(&mut self.last_prompt, &Some(Cow::Borrowed(&prompt[..end])))
+        if let Some(prompt) = moment.head.prompt.as_deref() {
+            let end = prompt.char_indices().nth(PROMPT);
+            let prompt = &prompt[..end.map_or(prompt.len(), |(end, _)| end)];
+            set(&mut self.last_prompt, &Some(Cow::Borrowed(prompt)));
+        }
+        true
     }
 }
 
 /// The socket in `TMUX`: `SOCKET,PID,SESSION`.
-fn socket_of(tmux: &str) -> Option<String> {
-    let socket = tmux.split(',').next()?;
-    (!socket.is_empty()).then(|| socket.to_owned())
+fn socket_of(tmux: &str) -> Option<&str> {
+    tmux.split(',').next().filter(|socket| !socket.is_empty())
 }
 
 /// Takes over what is there and differs.
@@ -233,3 +234,9 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
         _ => false,
     }
 }
+<<<<<<< HEAD
+=======
+
+#[cfg(test)]
+mod tests;
+>>>>>>> status

@@ -43,6 +43,8 @@ pub struct Agent {
     before_compact: Option<Status>,
     /// The prompt that it works on, or worked on last.
     prompt: Option<String>,
+    /// The turn of that prompt has ended.
+    over: bool,
     calls: Calls,
     asks: Asks,
     last: Option<Mark>,
@@ -62,16 +64,18 @@ impl Agent {
         if self.is_past(moment.mark()) {
             return false;
         }
-        let before = self.aside();
+        let (before, over) = (self.aside(), self.over);
+        let prompt = moment.head.prompt_id.as_deref();
+        let another = prompt.is_some() && prompt != self.prompt.as_deref();
+        self.over &= !another;
         if !self.step(moment) {
+            self.over = over;
             return false;
         }
         self.last = Some(moment.mark());
         self.inferred = false;
-        if let Some(prompt) = moment.head.prompt_id.as_deref()
-            && self.prompt.as_deref() != Some(prompt)
-        {
-            self.prompt = Some(prompt.to_owned());
+        if another {
+            self.prompt = prompt.map(str::to_owned);
         }
         self.settle(moment.at) | (before != self.aside())
     }
@@ -114,7 +118,10 @@ impl Agent {
             EventName::Elicitation => self.ask(Pending::elicitation(moment)),
             EventName::ElicitationResult => {
                 self.asks.elicited(head);
-                self.work(Some(THINKING));
+                // A background task may ask after the turn.
+                if !self.has_ended(moment) {
+                    self.work(Some(THINKING));
+                }
             }
             EventName::Notification => return self.notified(moment),
             EventName::UserPromptSubmit => self.prompted(moment),
@@ -160,7 +167,7 @@ impl Agent {
     /// Works on, unless this is the tail of a turn that the person broke off: nothing would come
     /// after it.
     fn go_on(&mut self, moment: &Moment<'_>) {
-        if self.interrupted && self.is_of_this_prompt(moment) {
+        if self.interrupted && self.has_ended(moment) {
             return;
         }
         let detail = self.calls.newest().unwrap_or(THINKING).to_owned();
@@ -209,14 +216,12 @@ impl Agent {
             Some("permission_prompt") => "Permission",
             Some("elicitation_dialog") => "MCP input",
             Some("idle_prompt") if self.asks.is_empty() => {
-                self.calls.clear();
-                self.beneath = Status::Idle;
+                self.rest();
                 return true;
             }
             _ => return false,
         };
-        let ended = self.beneath == Status::Idle && self.is_of_this_prompt(moment);
-        if !self.asks.is_empty() || ended {
+        if !self.asks.is_empty() || self.has_ended(moment) {
             return false;
         }
         if self.beneath.reason().is_none() {
@@ -313,6 +318,7 @@ impl Agent {
     /// The turn is over, and with it everything that was open.
     fn rest(&mut self) {
         self.beneath = Status::Idle;
+        self.over = true;
         self.before_compact = None;
         self.calls.clear();
         self.asks.clear();
@@ -320,6 +326,7 @@ impl Agent {
 
     fn work(&mut self, detail: Option<&str>) {
         self.interrupted = false;
+        self.over = false;
         self.set_working(detail);
     }
 
@@ -331,8 +338,10 @@ impl Agent {
         }
     }
 
-    fn is_of_this_prompt(&self, moment: &Moment<'_>) -> bool {
-        self.prompt.is_some() && self.prompt.as_deref() == moment.head.prompt_id.as_deref()
+    /// Whether the turn that the event speaks of has ended.
+    fn has_ended(&self, moment: &Moment<'_>) -> bool {
+        let prompt = moment.head.prompt_id.as_deref();
+        self.over && prompt.is_some() && prompt == self.prompt.as_deref()
     }
 
     /// The one status: the oldest question, else what the agent does.
@@ -355,13 +364,16 @@ impl Agent {
     }
 
     /// What else a person can see.
-    fn aside(&self) -> (Option<String>, bool, u32, u32, bool) {
+    fn aside(&self) -> (Option<String>, [u32; 2], [bool; 3]) {
         (
             self.error.clone(),
-            self.interrupted,
-            self.failed_tools,
-            self.background_tasks,
-            self.seen,
+            [self.failed_tools, self.background_tasks],
+            [self.interrupted, self.seen, self.inferred],
         )
     }
 }
+
+#[cfg(test)]
+pub(crate) mod script;
+#[cfg(test)]
+mod tests;

@@ -35,11 +35,18 @@ impl Child {
         self.ended_at.is_none()
     }
 
+    /// Whether nothing newer was heard of it.
+    fn is_quiet_since(&self, at: i64) -> bool {
+        self.agent.may_infer(at)
+    }
+
     fn learn(&mut self, moment: &Moment<'_>) -> bool {
+        let earlier = moment.at < self.started_at;
         self.started_at = self.started_at.min(moment.at);
         let head = moment.head;
         let typed = head.agent_type.as_deref().is_some_and(|it| !it.is_empty());
-        (typed && set(&mut self.agent_type, &head.agent_type))
+        earlier
+            | (typed && set(&mut self.agent_type, &head.agent_type))
             | set(&mut self.transcript_path, &head.agent_transcript_path)
     }
 
@@ -67,6 +74,10 @@ impl Child {
     }
 }
 
+fn is_question(moment: &Moment<'_>) -> bool {
+    moment.head.notification_type.as_deref() != Some("idle_prompt")
+}
+
 impl Session {
     /// The subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
@@ -85,7 +96,7 @@ impl Session {
             (_, Some(id)) => self.move_child(id, moment),
             (EventName::SessionEnd, None) => self.end(moment),
             // It names no agent: what a subagent is waiting for, it says better itself.
-            (EventName::Notification, None) if self.a_child_waits() => false,
+            (EventName::Notification, None) if is_question(moment) && self.a_child_waits() => false,
             (_, None) => self.move_main(moment),
         }
     }
@@ -103,7 +114,7 @@ impl Session {
         let mut changed = self.main.apply(moment);
         match moment.event {
             EventName::SessionStart if moment.head.source.as_deref() != Some("compact") => {
-                changed |= self.end_children(moment.at, |_, _| true);
+                changed |= self.end_children(moment.at, |_, child| child.is_quiet_since(moment.at));
             }
             EventName::PostToolUseFailure if self.main.interrupted => {
                 changed |= self.end_children_since(subagents_since, moment.at);
@@ -124,13 +135,18 @@ impl Session {
             return false;
         };
         self.end_children(moment.at, |id, child| {
-            child.agent.status.word() == "working" && !listed.iter().any(|one| one == id)
+            let works = child.agent.status.word() == "working";
+            works && child.is_quiet_since(moment.at) && !listed.iter().any(|one| one == id)
         })
     }
 
     /// The subagents that ran within a turn end with it when the person breaks it off.
     pub(super) fn end_children_since(&mut self, since: Option<i64>, at: i64) -> bool {
-        since.is_some_and(|since| self.end_children(at, |_, child| child.started_at >= since))
+        since.is_some_and(|since| {
+            self.end_children(at, |_, child| {
+                child.started_at >= since && child.is_quiet_since(at)
+            })
+        })
     }
 
     pub(super) fn end_children(&mut self, at: i64, which: impl Fn(&str, &Child) -> bool) -> bool {
@@ -166,7 +182,9 @@ impl Session {
         if child.agent.ends(moment) {
             changed |= child.end(moment.at);
         }
-        if let Some(listed) = moment.background_ids() {
+        if let Some(listed) = moment.background_ids()
+            && !self.main.is_past(moment.mark())
+        {
             let others = listed.iter().filter(|one| *one != id).count() as u32;
             changed |= self.main.background_tasks != others;
             self.main.background_tasks = others;

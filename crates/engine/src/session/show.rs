@@ -87,7 +87,7 @@ impl Session {
             failed_tools: self.main.failed_tools,
             project: self.project.clone(),
             cwd: self.cwd.clone(),
-            model: self.model.clone(),
+            model: self.model.clone().or_else(|| self.figures.model_id.clone()),
             permission_mode: self.permission_mode.clone(),
             attended: self.attended,
             pid: self.pid,

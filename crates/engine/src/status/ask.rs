@@ -14,6 +14,7 @@ const MAX: usize = 256;
 struct Call {
     id: String,
     tool: String,
+    prompt_id: Option<String>,
     /// [`hash`] of the input as it was when the call began.
     input: u64,
     at: i64,
@@ -36,6 +37,7 @@ impl Calls {
         self.0.push(Call {
             id: id.to_owned(),
             tool: moment.tool().to_owned(),
+            prompt_id: moment.head.prompt_id.as_deref().map(str::to_owned),
             input: hash(moment.head),
             at: moment.at,
         });
@@ -58,7 +60,12 @@ impl Calls {
     /// The request itself does not name it.
     pub(super) fn unasked(&self, moment: &Moment<'_>, asked: &[Pending]) -> Option<String> {
         let input = hash(moment.head);
-        let same = |call: &&Call| call.tool == moment.tool() && call.input == input;
+        let prompt_id = moment.head.prompt_id.as_deref();
+        let same = |call: &&Call| {
+            call.tool == moment.tool()
+                && call.input == input
+                && agree(call.prompt_id.as_deref(), prompt_id)
+        };
         let free = |call: &&Call| asked.iter().all(|one| one.call.as_ref() != Some(&call.id));
         let call = self.0.iter().filter(same).find(free)?;
         Some(call.id.clone())
