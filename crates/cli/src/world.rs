@@ -89,6 +89,24 @@ impl World {
     }
 }
 
+/// The git root above a folder, else the folder itself.
+pub fn project_of(cwd: &Path) -> &Path {
+    let has_git = |folder: &&Path| folder.join(".git").exists();
+    cwd.ancestors().find(has_git).unwrap_or(cwd)
+}
+
+/// The session that was named, else the one that this call comes from: Claude Code says it to what
+/// it starts.
+pub fn the_session(named: Option<String>) -> Result<String> {
+    let own = || std::env::var("CLAUDE_CODE_SESSION_ID").ok();
+    let session = named.or_else(own).filter(|id| !id.is_empty());
+    session.ok_or_else(|| {
+        Failure::new(Code::Usage, "no session was named")
+            .hint("becket sessions shows the ids")
+            .into()
+    })
+}
+
 /// The processes above this one, with their start times.
 fn ancestors() -> Vec<(u32, u64)> {
     let mut found = Vec::new();
