@@ -13,6 +13,9 @@ use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
 
+/// However short the time: what is so already is found out.
+const FIRST_LOOK: Duration = Duration::from_secs(2);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Goal {
     /// Its turn is over, well or not
@@ -86,8 +89,10 @@ pub fn wait(
         let failure = Failure::new(Code::Unreachable, what);
         return Err(failure.hint("unset BECKET_NO_DAEMON").into());
     }
-    let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut client = Client::connect_or_start(world)?.until(until);
+    let from_now = |span: Duration| Instant::now().checked_add(span);
+    let until = timeout.and_then(from_now);
+    let first_look = timeout.and_then(|timeout| from_now(timeout.max(FIRST_LOOK)));
+    let mut client = Client::connect_or_start(world)?.until(first_look);
     let mut waiting = Waiting {
         world,
         goal,
@@ -98,6 +103,7 @@ pub fn wait(
     if let Some(row) = waiting.judge(waiting.last.clone())? {
         return Ok(row);
     }
+    client = client.until(until);
     loop {
         match waiting.watch(&mut client) {
             // The daemon was replaced or ended: the next one knows the session too.

@@ -75,8 +75,11 @@ pub fn one(
         all: true,
         ..SessionQuery::default()
     };
-    titled(sessions(everything)?, meant)?
-        .ok_or_else(|| log::refusal(Told::NoSuchSession(meant.to_owned())))
+    titled(sessions(everything)?, meant)?.ok_or_else(|| {
+        let what = format!("no session has an id that begins with `{meant}`, nor that title");
+        let failure = Failure::new(Code::Missing, what);
+        failure.hint("becket sessions --all shows the ids").into()
+    })
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {

@@ -8,7 +8,7 @@ use becket_wire::rpc::Ask;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
-use crate::world::{World, the_session};
+use crate::world::{World, is_inside_claude, the_session};
 
 /// A title is for one line.
 const LONGEST: usize = 200;
@@ -33,7 +33,8 @@ impl Name {
         let (session, title) = match (self.session, self.title, self.clear) {
             (session, _, true) => (session, None),
             (session, Some(title), _) => (session, Some(title)),
-            (title, None, _) => (None, title),
+            (title, None, _) if is_inside_claude() => (None, title),
+            _ => (None, None),
         };
         if title.is_none() && !self.clear {
             return Err(Failure::new(Code::Usage, "no title was given")
@@ -42,6 +43,11 @@ impl Name {
         }
         let title = title.as_deref().map(checked).transpose()?;
         let meant = the_session(session)?;
+        if world.no_daemon {
+            let what = "only a daemon keeps titles, and BECKET_NO_DAEMON is set";
+            let failure = Failure::new(Code::Unreachable, what);
+            return Err(failure.hint("unset BECKET_NO_DAEMON").into());
+        }
         let mut client = Client::connect_or_start(world)?;
         let row = one(&meant, |query| client.sessions(query))?;
         client.done(Ask::Name {
