@@ -6,9 +6,11 @@ use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
+use crate::log;
 use crate::world::World;
 
 /// How long the daemon may take to start, and to answer a person.
@@ -16,10 +18,15 @@ const START: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(30);
 /// For those who follow: as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
+/// How long whoever follows waits for the next daemon, and between two tries.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub struct Client {
     link: Link,
+    /// When whoever asks gives up, whatever else is allowed.
+    until: Option<Instant>,
 }
 
 impl Client {
@@ -27,7 +34,7 @@ impl Client {
     pub fn connect(world: &World) -> Result<Option<Self>> {
         let socket = world.socket();
         match Link::connect(&socket, Instant::now() + ANSWER) {
-            Ok(link) => Ok(Some(Self { link })),
+            Ok(link) => Ok(Some(Self { link, until: None })),
             Err(Missed::Absent) => Ok(None),
             Err(missed) => Err(unreachable(world, &missed)),
         }
@@ -42,6 +49,27 @@ impl Client {
         Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
     }
 
+    /// The daemon that comes after one that has gone. It may be killed while it starts, too.
+    pub fn next_daemon(world: &World) -> Result<Self> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match Self::connect_or_start(world) {
+                Err(_) if Instant::now() < until => std::thread::park_timeout(PAUSE),
+                client => return client,
+            }
+        }
+    }
+
+    /// The same, for somebody who gives up then.
+    pub fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
+    }
+
+    fn allow(&mut self, time: Duration) {
+        let deadline = Instant::now() + time;
+        self.link.deadline = self.until.map_or(deadline, |until| until.min(deadline));
+    }
+
     pub fn ask(&mut self, ask: Ask) -> Result<()> {
         let frame = Request::Ask(ask).to_frame()?;
         self.link.send(&frame).map_err(lost)
@@ -49,18 +77,18 @@ impl Client {
 
     /// The next word of an answer that has several.
     pub fn next(&mut self) -> Result<Response> {
-        self.link.deadline = Instant::now() + ANSWER;
+        self.allow(ANSWER);
         self.link.receive().map_err(lost)
     }
 
     /// The next word of a stream, however long it takes.
     pub fn wait(&mut self) -> Result<Response> {
-        self.link.deadline = Instant::now() + FOR_EVER;
+        self.allow(FOR_EVER);
         self.link.receive().map_err(lost)
     }
 
     fn told(&mut self) -> Result<Told> {
-        self.link.deadline = Instant::now() + ANSWER;
+        self.allow(ANSWER);
         match self.link.receive().map_err(lost)? {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
@@ -83,6 +111,14 @@ impl Client {
         }
     }
 
+    pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
+        self.ask(Ask::Sessions(query))?;
+        match self.told()? {
+            Told::Sessions(rows) => Ok(rows),
+            other => Err(log::refusal(other)),
+        }
+    }
+
     /// Part of the log, whole.
     pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
         self.ask(Ask::Events(query))?;
@@ -100,6 +136,7 @@ impl Client {
     pub fn done(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;
         match self.told()? {
+            told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(log::refusal(told)),
             Told::No(why) => Err(anyhow!("the daemon would not: {why}")),
             _ => Ok(()),
         }
@@ -111,10 +148,15 @@ fn lost(missed: Missed) -> anyhow::Error {
         Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
             .hint("becket doctor")
             .into(),
-        _ => Failure::new(Code::Unreachable, "the daemon went away")
-            .hint("try again; then: becket doctor")
-            .into(),
+        _ => gone(),
     }
+}
+
+/// The daemon has ended in the middle of it.
+pub fn gone() -> anyhow::Error {
+    Failure::new(Code::Unreachable, "the daemon went away")
+        .hint("try again; then: becket doctor")
+        .into()
 }
 
 fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {

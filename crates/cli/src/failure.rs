@@ -40,6 +40,10 @@ impl Failure {
         self.code == Code::Unreachable
     }
 
+    pub fn is_missing(&self) -> bool {
+        self.code == Code::Missing
+    }
+
     pub fn is_late(&self) -> bool {
         self.code == Code::TimedOut
     }

@@ -11,6 +11,8 @@ use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
 /// How much of a name and of an event's own words a line shows at the most.
 const NAME: usize = 64;
 const ABOUT: usize = 200;
+/// In less room than this nothing can be told.
+pub const NARROWEST: usize = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
@@ -45,16 +47,11 @@ impl Lines {
             Form::Person => Box::new(anstream::AutoStream::auto(io::stdout())),
             Form::Json | Form::Raw => Box::new(buffered),
         };
-        let width = if io::stdout().is_terminal() {
-            columns()
-        } else {
-            usize::MAX
-        };
         Self {
             form,
             out,
             now: jiff::Zoned::now(),
-            width,
+            width: width(),
             any: false,
             narrowed: false,
         }
@@ -96,9 +93,13 @@ impl Lines {
     }
 }
 
-fn columns() -> usize {
+/// How wide a line may be; whoever reads through a pipe gets everything.
+pub fn width() -> usize {
+    if !io::stdout().is_terminal() {
+        return usize::MAX;
+    }
     let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.map_or(80, |size| usize::from(size.ws_col).max(40))
+    size.map_or(80, |size| usize::from(size.ws_col).max(NARROWEST))
 }
 
 /// The fields in the order of the documentation.
@@ -172,7 +173,8 @@ fn one_line(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(line).ok()
 }
 
-fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
+/// One event as a person reads it.
+pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let at = clock(row.at, now);
     let session = row
         .session_id

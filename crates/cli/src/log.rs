@@ -101,7 +101,7 @@ pub fn refusal(told: Told) -> anyhow::Error {
             Code::Missing,
             format!("no session has an id that begins with `{prefix}`"),
         )
-        .hint("becket events shows the beginnings of the ids"),
+        .hint("becket sessions --all shows the ids"),
         Told::Ambiguous(ids) => {
             Failure::new(Code::Usage, "several sessions have an id that begins so")
                 .hint(format!("one of: {}", ids.join(", ")))

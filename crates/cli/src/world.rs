@@ -89,6 +89,35 @@ impl World {
     }
 }
 
+/// The git root above a folder, else the folder itself.
+pub fn project_of(cwd: &Path) -> &Path {
+    let has_git = |folder: &&Path| folder.join(".git").exists();
+    cwd.ancestors().find(has_git).unwrap_or(cwd)
+}
+
+/// Whether Claude Code has started this call, and says in which session.
+pub fn is_inside_claude() -> bool {
+    own_session().is_some()
+}
+
+fn own_session() -> Option<String> {
+    let id = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
+    id.filter(|id| !id.is_empty())
+}
+
+/// The session that was named, else the one that this call comes from: Claude Code says it to what
+/// it starts.
+pub fn the_session(named: Option<String>) -> Result<String> {
+    named
+        .filter(|id| !id.is_empty())
+        .or_else(own_session)
+        .ok_or_else(|| {
+            Failure::new(Code::Usage, "no session was named")
+                .hint("becket sessions shows the ids")
+                .into()
+        })
+}
+
 /// The processes above this one, with their start times.
 fn ancestors() -> Vec<(u32, u64)> {
     let mut found = Vec::new();

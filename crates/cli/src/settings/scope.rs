@@ -1,12 +1,12 @@
 //! Which settings files there are, and where.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 
 use crate::failure::{Code, Failure};
-use crate::world::World;
+use crate::world::{World, project_of};
 
 const MANAGED: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
@@ -39,7 +39,7 @@ impl fmt::Display for Scope {
 
 impl Scope {
     pub fn file(self, world: &World) -> Result<PathBuf> {
-        let in_project = |name: &str| project(&world.cwd).join(".claude").join(name);
+        let in_project = |name: &str| project_of(&world.cwd).join(".claude").join(name);
         match self {
             Self::User => match &world.claude_home {
                 Some(folder) => Ok(world.cwd.join(folder).join("settings.json")),
@@ -82,10 +82,4 @@ pub fn files(world: &World) -> Vec<SettingsFile> {
     // In the home itself the project's file is the user's.
     files.dedup_by(|later, earlier| later.path == earlier.path);
     files
-}
-
-/// The git root above a folder, else the folder itself.
-fn project(cwd: &Path) -> &Path {
-    let has_git = |folder: &&Path| folder.join(".git").exists();
-    cwd.ancestors().find(has_git).unwrap_or(cwd)
 }

@@ -1,7 +1,6 @@
 //! `becket config`: what is in force and what set it; check, schema, path.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::Code;
 use crate::tell::{BAD, DIM, WARN};
-use crate::world::World;
+use crate::world::{World, project_of};
 
 /// Show every value of the configuration with the file and line that set it
 #[derive(Debug, clap::Args)]
@@ -69,14 +68,8 @@ fn load(world: &World) -> Snapshot {
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
     let mut loader =
-        Loader::for_project(&world.place, &project_of(&world.cwd)).with_variables(pairs);
+        Loader::for_project(&world.place, project_of(&world.cwd)).with_variables(pairs);
     Snapshot::clone(&loader.current())
-}
-
-/// The git root above a folder, else the folder itself.
-fn project_of(cwd: &Path) -> PathBuf {
-    let root = cwd.ancestors().find(|folder| folder.join(".git").exists());
-    root.unwrap_or(cwd).to_path_buf()
 }
 
 /// Every value and what set it, in columns.

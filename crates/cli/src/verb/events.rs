@@ -2,7 +2,6 @@
 
 use std::io;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
@@ -17,9 +16,6 @@ use crate::world::World;
 
 /// Without a limit a person gets so many, the newest; a program gets all.
 const FOR_A_PERSON: u32 = 50;
-/// How long whoever follows waits for the next daemon, and between two tries.
-const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Show the log of events, oldest first
 #[derive(Debug, clap::Args)]
@@ -132,18 +128,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
         }
         query.limit = None;
         query.after = Some(shown.after());
-        client = next_daemon(world)?;
-    }
-}
-
-/// The daemon that comes after one that has gone. It may be killed while it starts, too.
-fn next_daemon(world: &World) -> Result<Client> {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        match Client::connect_or_start(world) {
-            Err(_) if Instant::now() < until => std::thread::park_timeout(PAUSE),
-            client => return client,
-        }
+        client = Client::next_daemon(world)?;
     }
 }
 

@@ -1,0 +1,68 @@
+//! Sessions as people and scripts see them: where they come from, their JSON, their table, their
+//! words.
+
+pub mod full;
+pub mod goal;
+pub mod json;
+pub mod source;
+pub mod stored;
+pub mod table;
+pub mod words;
+
+mod layout;
+mod names;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use std::cmp::Reverse;
+
+use becket_wire::session::{Display, SessionRow};
+
+use crate::glyph::Glyphs;
+use crate::line;
+
+/// What a rendering depends on besides the sessions.
+#[derive(Debug, Clone)]
+pub struct Look {
+    pub now: jiff::Zoned,
+    /// Columns; `usize::MAX` if nobody minds.
+    pub width: usize,
+    pub glyphs: Glyphs,
+}
+
+impl Look {
+    /// How this call's stdout looks. COLUMNS goes before what the terminal says.
+    pub fn of_stdout() -> Self {
+        let said = std::env::var("COLUMNS").ok();
+        let said = said.and_then(|columns| columns.parse::<usize>().ok());
+        Self {
+            now: jiff::Zoned::now(),
+            width: said.map_or_else(line::width, |columns| columns.max(line::NARROWEST)),
+            glyphs: Glyphs::of_the_locale(),
+        }
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        self.now.timestamp().as_millisecond()
+    }
+}
+
+/// Those that need somebody first, and of them whoever has waited longest; of the others whatever
+/// changed last. Then those that only run, then those that have ended.
+pub fn sort(rows: &mut [SessionRow]) {
+    rows.sort_by_cached_key(|row| {
+        let waits = matches!(
+            row.display,
+            Display::Error | Display::Attention | Display::Checked
+        );
+        let at = match row.ended_at {
+            Some(ended) => -ended,
+            None if !row.hooked => -row.started_at,
+            None if waits => row.display_since,
+            None => -row.display_since,
+        };
+        let rank = (row.ended_at.is_some(), !row.hooked, row.display);
+        (rank, at, Reverse(row.last_activity), row.session_id.clone())
+    });
+}

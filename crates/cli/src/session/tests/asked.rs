@@ -1,0 +1,245 @@
+//! What is asked of a daemon, and what is made of its words: a made-up one that says what it was
+//! told to.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Result;
+use becket_wire::Place;
+use becket_wire::frame::Decoder;
+use becket_wire::rpc::{Ask, Request, Response, Told};
+use becket_wire::session::{Display, SessionQuery, SessionRow};
+
+use super::made::{NOW, asks};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::session::goal::{Goal, wait};
+use crate::session::source::one;
+use crate::world::World;
+
+/// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.
+type Script = Vec<(Ask, Vec<Told>)>;
+
+struct Scripted {
+    folder: tempfile::TempDir,
+    socket: PathBuf,
+    thread: JoinHandle<()>,
+}
+
+impl Scripted {
+    /// Serves the connections one after the other, each by its script.
+    fn new(scripts: Vec<Script>) -> (Self, World) {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World {
+            place: Place::new(folder.path()),
+            claude_home: None,
+            cwd: folder.path().to_owned(),
+            programs: folder.path().to_owned(),
+            no_daemon: false,
+        };
+        fs::create_dir_all(world.place.run()).unwrap();
+        let listener = UnixListener::bind(world.socket()).unwrap();
+        let thread = std::thread::spawn(move || {
+            // A connection stays open until its script has come to its end.
+            for script in scripts {
+                let (stream, _) = listener.accept().unwrap();
+                serve(stream, script);
+            }
+        });
+        let socket = world.socket();
+        let made = Self {
+            folder,
+            socket,
+            thread,
+        };
+        (made, world)
+    }
+
+    /// Everything was asked that had to be.
+    fn end(self) {
+        // Whoever still waits for a connection gets one that asks nothing.
+        drop(UnixStream::connect(&self.socket));
+        self.thread.join().unwrap();
+        self.folder.close().unwrap();
+    }
+}
+
+fn serve(mut stream: UnixStream, script: Script) {
+    let mut decoder = Decoder::new();
+    let mut buffer = [0; 4096];
+    for (wanted, says) in script {
+        let frame = loop {
+            if let Some(frame) = decoder.next_frame().unwrap() {
+                break frame;
+            }
+            let length = stream.read(&mut buffer).unwrap();
+            assert!(length > 0, "nobody asked {wanted:?}");
+            decoder.push(&buffer[..length]);
+        };
+        assert_eq!(Request::from_frame(frame).unwrap(), Request::Ask(wanted));
+        for told in says {
+            let frame = Response::Told(told).to_frame().unwrap();
+            stream.write_all(&frame).unwrap();
+        }
+    }
+}
+
+fn id() -> String {
+    asks().session_id
+}
+
+fn about(session: &str) -> Ask {
+    Ask::Sessions(SessionQuery {
+        session: Some(session.to_owned()),
+        all: true,
+        limit: None,
+    })
+}
+
+fn shown_as(display: Display) -> SessionRow {
+    SessionRow { display, ..asks() }
+}
+
+fn ended() -> SessionRow {
+    SessionRow {
+        ended_at: Some(NOW),
+        end_reason: Some("clear".to_owned()),
+        ..asks()
+    }
+}
+
+fn sessions(row: SessionRow) -> Vec<Told> {
+    vec![Told::Sessions(vec![row])]
+}
+
+fn changed(row: SessionRow) -> Told {
+    Told::Changed(Box::new(row))
+}
+
+/// Waits for the session `a1b2` with this daemon.
+fn waited(scripts: Vec<Script>, goal: Goal, timeout: Option<Duration>) -> Result<SessionRow> {
+    let (daemon, world) = Scripted::new(scripts);
+    let row = wait(&world, "a1b2", goal, timeout);
+    daemon.end();
+    row
+}
+
+fn works() -> (Ask, Vec<Told>) {
+    (about("a1b2"), sessions(shown_as(Display::Working)))
+}
+
+#[test]
+fn what_is_so_already_is_not_waited_for() {
+    let script = vec![vec![(about("a1b2"), sessions(asks()))]];
+    let now = Some(Duration::ZERO);
+    assert_eq!(waited(script, Goal::Attention, now).unwrap(), asks());
+    let gone = vec![vec![(about("a1b2"), sessions(ended()))]];
+    assert_eq!(waited(gone, Goal::End, None).unwrap(), ended());
+}
+
+#[test]
+fn a_change_ends_the_waiting_and_only_of_this_session() {
+    let other = SessionRow {
+        session_id: "other".to_owned(),
+        ..shown_as(Display::Done)
+    };
+    let stream = vec![
+        Told::Sessions(vec![shown_as(Display::Working)]),
+        changed(other),
+        changed(asks()),
+        changed(shown_as(Display::Error)),
+    ];
+    let script = vec![vec![works(), (Ask::Watch, stream)]];
+    let row = waited(script, Goal::Idle, None).unwrap();
+    assert_eq!(row.display, Display::Error);
+}
+
+#[test]
+fn an_end_is_the_end_of_waiting() {
+    let script = || {
+        let stream = vec![
+            Told::Sessions(vec![shown_as(Display::Working)]),
+            changed(ended()),
+        ];
+        vec![vec![works(), (Ask::Watch, stream)]]
+    };
+    let why = waited(script(), Goal::Idle, None).unwrap_err();
+    assert!(why.to_string().contains("has ended (clear)"), "{why}");
+    assert!(!why.downcast_ref::<Failure>().unwrap().is_missing());
+    assert_eq!(waited(script(), Goal::End, None).unwrap(), ended());
+}
+
+#[test]
+fn the_next_daemon_goes_on() {
+    let first = vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
+    // One that says that it ends, and one that is just gone.
+    let second = vec![(Ask::Watch, vec![Told::Done])];
+    let third = vec![(Ask::Watch, sessions(asks()))];
+    let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
+    assert_eq!(row, asks());
+}
+
+#[test]
+fn a_session_that_ended_between_two_questions_is_asked_for_again() {
+    let first = vec![works(), (Ask::Watch, vec![Told::Sessions(vec![])])];
+    let second = vec![(about(&id()), sessions(ended()))];
+    let row = waited(vec![first, second], Goal::End, None).unwrap();
+    assert_eq!(row, ended());
+}
+
+#[test]
+fn the_time_may_run_out() {
+    // The made-up daemon hangs up only when it is asked something more, or left.
+    let silent = vec![
+        works(),
+        (Ask::Watch, sessions(shown_as(Display::Working))),
+        (Ask::Stop, vec![]),
+    ];
+    let (daemon, world) = Scripted::new(vec![silent]);
+    let why = wait(&world, "a1b2", Goal::End, Some(Duration::from_millis(50))).unwrap_err();
+    assert!(why.downcast_ref::<Failure>().unwrap().is_late());
+    assert!(why.to_string().contains("was not at its end"), "{why}");
+    assert!(daemon.thread.join().is_err(), "it was left alone");
+}
+
+#[test]
+fn without_a_daemon_nothing_can_be_waited_for() {
+    let (daemon, world) = Scripted::new(vec![]);
+    let world = World {
+        no_daemon: true,
+        ..world
+    };
+    let why = wait(&world, "a1b2", Goal::End, None).unwrap_err();
+    assert!(why.downcast_ref::<Failure>().unwrap().is_unreachable());
+    daemon.end();
+}
+
+#[test]
+fn a_session_is_meant_by_its_title_too() {
+    let everything = Ask::Sessions(SessionQuery {
+        all: true,
+        ..SessionQuery::default()
+    });
+    let title = "Mend the flaky login test";
+    let script = |rows| {
+        vec![vec![
+            (about(title), vec![Told::NoSuchSession(title.to_owned())]),
+            (everything.clone(), vec![Told::Sessions(rows)]),
+        ]]
+    };
+    let found = |rows| {
+        let (daemon, world) = Scripted::new(script(rows));
+        let mut client = Client::connect_or_start(&world).unwrap();
+        let row = one(title, |query| client.sessions(query));
+        drop(client);
+        daemon.end();
+        row
+    };
+    assert_eq!(found(vec![asks()]).unwrap(), asks());
+    let why = found(vec![]).unwrap_err();
+    assert!(why.downcast_ref::<Failure>().unwrap().is_missing());
+}

@@ -1,0 +1,309 @@
+//! Claude Code processes that run without becket's hooks: found by looking, to look at only.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use becket_wire::process::parent_and_start;
+use becket_wire::session::SessionRow;
+
+use crate::world::project_of;
+
+/// What `claude` does with these is no session.
+const NO_SESSIONS: [&str; 12] = [
+    "mcp",
+    "update",
+    "upgrade",
+    "doctor",
+    "install",
+    "plugin",
+    "plugins",
+    "config",
+    "auth",
+    "setup-token",
+    "--version",
+    "--help",
+];
+
+/// Those of this user that no session has as its process, each as a session of which little is
+/// known. Where there is no /proc there are none.
+pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
+    Processes {
+        proc: PathBuf::from("/proc"),
+        uid: rustix::process::getuid().as_raw(),
+        ticks: rustix::param::clock_ticks_per_second(),
+    }
+    .without_session(sessions)
+}
+
+/// Where processes are looked for, and whose.
+#[derive(Debug)]
+struct Processes {
+    proc: PathBuf,
+    uid: u32,
+    /// Clock ticks a second.
+    ticks: u64,
+}
+
+/// A process that is a Claude Code.
+#[derive(Debug)]
+struct Claude {
+    parent: u32,
+    start: u64,
+    is_session: bool,
+}
+
+impl Processes {
+    fn without_session(&self, sessions: &[SessionRow]) -> Vec<SessionRow> {
+        let found = self.claudes();
+        let mut known: HashMap<u32, bool> = HashMap::new();
+        for (pid, claude) in &found {
+            let has_session = sessions.iter().any(|row| is_of(row, *pid, claude.start));
+            *known.entry(top(&found, *pid)).or_default() |= has_session;
+        }
+        let mut rows: Vec<SessionRow> = known
+            .iter()
+            .filter(|(pid, has_session)| !**has_session && found[pid].is_session)
+            .map(|(pid, _)| self.row(*pid, found[pid].start))
+            .collect();
+        rows.sort_by_key(|row| row.pid);
+        rows
+    }
+
+    /// A process may end while it is looked at: then it is none.
+    fn claudes(&self) -> HashMap<u32, Claude> {
+        let entries = fs::read_dir(&self.proc).into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter_map(|pid| Some((pid, self.claude(pid)?)))
+            .collect()
+    }
+
+    fn claude(&self, pid: u32) -> Option<Claude> {
+        let folder = self.folder(pid);
+        if fs::metadata(&folder).ok()?.uid() != self.uid {
+            return None;
+        }
+        let command = fs::read(folder.join("cmdline")).ok()?;
+        let command = String::from_utf8_lossy(&command);
+        let words: Vec<&str> = command.split_terminator('\0').collect();
+        let rest = arguments(&words)?;
+        let stat = fs::read(folder.join("stat")).ok()?;
+        let (parent, start) = parent_and_start(&String::from_utf8_lossy(&stat))?;
+        let is_session = rest.first().is_none_or(|word| !NO_SESSIONS.contains(word));
+        Some(Claude {
+            parent,
+            start,
+            is_session,
+        })
+    }
+
+    fn folder(&self, pid: u32) -> PathBuf {
+        self.proc.join(pid.to_string())
+    }
+
+    fn row(&self, pid: u32, start: u64) -> SessionRow {
+        let cwd = fs::read_link(self.folder(pid).join("cwd")).ok();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        SessionRow {
+            pid: Some(pid),
+            pid_start: Some(start),
+            alive: true,
+            hooked: false,
+            project: cwd.as_deref().map(|cwd| text(project_of(cwd))),
+            cwd: cwd.as_deref().map(text),
+            started_at: self.moment(start).unwrap_or(0),
+            ..SessionRow::default()
+        }
+    }
+
+    /// Ticks since boot, as milliseconds since 1970.
+    fn moment(&self, start: u64) -> Option<i64> {
+        let stat = fs::read_to_string(self.proc.join("stat")).ok()?;
+        let boot = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+        let boot: i64 = boot.trim().parse().ok()?;
+        let since = start.checked_mul(1000)?.checked_div(self.ticks)?;
+        Some(boot * 1000 + i64::try_from(since).ok()?)
+    }
+}
+
+/// Whether this is a session's process. A pid alone is used again.
+fn is_of(row: &SessionRow, pid: u32, start: u64) -> bool {
+    let is_same = match row.pid_start {
+        Some(known) => known == start,
+        None => row.ended_at.is_none(),
+    };
+    row.pid == Some(pid) && is_same
+}
+
+/// The first Claude Code in a line of processes that are all Claude Code: what it starts of its own
+/// kind is a part of it.
+fn top(found: &HashMap<u32, Claude>, pid: u32) -> u32 {
+    let mut top = pid;
+    // A process is no ancestor of itself; but these are read one after the other.
+    for _ in 0..found.len() {
+        match found.get(&top) {
+            Some(claude) if found.contains_key(&claude.parent) => top = claude.parent,
+            _ => break,
+        }
+    }
+    top
+}
+
+/// The arguments of a Claude Code; none if it is something else.
+fn arguments<'a>(words: &'a [&'a str]) -> Option<&'a [&'a str]> {
+    let (program, rest) = words.split_first()?;
+    let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    match &*name(program) {
+        "claude" | "claude.exe" => Some(rest),
+        "node" | "bun" => {
+            let nth = rest.iter().position(|word| !word.starts_with('-'))?;
+            let script = rest[nth];
+            let is_claude =
+                name(script) == "claude" || script.ends_with("@anthropic-ai/claude-code/cli.js");
+            is_claude.then_some(&rest[nth + 1..])
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A made-up /proc.
+    struct Made {
+        folder: tempfile::TempDir,
+    }
+
+    impl Made {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("stat"), "cpu 1 2\nbtime 1000\nx 1\n").unwrap();
+            Self { folder }
+        }
+
+        fn process(&self, pid: u32, parent: u32, start: u64, command: &[&str]) -> &Self {
+            let folder = self.folder.path().join(pid.to_string());
+            fs::create_dir(&folder).unwrap();
+            let stat = format!(
+                "{pid} (a) b) S {parent} 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 {start} 1 2"
+            );
+            fs::write(folder.join("stat"), stat).unwrap();
+            let command: String = command.iter().map(|word| format!("{word}\0")).collect();
+            fs::write(folder.join("cmdline"), command).unwrap();
+            symlink(self.folder.path().join("w/api/src"), folder.join("cwd")).unwrap();
+            self
+        }
+
+        fn looked_at(&self) -> Processes {
+            Processes {
+                proc: self.folder.path().to_owned(),
+                uid: rustix::process::getuid().as_raw(),
+                ticks: 100,
+            }
+        }
+
+        fn pids(&self, sessions: &[SessionRow]) -> Vec<u32> {
+            let rows = self.looked_at().without_session(sessions);
+            rows.into_iter().filter_map(|row| row.pid).collect()
+        }
+    }
+
+    fn session(pid: u32, pid_start: Option<u64>) -> SessionRow {
+        SessionRow {
+            pid: Some(pid),
+            pid_start,
+            hooked: true,
+            ..SessionRow::default()
+        }
+    }
+
+    #[test]
+    fn it_is_known_by_its_program() {
+        let made = Made::new();
+        made.process(10, 1, 5, &["claude"])
+            .process(11, 1, 5, &["/opt/bin/claude", "--resume"])
+            .process(
+                12,
+                1,
+                5,
+                &[
+                    "node",
+                    "--max-old-space-size=9",
+                    "/n/@anthropic-ai/claude-code/cli.js",
+                ],
+            )
+            .process(13, 1, 5, &["/usr/bin/node", "/usr/bin/claude", "-p", "mcp"])
+            .process(20, 1, 5, &["vim", "claude"])
+            .process(
+                21,
+                1,
+                5,
+                &["node", "server.js", "@anthropic-ai/claude-code/cli.js"],
+            )
+            .process(22, 1, 5, &["claude-desktop"])
+            .process(23, 1, 5, &["claude", "mcp", "serve"])
+            .process(24, 1, 5, &[]);
+        assert_eq!(made.pids(&[]), [10, 11, 12, 13]);
+    }
+
+    #[test]
+    fn what_it_starts_of_its_own_kind_is_a_part_of_it() {
+        let made = Made::new();
+        made.process(10, 1, 5, &["node", "/bin/claude"])
+            .process(11, 10, 6, &["claude"])
+            .process(12, 11, 7, &["claude"])
+            .process(13, 12, 8, &["sh", "-c", "claude -p x"])
+            .process(14, 13, 9, &["claude", "-p", "x"]);
+        assert_eq!(made.pids(&[]), [10, 14]);
+        // The wrapper is not without hooks if what it wraps has them.
+        assert_eq!(made.pids(&[session(11, Some(6))]), [14]);
+    }
+
+    #[test]
+    fn a_session_has_its_process_but_not_one_that_got_its_pid() {
+        let made = Made::new();
+        made.process(10, 1, 5, &["claude"]);
+        assert!(made.pids(&[session(10, Some(5))]).is_empty());
+        assert!(made.pids(&[session(10, None)]).is_empty());
+        assert_eq!(made.pids(&[session(10, Some(4))]), [10]);
+        let ended = SessionRow {
+            ended_at: Some(1),
+            ..session(10, None)
+        };
+        assert_eq!(made.pids(&[ended]), [10]);
+    }
+
+    #[test]
+    fn others_and_those_that_vanish_are_passed_over() {
+        let made = Made::new();
+        made.process(10, 1, 5, &["claude"])
+            .process(11, 1, 5, &["claude"]);
+        fs::remove_file(made.folder.path().join("11/stat")).unwrap();
+        fs::create_dir(made.folder.path().join("12")).unwrap();
+        assert_eq!(made.pids(&[]), [10]);
+        let others = Processes {
+            uid: made.looked_at().uid + 1,
+            ..made.looked_at()
+        };
+        assert!(others.without_session(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_is_known_of_it_is_its_process() {
+        let made = Made::new();
+        made.process(10, 1, 250, &["claude"]);
+        let root = made.folder.path().join("w/api");
+        fs::create_dir_all(root.join(".git")).unwrap();
+        fs::create_dir_all(root.join("src")).unwrap();
+        let rows = made.looked_at().without_session(&[]);
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!(row.project.as_deref(), root.to_str());
+        assert_eq!(row.cwd.as_deref(), root.join("src").to_str());
+        assert_eq!(row.started_at, 1_002_500);
+        assert!(row.alive && !row.hooked && row.session_id.is_empty());
+    }
+}

@@ -1,0 +1,99 @@
+//! `becket name`: a title for a session.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_wire::rpc::Ask;
+
+use crate::client::Client;
+use crate::failure::{Code, Failure};
+use crate::session::source::one;
+use crate::world::{World, is_inside_claude, the_session};
+
+/// A title is for one line.
+const LONGEST: usize = 200;
+
+/// Give a session a title
+#[derive(Debug, clap::Args)]
+pub struct Name {
+    /// The session: any unique beginning of its id, or its title (inside Claude Code it may be left out)
+    #[arg(value_name = "ID")]
+    session: Option<String>,
+    /// The title, at most 200 characters
+    #[arg(value_name = "TEXT", conflicts_with = "clear")]
+    title: Option<String>,
+    /// Take the title away
+    #[arg(long)]
+    clear: bool,
+}
+
+impl Name {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        // One word alone is the title, of the session that one is in.
+        let (session, title) = match (self.session, self.title, self.clear) {
+            (session, _, true) => (session, None),
+            (session, Some(title), _) => (session, Some(title)),
+            (title, None, _) if is_inside_claude() => (None, title),
+            _ => (None, None),
+        };
+        if title.is_none() && !self.clear {
+            return Err(Failure::new(Code::Usage, "no title was given")
+                .hint("becket name ID TEXT, or becket name ID --clear")
+                .into());
+        }
+        let title = title.as_deref().map(checked).transpose()?;
+        let meant = the_session(session)?;
+        if world.no_daemon {
+            let what = "only a daemon keeps titles, and BECKET_NO_DAEMON is set";
+            let failure = Failure::new(Code::Unreachable, what);
+            return Err(failure.hint("unset BECKET_NO_DAEMON").into());
+        }
+        let mut client = Client::connect_or_start(world)?;
+        let row = one(&meant, |query| client.sessions(query))?;
+        client.done(Ask::Name {
+            session: row.session_id.clone(),
+            title: title.clone(),
+        })?;
+        match title {
+            Some(title) => println!("{} is called `{title}`.", row.session_id),
+            None => println!("{} has no title.", row.session_id),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The title on one line; why not, if it cannot be one.
+fn checked(text: &str) -> Result<String> {
+    // What moves the cursor goes; what separates words stays a space.
+    let spaced = text.replace(char::is_control, " ");
+    let title = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
+    let length = title.chars().count();
+    if title.is_empty() {
+        return Err(Failure::new(Code::Usage, "the title is empty")
+            .hint("becket name ID --clear takes it away")
+            .into());
+    }
+    if length > LONGEST {
+        let what = format!("the title has {length} characters; {LONGEST} are the most");
+        return Err(Failure::new(Code::Usage, what)
+            .hint("say it shorter")
+            .into());
+    }
+    Ok(title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_one_line() {
+        assert_eq!(
+            checked("  Fix\tthe\nlogin \u{1b}[31m").unwrap(),
+            "Fix the login [31m"
+        );
+        assert_eq!(checked(&"é".repeat(200)).unwrap().chars().count(), 200);
+        assert!(checked(&"é".repeat(201)).is_err());
+        assert!(checked(" \n\u{7} ").is_err());
+    }
+}

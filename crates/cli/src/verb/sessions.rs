@@ -1,0 +1,148 @@
+//! `becket sessions`: who is doing what.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_wire::session::{Display, SessionQuery, SessionRow};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use crate::session::json::json;
+use crate::session::source::Source;
+use crate::session::table::table;
+use crate::session::{self, Look, words};
+use crate::unhooked;
+use crate::world::{World, project_of};
+
+/// Without a limit a person gets so many that have ended, the newest; a program gets all.
+const FOR_A_PERSON: u32 = 20;
+
+/// List the sessions, those that need you first
+#[derive(Debug, clap::Args)]
+pub struct Sessions {
+    /// Also those that have ended, and Claude Code processes without becket's hooks
+    #[arg(long, short)]
+    all: bool,
+    /// Only those that are in one of these states
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = displays())]
+    display: Vec<Display>,
+    /// Only those of the project of this folder (default: the one you are in)
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
+    project: Option<PathBuf>,
+    /// Of those that have ended only the newest so many (default: 20; with --json all)
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn displays() -> impl TypedValueParser<Value = Display> {
+    PossibleValuesParser::new(Display::ALL.map(Display::word)).map(|word| {
+        let named = Display::ALL.into_iter().find(|one| one.word() == word);
+        named.unwrap_or_default()
+    })
+}
+
+impl Sessions {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let query = SessionQuery {
+            session: None,
+            all: self.all,
+            limit: self.limit.or((!self.json).then_some(FOR_A_PERSON)),
+        };
+        let mut rows = Source::open(world).sessions(query)?;
+        if self.all {
+            rows.extend(unhooked::find(&rows));
+        }
+        let any = !rows.is_empty();
+        let project = self.project.as_deref().map(|folder| project(world, folder));
+        rows.retain(|row| {
+            is_in(row, project.as_deref())
+                && (self.display.is_empty() || is_shown_as(row, &self.display))
+        });
+        session::sort(&mut rows);
+        if self.json {
+            let rows: Vec<_> = rows.iter().map(json).collect();
+            println!("{}", serde_json::to_string(&rows)?);
+        } else if rows.is_empty() {
+            println!("{}", nothing(any, || unhooked::find(&[]).len()));
+        } else {
+            anstream::print!("{}", table(&rows, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn is_shown_as(row: &SessionRow, wanted: &[Display]) -> bool {
+    row.hooked && row.ended_at.is_none() && wanted.contains(&row.display)
+}
+
+/// The project of a folder, as sessions name theirs.
+fn project(world: &World, folder: &Path) -> PathBuf {
+    let folder = world.cwd.join(folder);
+    let folder = folder.canonicalize().unwrap_or(folder);
+    project_of(&folder).to_path_buf()
+}
+
+fn is_in(row: &SessionRow, project: Option<&Path>) -> bool {
+    let Some(project) = project else {
+        return true;
+    };
+    let place = row.project.as_deref().or(row.cwd.as_deref());
+    place.is_some_and(|place| Path::new(place).starts_with(project))
+}
+
+/// What to say, and what to do, when there is nothing to list.
+fn nothing(any: bool, unhooked: impl Fn() -> usize) -> String {
+    if any {
+        return "No session fits.".to_owned();
+    }
+    match unhooked() {
+        0 => "No sessions. Start `claude` anywhere, and its session stands here.".to_owned(),
+        count => format!(
+            "No sessions, but {} without becket's hooks: see `becket sessions --all`, then `becket doctor`.",
+            words::count(count, "Claude Code runs", "Claude Codes run")
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_says_what_to_do() {
+        insta::assert_snapshot!(nothing(true, || 0), @"No session fits.");
+        insta::assert_snapshot!(nothing(false, || 0), @"No sessions. Start `claude` anywhere, and its session stands here.");
+        insta::assert_snapshot!(nothing(false, || 1), @"No sessions, but 1 Claude Code runs without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
+        insta::assert_snapshot!(nothing(false, || 2), @"No sessions, but 2 Claude Codes run without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
+    }
+
+    #[test]
+    fn a_project_has_what_is_below_it() {
+        let row = |project: Option<&str>, cwd: &str| SessionRow {
+            project: project.map(str::to_owned),
+            cwd: Some(cwd.to_owned()),
+            ..SessionRow::default()
+        };
+        let api = Some(Path::new("/w/api"));
+        assert!(is_in(&row(Some("/w/api"), "/elsewhere"), api));
+        assert!(is_in(&row(None, "/w/api/src"), api));
+        assert!(!is_in(&row(Some("/w/api-2"), "/w/api"), api));
+        assert!(is_in(&row(None, "/x"), None));
+    }
+
+    #[test]
+    fn what_has_ended_is_in_no_state() {
+        let mut row = SessionRow {
+            hooked: true,
+            display: Display::Done,
+            ..SessionRow::default()
+        };
+        assert!(is_shown_as(&row, &[Display::Error, Display::Done]));
+        assert!(!is_shown_as(&row, &[Display::Error]));
+        row.ended_at = Some(1);
+        assert!(!is_shown_as(&row, &[Display::Done]));
+    }
+}
