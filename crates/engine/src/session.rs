@@ -234,9 +234,6 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
         _ => false,
     }
 }
-<<<<<<< HEAD
-=======
 
 #[cfg(test)]
 mod tests;
->>>>>>> status

@@ -61,7 +61,7 @@ impl Desk {
     }
 
     /// An event of a session, written as the writer would.
-    fn event(&mut self, session: &str, event: &str, more: serde_json::Value) -> Option<Applied> {
+    fn event(&mut self, session: &str, event: &str, more: &serde_json::Value) -> Option<Applied> {
         self.now += 10;
         let mut payload = json!({"session_id": session, "hook_event_name": event});
         payload
@@ -102,20 +102,20 @@ fn a_restart_changes_nothing_that_a_person_can_see() {
     desk.event(
         "a",
         "UserPromptSubmit",
-        json!({"prompt": "mend it", "cwd": "/tmp"}),
+        &json!({"prompt": "mend it", "cwd": "/tmp"}),
     );
     desk.event(
         "a",
         "SubagentStart",
-        json!({"agent_id": "x", "agent_type": "Explore"}),
+        &json!({"agent_id": "x", "agent_type": "Explore"}),
     );
     desk.event(
         "a",
         "PermissionRequest",
-        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        &json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
-    desk.event("b", "UserPromptSubmit", json!({"prompt": "go"}));
-    desk.event("b", "StopFailure", json!({"error": "overloaded"}));
+    desk.event("b", "UserPromptSubmit", &json!({"prompt": "go"}));
+    desk.event("b", "StopFailure", &json!({"error": "overloaded"}));
     let before = desk.rows();
     desk.restart();
     assert_eq!(desk.rows(), before);
@@ -128,7 +128,7 @@ fn a_restart_changes_nothing_that_a_person_can_see() {
     desk.event(
         "a",
         "PostToolUse",
-        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        &json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
     assert_eq!(desk.rows()[1].display, Display::Working);
 }
@@ -136,7 +136,7 @@ fn a_restart_changes_nothing_that_a_person_can_see() {
 #[test]
 fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
     let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     let now = desk.now + 10;
     desk.registry.infer("a", &Inference::Interrupted, now, now);
     let figures = Figures {
@@ -170,7 +170,7 @@ fn a_cleared_session_goes_on_in_the_same_line() {
     desk.event(
         "a",
         "SessionStart",
-        json!({"source": "startup", "cwd": "/tmp"}),
+        &json!({"source": "startup", "cwd": "/tmp"}),
     );
     let title = Some("the bridge".to_owned());
     desk.told(|done| Asked::Name {
@@ -178,8 +178,8 @@ fn a_cleared_session_goes_on_in_the_same_line() {
         title: title.clone(),
         done,
     });
-    desk.event("a", "SessionEnd", json!({"reason": "clear"}));
-    desk.event("b", "SessionStart", json!({"source": "clear"}));
+    desk.event("a", "SessionEnd", &json!({"reason": "clear"}));
+    desk.event("b", "SessionStart", &json!({"source": "clear"}));
     let rows = desk.rows();
     assert_eq!(rows.len(), 1);
     assert_eq!((&*rows[0].session_id, &*rows[0].line), ("b", "a"));
@@ -191,23 +191,23 @@ fn a_cleared_session_goes_on_in_the_same_line() {
 #[test]
 fn another_process_never_goes_on_from_a_cleared_session() {
     let mut desk = Desk::new();
-    desk.event("a", "SessionStart", json!({"source": "startup"}));
-    desk.event("a", "SessionEnd", json!({"reason": "clear"}));
+    desk.event("a", "SessionStart", &json!({"source": "startup"}));
+    desk.event("a", "SessionEnd", &json!({"reason": "clear"}));
     desk.pid = 77;
-    desk.event("b", "SessionStart", json!({"source": "clear"}));
+    desk.event("b", "SessionStart", &json!({"source": "clear"}));
     assert_eq!(desk.rows()[0].prev_session_id, None);
 }
 
 #[test]
 fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
     let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
-    desk.event("a", "SessionEnd", json!({"reason": "other"}));
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    desk.event("a", "SessionEnd", &json!({"reason": "other"}));
     desk.registry.forget(desk.now + AT_HAND + 1);
     assert!(desk.registry.sessions.is_empty());
-    desk.event("a", "PostToolUse", json!({"tool_name": "Bash"}));
+    desk.event("a", "PostToolUse", &json!({"tool_name": "Bash"}));
     assert!(desk.rows().is_empty());
-    desk.event("a", "SessionStart", json!({"source": "resume"}));
+    desk.event("a", "SessionStart", &json!({"source": "resume"}));
     let row = desk.rows().remove(0);
     assert_eq!(
         row.last_prompt.as_deref(),
@@ -219,9 +219,9 @@ fn an_ended_session_stays_ended_when_it_is_no_longer_at_hand() {
 #[test]
 fn an_unknown_event_and_an_end_make_no_session() {
     let mut desk = Desk::new();
-    assert!(desk.event("a", "Surprise", json!({})).is_none());
+    assert!(desk.event("a", "Surprise", &json!({})).is_none());
     assert!(
-        desk.event("a", "SessionEnd", json!({"reason": "other"}))
+        desk.event("a", "SessionEnd", &json!({"reason": "other"}))
             .is_none()
     );
     assert!(desk.rows().is_empty());
@@ -230,7 +230,7 @@ fn an_unknown_event_and_an_end_make_no_session() {
 #[test]
 fn a_process_that_is_gone_ends_its_session() {
     let mut desk = Desk::new();
-    desk.event("a", "UserPromptSubmit", json!({"prompt": "go"}));
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     let mut changes = desk.registry.changes().subscribe();
     let now = desk.now + 10;
     desk.registry.infer("a", &Inference::ProcessGone, now, now);
@@ -247,7 +247,7 @@ fn a_secret_in_a_prompt_is_not_kept() {
     desk.event(
         "a",
         "UserPromptSubmit",
-        json!({"prompt": format!("use {secret} now")}),
+        &json!({"prompt": format!("use {secret} now")}),
     );
     let prompt = desk.rows().remove(0).last_prompt.unwrap();
     assert!(
@@ -262,7 +262,7 @@ fn attention_that_was_looked_at_is_checked() {
     desk.event(
         "a",
         "PermissionRequest",
-        json!({"tool_name": "Bash", "tool_input": {}}),
+        &json!({"tool_name": "Bash", "tool_input": {}}),
     );
     assert_eq!(desk.rows()[0].display, Display::Attention);
     desk.now += 10;
@@ -280,7 +280,7 @@ fn attention_that_was_looked_at_is_checked() {
 fn a_name_needs_a_beginning_that_one_session_has() {
     let mut desk = Desk::new();
     for id in ["abc", "abd"] {
-        desk.event(id, "UserPromptSubmit", json!({}));
+        desk.event(id, "UserPromptSubmit", &json!({}));
     }
     let mut name = |prefix: &str| {
         let session = prefix.to_owned();

@@ -153,7 +153,7 @@ fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>
         }
     }
     let mut found: Vec<Kept> = found.into_values().filter(wanted).collect();
-    found.sort_by(|a, b| b.last_activity.cmp(&a.last_activity));
+    found.sort_by_key(|kept| std::cmp::Reverse(kept.last_activity));
     if let Which::Ended(limit) = which {
         found.truncate(limit as usize);
     }
