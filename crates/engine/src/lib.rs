@@ -3,3 +3,6 @@
 pub mod config;
 pub mod judge;
 pub mod mask;
+pub mod price;
+pub mod session_file;
+pub mod transcript;
