@@ -3,5 +3,8 @@
 pub mod config;
 pub mod judge;
 pub mod mask;
+pub mod price;
 pub mod session;
+pub mod session_file;
 pub mod status;
+pub mod transcript;

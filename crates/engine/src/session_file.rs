@@ -1,0 +1,124 @@
+//! What Claude Code itself writes down of a running session: `sessions/PID.json` in its config
+//! folder. It tells of an interrupt before the first word of a reply, of which the transcript is
+//! silent. Versions before 2.1.197 have no status in it.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// Such a file is about 1 KB.
+pub const LONGEST: usize = 64 << 10;
+
+/// One running Claude Code, in its own words.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionFile {
+    pub pid: u32,
+    /// As in `/proc/PID/stat`: a file may outlive its process, and the pid come again.
+    pub pid_start: Option<u64>,
+    pub session_id: Option<String>,
+    pub cwd: Option<String>,
+    pub version: Option<String>,
+    /// `cli` or `sdk-cli`.
+    pub entrypoint: Option<String>,
+    pub started_at: Option<i64>,
+    pub state: Option<State>,
+    /// Since when `state` holds.
+    pub state_since: Option<i64>,
+}
+
+/// What it says it is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    Busy,
+    Idle,
+    /// For the person; `permission prompt`, `input needed`, `dialog open`.
+    Waiting(Option<String>),
+    Unknown(String),
+}
+
+/// Where the file of this process is, beside a transcript of the same config folder:
+/// `CONFIG/projects/PROJECT/SESSION.jsonl`.
+pub fn beside(transcript: &Path, pid: u32) -> Option<PathBuf> {
+    let projects = transcript.parent()?.parent()?;
+    let config = projects.parent()?;
+    (projects.file_name()? == "projects").then(|| config.join(format!("sessions/{pid}.json")))
+}
+
+/// None for what is no such file, or is still being written.
+pub fn read(content: &[u8]) -> Option<SessionFile> {
+    if content.len() > LONGEST {
+        return None;
+    }
+    let file: Value = serde_json::from_slice(content).ok()?;
+    let text = |field: &str| file[field].as_str().map(str::to_owned);
+    let state = text("status").map(|word| match word.as_str() {
+        "busy" => State::Busy,
+        "idle" => State::Idle,
+        "waiting" => State::Waiting(text("waitingFor")),
+        _ => State::Unknown(word),
+    });
+    Some(SessionFile {
+        pid: file["pid"].as_u64()?.try_into().ok()?,
+        pid_start: text("procStart").and_then(|start| start.parse().ok()),
+        session_id: text("sessionId"),
+        cwd: text("cwd"),
+        version: text("version"),
+        entrypoint: text("entrypoint"),
+        started_at: file["startedAt"].as_i64(),
+        state,
+        state_since: file["statusUpdatedAt"].as_i64(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As 2.1.325 wrote it at a permission dialog.
+    const REAL: &str = r#"{"pid":15350,"sessionId":"65b33535-6094-4677-9e0e-456c9b3e4a29","cwd":"/home/dev/project","startedAt":1794747630165,"procStart":"1199065","version":"2.1.325","peerProtocol":1,"peerFeatures":["notify_idle","reply_across_default_dirs","artifact_yield"],"kind":"interactive","entrypoint":"cli","asksForConvertedSkills":null,"tmux":"0:@0.%0","name":"project-22","nameSource":"derived","nameSince":1794747630165,"status":"waiting","updatedAt":1794747729704,"statusUpdatedAt":1794747729704,"waitingFor":"permission prompt"}"#;
+
+    #[test]
+    fn reads_what_the_program_says_of_itself() {
+        let file = read(REAL.as_bytes()).unwrap();
+        assert_eq!((file.pid, file.pid_start), (15350, Some(1_199_065)));
+        let waits = State::Waiting(Some("permission prompt".into()));
+        assert_eq!(file.state, Some(waits));
+        assert_eq!(file.state_since, Some(1_794_747_729_704));
+    }
+
+    #[test]
+    fn a_word_that_is_new_is_kept() {
+        let said = |status: &str| read(&REAL.replace("\"waiting\"", status).into_bytes());
+        let state = |status| said(status).and_then(|file| file.state);
+        assert_eq!(state("\"busy\""), Some(State::Busy));
+        assert_eq!(state("\"idle\""), Some(State::Idle));
+        assert_eq!(state("\"asleep\""), Some(State::Unknown("asleep".into())));
+        assert_eq!(state("7"), None);
+    }
+
+    #[test]
+    fn what_is_no_such_file_is_none() {
+        for content in [
+            "",
+            "{",
+            "[]",
+            "{}",
+            r#"{"pid":-1}"#,
+            r#"{"pid":"7"}"#,
+            "\u{0}",
+        ] {
+            assert_eq!(read(content.as_bytes()), None, "{content}");
+        }
+        assert_eq!(read(&REAL.as_bytes()[..200]), None);
+        assert_eq!(read(&vec![b' '; LONGEST + 1]), None);
+    }
+
+    #[test]
+    fn lies_in_the_config_folder_of_the_transcript() {
+        let path = Path::new("/home/dev/.claude/projects/-home-dev-project/x.jsonl");
+        let found = beside(path, 7).unwrap();
+        assert_eq!(found, Path::new("/home/dev/.claude/sessions/7.json"));
+        assert_eq!(beside(Path::new("/x.jsonl"), 7), None);
+        assert_eq!(beside(Path::new("/a/b/c/x.jsonl"), 7), None);
+    }
+}

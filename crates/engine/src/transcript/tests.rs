@@ -1,0 +1,211 @@
+//! Lines that Claude Code 2.1.325 really wrote (`fixtures/transcript`), and what may befall them.
+
+macro_rules! recorded {
+    ($name:literal) => {
+        include_bytes!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/fixtures/transcript/",
+            $name,
+            ".jsonl"
+        ))
+    };
+}
+
+mod any;
+
+use super::*;
+
+fn told(transcript: &[u8]) -> (Vec<Finding>, Figures) {
+    let mut tail = Tail::default();
+    let found = tail.push(transcript);
+    assert_eq!(tail.unread(), Unread::default());
+    (found, tail.figures())
+}
+
+/// What happened to the turn, without the usage.
+fn turn(transcript: &[u8]) -> Vec<What> {
+    let (found, _) = told(transcript);
+    let whats = found.into_iter().map(|finding| finding.what);
+    whats
+        .filter(|what| !matches!(what, What::Usage(_)))
+        .collect()
+}
+
+fn result(id: &str, denied: bool) -> What {
+    What::ToolResult {
+        tool_use_id: id.to_owned(),
+        is_error: denied,
+        denied: denied.then(|| "user-rejected".to_owned()),
+    }
+}
+
+const BY_HAND: What = What::Interrupted { for_tool: false };
+const AT_A_TOOL: What = What::Interrupted { for_tool: true };
+
+#[test]
+fn esc_while_the_model_speaks_or_thinks() {
+    assert_eq!(turn(recorded!("esc-while-it-speaks")), [BY_HAND]);
+    let thinks = turn(recorded!("esc-while-it-thinks"));
+    assert_eq!(thinks, [result("toolu_013cf9000002", false), BY_HAND]);
+}
+
+/// The prompt goes back into the input, and the transcript keeps silent: `session_file` tells.
+#[test]
+fn esc_before_the_first_word_is_not_told() {
+    assert_eq!(turn(recorded!("esc-before-it-speaks")), []);
+}
+
+#[test]
+fn esc_while_a_tool_runs_looks_like_a_refusal() {
+    let found = turn(recorded!("esc-while-a-tool-runs"));
+    assert_eq!(found, [result("toolu_013e7e000002", true), AT_A_TOOL]);
+}
+
+#[test]
+fn a_refused_permission_ends_the_turn() {
+    let esc = turn(recorded!("esc-at-a-dialog"));
+    let refused = |id| [result(id, true), AT_A_TOOL, What::TurnEnded];
+    assert_eq!(esc, refused("toolu_014893000002"));
+    let no = turn(recorded!("permission-no"));
+    assert_eq!(no, refused("toolu_014054000002"));
+}
+
+#[test]
+fn a_granted_permission_shows_in_the_result() {
+    let (found, figures) = told(recorded!("permission-yes"));
+    let at = |wanted: &What| found.iter().find(|f| f.what == *wanted).unwrap().at;
+    assert_eq!(
+        at(&result("toolu_01244a000002", false)),
+        Some(1_794_747_445_830)
+    );
+    assert_eq!(at(&What::TurnEnded), Some(1_794_747_445_960));
+    assert!(found.iter().all(Finding::is_main));
+    assert_eq!(figures.context_tokens, Some(1200));
+}
+
+#[test]
+fn a_turn_that_died_says_why() {
+    let found = turn(recorded!("api-error"));
+    let died = What::ApiError {
+        error: Some("unknown".into()),
+        text: Some("API Error: 400 no such thing".into()),
+    };
+    assert_eq!(found, [died, What::TurnEnded]);
+}
+
+#[test]
+fn a_message_of_several_blocks_counts_once() {
+    let (found, figures) = told(recorded!("parallel"));
+    let usages = found.iter().filter(|f| matches!(f.what, What::Usage(_)));
+    assert_eq!(usages.count(), 1);
+    assert_eq!(figures.cost_usd, Some(0.005_399_999_999_999_999));
+}
+
+/// Three replies of the main agent, and Claude Code's own account, which holds the subagent too.
+#[test]
+fn print_mode_has_context_and_cost() {
+    let (found, figures) = told(recorded!("print"));
+    let last = found.iter().rev().find_map(|finding| match &finding.what {
+        What::Usage(usage) => Some(usage.clone()),
+        _ => None,
+    });
+    let last = last.unwrap();
+    assert_eq!((last.model.as_str(), last.input), ("claude-opus-5-5", 5000));
+    assert_eq!((last.output, last.cache_read), (60, 0));
+    assert_eq!(figures.context_tokens, Some(5000));
+    assert_eq!(figures.context_size, Some(1_000_000));
+    assert_eq!(figures.context_pct, Some(0.5));
+    assert_eq!(figures.cost_usd, Some(0.057_300_000_000_000_004));
+    assert_eq!(figures.model_id.as_deref(), Some("claude-opus-5-5"));
+    assert!(figures.from_transcript);
+}
+
+/// What the real program says at its end is what its replies add up to before.
+#[test]
+fn the_reckoned_cost_is_the_programs_own() {
+    let without_account = |transcript: &[u8]| {
+        let text = String::from_utf8_lossy(transcript);
+        let lines = text.lines().filter(|line| !line.contains("cost-state"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let main = told(without_account(recorded!("print")).as_bytes()).1;
+    let child = told(recorded!("print-subagent")).1;
+    let sum = main.cost_usd.unwrap() + child.cost_usd.unwrap_or_default();
+    assert!((sum - 0.0573).abs() < 1e-9, "{sum}");
+}
+
+#[test]
+fn a_subagent_never_speaks_for_the_main_agent() {
+    let (found, figures) = told(recorded!("print-subagent"));
+    assert!(!found.is_empty());
+    for finding in &found {
+        assert_eq!(finding.agent.as_deref(), Some("a215c26c16439c258"));
+    }
+    assert_eq!(figures.context_tokens, None);
+    assert!(figures.cost_usd.is_some_and(|cost| cost > 0.0));
+    let old = String::from_utf8_lossy(recorded!("print-subagent"));
+    let old = old.replace("\"agentId\":\"a215c26c16439c258\",", "");
+    assert!(told(old.as_bytes()).0.iter().all(|f| !f.is_main()));
+}
+
+#[test]
+fn compaction_empties_the_window() {
+    let all: &[u8] = recorded!("compaction");
+    let boundary = memchr::memmem::find(all, b"compact_boundary").unwrap();
+    let end = boundary + memchr::memchr(b'\n', &all[boundary..]).unwrap();
+    let (found, figures) = told(&all[..=end]);
+    let tokens = Some(2857);
+    assert_eq!(found.last().unwrap().what, What::Compacted { tokens });
+    assert_eq!(figures.context_tokens, tokens);
+    assert_eq!(told(all).1.context_tokens, Some(1200));
+}
+
+/// Somebody who types the very words of an interrupt is no interrupt.
+#[test]
+fn typed_words_are_no_interrupt() {
+    let typed = br#"{"type":"user","message":{"content":"[Request interrupted by user]"}}"#;
+    let mut tail = Tail::default();
+    assert_eq!(tail.push(&[typed, &b"\n"[..]].concat()), []);
+}
+
+#[test]
+fn an_unknown_model_has_context_but_no_cost() {
+    let line = r#"{"type":"assistant","message":{"id":"m","model":"claude-next-9","usage":{"input_tokens":5,"cache_read_input_tokens":6,"cache_creation_input_tokens":7,"output_tokens":8}}}"#;
+    let (found, figures) = told(format!("{line}\n").as_bytes());
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].at, None);
+    assert_eq!(figures.context_tokens, Some(18));
+    assert_eq!(figures.cost_usd, None);
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_passed_over() {
+    let mut tail = Tail::default();
+    let interrupt: &[u8] = recorded!("esc-while-it-speaks");
+    assert_eq!(tail.push(b"{\"type\":\n\xff\xfe\n\n[]\n7\n"), []);
+    assert_eq!(tail.unread().broken, 3);
+    let huge = vec![b'x'; LONGEST_LINE];
+    tail.push(&huge);
+    assert_eq!(tail.unread().too_long, 0);
+    tail.push(b"yz");
+    assert_eq!(tail.unread().too_long, 1);
+    assert_eq!(tail.part.capacity(), 0);
+    tail.push(&huge);
+    tail.push(b"end\n");
+    let found = tail.push(interrupt);
+    assert!(found.iter().any(|finding| finding.what == BY_HAND));
+    assert_eq!(tail.unread().too_long, 1);
+}
+
+/// Some versions write the first block of a message before they know all of its output.
+#[test]
+fn a_message_that_grows_is_not_paid_for_twice() {
+    let line = |output: u64| {
+        format!(
+            r#"{{"type":"assistant","message":{{"id":"m","model":"claude-opus-4-5","usage":{{"input_tokens":0,"output_tokens":{output}}}}}}}"#
+        )
+    };
+    let (found, figures) = told(format!("{}\n{}\n", line(1), line(1000)).as_bytes());
+    assert_eq!(found.len(), 2);
+    assert_eq!(figures.cost_usd, Some(0.025));
+}
