@@ -57,10 +57,10 @@ pub fn sort(rows: &mut [SessionRow]) {
             Display::Error | Display::Attention | Display::Checked
         );
         let at = match row.ended_at {
-            Some(ended) => -ended,
-            None if !row.hooked => -row.started_at,
+            Some(ended) => ended.saturating_neg(),
+            None if !row.hooked => row.started_at.saturating_neg(),
             None if waits => row.display_since,
-            None => -row.display_since,
+            None => row.display_since.saturating_neg(),
         };
         let rank = (row.ended_at.is_some(), !row.hooked, row.display);
         (rank, at, Reverse(row.last_activity), row.session_id.clone())

@@ -13,6 +13,9 @@ use crate::tell::{BAD, BOLD, DIM, WARN, clock};
 
 /// A prompt may be a whole document.
 const PROMPT_LINES: usize = 20;
+const PROMPT_CHARS: usize = 20_000;
+/// Longer lines are hard to read.
+const READABLE: usize = 100;
 
 /// A part with a heading: names and values.
 #[derive(Debug, Default)]
@@ -172,7 +175,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
 
 /// The local time and how long ago that is; none if nobody knows.
 fn when(ms: i64, look: &Look) -> Option<String> {
-    let ago = words::span(look.now_ms() - ms);
+    let ago = words::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.
     let at = clock(ms / 1000 * 1000, &look.now).replace(".000", "");
     (ms != 0).then(|| format!("{at}, {ago} ago"))
@@ -246,7 +249,7 @@ fn agents(row: &SessionRow, look: &Look) -> String {
         let pad = " ".repeat(widest - named.width());
         let since = match agent.status_since {
             0 => String::new(),
-            at => format!(", {}", words::span(look.now_ms() - at)),
+            at => format!(", {}", words::span(look.now_ms().saturating_sub(at))),
         };
         let doing = words::agent_doing(agent);
         let id = words::one_line(&agent.agent_id);
@@ -265,9 +268,9 @@ fn prompt(row: &SessionRow, look: &Look) -> String {
         return String::new();
     };
     let mut out = heading("Last prompt");
-    let lines: Vec<&str> = prompt.trim().lines().collect();
+    let bounded: String = prompt.trim().chars().take(PROMPT_CHARS).collect();
+    let lines = words::wrap(&bounded, look.width.min(READABLE) - 2);
     for line in lines.iter().take(PROMPT_LINES) {
-        let line = words::one_line(line);
         out += format!("  {line}").trim_end();
         out.push('\n');
     }

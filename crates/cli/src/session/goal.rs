@@ -57,24 +57,6 @@ impl Goal {
             (_, None) => Stands::NotYet,
         }
     }
-
-    /// The session, if it is there; none if it is worth waiting; why not, if it never will be.
-    fn judge(self, row: SessionRow) -> Result<Result<SessionRow, SessionRow>> {
-        match self.stands(&row) {
-            Stands::There => Ok(Ok(row)),
-            Stands::NotYet => Ok(Err(row)),
-            Stands::Never => {
-                let why = row.end_reason.as_deref().map(words::one_line);
-                let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-                let what = format!(
-                    "session {} has ended{why} without being {}",
-                    row.session_id,
-                    self.word()
-                );
-                Err(Failure::new(Code::Failed, what).into())
-            }
-        }
-    }
 }
 
 /// Waits until the session that is meant has come to its goal.
@@ -133,14 +115,27 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
+    /// The session, if it is there; none if it is worth waiting on.
     fn judge(&mut self, row: SessionRow) -> Result<Option<SessionRow>> {
-        match self.goal.judge(row)? {
-            Ok(row) => Ok(Some(row)),
-            Err(row) => {
+        match self.goal.stands(&row) {
+            Stands::There => Ok(Some(row)),
+            Stands::Never => Err(self.never(&row)),
+            Stands::NotYet => {
                 self.last = row;
                 Ok(None)
             }
         }
+    }
+
+    fn never(&self, row: &SessionRow) -> anyhow::Error {
+        let why = row.end_reason.as_deref().map(words::one_line);
+        let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+        let what = format!(
+            "session {} has ended{why} without being {}",
+            row.session_id,
+            self.goal.word()
+        );
+        Failure::new(Code::Failed, what).into()
     }
 
     /// Follows one daemon's stream.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anstyle::Style;
-use becket_wire::session::{AgentRow, Display, SessionRow};
+use becket_wire::session::{Display, SessionRow};
 use unicode_width::UnicodeWidthStr;
 
 use super::layout::{COLUMNS, Column, GAP, Layout};
@@ -98,7 +98,7 @@ fn line<'a>(
         _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
     };
     let since = words::since(row);
-    let since = (since != 0).then(|| words::span(look.now_ms() - since));
+    let since = (since != 0).then(|| words::span(look.now_ms().saturating_sub(since)));
     Line {
         glyph,
         cells: [
@@ -217,14 +217,13 @@ impl Sheet<'_> {
     }
 
     fn agent(&self, branch: &Branch<'_>) -> String {
-        let AgentRow { status_since, .. } = branch.agent;
         let display = words::agent_display(branch.agent);
         let waits = display == Display::Attention;
         let doing = if waits { style(display) } else { DIM };
         let indent = if self.layout.has_word { "  " } else { "" };
-        let since = match status_since {
+        let since = match branch.agent.status_since {
             0 => String::new(),
-            at => words::span(self.look.now_ms() - at),
+            at => words::span(self.look.now_ms().saturating_sub(at)),
         };
         let glyph = format!("{indent}{}", self.look.glyphs.display(display));
         let name = format!("{}{}", branch.lead, words::agent_name(branch.agent));

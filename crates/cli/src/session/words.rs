@@ -11,14 +11,43 @@ const MOST: usize = 500;
 /// Somebody else's text on one line: no control character of it reaches the terminal, and nothing
 /// that turns the direction of what follows.
 pub fn one_line(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let kept: String = text
-        .chars()
-        .take(4 * MOST)
-        .filter(|c| c.is_whitespace() || !c.is_control() && !turns(*c))
-        .collect();
-    let words: Vec<&str> = kept.split_whitespace().collect();
+    let bounded: String = text.chars().take(4 * MOST).collect();
+    let words: Vec<String> = inert(&bounded).collect();
     words.join(" ").chars().take(MOST).collect()
+}
+
+/// The words of a text, without what a terminal would obey.
+fn inert(text: &str) -> impl Iterator<Item = String> {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_inert = move |c: &char| !c.is_control() && !turns(*c);
+    let words = text.split_whitespace();
+    words
+        .map(move |word| word.chars().filter(is_inert).collect::<String>())
+        .filter(|word| !word.is_empty())
+}
+
+/// The text in lines of so many columns, broken between words where there are any.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut current = String::new();
+        for word in inert(line) {
+            let is_first = current.is_empty();
+            if !is_first && current.width() + 1 + word.width() > width {
+                lines.push(std::mem::take(&mut current));
+            } else if !is_first {
+                current.push(' ');
+            }
+            for c in word.chars() {
+                if current.width() + c.width().unwrap_or(0) > width && !current.is_empty() {
+                    lines.push(std::mem::take(&mut current));
+                }
+                current.push(c);
+            }
+        }
+        lines.push(current);
+    }
+    lines
 }
 
 /// The text in so many columns, with a mark where it was cut off.
@@ -230,6 +259,14 @@ mod tests {
         assert_eq!(fit("日本語", 4, unicode), "日…");
         assert_eq!(fit("abcd", 3, Glyphs::Ascii), "ab~");
         assert_eq!(fit("abcd", 0, unicode), "");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(wrap("aa bb cc\n\ndd", 5), ["aa bb", "cc", "", "dd"]);
+        assert_eq!(wrap("aa bbbbbbb", 5), ["aa", "bbbbb", "bb"]);
+        assert_eq!(wrap("日本語日本語", 5), ["日本", "語日", "本語"]);
+        assert_eq!(wrap("a\u{1b}[2J", 9), ["a[2J"]);
     }
 
     #[test]

@@ -49,7 +49,9 @@ fn one_in_full() {
       time        1h12m, 12m of it the model's
 
     Last prompt
-      The login test fails one time in ten.
+      The login test fails one time in ten, but only on the small machines, and only since we moved the
+      clock into its own crate.
+
       Find out why, and mend it.
 
     Last events

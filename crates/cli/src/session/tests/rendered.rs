@@ -219,7 +219,7 @@ prop_compose! {
             waiting_reason: Some(reason),
             model: Some(model),
             display,
-            display_since: since / 2,
+            display_since: since,
             ended_at,
             hooked,
             agents: agents.collect(),
