@@ -20,6 +20,7 @@ use crate::connection::Answerer;
 use crate::counters::Counters;
 use crate::doubles::Doubles;
 use crate::in_force::InForce;
+use crate::infer::Found;
 use crate::life::now_ms;
 use crate::registry::{Applied, Asked, Process, Registry};
 use crate::store::{Decision, Limits, Record, Writer};
@@ -36,6 +37,8 @@ pub(crate) enum Message {
     Asked(Asked),
     /// What was taken in from the spool.
     TookIn(Vec<Record>),
+    /// What no event says.
+    Found(Vec<Found>),
     /// The processes of these sessions are gone.
     Gone(Vec<String>),
     /// Look at the config, and say what the store may keep.
@@ -95,6 +98,7 @@ impl Dispatcher {
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.registry.answer(asked, now_ms()),
                 Message::TookIn(records) => self.took_in(&records),
+                Message::Found(found) => self.found(found),
                 Message::Gone(sessions) => self.gone(&sessions),
                 Message::Tick(reply) => drop(reply.send(self.tick())),
             }
@@ -143,6 +147,21 @@ impl Dispatcher {
         let now = now_ms();
         for id in sessions {
             self.registry.infer(id, &Inference::ProcessGone, now, now);
+        }
+        self.flush();
+    }
+
+    fn found(&mut self, found: Vec<Found>) {
+        let now = now_ms();
+        for one in found {
+            for (inference, at) in &one.inferences {
+                self.registry
+                    .infer(&one.session, inference, at.unwrap_or(now), now);
+            }
+            if let Some(figures) = &one.figures {
+                self.registry.figures(&one.session, figures, now);
+            }
+            self.registry.trouble(&one.session, one.trouble, now);
         }
         self.flush();
     }

@@ -6,6 +6,7 @@ mod dispatch;
 mod doubles;
 mod follow;
 mod in_force;
+mod infer;
 pub mod life;
 mod namespace;
 mod registry;

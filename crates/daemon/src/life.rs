@@ -27,6 +27,7 @@ use crate::counters::Counters;
 use crate::dispatch::{self, Dispatcher, Message, Ticked};
 use crate::doubles::Doubles;
 use crate::in_force::InForce;
+use crate::infer;
 use crate::namespace::Namespaces;
 use crate::registry::{Process, Registry};
 use crate::serve::{self, Door, End};
@@ -279,6 +280,7 @@ impl Daemon {
         let inode = inode(&socket);
         let end = runtime.block_on(async {
             tokio::spawn(dispatcher.run(messages));
+            tokio::spawn(infer::look(Arc::clone(&door)));
             let accepting = tokio::spawn(accept(listener, Arc::clone(&door)));
             let mut ending = door.end.subscribe();
             let end = tokio::select! {

@@ -189,6 +189,16 @@ impl Registry {
         self.touch(id, now, |session| session.figure(figures));
     }
 
+    /// What is not known of a session now, in words; none if everything is.
+    pub(crate) fn trouble(&mut self, id: &str, trouble: Option<String>, now: i64) {
+        let troubles: Vec<String> = trouble.into_iter().collect();
+        match self.sessions.get_mut(id) {
+            Some(live) if live.troubles != troubles => live.troubles = troubles,
+            _ => return,
+        }
+        self.tell_of(id, now);
+    }
+
     fn touch(&mut self, id: &str, now: i64, change: impl FnOnce(&mut Session) -> bool) {
         let Some(live) = self.sessions.get_mut(id) else {
             return;

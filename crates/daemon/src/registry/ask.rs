@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use becket_engine::session::Session;
 use becket_wire::rpc::{SeenAt, Told};
 use becket_wire::session::{Display, SessionRow};
 use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry};
+use crate::infer::AtWork;
 use crate::store::{self, Which};
 
 /// One question, with where its answer goes.
@@ -17,6 +19,8 @@ pub(crate) enum Asked {
     Live(Sender<Vec<SessionRow>>),
     /// The same, and every change from then on.
     Watch(Sender<(Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>)>),
+    /// The sessions that are at work.
+    AtWork(Sender<Vec<AtWork>>),
     Name {
         session: String,
         title: Option<String>,
@@ -33,6 +37,7 @@ impl Registry {
                 let changes = self.changes.subscribe();
                 drop(reply.send((self.rows(now), changes)));
             }
+            Asked::AtWork(reply) => drop(reply.send(self.at_work())),
             Asked::Name {
                 session,
                 title,
@@ -46,6 +51,28 @@ impl Registry {
         let mut rows: Vec<SessionRow> = self.live().map(|(_, live)| live.row(now)).collect();
         sort(&mut rows);
         rows
+    }
+
+    /// Whose files may tell more than events do. What an unattended session costs only its transcript
+    /// tells, and the last of it when the session has ended already.
+    fn at_work(&self) -> Vec<AtWork> {
+        let at_work = |session: &Session| match session.attended {
+            true => session.ended_at.is_none() && session.display().0 != Display::Done,
+            false => true,
+        };
+        self.sessions
+            .iter()
+            .filter(|(_, live)| at_work(&live.session))
+            .filter_map(|(id, Live { session, .. })| {
+                Some(AtWork {
+                    session: id.clone(),
+                    transcript: session.transcript_path.as_ref()?.into(),
+                    pid: session.pid,
+                    pid_start: session.pid_start,
+                    whole: !session.attended,
+                })
+            })
+            .collect()
     }
 
     fn name(&mut self, prefix: &str, title: Option<String>, now: i64) -> Told {
