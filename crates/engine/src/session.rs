@@ -113,8 +113,7 @@ impl Session {
             moment.event,
             EventName::SessionStart | EventName::UserPromptSubmit
         );
-        let late = self.ended_at.is_some_and(|end| moment.at < end);
-        begins && !late && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
+        begins && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
     }
 
     /// Goes on from another session.

@@ -176,6 +176,20 @@ fn a_stop_ends_the_children_that_do_not_go_on() {
 }
 
 #[test]
+fn an_event_that_overtook_it_is_not_undone() {
+    let mut play = Play::after(&[PROMPT, START]);
+    play.at_time("PreToolUse agent_id=a tool_name=Bash", 90);
+    play.at_time("Stop background_tasks=[]", 80);
+    assert_eq!(play.child("a"), "working(Bash)");
+    play.at_time(r#"Stop background_tasks=[{"id":"a"},{"id":"b"}]"#, 100);
+    play.at_time(
+        "SubagentStop agent_id=c agent_type=T background_tasks=[]",
+        95,
+    );
+    assert_eq!(play.session.main.background_tasks, 2);
+}
+
+#[test]
 fn an_interrupt_ends_the_children_of_the_turn() {
     let agent = "PreToolUse tool_name=Agent tool_use_id=t";
     let background = "SubagentStart agent_id=b agent_type=Plan";
