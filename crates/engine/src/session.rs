@@ -22,6 +22,9 @@ pub use project::project_of;
 /// How much of a prompt is kept, in characters.
 const PROMPT: usize = 500;
 
+/// How long anything else may be that is kept, in bytes: as long as a path.
+const LONGEST: usize = 4096;
+
 /// One session, live or ended. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -224,13 +227,15 @@ fn socket_of(tmux: &str) -> Option<&str> {
 
 /// Takes over what is there and differs.
 fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
-    match value {
-        Some(value) if field.as_deref() != Some(value) => {
-            *field = Some(value.clone().into_owned());
-            true
-        }
-        _ => false,
+    let Some(value) = value.as_deref() else {
+        return false;
+    };
+    let value = &value[..value.floor_char_boundary(LONGEST)];
+    let differs = field.as_deref() != Some(value);
+    if differs {
+        *field = Some(value.to_owned());
     }
+    differs
 }
 
 #[cfg(test)]
