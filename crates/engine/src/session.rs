@@ -23,6 +23,9 @@ pub use project::project_of;
 /// How much of a prompt is kept, in characters.
 const PROMPT: usize = 500;
 
+/// How long anything else may be that is kept, in bytes: as long as a path.
+const LONGEST: usize = 4096;
+
 /// One session, live or ended. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -114,8 +117,7 @@ impl Session {
             moment.event,
             EventName::SessionStart | EventName::UserPromptSubmit
         );
-        let late = self.ended_at.is_some_and(|end| moment.at < end);
-        begins && !late && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
+        begins && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
     }
 
     /// Goes on from another session.
@@ -226,13 +228,15 @@ fn socket_of(tmux: &str) -> Option<&str> {
 
 /// Takes over what is there and differs.
 fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
-    match value {
-        Some(value) if field.as_deref() != Some(value) => {
-            *field = Some(value.clone().into_owned());
-            true
-        }
-        _ => false,
+    let Some(value) = value.as_deref() else {
+        return false;
+    };
+    let value = &value[..value.floor_char_boundary(LONGEST)];
+    let differs = field.as_deref() != Some(value);
+    if differs {
+        *field = Some(value.to_owned());
     }
+    differs
 }
 
 #[cfg(test)]

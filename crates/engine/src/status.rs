@@ -65,7 +65,7 @@ impl Agent {
             return false;
         }
         let (before, over) = (self.aside(), self.over);
-        let prompt = moment.head.prompt_id.as_deref();
+        let prompt = moment.prompt_id();
         let another = prompt.is_some() && prompt != self.prompt.as_deref();
         self.over &= !another;
         if !self.step(moment) {
@@ -117,7 +117,7 @@ impl Agent {
             EventName::PermissionRequest => return self.permission_asked(moment),
             EventName::Elicitation => self.ask(Pending::elicitation(moment)),
             EventName::ElicitationResult => {
-                self.asks.elicited(head);
+                self.asks.elicited(moment);
                 // A background task may ask after the turn.
                 if !self.has_ended(moment) {
                     self.work(Some(THINKING));
@@ -133,7 +133,7 @@ impl Agent {
             }
             EventName::StopFailure => {
                 self.rest();
-                self.error = Some(head.error.as_deref().unwrap_or("unknown").to_owned());
+                self.error = Some(moment.error().unwrap_or("unknown").to_owned());
             }
             EventName::SessionStart => self.session_starts(moment),
             EventName::SessionEnd => {
@@ -160,7 +160,7 @@ impl Agent {
 
     fn call_ends(&mut self, moment: &Moment<'_>) {
         self.asks.call_ended(moment);
-        self.calls.end(moment.head.tool_use_id.as_deref());
+        self.calls.end(moment.tool_use_id());
         self.go_on(moment);
     }
 
@@ -186,7 +186,7 @@ impl Agent {
 
     /// All calls of one message have ended, those too that were denied and say nothing else.
     fn batch_ends(&mut self, moment: &Moment<'_>) {
-        self.asks.prompt_answered(moment.head.prompt_id.as_deref());
+        self.asks.prompt_answered(moment.prompt_id());
         self.calls.clear();
         self.go_on(moment);
     }
@@ -295,7 +295,7 @@ impl Agent {
 
     /// A subagent of this agent begins or ends: news only for one that works.
     pub fn child_begins(&mut self, moment: &Moment<'_>) -> bool {
-        self.child_moves(moment, moment.head.agent_type.as_deref())
+        self.child_moves(moment, moment.agent_type())
     }
 
     pub fn child_ends(&mut self, moment: &Moment<'_>) -> bool {
@@ -340,7 +340,7 @@ impl Agent {
 
     /// Whether the turn that the event speaks of has ended.
     fn has_ended(&self, moment: &Moment<'_>) -> bool {
-        let prompt = moment.head.prompt_id.as_deref();
+        let prompt = moment.prompt_id();
         self.over && prompt.is_some() && prompt == self.prompt.as_deref()
     }
 

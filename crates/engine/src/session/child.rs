@@ -6,8 +6,10 @@ use serde::{Deserialize, Serialize};
 use super::{Session, set};
 use crate::status::{Agent, Moment};
 
-/// Subagents that a session remembers. Past it, those that ended first are forgotten first.
+/// Subagents that a session remembers, and how many of them may have ended: the session is written
+/// down with each event. Those that ended first are forgotten first.
 const MAX: usize = 200;
+const MAX_ENDED: usize = 50;
 
 /// One subagent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,8 +45,8 @@ impl Child {
     fn learn(&mut self, moment: &Moment<'_>) -> bool {
         let earlier = moment.at < self.started_at;
         self.started_at = self.started_at.min(moment.at);
+        let typed = moment.agent_type().is_some_and(|it| !it.is_empty());
         let head = moment.head;
-        let typed = head.agent_type.as_deref().is_some_and(|it| !it.is_empty());
         earlier
             | (typed && set(&mut self.agent_type, &head.agent_type))
             | set(&mut self.transcript_path, &head.agent_transcript_path)
@@ -162,7 +164,7 @@ impl Session {
 
     fn child_begins(&mut self, id: &str, moment: &Moment<'_>) -> bool {
         // The inner agents of Claude Code have no type.
-        if moment.head.agent_type.as_deref() == Some("") {
+        if moment.agent_type() == Some("") {
             return false;
         }
         let child = self.child(id, moment.at);
@@ -174,7 +176,7 @@ impl Session {
     }
 
     fn child_ends(&mut self, id: &str, moment: &Moment<'_>) -> bool {
-        if moment.head.agent_type.as_deref() == Some("") {
+        if moment.agent_type() == Some("") {
             return false;
         }
         let child = self.child(id, moment.at);
@@ -223,19 +225,25 @@ impl Session {
 
     /// That child, made room for if it is new.
     fn child(&mut self, id: &str, at: i64) -> &mut Child {
-        if self.children.len() >= MAX && !self.children.contains_key(id) {
-            let oldest = self
-                .children
-                .iter()
-                .min_by_key(|(_, child)| {
-                    let asks = child.is_live() && child.agent.needs_the_person();
-                    (asks, child.is_live(), child.ended_at, child.started_at)
-                })
-                .map(|(id, _)| id.clone());
-            oldest.map(|id| self.children.remove(&id));
+        if !self.children.contains_key(id) {
+            self.make_room();
         }
         let id = id.to_owned();
         self.children.entry(id).or_insert_with(|| Child::new(at))
+    }
+
+    fn make_room(&mut self) {
+        let live = self.live_children().count();
+        if self.children.len() < MAX && self.children.len() - live < MAX_ENDED {
+            return;
+        }
+        let first = self.children.iter().min_by_key(|(_, child)| {
+            let asks = child.agent.needs_the_person();
+            (child.is_live(), asks, child.ended_at, child.started_at)
+        });
+        if let Some(id) = first.map(|(id, _)| id.clone()) {
+            self.children.remove(&id);
+        }
     }
 
     fn end(&mut self, moment: &Moment<'_>) -> bool {

@@ -176,6 +176,20 @@ fn a_stop_ends_the_children_that_do_not_go_on() {
 }
 
 #[test]
+fn an_event_that_overtook_it_is_not_undone() {
+    let mut play = Play::after(&[PROMPT, START]);
+    play.at_time("PreToolUse agent_id=a tool_name=Bash", 90);
+    play.at_time("Stop background_tasks=[]", 80);
+    assert_eq!(play.child("a"), "working(Bash)");
+    play.at_time(r#"Stop background_tasks=[{"id":"a"},{"id":"b"}]"#, 100);
+    play.at_time(
+        "SubagentStop agent_id=c agent_type=T background_tasks=[]",
+        95,
+    );
+    assert_eq!(play.session.main.background_tasks, 2);
+}
+
+#[test]
 fn an_interrupt_ends_the_children_of_the_turn() {
     let agent = "PreToolUse tool_name=Agent tool_use_id=t";
     let background = "SubagentStart agent_id=b agent_type=Plan";
@@ -281,15 +295,43 @@ fn a_clear_keeps_the_line_and_a_fork_has_its_own() {
 #[test]
 fn children_have_a_bound_and_the_live_ones_stay() {
     let mut play = Play::after(&[PROMPT, START]);
-    for place in 0..250 {
-        play.then(&format!("SubagentStart agent_id=c{place:03} agent_type=T"));
-        if place < 240 {
-            play.then(&format!("SubagentStop agent_id=c{place:03} agent_type=T"));
-        }
+    for place in 0..60 {
+        play.then(&format!("SubagentStart agent_id=e{place:03} agent_type=T"));
+        play.then(&format!("SubagentStop agent_id=e{place:03} agent_type=T"));
     }
     let children = &play.session.children;
-    assert_eq!(children.len(), 200);
-    assert!(children.contains_key("a") && children.contains_key("c249"));
-    assert!(!children.contains_key("c000") && children.contains_key("c239"));
-    assert_eq!(play.session.live_children().count(), 11);
+    assert_eq!(children.len(), 51);
+    assert!(children.contains_key("a") && children.contains_key("e059"));
+    assert!(!children.contains_key("e009") && children.contains_key("e010"));
+    play.then(CHILD_ASKS);
+    for place in 0..250 {
+        play.then(&format!("SubagentStart agent_id=l{place:03} agent_type=T"));
+    }
+    let children = &play.session.children;
+    assert_eq!(
+        (children.len(), play.session.live_children().count()),
+        (200, 200)
+    );
+    assert!(children.contains_key("a"), "it asks something");
+}
+
+#[test]
+fn what_is_too_long_is_cut_and_still_known_again() {
+    let long = "ü".repeat(5_000);
+    let call =
+        format!("tool_name={long} tool_use_id={long} prompt_id={long} agent_id={long} cwd=/{long}");
+    let mut play = Play::after(&[
+        PROMPT,
+        &format!("PreToolUse {call}"),
+        &format!("PermissionRequest {call}"),
+    ]);
+    assert_eq!(play.display().0, Display::Attention);
+    play.then(&format!("StopFailure error={long} cwd=/{long}"));
+    let kept = serde_json::to_string(&play.session).unwrap();
+    assert!(kept.len() < 10_000, "{}", kept.len());
+    play.then(&format!("PostToolUse {call}"));
+    assert_eq!(
+        word(&play.session.children.values().next().unwrap().agent.status),
+        "working(Thinking)"
+    );
 }

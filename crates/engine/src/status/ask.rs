@@ -27,7 +27,7 @@ pub(super) struct Calls(Vec<Call>);
 impl Calls {
     pub(super) fn begin(&mut self, moment: &Moment<'_>) {
         // A call without an id could never be seen to end.
-        let Some(id) = moment.head.tool_use_id.as_deref() else {
+        let Some(id) = moment.tool_use_id() else {
             return;
         };
         self.end(Some(id));
@@ -37,7 +37,7 @@ impl Calls {
         self.0.push(Call {
             id: id.to_owned(),
             tool: moment.tool().to_owned(),
-            prompt_id: moment.head.prompt_id.as_deref().map(str::to_owned),
+            prompt_id: moment.prompt_id().map(str::to_owned),
             input: hash(moment.head),
             at: moment.at,
         });
@@ -60,7 +60,7 @@ impl Calls {
     /// The request itself does not name it.
     pub(super) fn unasked(&self, moment: &Moment<'_>, asked: &[Pending]) -> Option<String> {
         let input = hash(moment.head);
-        let prompt_id = moment.head.prompt_id.as_deref();
+        let prompt_id = moment.prompt_id();
         let same = |call: &&Call| {
             call.tool == moment.tool()
                 && call.input == input
@@ -101,7 +101,7 @@ pub struct Pending {
 
 impl Pending {
     pub(super) fn interactive(moment: &Moment<'_>) -> Self {
-        let call = moment.head.tool_use_id.as_deref().map(str::to_owned);
+        let call = moment.tool_use_id().map(str::to_owned);
         Self::permission(moment, call)
     }
 
@@ -112,8 +112,8 @@ impl Pending {
     }
 
     pub(super) fn elicitation(moment: &Moment<'_>) -> Self {
-        let server = moment.head.mcp_server_name.as_deref().unwrap_or("unknown");
-        let id = moment.head.elicitation_id.as_deref().map(str::to_owned);
+        let server = moment.server().unwrap_or("unknown");
+        let id = moment.elicitation_id().map(str::to_owned);
         let server = server.to_owned();
         Self::new(moment, Question::Elicitation { server, id }, None)
     }
@@ -121,7 +121,7 @@ impl Pending {
     fn new(moment: &Moment<'_>, question: Question, call: Option<String>) -> Self {
         Self {
             question,
-            prompt_id: moment.head.prompt_id.as_deref().map(str::to_owned),
+            prompt_id: moment.prompt_id().map(str::to_owned),
             call,
             at: moment.at,
         }
@@ -189,19 +189,18 @@ impl Asks {
         if self.0.is_empty() {
             return;
         }
-        let head = moment.head;
         self.forget_elicitations_of(moment.tool());
-        let linked = head.tool_use_id.as_deref();
+        let linked = moment.tool_use_id();
         let by_call = |one: &Pending| linked.is_some() && one.call.as_deref() == linked;
         if let Some(place) = self.0.iter().position(by_call) {
             self.0.remove(place);
             return;
         }
-        let input = hash(head);
+        let input = hash(moment.head);
         let place = self.0.iter().position(|one| {
             matches!(&one.question, Question::Tool { tool, input: asked }
                 if tool == moment.tool() && *asked == input)
-                && one.is_of(head.prompt_id.as_deref())
+                && one.is_of(moment.prompt_id())
         });
         if let Some(place) = place {
             self.0.remove(place);
@@ -220,11 +219,11 @@ impl Asks {
         });
     }
 
-    pub(super) fn elicited(&mut self, head: &Head<'_>) {
-        let by = head.mcp_server_name.as_deref();
+    pub(super) fn elicited(&mut self, moment: &Moment<'_>) {
+        let by = moment.server();
         let place = self.0.iter().position(|one| match &one.question {
             Question::Elicitation { server, id } => {
-                agree(Some(server), by) && agree(id.as_deref(), head.elicitation_id.as_deref())
+                agree(Some(server), by) && agree(id.as_deref(), moment.elicitation_id())
             }
             Question::Tool { .. } => false,
         });

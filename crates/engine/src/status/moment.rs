@@ -1,5 +1,7 @@
 //! One event as the status rules see it.
 
+use std::borrow::Cow;
+
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::{EventId, Head};
@@ -45,6 +47,14 @@ const MACHINE_MADE: [&str; 6] = [
     "<bash-stderr",
 ];
 
+/// Names and ids are short; what is not is cut, always alike, before it is remembered.
+const LONGEST: usize = 256;
+
+fn bounded<'a>(text: &'a Option<Cow<'_, str>>) -> Option<&'a str> {
+    let text = text.as_deref()?;
+    Some(&text[..text.floor_char_boundary(LONGEST)])
+}
+
 impl<'a> Moment<'a> {
     /// An event as its payload names it, else as its registration does.
     pub fn new(head: &'a Head<'a>, envelope: &'a Envelope) -> Self {
@@ -67,11 +77,35 @@ impl<'a> Moment<'a> {
 
     /// The subagent that it is of; none for the main agent.
     pub fn agent_id(&self) -> Option<&'a str> {
-        self.head.agent_id.as_deref().filter(|id| !id.is_empty())
+        bounded(&self.head.agent_id).filter(|id| !id.is_empty())
+    }
+
+    pub fn agent_type(&self) -> Option<&'a str> {
+        bounded(&self.head.agent_type)
     }
 
     pub fn tool(&self) -> &'a str {
-        self.head.tool.as_deref().unwrap_or("a tool")
+        bounded(&self.head.tool).unwrap_or("a tool")
+    }
+
+    pub fn tool_use_id(&self) -> Option<&'a str> {
+        bounded(&self.head.tool_use_id)
+    }
+
+    pub fn prompt_id(&self) -> Option<&'a str> {
+        bounded(&self.head.prompt_id)
+    }
+
+    pub fn server(&self) -> Option<&'a str> {
+        bounded(&self.head.mcp_server_name)
+    }
+
+    pub fn elicitation_id(&self) -> Option<&'a str> {
+        bounded(&self.head.elicitation_id)
+    }
+
+    pub fn error(&self) -> Option<&'a str> {
+        bounded(&self.head.error)
     }
 
     /// Whether no person wrote this prompt.

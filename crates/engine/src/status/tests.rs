@@ -116,6 +116,11 @@ fn a_look_lasts_until_the_next_question() {
     assert!(agent.look(30) && agent.seen);
     assert!(!agent.look(31), "no news");
     apply(&mut agent, ASKED[1], 40);
+    apply(
+        &mut agent,
+        "Notification notification_type=permission_prompt prompt_id=p",
+        45,
+    );
     assert!(agent.seen, "the same question again");
     let second = r#"PermissionRequest tool_name=Read tool_input={"file_path":"b"} prompt_id=p"#;
     assert!(apply(&mut agent, second, 50));
@@ -194,6 +199,15 @@ fn two_calls_alike_ask_twice() {
         95,
     );
     assert_eq!(word(&agent.status), "working(Thinking)");
+}
+
+#[test]
+fn a_permission_is_linked_to_a_call_of_its_prompt() {
+    let other = ASKED[0].replace("prompt_id=p", "prompt_id=q");
+    let agent = after(&[&other, ASKED[1]]);
+    assert_eq!(agent.pending()[0].call, None);
+    let agent = after(&ASKED);
+    assert_eq!(agent.pending()[0].call.as_deref(), Some("t1"));
 }
 
 #[test]

@@ -242,6 +242,7 @@ fn a_process_that_is_gone_ends_its_session() {
     );
     assert_eq!(play.child("a"), "idle ended");
     assert!(!play.session.infer(&Inference::ProcessGone, 95));
+    assert!(!play.at_time(PROMPT, 80), "from before the end");
     assert!(play.at_time("SessionStart source=resume", 100));
     assert!(!play.session.row(100).inferred);
 }
@@ -296,7 +297,10 @@ fn a_project_is_a_git_root_else_what_claude_says_else_the_folder() {
     assert_eq!(project_of("/home/u/other", Some("/x"), git), "/x");
     assert_eq!(project_of("/home/u/other", Some(""), git), "/home/u/other");
     assert_eq!(project_of("/home/u/other", None, git), "/home/u/other");
-    assert_eq!(project_of("not/absolute", None, |_| true), "not/absolute");
+    assert_eq!(
+        project_of("not/absolute", None, |folder| folder == Path::new("not")),
+        "not/absolute"
+    );
 }
 
 #[test]

@@ -210,6 +210,16 @@ fn of_parallel_calls_the_newest_open_one_is_shown() {
             "working(Bash)",
         ),
         (
+            "two are open",
+            &[
+                BASH,
+                "PreToolUse tool_name=Grep tool_use_id=g",
+                READ,
+                "PostToolUse tool_name=Grep tool_use_id=g",
+            ],
+            "working(Read)",
+        ),
+        (
             "none is open",
             &[
                 BASH,

@@ -137,6 +137,15 @@ fn the_rows_that_came_after_it() {
             "idle",
         ),
         (
+            "a server is told in a new turn",
+            &[
+                "Stop prompt_id=p",
+                "Elicitation mcp_server_name=probe prompt_id=q",
+                "ElicitationResult mcp_server_name=probe prompt_id=q",
+            ],
+            "working(Thinking)",
+        ),
+        (
             "a turn failed",
             &[BASH, "StopFailure error=overloaded"],
             "idle",
