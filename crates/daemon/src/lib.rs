@@ -10,4 +10,5 @@ pub mod life;
 mod namespace;
 mod registry;
 mod serve;
+mod statusline;
 pub mod store;

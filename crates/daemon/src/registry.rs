@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use becket_wire::Head;
 use becket_wire::event::EventName;
+use becket_wire::session::Figures;
 
 /// More sessions than this are not remembered; their events are kept all the same.
 const MAX_SESSIONS: usize = 10_000;
@@ -32,6 +33,14 @@ impl Registry {
         } else if !self.sessions.contains_key(id) && self.sessions.len() < MAX_SESSIONS {
             self.sessions.insert(id.to_owned(), Session::default());
         }
+    }
+
+    /// STUB: what the status line says of a session. A session that is not known stays unknown.
+    pub(crate) fn figures(&mut self, _id: &str, _figures: &Figures) {}
+
+    /// STUB: how many sessions but this one need the person.
+    pub(crate) fn waiting_besides(&self, _id: &str) -> usize {
+        0
     }
 
     pub(crate) fn len(&self) -> u64 {

@@ -3,3 +3,4 @@
 pub mod config;
 pub mod judge;
 pub mod mask;
+pub mod statusline;

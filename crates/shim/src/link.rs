@@ -81,10 +81,9 @@ impl Link {
                 return Err(Missed::Slow);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(Missed::Broken),
-                Ok((_, len)) => self.decoder.push(&buffer[..len]),
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_) => return Err(Missed::Broken),
+                Ok((_, 0)) | Err(_) => return Err(Missed::Broken),
+                Ok((_, len)) => self.decoder.push(&buffer[..len]),
             }
         }
     }
