@@ -7,5 +7,6 @@ pub mod doctor;
 pub mod events;
 pub mod hook;
 pub mod init;
+pub mod statusline;
 pub mod uninit;
 pub mod up;

@@ -91,7 +91,7 @@ fn now() -> Duration {
 }
 
 /// Reads stdin to its end, within the bounds of size and silence.
-fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
+pub fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
     let end = Instant::now() + bounds::STDIN_IN_ALL;
