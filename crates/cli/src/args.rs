@@ -35,6 +35,7 @@ enum Verb {
     Config(verb::config::Config),
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
+    Statusline(verb::statusline::Statusline),
 }
 
 fn version() -> String {
@@ -56,6 +57,7 @@ impl Args {
             Verb::Events(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),
             Verb::Config(verb) => verb.run(&world),
+            Verb::Statusline(verb) => verb.run(&world),
             // `main` has taken every real call already.
             Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),

@@ -1,6 +1,7 @@
 //! becket, the program people type.
 
 mod args;
+mod beside;
 mod canary;
 mod client;
 mod doctor;

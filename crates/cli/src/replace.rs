@@ -150,7 +150,7 @@ impl Snapshot {
 }
 
 /// Follows links to the file itself, which need not exist.
-fn resolve(asked: &Path) -> io::Result<PathBuf> {
+pub fn resolve(asked: &Path) -> io::Result<PathBuf> {
     let mut path = asked.to_path_buf();
     for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {

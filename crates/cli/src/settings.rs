@@ -12,13 +12,16 @@ mod record;
 mod register;
 mod registration;
 mod scope;
+mod shell;
 mod splice;
+mod status_line;
 #[cfg(test)]
 mod tests;
 mod unregister;
 
-pub use change::{Outcome, init, read, uninit};
+pub use change::{Outcome, init, line_is_unwanted, read, status_line_before, uninit};
 pub use diff::{coloured, unified};
 pub use inspect::{Inspection, State, inspect};
-pub use registration::{Registration, Strict};
+pub use registration::{Registration, StatusLine, Strict};
 pub use scope::{Scope, SettingsFile, files};
+pub use status_line::Standing;

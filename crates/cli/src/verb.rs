@@ -10,6 +10,7 @@ pub mod init;
 pub mod name;
 pub mod sessions;
 pub mod show;
+pub mod statusline;
 pub mod uninit;
 pub mod up;
 pub mod wait;

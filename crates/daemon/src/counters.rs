@@ -77,11 +77,17 @@ impl Counters {
     }
 
     pub fn troubles(&self) -> Vec<String> {
-        let all = |troubles: &Mutex<Vec<String>>| {
-            troubles.lock().map(|list| list.clone()).unwrap_or_default()
-        };
-        let mut troubles = all(&self.troubles);
+        let mut troubles = self.own_troubles();
         troubles.extend(all(&self.config_troubles));
         troubles
     }
+
+    /// Those that are not the config's.
+    pub fn own_troubles(&self) -> Vec<String> {
+        all(&self.troubles)
+    }
+}
+
+fn all(troubles: &Mutex<Vec<String>>) -> Vec<String> {
+    troubles.lock().map(|list| list.clone()).unwrap_or_default()
 }

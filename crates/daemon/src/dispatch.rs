@@ -32,6 +32,7 @@ const LIGHT: usize = 16 << 10;
 /// What the dispatcher is told.
 pub(crate) enum Message {
     Arrived(Box<Arrival>),
+    StatusLine(Box<Arrival>),
     Judged(Box<Judged>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
@@ -56,7 +57,7 @@ pub(crate) struct Ticked {
     pub(crate) processes: Vec<(String, Process)>,
 }
 
-/// An event that has come.
+/// An event or a status line that has come.
 pub(crate) struct Arrival {
     pub(crate) event: EventRequest,
     pub(crate) at: Instant,
@@ -94,6 +95,7 @@ impl Dispatcher {
         while let Some(message) = messages.recv().await {
             match message {
                 Message::Arrived(arrival) => self.arrived(*arrival),
+                Message::StatusLine(arrival) => self.status_line(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.registry.answer(asked, now_ms()),

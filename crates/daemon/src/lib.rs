@@ -11,5 +11,6 @@ pub mod life;
 mod namespace;
 mod registry;
 mod serve;
+mod statusline;
 pub mod store;
 mod watch;

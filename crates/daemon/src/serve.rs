@@ -112,12 +112,8 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
         return false;
     }
     match Request::from_frame(frame) {
-        Ok(Request::Event(event)) => {
-            door.in_flight.fetch_add(1, Ordering::Relaxed);
-            let said = judge(connection, event, door).await;
-            door.in_flight.fetch_sub(1, Ordering::Relaxed);
-            said
-        }
+        Ok(Request::Event(event)) => judge(connection, event, Message::Arrived, door).await,
+        Ok(Request::StatusLine(line)) => judge(connection, line, Message::StatusLine, door).await,
         Ok(Request::Yield { protocol, version }) if (protocol, version) > door.identity() => {
             let said = connection.say(&Response::Yielding).await;
             door.end.send_replace(Some(End::Yielded));
@@ -132,8 +128,14 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
     }
 }
 
-/// Has an event judged and kept. The answer is sent by whoever keeps it.
-async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> bool {
+/// Has an event judged and kept, or a status line made. The answer is sent by whoever has it.
+async fn judge(
+    connection: &Connection,
+    event: EventRequest,
+    message: fn(Box<Arrival>) -> Message,
+    door: &Door,
+) -> bool {
+    door.in_flight.fetch_add(1, Ordering::Relaxed);
     let hung_up = connection.has_hung_up();
     let (answerer, went) = connection.answerer();
     let arrival = Box::new(Arrival {
@@ -144,8 +146,8 @@ async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> boo
         alone: door.in_flight.load(Ordering::Relaxed) == 1,
         answerer,
     });
-    let taken = door.dispatcher.try_send(Message::Arrived(arrival)).is_ok();
-    match went.await {
+    let taken = door.dispatcher.try_send(message(arrival)).is_ok();
+    let said = match went.await {
         Ok(Unsent(rest)) => connection.send(&rest).await,
         Err(_) => {
             if !taken {
@@ -153,7 +155,9 @@ async fn judge(connection: &Connection, event: EventRequest, door: &Door) -> boo
             }
             connection.say(&Response::Busy).await
         }
-    }
+    };
+    door.in_flight.fetch_sub(1, Ordering::Relaxed);
+    said
 }
 
 async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {

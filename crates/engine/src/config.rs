@@ -20,12 +20,15 @@ pub use problem::{ConfigError, Problem, Severity};
 pub use schema::schema;
 pub use value::{Form, Value};
 
+use crate::statusline::Template;
+
 /// What is in force. Its defaults stand in the table of keys.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Config {
     pub store: Store,
     pub daemon: Daemon,
     pub mask: Mask,
+    pub statusline: StatusLine,
     /// `[hooks.*]` of every layer, as written, lowest layer first.
     pub hooks: Vec<RawTable>,
     /// `[guards.*]`, likewise.
@@ -51,6 +54,13 @@ pub struct Mask {
     pub enabled: bool,
     /// The user's own patterns, by name.
     pub patterns: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StatusLine {
+    pub template: Template,
+    /// How many columns the bar has.
+    pub bar_width: usize,
 }
 
 #[cfg(test)]

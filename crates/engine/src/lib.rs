@@ -7,4 +7,5 @@ pub mod price;
 pub mod session;
 pub mod session_file;
 pub mod status;
+pub mod statusline;
 pub mod transcript;

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use link::{Link, readable_until};
 
-/// One event, from stdin to the exit code.
+/// One event or status line, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut registration = Registration::read(args);
     if registration.version {
@@ -36,13 +36,19 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("becket-hook: no home folder: neither --home, BECKET_HOME nor HOME is set");
         return ExitCode::FAILURE;
     };
+    let (line, kind) = (registration.statusline, registration.kind());
+    if line && registration.beside {
+        let error = alone::become_becket(&place, &["statusline"], None);
+        eprintln!("becket-hook: no becket beside this program: {error}");
+        return ExitCode::FAILURE;
+    }
     // Connecting comes first: the daemon wakes up while we read.
-    let wait = patience(&place);
+    let wait = patience(&place, line);
     let link = connect(&place, wait);
     let envelope = envelope(&place, registration);
     let frame = EventFrame::begin(&envelope).and_then(|mut frame| {
         let cut = read_payload(frame.buffer());
-        frame.finish(now().as_millis() as i64, cut)
+        frame.finish(kind, now().as_millis() as i64, cut)
     });
     // The kernel takes memory back at once; piece by piece it cost 45 µs.
     let Ok(frame) = frame.map(ManuallyDrop::new) else {
@@ -50,7 +56,8 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let (place, frame) = (&place, &frame[..]);
-    match (Question { place, frame, wait }).ask(link) {
+    let question = &Question { place, frame, wait };
+    match question.ask(link) {
         Ok((output, daemon)) => {
             let code = print(&output);
             if daemon < Version::current() {
@@ -58,20 +65,21 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
             }
             code
         }
-        Err((missed, held)) => alone::go(place, envelope.id, frame, missed, held),
+        Err((why, held)) => alone::go(question, (!line).then_some(envelope.id), why, held),
     }
 }
 
 /// How long the daemon may take, by what it did to others a moment ago.
-fn patience(place: &Place) -> Duration {
+fn patience(place: &Place, line: bool) -> Duration {
     let marked = fs::metadata(place.slow_mark()).and_then(|mark| mark.modified());
     match marked.is_ok_and(|at| at.elapsed().is_ok_and(|age| age < bounds::SLOW_FOR)) {
+        _ if line => bounds::STATUS_LINE,
         true => bounds::FIRST_WORD_WHEN_SLOW,
         false => bounds::FIRST_WORD,
     }
 }
 
-fn connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
+pub fn connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     if std::env::var_os("BECKET_NO_DAEMON").is_some_and(|value| !value.is_empty() && value != "0") {
         return Err(Missed::Unwanted);
     }
@@ -83,7 +91,7 @@ fn now() -> Duration {
 }
 
 /// Reads stdin to its end, within the bounds of size and silence.
-fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
+pub fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     let stdin = rustix::stdio::stdin();
     let bound = buffer.len() + MAX_PAYLOAD;
     let end = Instant::now() + bounds::STDIN_IN_ALL;
@@ -105,23 +113,24 @@ fn read_payload(buffer: &mut Vec<u8>) -> Option<Cut> {
     }
 }
 
-fn envelope(place: &Place, registration: Registration) -> Envelope {
+pub fn envelope(place: &Place, registration: Registration) -> Envelope {
     let now = now();
-    let claude = std::env::var("CLAUDE_PID").ok();
-    let claude = claude.and_then(|pid| pid.parse().ok());
+    let claude = std::env::var("CLAUDE_PID")
+        .ok()
+        .and_then(|pid| pid.parse().ok());
     let pid = claude.unwrap_or_else(std::os::unix::process::parent_id);
     Envelope {
         // std seeds its hashers from the system, and no two of them alike.
         id: EventId::at(now, [(); 2].map(|()| RandomState::new().hash_one(0))),
         at: now.as_millis() as i64,
         version: Version::current(),
+        variables: carried(std::env::vars_os(), registration.carries()),
         event: registration.event,
         from: registration.from,
         home: place.home().to_string_lossy().into_owned(),
         pid,
         pid_start: start_time(pid),
         pid_is_claude: claude.is_some(),
-        variables: carried(std::env::vars_os()),
         cut: None,
     }
 }
@@ -135,7 +144,7 @@ fn start_time(pid: u32) -> Option<u64> {
 }
 
 /// What is asked of the daemon, and how long its first word may take.
-struct Question<'a> {
+pub(crate) struct Question<'a> {
     place: &'a Place,
     frame: &'a [u8],
     wait: Duration,
@@ -153,17 +162,15 @@ impl Question<'_> {
         }
         let (mut link, mut word) = asked.map_err(|missed| (missed, false))?;
         let mut held = false;
-        loop {
-            match word {
-                Response::Answer { version, output } => return Ok((output, version)),
-                Response::Hold { for_ms, need_env } => {
-                    held = true;
-                    let until = Instant::now() + Duration::from_millis(for_ms.into());
-                    word = hold(&mut link, until, need_env).map_err(|missed| (missed, held))?;
-                }
-                Response::Busy => return Err((Missed::Busy, held)),
-                _ => return Err((Missed::Broken, held)),
-            }
+        while let Response::Hold { for_ms, need_env } = word {
+            held = true;
+            link.deadline = Instant::now() + Duration::from_millis(for_ms.into());
+            word = hold(&mut link, need_env).map_err(|missed| (missed, held))?;
+        }
+        match word {
+            Response::Answer { version, output } => Ok((output, version)),
+            Response::Busy => Err((Missed::Busy, held)),
+            _ => Err((Missed::Broken, held)),
         }
     }
 
@@ -179,7 +186,8 @@ impl Question<'_> {
         });
         match word {
             Ok((_, Response::Refused { version })) => return Err(Missed::Refused(version)),
-            Err(Missed::Slow) => {
+            // A status line's patience is too short to call the daemon slow by it.
+            Err(Missed::Slow) if self.wait != bounds::STATUS_LINE => {
                 drop(fs::write(self.place.slow_mark(), "a deadline was missed\n"));
             }
             _ => {}
@@ -189,8 +197,7 @@ impl Question<'_> {
 }
 
 /// Named hooks run: waits on, after handing over the environment they are to run in.
-fn hold(link: &mut Link, until: Instant, need_env: bool) -> Result<Response, Missed> {
-    link.deadline = until;
+fn hold(link: &mut Link, need_env: bool) -> Result<Response, Missed> {
     if need_env {
         let request = Request::Environment(environment_block(std::env::vars_os()));
         link.send(&request.to_frame().map_err(|_| Missed::Broken)?)?;
@@ -201,11 +208,8 @@ fn hold(link: &mut Link, until: Instant, need_env: bool) -> Result<Response, Mis
 /// Prints the answer. A reader that has gone away changes nothing.
 pub fn print(output: &Output) -> ExitCode {
     let mut stdout = io::stdout().lock();
-    drop(
-        stdout
-            .write_all(&output.stdout)
-            .and_then(|()| stdout.flush()),
-    );
+    let written = stdout.write_all(&output.stdout);
+    drop(written.and_then(|()| stdout.flush()));
     drop(io::stderr().write_all(&output.stderr));
     ExitCode::from(output.exit)
 }

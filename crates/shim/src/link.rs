@@ -83,14 +83,13 @@ impl Link {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Err(Missed::Broken),
-                Ok((_, len)) => self.decoder.push(&buffer[..len]),
                 Err(Errno::AGAIN) if Instant::now() < awake => std::thread::yield_now(),
                 Err(Errno::AGAIN) if !readable_until(&self.socket, self.deadline) => {
                     return Err(Missed::Slow);
                 }
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_) => return Err(Missed::Broken),
+                Ok((_, 0)) | Err(_) => return Err(Missed::Broken),
+                Ok((_, len)) => self.decoder.push(&buffer[..len]),
             }
         }
     }

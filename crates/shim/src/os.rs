@@ -24,8 +24,7 @@ pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<File> {
     #[cfg(not(target_os = "linux"))]
     let fd = {
         let path = std::env::temp_dir().join(format!("becket-event-{}", std::process::id()));
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(&path);
+        let file = File::create_new(&path);
         std::fs::remove_file(&path).and(file)?
     };
     let mut file = File::from(fd);

@@ -1,9 +1,8 @@
 //! Starts the daemon. Whoever does holds the start lock until the daemon
 //! has reported through its notify socket; everybody else waits for that lock. Nobody polls.
 
-use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
@@ -13,6 +12,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
+use becket_wire::process::FOR_DAEMON;
 use becket_wire::{Missed, Notice, Place};
 
 use crate::link::Link;
@@ -20,7 +20,7 @@ use crate::os;
 
 /// Nobody listens: starts the daemon, or waits for whoever does, and connects. What is asked of it
 /// then has to be answered within `wait`.
-pub(crate) fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
+pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
     let connect = || Link::connect(&socket, Instant::now() + wait);
     let until = Instant::now() + START;
@@ -63,17 +63,12 @@ pub fn start(place: &Place, until: Instant) -> Notice {
 }
 
 fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
-    let (mut ours, theirs) = UnixStream::pair()?;
-    let kept = |name: &OsString| {
-        ["HOME", "PATH", "LANG", "TZ"]
-            .iter()
-            .any(|kept| name == kept)
-    };
+    let (ours, theirs) = UnixStream::pair()?;
     Command::new(program()?)
         .args(["daemon", "run", "--detached", "--home"])
         .arg(place.home())
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| kept(name)))
+        .envs(std::env::vars_os().filter(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept)))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(OwnedFd::from(theirs))
@@ -81,10 +76,8 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
         .spawn()?;
     let left = until.saturating_duration_since(Instant::now());
     ours.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-    let mut line = String::new();
     // The daemon writes one line and hangs up.
-    ours.read_to_string(&mut line)?;
-    Ok(Notice::read(&line))
+    Ok(Notice::read(&io::read_to_string(ours)?))
 }
 
 /// `becket`, which stands beside this program.

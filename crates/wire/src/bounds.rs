@@ -6,6 +6,8 @@ use std::time::Duration;
 pub const FIRST_WORD: Duration = Duration::from_secs(1);
 /// The same, when it has missed that deadline a moment ago.
 pub const FIRST_WORD_WHEN_SLOW: Duration = Duration::from_millis(50);
+/// The same for a status line: it is drawn again in a moment.
+pub const STATUS_LINE: Duration = Duration::from_millis(300);
 /// How long the mark of a missed deadline counts.
 pub const SLOW_FOR: Duration = Duration::from_secs(10);
 /// How long stdin may keep silent without ending.

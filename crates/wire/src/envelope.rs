@@ -53,16 +53,25 @@ pub const CARRIED: [&str; 7] = [
     "AGENT_ID",
 ];
 
+/// The variables that the envelope of a status line carries besides.
+pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
+
+/// Where the envelope of a status line says what else is wrong. No variable of that name is carried,
+/// so no environment can say it.
+pub const WRONG: &str = "wrong";
+
 /// How many variables are carried, and how long one may be: an environment must not push an event
 /// out of its frame.
 const MAX_VARIABLES: usize = 64;
 const MAX_VARIABLE: usize = 8 << 10;
 
-/// The variables of an environment that an envelope carries.
+/// The variables of an environment that an envelope carries: those that all do, and these.
 pub fn carried(
     environment: impl Iterator<Item = (OsString, OsString)>,
+    besides: &[&str],
 ) -> BTreeMap<String, String> {
-    let wanted = |name: &str| CARRIED.contains(&name) || name.starts_with("BECKET_");
+    let listed = |name: &str| CARRIED.contains(&name) || besides.contains(&name);
+    let wanted = |name: &str| listed(name) || name.starts_with("BECKET_");
     let fits = |name: &str, value: &OsString| name.len() + value.len() <= MAX_VARIABLE;
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
@@ -140,8 +149,9 @@ impl EventFrame {
         &mut self.0
     }
 
-    pub fn finish(mut self, sent: i64, cut: Option<Cut>) -> Result<Vec<u8>, RpcError> {
-        let head = FrameHead::encode(Kind::EVENT, self.0.len() - HEAD).map_err(too_long)?;
+    /// The whole frame, of the kind `EVENT` or `STATUS_LINE`.
+    pub fn finish(mut self, kind: Kind, sent: i64, cut: Option<Cut>) -> Result<Vec<u8>, RpcError> {
+        let head = FrameHead::encode(kind, self.0.len() - HEAD).map_err(too_long)?;
         self.0[..HEAD].copy_from_slice(&head);
         self.0[HEAD..HEAD + 8].copy_from_slice(&sent.to_le_bytes());
         self.0[HEAD + 8] = match cut {
@@ -177,15 +187,16 @@ impl EventRequest {
 
 /// The whole frame of an event that is there already.
 pub fn encode_event(envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, RpcError> {
-    encode_sent(envelope, envelope.at, payload)
+    encode_sent(Kind::EVENT, envelope, envelope.at, payload)
 }
 
 pub(crate) fn encode_sent(
+    kind: Kind,
     envelope: &Envelope,
     sent: i64,
     payload: &[u8],
 ) -> Result<Vec<u8>, RpcError> {
     let mut frame = EventFrame::begin(envelope)?;
     frame.buffer().extend_from_slice(payload);
-    frame.finish(sent, envelope.cut)
+    frame.finish(kind, sent, envelope.cut)
 }

@@ -28,6 +28,8 @@ impl Kind {
     pub const ENVIRONMENT: Self = Self(0x02);
     pub const ASK: Self = Self(0x03);
     pub const YIELD: Self = Self(0x04);
+    /// As an event, but what it carries is the status line's JSON.
+    pub const STATUS_LINE: Self = Self(0x05);
     /// Follows an event in a spool file: what alone answered.
     pub const LEFT: Self = Self(0x10);
     pub const ANSWER: Self = Self(0x81);

@@ -1,6 +1,9 @@
 //! What a line of `/proc/PID/stat` says. The name in it may hold anything, so fields are counted
 //! from its end.
 
+/// What a daemon gets of its starter's environment.
+pub const FOR_DAEMON: [&str; 4] = ["HOME", "PATH", "LANG", "TZ"];
+
 /// The parent of a process, and when it was started, in clock ticks since boot: a pid alone is
 /// used again.
 pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {

@@ -3,6 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::envelope::CARRIED_BY_LINE;
+use crate::frame::Kind;
+
 /// Which registration an event came through. Arguments beat the environment: a project's settings
 /// can set variables for our hook, and must not be able to lead it elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +16,10 @@ pub struct Registration {
     pub from: Option<String>,
     /// The becket home that it works for.
     pub home: Option<PathBuf>,
+    /// It is for the status line, not for an event.
+    pub statusline: bool,
+    /// The person had a status line before, which is shown beside ours.
+    pub beside: bool,
     /// Somebody only wants to know which shim this is.
     pub version: bool,
 }
@@ -28,11 +35,31 @@ impl Registration {
                 Some("--event") => registration.event = args.next().map(text),
                 Some("--from") => registration.from = args.next().map(text),
                 Some("--home") => registration.home = args.next().map(PathBuf::from),
+                Some("--statusline") => registration.statusline = true,
+                Some("--beside") => registration.beside = true,
                 Some("--version") => registration.version = true,
                 _ => {}
             }
         }
         registration
+    }
+
+    /// What a call through it sends.
+    pub fn kind(&self) -> Kind {
+        if self.statusline {
+            Kind::STATUS_LINE
+        } else {
+            Kind::EVENT
+        }
+    }
+
+    /// The variables that its envelope carries besides those that all do.
+    pub fn carries(&self) -> &'static [&'static str] {
+        if self.statusline {
+            &CARRIED_BY_LINE
+        } else {
+            &[]
+        }
     }
 }
 
@@ -50,12 +77,15 @@ mod tests {
             event: Some("Stop".into()),
             from: Some("run".into()),
             home: Some("/h".into()),
-            version: false,
+            ..Registration::default()
         };
         assert_eq!(read, expected);
         assert_eq!(
             Registration::read(args.iter().map(OsString::from)).event,
             None
         );
+        let line = ["--statusline", "--beside", "--home", "/h"];
+        let read = Registration::read(line.iter().map(OsString::from));
+        assert!(read.statusline && read.beside && !read.version, "{read:?}");
     }
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Output;
 use crate::envelope::encode_sent;
 pub use crate::envelope::{
-    CARRIED, Cut, Envelope, EventFrame, EventRequest, carried, encode_event, environment_block,
+    CARRIED, CARRIED_BY_LINE, Cut, Envelope, EventFrame, EventRequest, WRONG, carried,
+    encode_event, environment_block,
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
@@ -54,6 +55,9 @@ pub(crate) fn too_long(_: FrameError) -> RpcError {
 pub enum Request {
     /// An event of Claude Code's: judge it, keep it.
     Event(EventRequest),
+    /// What Claude Code says for its status line: take the figures, and say what to print. It is no
+    /// event: nothing is kept.
+    StatusLine(EventRequest),
     /// The shim's whole environment, after `Hold { need_env }`: NAME=VALUE, each ended by NUL.
     Environment(Vec<u8>),
     /// Make room, if the one who asks is strictly newer. The same bytes in every protocol.
@@ -100,7 +104,12 @@ pub enum SeenAt {
 impl Request {
     pub fn to_frame(&self) -> Result<Vec<u8>, RpcError> {
         match self {
-            Self::Event(event) => encode_sent(&event.envelope, event.sent, &event.payload),
+            Self::Event(event) => {
+                encode_sent(Kind::EVENT, &event.envelope, event.sent, &event.payload)
+            }
+            Self::StatusLine(line) => {
+                encode_sent(Kind::STATUS_LINE, &line.envelope, line.sent, &line.payload)
+            }
             Self::Environment(block) => {
                 frame::encode(Kind::ENVIRONMENT, &[block]).map_err(too_long)
             }
@@ -118,6 +127,7 @@ impl Request {
     pub fn from_frame(frame: Frame) -> Result<Self, RpcError> {
         match frame.kind {
             Kind::EVENT => EventRequest::from_body(frame.body).map(Self::Event),
+            Kind::STATUS_LINE => EventRequest::from_body(frame.body).map(Self::StatusLine),
             Kind::ENVIRONMENT => Ok(Self::Environment(frame.body)),
             Kind::YIELD => {
                 let mut rest = &frame.body[..];
@@ -339,15 +349,17 @@ mod tests {
             variables: BTreeMap::from([("TMUX_PANE".into(), "%3".into())]),
             cut: Some(Cut::TooLong),
         };
-        let request = Request::Event(EventRequest {
+        let event = EventRequest {
             envelope,
             sent: 77,
             payload: b"\0\xff{".to_vec(),
-        });
-        assert_eq!(
-            Request::from_frame(decode(&request.to_frame().unwrap())).unwrap(),
-            request
-        );
+        };
+        for request in [Request::Event(event.clone()), Request::StatusLine(event)] {
+            assert_eq!(
+                Request::from_frame(decode(&request.to_frame().unwrap())).unwrap(),
+                request
+            );
+        }
     }
 
     #[test]
@@ -405,7 +417,7 @@ mod tests {
 
     #[test]
     fn a_short_body_is_an_error() {
-        for kind in [0x01, 0x81, 0x82, 0x84, 0x85, 0x86, 0x99] {
+        for kind in [0x01, 0x05, 0x81, 0x82, 0x84, 0x85, 0x86, 0x99] {
             for body in [&b""[..], b"\x05\0\0\0", b"\xff\xff\xff\xff\0"] {
                 let frame = Frame {
                     protocol: 1,

@@ -54,7 +54,8 @@ impl Registration for Becket {
         }
         let done = self
             .world
-            .becket(["init"])
+            // Beneath a status line the program hides what it tells a person about a turn.
+            .becket(["init", "--no-statusline"])
             .args(&self.init)
             .env("HOME", home.home())
             .env("CLAUDE_CONFIG_DIR", home.config())

@@ -143,7 +143,18 @@ impl<'a> Person<'a> {
 }
 
 fn shows_prompt(screen: &Screen) -> bool {
-    screen.contains("? for shortcuts") && !screen.contains("esc to interrupt")
+    let input = screen.contains("? for shortcuts") || shows_input(screen);
+    input && !screen.contains("esc to interrupt")
+}
+
+/// The line for the input, right below a rule and with another beneath it. Where there is a status
+/// line, nothing else tells that it is there.
+fn shows_input(screen: &Screen) -> bool {
+    let lines: Vec<&str> = screen.0.lines().map(str::trim).collect();
+    let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| c == '─');
+    let is_input = |pair: &[&str]| is_rule(pair[0]) && pair[1].starts_with(['❯', '>']);
+    let at = lines.windows(2).rposition(is_input);
+    at.is_some_and(|at| lines[at + 2..].iter().any(|line| is_rule(line)))
 }
 
 /// A dialog is a numbered list with a mark at one of its lines.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::Check;
+use super::{Check, line};
 use crate::canary;
 use crate::settings::{
     self, Inspection, Registration, Scope, SettingsFile, State as Entry, Strict,
@@ -18,6 +18,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
         match look(world, file) {
             Ok(Some(inspection)) => {
                 checks.extend(overriding(file, &inspection));
+                checks.extend(line::hidden(file, &inspection));
                 if file.scope != Scope::Managed && inspection.any() {
                     checks.push(complete(file, &inspection));
                     seen.push((file, inspection));
@@ -44,6 +45,9 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     }
     for (file, inspection) in seen {
         checks.push(fly(world, file, &inspection, daemon_answers));
+        if file.scope == Scope::User {
+            checks.push(line::registered(world, file, &inspection));
+        }
     }
     checks
 }
@@ -67,6 +71,7 @@ fn look(world: &World, file: &SettingsFile) -> anyhow::Result<Option<Inspection>
         program: world.shim().to_string_lossy().into_owned(),
         home: world.place.home().to_string_lossy().into_owned(),
         strict: Strict::Keep,
+        status_line: true,
     };
     Ok(Some(settings::inspect(&text, &registration)?))
 }

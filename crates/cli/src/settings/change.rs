@@ -12,8 +12,9 @@ use super::document::SettingsError;
 use super::inspect::{Inspection, inspect};
 use super::record::{Record, undo};
 use super::register::register;
-use super::registration::{Registration, Strict};
+use super::registration::{Registration, StatusLine, Strict};
 use super::scope::Scope;
+use super::unregister::{Kept, unregister_line};
 use crate::failure::{Code, Failure};
 use crate::replace::{self, Attempt, Snapshot};
 use crate::world::World;
@@ -43,11 +44,25 @@ impl Outcome {
 }
 
 /// Registers becket in a settings file. With `dry_run` nothing is written.
-pub fn init(world: &World, scope: Scope, strict: Strict, dry_run: bool) -> Result<Outcome> {
+pub fn init(
+    world: &World,
+    scope: Scope,
+    strict: Strict,
+    status_line: StatusLine,
+    dry_run: bool,
+) -> Result<Outcome> {
     let registration = registration(world, strict)?;
     let plan = |now: &Now<'_>| {
+        let registration = Registration {
+            status_line: now.wants_line(scope, status_line),
+            ..registration.clone()
+        };
         let text = now.text.unwrap_or_default();
-        let after = register(text, &registration)?;
+        let after = if registration.status_line {
+            register(text, &registration)?
+        } else {
+            register(&unregister_line(text, &now.kept())?, &registration)?
+        };
         let original = match now.text {
             Some(text) => undo(text, now.record)?,
             None => None,
@@ -59,6 +74,7 @@ pub fn init(world: &World, scope: Scope, strict: Strict, dry_run: bool) -> Resul
                 original,
                 written: after.clone(),
                 made_folder: now.record.is_some_and(|record| record.made_folder),
+                no_status_line: !registration.status_line,
             }),
             after: Some(after),
             back_up: !now.is_ours_alone(),
@@ -85,6 +101,20 @@ pub fn uninit(world: &World, scope: Scope, dry_run: bool) -> Result<Outcome> {
     edit(world, scope, dry_run, plan)
 }
 
+/// The command of the status line that the person had in their own settings before ours.
+pub fn status_line_before(world: &World) -> Option<String> {
+    let asked = Scope::User.file(world).ok()?;
+    let file = replace::resolve(&asked).ok()?;
+    Record::load(&world.place, &file)?.status_command()
+}
+
+/// Whether the person wants no status line of ours in these settings.
+pub fn line_is_unwanted(world: &World, file: &Path) -> bool {
+    let record = replace::resolve(file).ok();
+    let record = record.and_then(|file| Record::load(&world.place, &file));
+    record.is_some_and(|record| record.no_status_line)
+}
+
 /// A settings file's text, or nothing if there is no file. For those who only look.
 pub fn read(file: &Path) -> Result<Option<String>> {
     text_of(&snapshot(file)?)
@@ -106,6 +136,7 @@ fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
         program: utf8(&world.shim())?,
         home: utf8(world.place.home())?,
         strict,
+        status_line: true,
     })
 }
 
@@ -129,6 +160,24 @@ pub struct Now<'a> {
 }
 
 impl Now<'_> {
+    /// A project's status line would hide the one of the person's own settings, so only those get
+    /// ours.
+    fn wants_line(&self, scope: Scope, said: StatusLine) -> bool {
+        let earlier = || !self.record.is_some_and(|record| record.no_status_line);
+        match said {
+            _ if scope != Scope::User => false,
+            StatusLine::On => true,
+            StatusLine::Off => false,
+            StatusLine::Keep => earlier(),
+        }
+    }
+
+    /// What stood there before we came.
+    fn kept(&self) -> Kept {
+        let original = self.record.and_then(|record| record.original.as_deref());
+        original.map(Kept::of).unwrap_or_default()
+    }
+
     /// It is what we wrote, to the last byte: no backup is needed.
     fn is_ours_alone(&self) -> bool {
         let written = self.record.map(|record| record.written.as_str());
@@ -233,6 +282,12 @@ fn commit(
             attempt.map_err(failed)?;
             return Ok(false);
         }
+    }
+    let choice = |record: &Record| record.no_status_line;
+    if let (Some(record), Some(old)) = (&plan.record, old)
+        && choice(record) != choice(old)
+    {
+        record.save(&world.place, file)?;
     }
     if plan.record.is_none() {
         if plan.after.is_none() && old.is_some_and(|record| record.made_folder) {

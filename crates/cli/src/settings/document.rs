@@ -271,7 +271,7 @@ fn calls_becket(entry: &Object<'_>) -> bool {
         && string(entry, "command").is_some_and(|command| is_ours(command, args.as_deref()))
 }
 
-fn string<'d>(object: &'d Object<'_>, key: &str) -> Option<&'d str> {
+pub fn string<'d>(object: &'d Object<'_>, key: &str) -> Option<&'d str> {
     let text = last(object, key)?.value.as_string_lit()?;
     Some(&text.value)
 }

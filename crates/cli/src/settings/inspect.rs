@@ -3,6 +3,7 @@
 use super::document::{Document, Ours, SettingsError, flag, split_mark};
 use super::register::{is_strict, says};
 use super::registration::{REGISTERED, Registered, Registration, Strict};
+use super::status_line::{self, Standing};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
@@ -14,6 +15,7 @@ pub struct Inspection {
     pub managed_hooks_only: bool,
     /// A missing or crashing shim blocks the tool call.
     pub strict: bool,
+    pub status_line: Standing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,6 +85,7 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
         disable_all_hooks: root.is_some_and(|root| flag(root, "disableAllHooks")),
         managed_hooks_only: root.is_some_and(|root| flag(root, "allowManagedHooksOnly")),
         strict: is_strict(&document, Strict::Keep),
+        status_line: status_line::inspect(&document, registration),
     })
 }
 

@@ -27,6 +27,9 @@ pub struct Record {
     pub written: String,
     /// The file's folder is ours too.
     pub made_folder: bool,
+    /// The person wants no status line of ours.
+    #[serde(default)]
+    pub no_status_line: bool,
 }
 
 impl Record {
@@ -49,6 +52,11 @@ impl Record {
                 return Ok(());
             }
         }
+    }
+
+    /// The command of the status line that was there before ours.
+    pub fn status_command(&self) -> Option<String> {
+        Kept::of(self.original.as_deref()?).status_command()
     }
 
     pub fn forget(place: &Place, file: &Path) -> Result<()> {

@@ -9,6 +9,7 @@ use super::document::{Document, Ours, SettingsError, plain, plain_object, split_
 use super::member::{Container, newline, step};
 use super::registration::{REGISTERED, Registered, Registration, STRICT_EVENT, Strict};
 use super::splice::Splices;
+use super::status_line;
 use super::unregister::{Kept, remove_entry};
 
 /// The settings with every event registered: missing entries added, wrong ones replaced where they
@@ -23,6 +24,9 @@ pub fn register(text: &str, registration: &Registration) -> Result<String, Setti
     body = add_hooks(&body, registration, strict)?;
     for &registered in REGISTERED {
         body = add_event(&body, registered, registration, strict)?;
+    }
+    if registration.status_line {
+        body = status_line::put(&body, registration)?;
     }
     Ok(format!("{mark}{body}"))
 }

@@ -79,6 +79,16 @@ pub enum Strict {
     Keep,
 }
 
+/// Whether the status line goes through becket too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusLine {
+    On,
+    /// Left to the person.
+    Off,
+    /// As it was said the last time; on in the beginning.
+    Keep,
+}
+
 /// What an entry has to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
@@ -87,6 +97,7 @@ pub struct Registration {
     /// The becket home, as an absolute path.
     pub home: String,
     pub strict: Strict,
+    pub status_line: bool,
 }
 
 impl Registration {
@@ -172,6 +183,7 @@ mod tests {
             program: "/opt/a \"b\"/becket-hook".into(),
             home: "/home/user/.becket".into(),
             strict: Strict::On,
+            status_line: true,
         };
         let entry = |event: &str| {
             let registered = REGISTERED.iter().find(|r| r.event == event).unwrap();

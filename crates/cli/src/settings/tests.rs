@@ -2,6 +2,7 @@
 
 mod any;
 mod command;
+mod line;
 mod properties;
 mod realistic;
 
@@ -12,5 +13,6 @@ fn registration() -> Registration {
         program: "/opt/becket/becket-hook".into(),
         home: "/home/user/.becket".into(),
         strict: Strict::Keep,
+        status_line: true,
     }
 }

@@ -7,12 +7,15 @@ use jsonc_parser::ast::{Object, ObjectProp};
 use super::document::{Document, Ours, SettingsError, named, split_mark};
 use super::member::Container;
 use super::splice::Splices;
+use super::status_line;
 
-/// Containers that are somebody's own: they stay, even when they are empty.
+/// What is somebody's own: containers stay, even when they are empty; a status line comes back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kept {
     hooks: bool,
     events: BTreeSet<String>,
+    /// The status line as it is written.
+    status_line: Option<String>,
 }
 
 impl Kept {
@@ -22,25 +25,38 @@ impl Kept {
         let Ok(document) = Document::parse(body) else {
             return Self::default();
         };
-        let Ok(Some(hooks)) = document.hooks() else {
-            return Self::default();
-        };
-        let names = hooks.properties.iter().map(|event| event.name.as_str());
+        let hooks = document.hooks().ok().flatten();
+        let events = hooks.map_or(&[][..], |hooks| &hooks.properties);
+        let names = events.iter().map(|event| event.name.as_str());
         Self {
-            hooks: true,
+            hooks: hooks.is_some(),
             events: names.map(str::to_owned).collect(),
+            status_line: status_line::theirs(&document).map(str::to_owned),
         }
+    }
+
+    /// The command of the status line.
+    pub fn status_command(&self) -> Option<String> {
+        status_line::command_of(self.status_line.as_deref()?)
     }
 }
 
 /// The settings without any entry of ours. A container goes too if it held nothing else, not even
 /// a comment, and is not `kept`.
 pub fn unregister(text: &str, kept: &Kept) -> Result<String, SettingsError> {
-    let (mark, body) = split_mark(text);
+    let text = unregister_line(text, kept)?;
+    let (mark, body) = split_mark(&text);
     let mut body = body.to_owned();
     while let Some(edited) = remove_one(&Document::parse(&body)?, kept)? {
         body = edited;
     }
+    Ok(format!("{mark}{body}"))
+}
+
+/// The settings without our status line.
+pub fn unregister_line(text: &str, kept: &Kept) -> Result<String, SettingsError> {
+    let (mark, body) = split_mark(text);
+    let body = status_line::take_out(body, kept.status_line.as_deref())?;
     Ok(format!("{mark}{body}"))
 }
 

@@ -93,11 +93,17 @@ fn values(snapshot: &Snapshot) -> String {
     columns(&rows)
 }
 
+/// Whatever is longer does not move the others' columns.
+const WIDEST: usize = 60;
+
 /// Three columns, the last one dim.
 fn columns(rows: &[[String; 3]]) -> String {
     let width = |column: usize| {
         let lengths = rows.iter().map(|row| row[column].chars().count());
-        lengths.max().unwrap_or(0)
+        lengths
+            .filter(|length| *length <= WIDEST)
+            .max()
+            .unwrap_or(0)
     };
     let (first, second) = (width(0), width(1));
     let mut out = String::new();
@@ -290,11 +296,13 @@ mod tests {
     #[test]
     fn shows_every_value_with_what_set_it() {
         insta::assert_snapshot!(shown(values), @r"
-        daemon.idle       12h           built-in
-        mask.enabled      true          built-in
-        store.keep_bytes  4GiB          built-in
-        store.keep_days   7             /home/config.toml:2
-        hooks.mine        (as written)  /home/config.toml:5
+        daemon.idle           12h           built-in
+        mask.enabled          true          built-in
+        statusline.bar_width  10            built-in
+        statusline.template   {project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}  built-in
+        store.keep_bytes      4GiB          built-in
+        store.keep_days       7             /home/config.toml:2
+        hooks.mine            (as written)  /home/config.toml:5
         ");
     }
 
@@ -325,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_json_has_stable_names() {
-        let value = |snapshot: &Snapshot| all_json(snapshot)["values"][3].to_string();
+        let value = |snapshot: &Snapshot| all_json(snapshot)["values"][5].to_string();
         insta::assert_snapshot!(shown(value), @r#"{"file":"/home/config.toml","key":"store.keep_days","last_good":false,"level":"user","line":2,"value":7,"variable":null}"#);
         let table = |snapshot: &Snapshot| all_json(snapshot)["tables"][0].to_string();
         insta::assert_snapshot!(shown(table), @r#"{"file":"/home/config.toml","key":"hooks.mine","level":"user","line":5,"value":{"run":"x"}}"#);

@@ -65,9 +65,12 @@ pub fn called() -> Option<ExitCode> {
 /// then prints.
 fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     let began = Instant::now();
-    let EventRequest {
+    let Request::Event(EventRequest {
         envelope, payload, ..
-    } = read_frame().context("could not read the event")?;
+    }) = read_frame().context("could not read the event")?
+    else {
+        bail!("stdin holds no event's frame");
+    };
     let config = Loader::read_only(place).current();
     let head = Head::read(&payload);
     let case = Case {
@@ -99,7 +102,8 @@ fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     Ok(becket_hook::print(&output))
 }
 
-fn read_frame() -> Result<EventRequest> {
+/// The frame that the shim left on stdin.
+pub(super) fn read_frame() -> Result<Request> {
     let mut bytes = Vec::new();
     std::io::stdin()
         .lock()
@@ -108,8 +112,6 @@ fn read_frame() -> Result<EventRequest> {
     let mut decoder = Decoder::new();
     decoder.push(&bytes);
     drop(bytes);
-    match decoder.next_frame()?.map(Request::from_frame).transpose()? {
-        Some(Request::Event(event)) => Ok(event),
-        _ => bail!("stdin holds no event's frame"),
-    }
+    let frame = decoder.next_frame()?.context("stdin holds no frame")?;
+    Ok(Request::from_frame(frame)?)
 }

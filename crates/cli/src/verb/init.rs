@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use crate::settings::{self, Outcome, Scope, Strict};
+use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::world::World;
 
 /// Register becket with Claude Code
@@ -22,6 +22,12 @@ pub struct Init {
     /// Take --strict back
     #[arg(long, overrides_with = "strict")]
     no_strict: bool,
+    /// Show becket's status line, beneath the one that you had (the default)
+    #[arg(long, overrides_with = "no_statusline", conflicts_with_all = ["project", "local"])]
+    statusline: bool,
+    /// Leave the status line to you
+    #[arg(long, overrides_with = "statusline")]
+    no_statusline: bool,
     /// Print what would change, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -62,11 +68,18 @@ impl Init {
             (_, true) => Strict::Off,
             _ => Strict::Keep,
         };
-        let outcome = settings::init(world, self.scope.scope(), strict, self.dry_run)?;
+        let status_line = match (self.statusline, self.no_statusline) {
+            (true, _) => StatusLine::On,
+            (_, true) => StatusLine::Off,
+            _ => StatusLine::Keep,
+        };
+        let scope = self.scope.scope();
+        let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
         let events = outcome.inspection.entries.len();
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["strict"] = json!(outcome.inspection.strict);
+            report["status_line"] = json!(outcome.inspection.status_line.is_ours());
             report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
             anstream::println!("{report}");
         } else if self.dry_run && outcome.changed() {
@@ -98,6 +111,9 @@ fn tell(outcome: &Outcome, events: usize) {
     }
     anstream::println!("registered for {events} events{strict} in {file}");
     tell_backup(outcome);
+    if outcome.inspection.status_line.is_beside() {
+        anstream::println!("your own status line is kept: becket's stands beneath it");
+    }
     if outcome.scope == Scope::Project {
         anstream::println!("note: it names programs of this machine; --local is for you alone");
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-use crate::settings::{self, Scope, Strict};
+use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
 use crate::world::World;
 use crate::{canary, client};
@@ -25,7 +25,7 @@ impl Up {
         } else {
             Strict::Keep
         };
-        let outcome = settings::init(world, Scope::User, strict, false)
+        let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         let events = outcome.inspection.entries.len();
         let how = if outcome.changed() {

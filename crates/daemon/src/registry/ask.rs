@@ -75,6 +75,14 @@ impl Registry {
             .collect()
     }
 
+    /// How many sessions but this one need the person.
+    pub(crate) fn waiting_besides(&self, id: &str) -> usize {
+        let waits = |live: &Live| live.session.display().0 == Display::Attention;
+        self.live()
+            .filter(|(other, live)| *other != id && waits(live))
+            .count()
+    }
+
     fn name(&mut self, prefix: &str, title: Option<String>, now: i64) -> Told {
         match self.complete(prefix) {
             Ok(id) => {

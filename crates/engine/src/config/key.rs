@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
+use crate::statusline::Template;
 
 /// One key.
 #[derive(Debug)]
@@ -101,6 +102,37 @@ pub const KEYS: &[Key] = &[
                     .mask
                     .patterns
                     .insert(name.to_owned(), pattern.clone());
+            }
+        },
+    },
+    Key {
+        path: "statusline.template",
+        form: Form::Text(|_, text| match Template::parse(text) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        }),
+        default: Some(
+            "{project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
+        ),
+        about: "What the status line shows; an empty part takes the text before it along",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Text(text) = value {
+                config.statusline.template = Template::parse(text).unwrap_or_default();
+            }
+        },
+    },
+    Key {
+        path: "statusline.bar_width",
+        form: Form::Number { min: 1, max: 60 },
+        default: Some("10"),
+        about: "How many columns the status line's bar has",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Number(width) = value {
+                config.statusline.bar_width = usize::try_from(*width).unwrap_or(10);
             }
         },
     },

@@ -38,7 +38,7 @@ fn without_files_the_defaults_hold() {
     );
     assert!(effective.config.mask.enabled);
     assert_eq!(origin(&effective, "mask.enabled"), "built-in");
-    assert_eq!(effective.settings.len(), 4);
+    assert_eq!(effective.settings.len(), 6);
 }
 
 #[test]

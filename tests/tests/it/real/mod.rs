@@ -8,4 +8,5 @@ mod failures;
 mod old;
 mod rarer;
 mod sessions;
+mod statusline;
 mod tools;

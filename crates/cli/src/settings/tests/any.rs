@@ -31,12 +31,12 @@ fn quoted(text: &str) -> String {
 
 /// A settings file without an entry of ours.
 pub fn foreign() -> impl Strategy<Value = String> {
-    settings(entry().boxed(), layout().boxed())
+    settings(entry().boxed(), status_line().boxed(), layout().boxed())
 }
 
 /// A settings file that may hold entries of ours, right and wrong ones.
 pub fn mixed() -> impl Strategy<Value = String> {
-    settings(prop_oneof![entry(), ours()].boxed(), layout().boxed())
+    mixed_with(layout().boxed())
 }
 
 /// The same, but nearly always in plain JSON.
@@ -48,19 +48,51 @@ pub fn plain() -> impl Strategy<Value = String> {
         last: "",
         ..layout
     });
-    settings(prop_oneof![entry(), ours()].boxed(), layout.boxed())
+    mixed_with(layout.boxed())
+}
+
+fn mixed_with(layout: BoxedStrategy<Layout>) -> impl Strategy<Value = String> {
+    let entry = prop_oneof![entry(), ours()];
+    let line = prop_oneof![status_line(), our_line()];
+    settings(entry.boxed(), line.boxed(), layout)
 }
 
 fn settings(
     entry: BoxedStrategy<Node>,
+    line: BoxedStrategy<String>,
     layout: BoxedStrategy<Layout>,
 ) -> impl Strategy<Value = String> {
+    let line = line.prop_map(|line| (String::from("\"statusLine\""), Node::Raw(line)));
     let member = prop_oneof![
+        1 => line,
         3 => (key(), value()),
         2 => hooks(entry).prop_map(|hooks| (String::from("\"hooks\""), hooks)),
         1 => Just((String::from("\"disableAllHooks\""), Node::raw("true"))),
     ];
     (vec(member, 0..5), layout).prop_map(|(members, layout)| layout.write(&Node::Object(members)))
+}
+
+/// A status line of somebody's.
+fn status_line() -> impl Strategy<Value = String> {
+    let lines = select(&[
+        r#"{"type":"command",  "command" : "~/bin/line --x", "padding": 0}"#,
+        "{ // mine\n \"command\": \"date | cut -c1-5\", \"type\": \"command\",}",
+        r#"{"type": "command", "command": "echo becket-hook --statusline"}"#,
+        r#"{"type": "command", "command": "becket-hook --statusline | rev"}"#,
+        r#"{"type": "static", "text": "hello"}"#,
+        "\"off\"",
+    ]);
+    lines.prop_map(str::to_owned)
+}
+
+/// A status line of ours, right or wrong.
+fn our_line() -> impl Strategy<Value = String> {
+    let lines = select(&[
+        r#"{"type": "command", "command": "/old/becket-hook --statusline --beside --home /h"}"#,
+        r#"{"command": "'/a b/becket-hook' --statusline", "type": "command", "padding": 2}"#,
+        r#"{"type": "command", "command": "becket statusline"}"#,
+    ]);
+    lines.prop_map(str::to_owned)
 }
 
 fn hooks(entry: BoxedStrategy<Node>) -> impl Strategy<Value = Node> {

@@ -13,16 +13,16 @@ use super::any::foreign;
 use super::registration;
 use crate::settings::change::{Plan, edit};
 use crate::settings::inspect::inspect;
-use crate::settings::{Outcome, Scope, State, Strict, init, read, uninit};
+use crate::settings::{Outcome, Scope, State, StatusLine, Strict, init, read, uninit};
 use crate::world::World;
 
-struct Home {
+pub struct Home {
     folder: TempDir,
-    world: World,
+    pub world: World,
 }
 
 impl Home {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().canonicalize().unwrap();
         fs::create_dir(path.join("bin")).unwrap();
@@ -37,7 +37,7 @@ impl Home {
         Self { folder, world }
     }
 
-    fn with(text: impl AsRef<[u8]>) -> Self {
+    pub fn with(text: impl AsRef<[u8]>) -> Self {
         let home = Self::new();
         fs::create_dir(home.claude()).unwrap();
         fs::write(home.file(), text).unwrap();
@@ -48,24 +48,38 @@ impl Home {
         self.world.claude_home.clone().unwrap()
     }
 
-    fn file(&self) -> PathBuf {
+    pub fn file(&self) -> PathBuf {
         self.claude().join("settings.json")
     }
 
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         fs::read_to_string(self.file()).unwrap()
     }
 
-    fn init(&self) -> Outcome {
-        init(&self.world, Scope::User, Strict::Keep, false).unwrap()
+    pub fn init(&self) -> Outcome {
+        init(
+            &self.world,
+            Scope::User,
+            Strict::Keep,
+            StatusLine::Keep,
+            false,
+        )
+        .unwrap()
     }
 
-    fn uninit(&self) -> Outcome {
+    pub fn uninit(&self) -> Outcome {
         uninit(&self.world, Scope::User, false).unwrap()
     }
 
     fn refused(&self) -> String {
-        let error = init(&self.world, Scope::User, Strict::Keep, false).unwrap_err();
+        let error = init(
+            &self.world,
+            Scope::User,
+            Strict::Keep,
+            StatusLine::Keep,
+            false,
+        )
+        .unwrap_err();
         format!("{error:#}").replace(self.folder.path().to_str().unwrap(), "")
     }
 
@@ -111,7 +125,7 @@ proptest! {
         let home = Home::with(&text);
         home.init();
         if twice {
-            init(&home.world, Scope::User, Strict::On, false).unwrap();
+            init(&home.world, Scope::User, Strict::On, StatusLine::Keep, false).unwrap();
         }
         prop_assert_ne!(home.text(), text.as_str());
         home.uninit();
@@ -191,7 +205,14 @@ fn edits_between_two_inits_are_kept() {
     let home = Home::with("{ }");
     home.init();
     fs::write(home.file(), home.text().replacen('{', "{\"a\": 1,", 1)).unwrap();
-    let again = init(&home.world, Scope::User, Strict::On, false).unwrap();
+    let again = init(
+        &home.world,
+        Scope::User,
+        Strict::On,
+        StatusLine::Keep,
+        false,
+    )
+    .unwrap();
     assert!(again.backup.is_some());
     home.uninit();
     assert_eq!(read(&home.file()).unwrap().as_deref(), Some("{\"a\": 1\n}"));
@@ -222,7 +243,14 @@ fn the_backup_is_what_was_there() {
     for record in fs::read_dir(home.world.place.home().join("backup")).unwrap() {
         assert_eq!(record.unwrap().metadata().unwrap().mode() & 0o7777, 0o600);
     }
-    init(&home.world, Scope::User, Strict::On, false).unwrap();
+    init(
+        &home.world,
+        Scope::User,
+        Strict::On,
+        StatusLine::Keep,
+        false,
+    )
+    .unwrap();
     home.uninit();
     assert_eq!(
         home.backups().len(),
@@ -255,7 +283,7 @@ fn a_link_stays_a_link() {
 fn a_dry_run_writes_nothing() {
     let home = Home::with("{}");
     let before = home.everything();
-    let outcome = init(&home.world, Scope::User, Strict::On, true).unwrap();
+    let outcome = init(&home.world, Scope::User, Strict::On, StatusLine::Keep, true).unwrap();
     assert!(outcome.changed() && outcome.inspection.strict);
     assert_eq!(
         (home.everything(), home.text()),
@@ -284,7 +312,7 @@ fn project_and_local_settings_stand_at_the_git_root() {
         (Scope::Project, "settings.json"),
         (Scope::Local, "settings.local.json"),
     ] {
-        let outcome = init(&home.world, scope, Strict::Keep, false).unwrap();
+        let outcome = init(&home.world, scope, Strict::Keep, StatusLine::Keep, false).unwrap();
         assert_eq!(outcome.file, root.join(".claude").join(name));
         uninit(&home.world, scope, false).unwrap();
         assert!(!root.join(".claude").exists());

@@ -1,14 +1,16 @@
 //! What holds for any settings file.
 
+use jsonc_parser::common::Ranged;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::any::{foreign, mixed, plain};
 use super::registration;
-use crate::settings::document::{Document, split_mark};
+use crate::settings::document::{Document, named, split_mark};
 use crate::settings::inspect::{State, inspect};
 use crate::settings::register::{register, value};
 use crate::settings::registration::{REGISTERED, Strict, is_ours};
+use crate::settings::status_line::{Standing, is_ours as is_our_line};
 use crate::settings::unregister::{Kept, unregister};
 
 proptest! {
@@ -39,6 +41,7 @@ proptest! {
         let registered = register(&text, &registration()).unwrap();
         let inspection = inspect(&registered, &registration()).unwrap();
         prop_assert_eq!(inspection.count(State::Found), REGISTERED.len());
+        prop_assert!(matches!(inspection.status_line, Standing::Found(_)));
         prop_assert_eq!(theirs(&registered), theirs(&text));
         prop_assert_eq!(comments(&registered), comments(&text));
     }
@@ -48,7 +51,10 @@ proptest! {
         let rest = unregister(&text, &Kept::default()).unwrap();
         prop_assert_eq!(theirs(&rest), theirs(&text));
         prop_assert_eq!(comments(&rest), comments(&text));
-        prop_assert!(Document::parse(split_mark(&rest).1).unwrap().ours().is_empty());
+        let rest = Document::parse(split_mark(&rest).1).unwrap();
+        prop_assert!(rest.ours().is_empty());
+        let root = rest.root().unwrap().unwrap();
+        prop_assert!(!named(root, "statusLine").any(|line| is_our_line(&line.value)));
     }
 
     #[test]
@@ -101,14 +107,19 @@ fn tokens(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// All comments that do not stand inside an entry of ours.
+/// All comments that do not stand inside an entry of ours, or inside a status line: that one is
+/// remembered as a whole.
 fn comments(text: &str) -> Vec<String> {
     let document = Document::parse(split_mark(text).1).unwrap();
     let ours = document.ours();
+    let entries = ours.iter().map(|ours| ours.entry.range);
+    let root = document.root().unwrap().unwrap();
+    let lines = named(root, "statusLine").map(Ranged::range);
+    let places: Vec<_> = entries.chain(lines).collect();
     let is_theirs = |at: usize| {
-        !ours
+        !places
             .iter()
-            .any(|ours| ours.entry.range.start < at && at < ours.entry.range.end)
+            .any(|place| place.start < at && at < place.end)
     };
     let tokens = document.tokens.iter().filter(|token| token.is_comment());
     let theirs = tokens.filter(|token| is_theirs(token.start));
@@ -117,9 +128,10 @@ fn comments(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The settings without our entries and without empty containers of hooks.
+/// The settings without the status line, our entries and empty containers of hooks.
 fn theirs(text: &str) -> Value {
     let mut root = value(text).unwrap().unwrap();
+    root.as_object_mut().unwrap().remove("statusLine");
     let Some(hooks) = root.get_mut("hooks").and_then(Value::as_object_mut) else {
         return root;
     };

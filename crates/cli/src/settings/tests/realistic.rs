@@ -12,7 +12,13 @@ fn change(text: &str) -> String {
     let back = unregister(&registered, &Kept::of(text)).unwrap();
     assert_eq!(back, text);
     let diff = unified("settings.json", Some(text), Some(&registered));
-    let shown = ["SessionStart", "PreToolUse", "Stop", "DirectoryAdded"];
+    let shown = [
+        "SessionStart",
+        "PreToolUse",
+        "Stop",
+        "DirectoryAdded",
+        "statusLine",
+    ];
     let is_shown = |line: &&str| {
         !line.contains("becket-hook")
             || shown
@@ -53,6 +59,15 @@ fn with_comments_and_other_hooks() {
     insta::assert_snapshot!(change(COMMENTED), @r#"
     --- settings.json
     +++ settings.json
+    @@ -1,7 +1,7 @@
+     // my settings
+     {
+         "model": "opus", // the good one
+    -    "statusLine": {"type": "command", "command": "~/bin/line"},
+    +    "statusLine": {"type": "command", "command": "becket-hook --statusline --beside --home .becket"},
+         "hooks": {
+             // runs on every edit
+             "PostToolUse": [
     @@ -10,9 +10,38 @@
                      "hooks": [
                          { "type": "command", "command": "npx prettier --write" } /* slow */
@@ -76,7 +91,7 @@ fn with_tabs_and_a_trailing_member_on_the_closing_line() {
     insta::assert_snapshot!(change("{\n\t\t\"model\": \"opus\",\n\t\t\"env\": {} }"), @r#"
     --- settings.json
     +++ settings.json
-    @@ -1,3 +1,35 @@
+    @@ -1,3 +1,36 @@
      {
      →→"model": "opus",
     -→→"env": {} }
@@ -87,7 +102,8 @@ fn with_tabs_and_a_trailing_member_on_the_closing_line() {
     +→→→→"PreToolUse": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +→→→→"Stop": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "Stop", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +→→→→"DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}]
-    +→→} }
+    +→→},
+    +→→"statusLine": {"type": "command", "command": "becket-hook --statusline --home .becket"} }
     \ No newline at end of file
     "#);
 }
@@ -98,13 +114,14 @@ fn with_hooks_on_one_line() {
     insta::assert_snapshot!(change(text), @r#"
     --- settings.json
     +++ settings.json
-    @@ -1 +1,30 @@
+    @@ -1 +1,31 @@
     -{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}}
     \ No newline at end of file
     +{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}, {"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "Stop", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +  "SessionStart": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "SessionStart", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +  "PreToolUse": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
-    +  "DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}]}}
+    +  "DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}]},
+    +  "statusLine": {"type": "command", "command": "becket-hook --statusline --home .becket"}}
     \ No newline at end of file
     "#);
 }
@@ -114,7 +131,7 @@ fn an_empty_object() {
     insta::assert_snapshot!(change("{}\n"), @r#"
     --- settings.json
     +++ settings.json
-    @@ -1 +1,34 @@
+    @@ -1 +1,35 @@
     -{}
     +{
     +  "hooks": {
@@ -122,7 +139,8 @@ fn an_empty_object() {
     +    "PreToolUse": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +    "Stop": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "Stop", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
     +    "DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}]
-    +  }
+    +  },
+    +  "statusLine": {"type": "command", "command": "becket-hook --statusline --home .becket"}
     +}
     "#);
 }

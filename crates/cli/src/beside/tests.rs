@@ -1,0 +1,135 @@
+use proptest::prelude::*;
+
+use super::clean::clean;
+use super::*;
+
+#[test]
+fn its_output_is_kept_and_it_gets_what_we_got() {
+    let ran = run("cat; echo; printf '\\033[32mgreen'", b"{\"a\": 1}");
+    assert_eq!(ran.shown, "{\"a\": 1}\n\u{1b}[32mgreen\u{1b}[0m");
+    assert_eq!(ran.wrong, None);
+}
+
+#[test]
+fn one_that_hangs_is_killed_with_all_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let command = format!(
+        "sleep 600 & echo $! > '{}'; printf half; wait",
+        pid.display()
+    );
+    let began = Instant::now();
+    let ran = run(&command, b"");
+    assert!(began.elapsed() < TIME * 4, "{:?}", began.elapsed());
+    assert_eq!(ran.shown, "half");
+    assert_eq!(ran.wrong.as_deref(), Some("status line: timed out"));
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let stat = format!("/proc/{}/stat", pid.trim());
+    let gone = || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        !stat.contains(") S") && !stat.contains(") R")
+    };
+    let until = Instant::now() + Duration::from_secs(10);
+    while !gone() {
+        assert!(Instant::now() < until, "the sleep lives on");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_holds_its_pipe_is_not_waited_for() {
+    let began = Instant::now();
+    let ran = run("sleep 3 & echo done", b"");
+    assert!(began.elapsed() < TIME, "{:?}", began.elapsed());
+    let expected = Ran {
+        shown: "done".to_owned(),
+        wrong: None,
+    };
+    assert_eq!(ran, expected);
+}
+
+#[test]
+fn a_flood_is_cut() {
+    let ran = run("head -c 10000000 /dev/zero | tr '\\0' x", b"");
+    assert_eq!(ran.shown, "x".repeat(MOST));
+    assert_eq!(ran.wrong.as_deref(), Some("status line: prints too much"));
+    let endless = run("yes", b"");
+    assert_eq!(endless.shown.lines().count(), MOST / 2);
+}
+
+#[test]
+fn binary_is_not_shown() {
+    for command in ["cat /bin/sh", "printf 'a\\000b'; sleep 600"] {
+        let began = Instant::now();
+        assert_eq!(run(command, b""), Ran::wrong("prints binary"), "{command}");
+        assert!(began.elapsed() < TIME, "{:?}", began.elapsed());
+    }
+    assert_eq!(run("printf 'a\\377b'", b"").shown, "a\u{fffd}b");
+}
+
+#[test]
+fn one_that_fails_is_told() {
+    let ran = run("echo shown; exit 3", b"");
+    assert_eq!(ran.shown, "shown");
+    assert_eq!(ran.wrong.as_deref(), Some("status line: ended with 3"));
+    let ran = run("kill -9 $$", b"");
+    assert_eq!(ran.wrong.as_deref(), Some("status line: was killed"));
+}
+
+#[test]
+fn one_that_does_not_read_gets_no_harm_done() {
+    let ran = run("exec 0<&-; echo fine", &vec![b'x'; 1 << 20]);
+    assert_eq!((ran.shown.as_str(), ran.wrong), ("fine", None));
+}
+
+#[test]
+fn colours_and_links_stay_and_the_rest_goes() {
+    for (said, kept) in [
+        ("plain\n two \n\n", "plain\n two"),
+        ("\u{1b}[1;38:5:9mx\u{1b}[0m", "\u{1b}[1;38:5:9mx\u{1b}[0m"),
+        ("\u{1b}[2J\u{1b}[Hx\u{1b}[?25ly", "xy"),
+        ("\u{1b}]0;title\u{7}x\u{1b}]52;c;AAAA\u{1b}\\y", "xy"),
+        (
+            "\u{1b}]8;;https://x.y\u{7}link",
+            "\u{1b}]8;;https://x.y\u{7}link\u{1b}]8;;\u{1b}\\",
+        ),
+        ("\u{1b}]8;;http://x\nnext", "\nnext"),
+        ("\u{1b}Pq#0\u{1b}\\x\u{1b}cy\u{1b}(Bz", "xyBz"),
+        ("a\rb\tc\u{8}d\u{9b}31me\u{9d}0;t\u{7}f", "ab cdef"),
+        ("\u{1b}[38;5", ""),
+        ("x\u{1b}", "x"),
+        ("\u{1b}[>4;2m", ""),
+    ] {
+        assert_eq!(clean(said), kept, "{said:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_kept_is_text_lines_colours_and_links(pieces in proptest::collection::vec(
+        prop_oneof![
+            proptest::sample::select(vec![
+                "\u{1b}[", "\u{1b}]8;;", "\u{1b}]", "\u{1b}\\", "\u{7}", "m", "31", ";", "\u{1b}P",
+                "\u{9b}", "\n", "x", "é", "\u{1b}", "[", "8;;u", "J",
+            ]).prop_map(str::to_owned),
+            ".{0,3}",
+        ],
+        0..12,
+    )) {
+        let once = clean(&pieces.concat());
+        let mut rest = once.as_str();
+        while let Some(at) = rest.find(|c: char| c.is_control() && c != '\n') {
+            rest = &rest[at..];
+            let colour = rest.strip_prefix("\u{1b}[").and_then(|body| {
+                let end = body.find(|c: char| !matches!(c, '0'..='9' | ';' | ':'))?;
+                body[end..].strip_prefix('m')
+            });
+            let link = rest.strip_prefix("\u{1b}]8;").and_then(|body| {
+                let end = body.find(char::is_control)?;
+                body[end..].strip_prefix('\u{7}').or_else(|| body[end..].strip_prefix("\u{1b}\\"))
+            });
+            rest = colour.or(link).ok_or_else(|| TestCaseError::fail(format!("{once:?}")))?;
+        }
+        prop_assert_eq!(clean(&once), once);
+    }
+}

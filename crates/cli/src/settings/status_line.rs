@@ -1,0 +1,181 @@
+//! The status line in a settings file: ours is put in the place of the person's, and theirs is put
+//! back byte for byte.
+
+use jsonc_parser::ast::{Object, ObjectProp, Value};
+use jsonc_parser::common::Ranged;
+
+use super::document::{Document, SettingsError, last, named, plain, string};
+use super::member::Container;
+use super::registration::Registration;
+use super::shell;
+use super::splice::Splices;
+
+const KEY: &str = "statusLine";
+/// Says in our command that there was one before.
+const BESIDE: &str = "--beside";
+
+/// How the status line of a settings file stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Standing {
+    Missing,
+    /// As `init` would write it.
+    Found(String),
+    /// Ours, but `init` would mend it.
+    Different(String),
+    /// Not ours.
+    Theirs,
+}
+
+impl Standing {
+    pub fn is_ours(&self) -> bool {
+        matches!(self, Self::Found(_) | Self::Different(_))
+    }
+
+    /// Ours, and there was one before it.
+    pub fn is_beside(&self) -> bool {
+        matches!(self, Self::Found(command) if says_beside(command))
+    }
+}
+
+fn says_beside(command: &str) -> bool {
+    command.split(' ').any(|word| word == BESIDE)
+}
+
+/// The settings with our status line, in the place of one that stood there.
+pub fn put(body: &str, registration: &Registration) -> Result<String, SettingsError> {
+    let document = Document::parse(body)?;
+    let Some(root) = document.root()? else {
+        return Ok(body.to_owned());
+    };
+    let splices = match last(root, KEY) {
+        Some(property) => {
+            let wanted = wanted(&document, Some(&property.value), registration);
+            let mut splices = Splices::default();
+            if !says(&property.value, &wanted) {
+                splices.replace(property.value.start()..property.value.end(), wanted);
+            }
+            splices
+        }
+        None => {
+            let wanted = wanted(&document, None, registration);
+            let write = |_: &str| format!("\"{KEY}\": {wanted}");
+            Container::from(root).append(&document, write)
+        }
+    };
+    Ok(splices.apply(body))
+}
+
+/// The settings without our status line; with the one that was there before, if there was one.
+pub fn take_out(body: &str, before: Option<&str>) -> Result<String, SettingsError> {
+    let mut body = body.to_owned();
+    loop {
+        let document = Document::parse(&body)?;
+        let Some(root) = document.root()? else {
+            return Ok(body);
+        };
+        let Some(ours) = named(root, KEY).find(|property| is_ours(&property.value)) else {
+            return Ok(body);
+        };
+        let counts = |_: &&str| last(root, KEY).is_some_and(|last| last.range == ours.range);
+        let splices = match before.filter(counts) {
+            Some(before) => {
+                let mut splices = Splices::default();
+                splices.replace(ours.value.start()..ours.value.end(), before);
+                splices
+            }
+            None => Container::from(root).remove(&document, ours),
+        };
+        body = splices.apply(&body);
+    }
+}
+
+/// The status line that counts, as it is written, if it is not ours.
+pub fn theirs<'a>(document: &Document<'a>) -> Option<&'a str> {
+    let value = &standing(document)?.value;
+    (!is_ours(value)).then(|| &document.text[value.start()..value.end()])
+}
+
+/// What a status line runs, as it is written.
+pub fn command_of(value: &str) -> Option<String> {
+    let value: serde_json::Value = match Document::parse(value) {
+        Ok(document) => plain(&Value::Object(document.root().ok()??.clone())),
+        Err(_) => return None,
+    };
+    let is_command = value["type"] == "command";
+    let command = value["command"].as_str().filter(|_| is_command)?;
+    (!command.trim().is_empty()).then(|| command.to_owned())
+}
+
+pub fn inspect(document: &Document<'_>, registration: &Registration) -> Standing {
+    let Some(property) = standing(document) else {
+        return Standing::Missing;
+    };
+    let Some(command) = our_command(&property.value) else {
+        return Standing::Theirs;
+    };
+    let wanted = wanted(document, Some(&property.value), registration);
+    if says(&property.value, &wanted) {
+        Standing::Found(command.to_owned())
+    } else {
+        Standing::Different(command.to_owned())
+    }
+}
+
+fn standing<'d, 'a>(document: &'d Document<'a>) -> Option<&'d ObjectProp<'a>> {
+    document.root().ok()?.and_then(|root| last(root, KEY))
+}
+
+/// Whether a status line is becket's: known by the program's name.
+pub fn is_ours(value: &Value<'_>) -> bool {
+    our_command(value).is_some()
+}
+
+fn our_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
+    let object = value.as_object()?;
+    let command =
+        string(object, "command").filter(|_| string(object, "type") == Some("command"))?;
+    let words = shell::words(command)?;
+    let (program, args) = words.split_first()?;
+    let ours = match program.rsplit('/').next()? {
+        "becket-hook" => args.iter().any(|arg| arg == "--statusline"),
+        "becket" => args.first().is_some_and(|verb| verb == "statusline"),
+        _ => false,
+    };
+    ours.then_some(command)
+}
+
+/// What should stand there: our command, and everything else that the person had said of it.
+fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Registration) -> String {
+    let object = now.and_then(Value::as_object);
+    let beside = match now.and_then(our_command) {
+        Some(ours) => says_beside(ours),
+        None => now.is_some_and(|now| command_of(&document.text[now.start()..now.end()]).is_some()),
+    };
+    let mut words = vec![registration.program.as_str(), "--statusline"];
+    words.extend(beside.then_some(BESIDE));
+    words.extend(["--home", registration.home.as_str()]);
+    let command = serde_json::Value::from(shell::line(&words));
+    let mut value = format!(r#"{{"type": "command", "command": {command}"#);
+    for member in object.map(others).unwrap_or_default() {
+        value.push_str(", ");
+        let name = serde_json::Value::from(member.name.as_str());
+        value.push_str(&format!("{name}: {}", plain(&member.value)));
+    }
+    value.push('}');
+    value
+}
+
+/// Padding and the like.
+fn others<'d, 'a>(object: &'d Object<'a>) -> Vec<&'d ObjectProp<'a>> {
+    let counts = |property: &&ObjectProp<'a>| {
+        let name = property.name.as_str();
+        let is_last = last(object, name).is_some_and(|last| last.range == property.range);
+        is_last && !matches!(name, "type" | "command")
+    };
+    object.properties.iter().filter(counts).collect()
+}
+
+/// Whether a status line says just this, however it is laid out.
+fn says(value: &Value<'_>, wanted: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(wanted).is_ok_and(|wanted| wanted == plain(value))
+}

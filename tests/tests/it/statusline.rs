@@ -1,0 +1,352 @@
+//! The status line through the real programs: what is printed, and that a bad day of the daemon's, of
+//! the JSON's or of the person's own command never takes it away.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{Called, World, call, finish, start};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+/// Longer than any of it may take, on a machine that has much to do.
+const BOUND: Duration = Duration::from_secs(20);
+
+fn payload() -> String {
+    json!({
+        "session_id": "7541ef66-cab1-4f90-8d34-c3e60bef32b0",
+        "model": {"id": "claude-opus-5-5", "display_name": "Opus 5.5"},
+        "workspace": {"current_dir": "/w/shop/src", "project_dir": "/w/shop"},
+        "cost": {"total_cost_usd": 1.5, "total_lines_added": 3, "total_lines_removed": 1},
+        "context_window": {"context_window_size": 200_000, "used_percentage": 42},
+    })
+    .to_string()
+}
+
+/// The line that is printed for that.
+const LINE: &str = "shop · Opus 5.5 · ████░░░░░░ 42% · $1.50";
+
+/// The shim as `becket init` registers it where there was no status line.
+fn shim(world: &World) -> Command {
+    let mut command = world.command(world.programs.join("becket-hook"));
+    command
+        .args(["--statusline", "--home"])
+        .arg(&world.becket_home)
+        .env("COLUMNS", "120")
+        .env("NO_COLOR", "1");
+    command
+}
+
+fn print(world: &World, payload: impl AsRef<[u8]>) -> Called {
+    call(shim(world), payload.as_ref())
+}
+
+/// What the shim prints, which must have ended well.
+fn line(world: &World, payload: impl AsRef<[u8]>) -> String {
+    let called = print(world, payload);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    called.stdout
+}
+
+fn settings(world: &World) -> PathBuf {
+    world.home.join(".claude/settings.json")
+}
+
+/// A world where somebody had this status line before becket came.
+fn beside(command: &str) -> World {
+    let world = World::new();
+    let settings_now = json!({"statusLine": {"type": "command", "command": command}});
+    fs::write(settings(&world), settings_now.to_string()).expect("settings");
+    let told = world.run(&["init"]);
+    assert!(told.contains("your own status line is kept"), "{told}");
+    world.start_daemon();
+    world
+}
+
+/// Runs what is registered as Claude Code does: by the shell.
+fn registered(world: &World) -> Called {
+    let text = fs::read_to_string(settings(world)).expect("settings");
+    let settings: Value = serde_json::from_str(&text).expect("JSON");
+    let command = settings["statusLine"]["command"]
+        .as_str()
+        .expect("a command");
+    let mut shell = world.command("/bin/sh");
+    shell
+        .args(["-c", command])
+        .env("COLUMNS", "120")
+        .env("NO_COLOR", "1");
+    let began = Instant::now();
+    let mut child = start(shell);
+    let mut stdin = child.stdin.take().expect("a stdin");
+    std::io::Write::write_all(&mut stdin, payload().as_bytes()).expect("write");
+    drop(stdin);
+    let called = finish(child, began, BOUND);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    called
+}
+
+#[test]
+fn a_line_is_printed_and_nothing_is_kept() {
+    let world = World::new();
+    world.start_daemon();
+    assert_eq!(line(&world, payload()), format!("{LINE}\n"));
+    let coloured = call(
+        {
+            let mut shim = shim(&world);
+            shim.env_remove("NO_COLOR").env("COLUMNS", "25");
+            shim
+        },
+        payload().as_bytes(),
+    );
+    assert_eq!(
+        coloured.stdout,
+        "\u{1b}[1mshop\u{1b}[0m · Opus 5.5 · \u{1b}[32m42%\u{1b}[0m\n"
+    );
+    assert_eq!(world.events(), Vec::<Value>::new());
+    assert_eq!(world.status()["counts"]["garbage"], 0);
+}
+
+#[test]
+fn what_is_no_json_is_told_in_the_line() {
+    let world = World::new();
+    world.start_daemon();
+    for (odd, told) in [
+        (b"".to_vec(), "⚠ status line: nothing came\n"),
+        (b"nope".to_vec(), "⚠ status line: what came is no JSON\n"),
+        (vec![0, 0xff, 0xfe], "⚠ status line: what came is no JSON\n"),
+        (vec![b'['; 100_000], "⚠ status line: what came is no JSON\n"),
+        (
+            vec![b' '; 3 << 20],
+            "⚠ status line: 3145728 bytes came, too many\n",
+        ),
+    ] {
+        assert_eq!(line(&world, odd), told);
+    }
+    assert_eq!(line(&world, payload()), format!("{LINE}\n"));
+}
+
+#[test]
+fn what_the_config_says_is_shown() {
+    let world = World::new();
+    world.start_daemon();
+    let config = world.path("config.toml");
+    fs::write(
+        &config,
+        "[statusline]\ntemplate = '{bar}|{lines}'\nbar_width = 4\n",
+    )
+    .expect("config");
+    assert_eq!(line(&world, payload()), "██░░|+3 -1\n");
+    fs::write(&config, "[statusline]\ntemplate = '{contxt} {wrong}'\n").expect("config");
+    let check = world.output(&["config", "check"]);
+    let told = String::from_utf8_lossy(&check.stderr).into_owned()
+        + &String::from_utf8_lossy(&check.stdout);
+    assert!(told.contains("did you mean {context}?"), "{told}");
+    // The last good copy is in force, and has no place to tell it.
+    assert_eq!(line(&world, payload()), "██░░|+3 -1\n");
+    fs::write(
+        &config,
+        "[statusline]\ntemplate = '{wrong}'\n[store]\nkeep_days = 'x'\n",
+    )
+    .expect("config");
+    assert_eq!(line(&world, payload()), "██░░|+3 -1\n");
+}
+
+#[test]
+fn a_config_that_is_wrong_is_told() {
+    let world = World::new();
+    world.start_daemon();
+    fs::write(world.path("config.toml"), "[store]\nkeep_days = 'x'\n").expect("config");
+    assert_eq!(
+        line(&world, payload()),
+        format!("{LINE} · ⚠ config: 1 error\n")
+    );
+}
+
+#[test]
+fn a_daemon_that_hangs_is_told_and_not_called_slow() {
+    let world = World::new();
+    world.start_daemon();
+    world.signal_daemon(Signal::STOP);
+    let called = print(&world, payload());
+    world.signal_daemon(Signal::CONT);
+    let told = format!("{LINE} · ⚠ becket: the daemon does not answer\n");
+    assert_eq!((called.code, called.stdout), (Some(0), told));
+    assert!(
+        !world.path("run/slow").exists(),
+        "its patience says nothing of the daemon"
+    );
+    let spool = fs::read_dir(world.path("spool")).map_or(0, Iterator::count);
+    assert_eq!(spool, 0, "a status line is no event");
+}
+
+#[test]
+fn without_a_daemon_the_json_itself_is_shown() {
+    let world = World::new();
+    let mut shim = shim(&world);
+    shim.env("BECKET_NO_DAEMON", "1");
+    let called = call(shim, payload().as_bytes());
+    assert_eq!(
+        called.stdout,
+        format!("{LINE} · ⚠ becket: no daemon wanted\n")
+    );
+    assert_eq!(called.code, Some(0));
+    assert!(world.daemons().is_empty());
+}
+
+#[test]
+fn the_daemon_is_started_by_a_status_line() {
+    let world = World::new();
+    line(&world, payload());
+    let shown = wait::until(PATIENCE, || {
+        (line(&world, payload()) == format!("{LINE}\n")).then_some(())
+    });
+    assert!(shown.is_some());
+    assert_eq!(world.daemons().len(), 1);
+}
+
+#[test]
+fn a_shim_without_becket_says_so() {
+    let world = World::new();
+    fs::remove_file(world.programs.join("becket")).expect("remove");
+    for args in [&[][..], &["--beside"]] {
+        let mut shim = shim(&world);
+        shim.args(args);
+        let called = call(shim, payload().as_bytes());
+        assert_eq!(called.code, Some(1));
+        assert!(called.stderr.contains("no becket beside"), "{called:?}");
+    }
+    assert!(!world.path("spool").exists());
+}
+
+#[test]
+fn the_one_that_was_there_stands_above_ours() {
+    let world = beside("printf '\\033[2Jyours %s %s' \"$COLUMNS\" \"$PWD\"; cut -c1-13");
+    let shown = registered(&world);
+    let above = format!("yours 120 {}{{\"context_win\n", world.home.display());
+    assert_eq!(shown.stdout, format!("{above}{LINE}\n"));
+    world.kill_daemon();
+    world.run(&["uninit"]);
+    assert!(
+        !fs::read_to_string(settings(&world))
+            .expect("settings")
+            .contains("becket")
+    );
+}
+
+#[test]
+fn one_that_hangs_takes_nothing_with_it() {
+    let world = beside("sleep 600 & echo $! > pid; echo first; wait");
+    let shown = registered(&world);
+    assert_eq!(
+        shown.stdout,
+        format!("first\n{LINE} · ⚠ status line: timed out\n")
+    );
+    assert!(
+        shown.took >= Duration::from_millis(1400),
+        "{:?}",
+        shown.took
+    );
+    let pid = fs::read_to_string(world.home.join("pid")).expect("a pid");
+    let pid: u32 = pid.trim().parse().expect("a number");
+    let gone = wait::until(PATIENCE, || {
+        (!becket_tests::world::is_alive(pid)).then_some(())
+    });
+    assert!(gone.is_some(), "{pid} lives on");
+}
+
+#[test]
+fn one_that_leaves_something_at_its_pipe_is_not_waited_for() {
+    let world = beside("sleep 30 & echo $! > pid; echo done");
+    let shown = registered(&world);
+    assert_eq!(shown.stdout, format!("done\n{LINE}\n"));
+    let pid = fs::read_to_string(world.home.join("pid")).expect("a pid");
+    let pid = pid
+        .trim()
+        .parse()
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    let _ = rustix::process::kill_process(pid.expect("a pid"), Signal::KILL);
+}
+
+#[test]
+fn one_that_floods_or_prints_binary_is_cut() {
+    let world = beside("cat /bin/sh");
+    let told = format!("{LINE} · ⚠ status line: prints binary\n");
+    assert_eq!(registered(&world).stdout, told);
+    let world = beside("head -c 10485760 /dev/zero | tr '\\0' x");
+    let shown = registered(&world).stdout;
+    let (flood, ours) = shown.split_once('\n').expect("two lines");
+    assert_eq!(flood.len(), 16 << 10);
+    assert_eq!(ours, format!("{LINE} · ⚠ status line: prints too much\n"));
+}
+
+#[test]
+fn one_that_is_gone_is_told_while_the_daemon_is_gone_too() {
+    let world = beside("/nowhere/line");
+    world.kill_daemon();
+    let mut becket = world.becket(["statusline"]);
+    becket
+        .env("BECKET_NO_DAEMON", "1")
+        .env("COLUMNS", "120")
+        .env("NO_COLOR", "1");
+    let called = call(becket, payload().as_bytes());
+    assert_eq!(
+        called.stdout,
+        format!("{LINE} · ⚠ becket: no daemon wanted (+1)\n")
+    );
+}
+
+#[test]
+fn doctor_looks_at_it() {
+    let state = |world: &World| {
+        let (_, told) = world.doctor();
+        let checks = told["checks"].as_array().expect("checks").clone();
+        let lines = checks
+            .into_iter()
+            .filter(|check| check["name"] == "status line");
+        let told = lines.map(|check| {
+            let what = check["what"].as_str().unwrap_or_default().to_owned();
+            (check["state"].as_str().unwrap_or_default().to_owned(), what)
+        });
+        told.collect::<Vec<_>>()
+    };
+    let world = World::new();
+    world.run(&["init"]);
+    let told = state(&world);
+    assert!(told.len() == 1 && told[0].0 == "good", "{told:?}");
+
+    world.run(&["init", "--no-statusline"]);
+    assert!(
+        !fs::read_to_string(settings(&world))
+            .expect("settings")
+            .contains("statusLine")
+    );
+    let told = state(&world);
+    assert!(
+        told[0].0 == "good" && told[0].1.contains("left to you"),
+        "{told:?}"
+    );
+
+    world.run(&["init", "--statusline"]);
+    let text = fs::read_to_string(settings(&world)).expect("settings");
+    fs::write(
+        settings(&world),
+        text.replace("becket-hook --statusline", "becket-hook --statusline --x"),
+    )
+    .expect("settings");
+    let told = state(&world);
+    assert!(told[0].0 == "broken", "{told:?}");
+    world.run(&["init"]);
+    assert_eq!(state(&world)[0].0, "good");
+
+    fs::create_dir_all(world.home.join("work/.git")).expect("a project");
+    fs::create_dir_all(world.home.join("work/.claude")).expect("a project");
+    let theirs = r#"{"statusLine": {"type": "command", "command": "date"}}"#;
+    fs::write(world.home.join("work/.claude/settings.json"), theirs).expect("settings");
+    let mut doctor = world.becket(["doctor"]);
+    doctor.current_dir(world.home.join("work"));
+    let told = String::from_utf8(doctor.output().expect("runs").stdout).expect("UTF-8");
+    assert!(told.contains("hides becket's here"), "{told}");
+}
