@@ -10,6 +10,8 @@ use crate::verb;
 use crate::world::World;
 
 /// The hook runtime for Claude Code
+///
+/// Without a verb: the live view of all sessions.
 #[derive(Debug, Parser)]
 #[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
 pub struct Args {
@@ -17,7 +19,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +42,10 @@ fn version() -> String {
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
         let world = World::read(self.home)?;
-        match self.verb {
+        let Some(verb) = self.verb else {
+            return verb::view::run(&world);
+        };
+        match verb {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
             Verb::Up(verb) => verb.run(&world),

@@ -1,5 +1,6 @@
 //! Asks the daemon something, starting it if need be.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -59,6 +60,11 @@ impl Client {
         self.link.receive().map_err(lost)
     }
 
+    /// Ends this connection from another thread, which wakes whoever waits on it.
+    pub fn hang_up(&self) -> Result<HangUp> {
+        Ok(HangUp(self.link.as_fd().try_clone_to_owned()?))
+    }
+
     fn told(&mut self) -> Result<Told> {
         self.link.deadline = Instant::now() + ANSWER;
         match self.link.receive().map_err(lost)? {
@@ -103,6 +109,17 @@ impl Client {
             Told::No(why) => Err(anyhow!("the daemon would not: {why}")),
             _ => Ok(()),
         }
+    }
+}
+
+/// The end of a connection, to be had from elsewhere.
+#[derive(Debug)]
+pub struct HangUp(OwnedFd);
+
+impl HangUp {
+    pub fn now(self) {
+        // It may have ended by itself.
+        rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both).ok();
     }
 }
 

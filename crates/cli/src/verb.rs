@@ -9,3 +9,4 @@ pub mod hook;
 pub mod init;
 pub mod uninit;
 pub mod up;
+pub mod view;
