@@ -108,7 +108,7 @@ fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
         };
     }
     let height = match focus {
-        Focus::List => (body.height * 2 / 5).min(16),
+        Focus::List => (body.height * 2 / 5).min(24),
         Focus::Events => body.height * 3 / 5,
     };
     let list = Rect {

@@ -215,7 +215,7 @@ impl Model {
     /// Selects the session that a row of the list belongs to.
     pub fn select_at(&mut self, at: usize) {
         let at = match self.twigs.get(at) {
-            Some(Twig::Group { .. }) => self.nearest(at),
+            Some(Twig::Group(_)) => self.nearest(at),
             Some(twig) => twig
                 .session()
                 .and_then(|place| self.find(place))

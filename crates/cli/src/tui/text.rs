@@ -114,6 +114,14 @@ pub fn lasted(span_ms: i64) -> String {
     }
 }
 
+/// The same without seconds, past the first minute.
+pub fn calmly(span_ms: i64) -> String {
+    match span_ms {
+        60_000..3_600_000 => format!("{}m", span_ms / 60_000),
+        _ => lasted(span_ms),
+    }
+}
+
 /// The same in one unit, for what needs no exactness: `42s`, `4m`, `1h`, `3d`.
 pub fn about(span_ms: i64) -> String {
     let seconds = span_ms.max(0) / 1_000;
@@ -188,6 +196,12 @@ mod tests {
             spans.map(about),
             ["0s", "0s", "59s", "1m", "59m", "1h", "1d"]
         );
+    }
+
+    #[test]
+    fn calm_spans_have_no_seconds() {
+        let spans = [5_000, 60_000, 3_599_000, 3_661_000];
+        assert_eq!(spans.map(calmly), ["5s", "1m", "59m", "1h01m"]);
     }
 
     #[test]

@@ -9,10 +9,7 @@ use becket_wire::session::{AgentRow, Display, SessionRow};
 /// One row of the list. Numbers are places in the model's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Twig {
-    Group {
-        project: Option<String>,
-        counts: [usize; Display::ALL.len()],
-    },
+    Group(Option<String>),
     Session(usize),
     Agent {
         session: usize,
@@ -27,7 +24,7 @@ pub enum Twig {
 impl Twig {
     pub fn session(&self) -> Option<usize> {
         match self {
-            Self::Group { .. } => None,
+            Self::Group(_) => None,
             Self::Session(session) | Self::Agent { session, .. } => Some(*session),
         }
     }
@@ -85,14 +82,7 @@ pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
         groups[group].push(place);
     }
     for group in groups {
-        let mut counts = [0; Display::ALL.len()];
-        for &place in &group {
-            counts[rows[place].display as usize] += 1;
-        }
-        twigs.push(Twig::Group {
-            project: project(&rows[group[0]]).map(str::to_owned),
-            counts,
-        });
+        twigs.push(Twig::Group(project(&rows[group[0]]).map(str::to_owned)));
         for place in group {
             branch(rows, place, wish, &mut twigs);
         }
@@ -208,7 +198,7 @@ mod tests {
 
     fn ids(rows: &[SessionRow], wish: &Wish) -> String {
         let name = |twig: &Twig| match twig {
-            Twig::Group { project, .. } => format!("[{}]", project.as_deref().unwrap_or("-")),
+            Twig::Group(project) => format!("[{}]", project.as_deref().unwrap_or("-")),
             Twig::Session(at) => rows[*at].session_id.clone(),
             Twig::Agent {
                 session,
@@ -266,11 +256,6 @@ mod tests {
             ..Wish::default()
         };
         assert_eq!(ids(&rows, &wish), "[busy] c b [quiet] a");
-        let counts = match &grow(&rows, &wish)[0] {
-            Twig::Group { counts, .. } => *counts,
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(counts, [0, 1, 0, 0, 1]);
     }
 
     #[test]

@@ -73,6 +73,7 @@ fn keys(scene: Scene<'_>, mut strip: Strip<'_>) {
     let cells = |(key, what): (&str, &str)| width(key) + width(what) + 3;
     let kept: usize = ALWAYS.map(sign).map(cells).iter().sum();
     let some = match model.focus {
+        _ if model.rows().is_empty() => &[],
         Focus::List => &KEYS[..],
         Focus::Events => &EVENT_KEYS[..],
     };

@@ -46,7 +46,7 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
     for ((at, twig), y) in in_sight.zip(area.y..) {
         let strip = Strip::new(buffer, scene.look, area, y);
         match twig {
-            Twig::Group { project, counts } => group(scene, strip, project.as_deref(), counts),
+            Twig::Group(project) => group(scene, strip, project.as_deref()),
             Twig::Session(place) => {
                 let row = &model.rows()[*place];
                 session(scene, strip, row, &columns, drawn);
@@ -95,7 +95,7 @@ fn selected(scene: Scene<'_>) -> Style {
 fn first_in_sight(top: usize, at: usize, height: usize, twigs: &[Twig]) -> usize {
     let named = at
         .checked_sub(1)
-        .filter(|&above| matches!(twigs[above], Twig::Group { .. }));
+        .filter(|&above| matches!(twigs[above], Twig::Group(_)));
     let first = if height > 1 { named.unwrap_or(at) } else { at };
     let lowest = (at + 1).saturating_sub(height);
     let most = twigs.len().saturating_sub(height);
@@ -128,21 +128,19 @@ fn empty(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn group(scene: Scene<'_>, mut strip: Strip<'_>, project: Option<&str>, counts: &[usize]) {
+fn group(scene: Scene<'_>, mut strip: Strip<'_>, project: Option<&str>) {
     let path = project.map(|path| scene.look.path(path));
     let path = path.as_deref().unwrap_or("no project");
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = path.rsplit('/').find(|name| !name.is_empty());
     let room = strip.room();
-    strip.skip(1).foreign(name, room, Tone::Strong);
-    let needed = counts[Display::Error as usize] + counts[Display::Attention as usize];
-    if !folder.is_empty() {
+    strip
+        .skip(1)
+        .foreign(name.unwrap_or(path), room, Tone::Strong);
+    if name != Some(path) {
         let room = strip.room();
         strip
             .skip(2)
-            .foreign(folder, room.saturating_sub(2), Tone::Dim);
-    }
-    if needed == 0 && counts[Display::Working as usize] == 0 && strip.room() > 10 {
-        strip.skip(2).own("quiet", Tone::Dim);
+            .foreign(path, room.saturating_sub(2), Tone::Dim);
     }
 }
 
@@ -157,7 +155,7 @@ fn session(
     let tone = tone(row.display);
     drawn.moves |= matches!(row.display, Display::Working | Display::Attention);
     strip
-        .skip(1)
+        .skip(columns.indent)
         .own(look.glyph(row.display, now), tone)
         .skip(1);
     let title_tone = match row.display {
@@ -175,8 +173,8 @@ fn session(
     since(
         &mut strip,
         now - row.display_since,
-        columns.since,
-        tone,
+        row.display,
+        columns,
         drawn,
     );
     context(&mut strip, look, row.figures.context_pct, columns);
@@ -253,7 +251,9 @@ fn agent(
         true => look.sign("└ ", "`-"),
         false => look.sign("├ ", "|-"),
     };
-    strip.skip(3 + 2 * depth as u16).own(branch, Tone::Dim);
+    strip
+        .skip(columns.indent + 2 + 2 * depth as u16)
+        .own(branch, Tone::Dim);
     strip.own(look.glyph(display, now), tone).skip(1);
     let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
     let named = columns.title.saturating_sub(2 * depth + 4);
@@ -267,13 +267,7 @@ fn agent(
         Status::Attention { reason } => reason,
     };
     strip.column(doing, columns.doing, tone);
-    since(
-        &mut strip,
-        now - row.status_since,
-        columns.since,
-        tone,
-        drawn,
-    );
+    since(&mut strip, now - row.status_since, display, columns, drawn);
 }
 
 #[cfg(test)]
@@ -283,10 +277,7 @@ mod tests {
     #[test]
     fn the_list_scrolls_no_further_than_it_must() {
         let mut twigs = vec![Twig::Session(0); 20];
-        twigs[10] = Twig::Group {
-            project: None,
-            counts: [0; 5],
-        };
+        twigs[10] = Twig::Group(None);
         assert_eq!(first_in_sight(0, 3, 5, &twigs), 0);
         assert_eq!(first_in_sight(0, 7, 5, &twigs), 3);
         // A group's name comes into sight with its first session.

@@ -53,7 +53,11 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
     let widest =
         |cells: &dyn Fn(&(String, String)) -> usize| lines.iter().map(cells).max().unwrap_or(0);
     let keys = widest(&|(key, _)| width(key));
-    let inner = widest(&|(_, what)| keys + 2 + width(what)).max(width(title) + 2);
+    let inner = widest(&|(key, what)| match key.as_str() {
+        "" => width(what),
+        _ => keys + 2 + width(what),
+    })
+    .max(width(title) + 2);
     let size = |cells: usize, most: u16| (cells as u16).min(most);
     let (wide, high) = (
         size(inner + 4, area.width),
@@ -65,6 +69,14 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
         width: wide,
         height: high,
     };
+    // A wide character that reaches under the sheet would hide its edge.
+    if let Some(x) = sheet.x.checked_sub(1).filter(|x| *x >= area.x) {
+        for y in sheet.top()..sheet.bottom() {
+            if width(buffer[(x, y)].symbol()) > 1 {
+                buffer[(x, y)].set_symbol(" ");
+            }
+        }
+    }
     Clear.render(sheet, buffer);
     let (across, down) = (look.sign("─", "-"), look.sign("│", "|"));
     for y in sheet.top()..sheet.bottom() {
@@ -104,7 +116,7 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
     for ((key, what), y) in lines.iter().zip(sheet.y + 1..) {
         let mut strip = Strip::new(buffer, look, inside, y);
         strip.skip(1);
-        if keys > 0 {
+        if !key.is_empty() {
             strip.column(key, keys, Tone::Strong).skip(1);
         }
         strip.own(what, Tone::Plain);

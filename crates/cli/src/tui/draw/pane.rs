@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 
 use super::super::events::EventLine;
 use super::super::look::{Look, Tone};
-use super::super::model::{Focus, title};
+use super::super::model::Focus;
 use super::super::text::{tokens, visible, wrap};
 use super::strip::Strip;
 use super::{Drawn, Scene};
@@ -28,7 +28,7 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
     };
     rule(scene, row, inner, buffer);
     let mut y = inner.y + 1;
-    let most = usize::from(inner.height / 4).clamp(1, 5);
+    let most = usize::from(inner.height / 5).clamp(1, 4);
     for (text, tone) in about(look, row, usize::from(inner.width), most) {
         if y + 2 >= inner.bottom() {
             break;
@@ -57,9 +57,10 @@ fn rule(scene: Scene<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer) {
     let mut strip = Strip::new(buffer, look, area, area.y);
     let line = look.sign("─", "-");
     strip.own(line, tone).skip(1);
+    let name = named(row);
     let room = strip.room();
     strip
-        .foreign(title(row), room.saturating_sub(16), Tone::Strong)
+        .foreign(&name, room.saturating_sub(16), Tone::Strong)
         .skip(1);
     if focused && strip.room() > 30 {
         let back = scene.model.events.back;
@@ -70,6 +71,12 @@ fn rule(scene: Scene<'_>, row: &SessionRow, area: Rect, buffer: &mut Buffer) {
         strip.own(&hint, Tone::Accent).skip(1);
     }
     strip.fill(line, tone);
+}
+
+/// A session without a title is called by what it was asked, which stands below.
+fn named(row: &SessionRow) -> String {
+    let short = || row.session_id.chars().take(8).collect();
+    row.title.clone().unwrap_or_else(short)
 }
 
 /// What is known of a session, in a few lines.
@@ -90,7 +97,7 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
     }
     let facts = facts(look, row).join(look.sign(" · ", ", "));
     let facts = visible(&facts, look.unicode);
-    for line in wrap(&facts, room, 2, look.unicode) {
+    for line in wrap(&facts, room, prompt_lines.min(2), look.unicode) {
         lines.push((line, Tone::Dim));
     }
     if let Some(error) = &row.error {
@@ -111,8 +118,9 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
 
 fn facts(look: &Look, row: &SessionRow) -> Vec<String> {
     let figures = &row.figures;
-    let short: String = row.session_id.chars().take(8).collect();
-    let mut facts = vec![short];
+    let mut facts = Vec::new();
+    let short = || row.session_id.chars().take(8).collect();
+    facts.extend(row.title.as_ref().map(|_| short()));
     facts.extend(row.cwd.as_deref().map(|cwd| look.path(cwd)));
     facts.extend(row.tmux_pane.as_ref().map(|pane| format!("pane {pane}")));
     facts.extend(row.pid.map(|pid| match row.alive {
@@ -173,18 +181,14 @@ fn event(look: &Look, line: &EventLine, mut strip: Strip<'_>) {
         .skip(1)
         .own(&at.unwrap_or_default(), Tone::Dim)
         .skip(1);
-    let wide = strip.room() > 70;
+    let wide = strip.room() > 60;
     let branch = if line.by_agent {
         look.sign("└ ", "`-")
     } else {
         ""
     };
     strip.own(branch, Tone::Dim);
-    strip.column(
-        &line.event,
-        if wide { 18 } else { 16 } - branch.chars().count(),
-        line.tone,
-    );
+    strip.column(&line.event, 18 - branch.chars().count(), line.tone);
     strip.column(&line.tool, if wide { 12 } else { 8 }, Tone::Plain);
     let room = strip.room();
     strip.foreign(&line.about, room, Tone::Dim);

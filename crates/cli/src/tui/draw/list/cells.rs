@@ -1,15 +1,17 @@
 //! The columns of the list, by the room there is, and what stands in them.
 
-use becket_wire::session::SessionRow;
+use becket_wire::session::{Display, SessionRow};
 
-use super::super::super::look::{Look, Tone};
-use super::super::super::text::lasted;
+use super::super::super::look::{Look, Tone, tone};
+use super::super::super::text::{calmly, lasted};
 use super::super::Drawn;
 use super::super::strip::Strip;
 
 /// How wide each column is; none if 0. A column is parted from the next by one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Columns {
+    /// What stands before a session's glyph.
+    pub indent: u16,
     pub title: usize,
     pub project: usize,
     pub doing: usize,
@@ -26,6 +28,7 @@ impl Columns {
         let width = usize::from(width);
         let from = |least: usize, cells: usize| if width >= least { cells } else { 0 };
         let mut columns = Self {
+            indent: if with_project { 1 } else { 2 },
             title: 0,
             project: if with_project { from(56, 12) } else { 0 },
             doing: 0,
@@ -54,11 +57,12 @@ impl Columns {
         } else {
             0
         };
-        // Three cells before the title, one after each of the two.
-        let left = width.saturating_sub(taken + 5);
+        // The glyph, a space after it, and one after each of the two.
+        taken += usize::from(columns.indent);
+        let left = width.saturating_sub(taken + 4);
         columns.doing = if left < 24 { 0 } else { left / 2 };
         if columns.doing == 0 {
-            columns.title = width.saturating_sub(taken + 4);
+            columns.title = width.saturating_sub(taken + 3);
         } else {
             columns.title = (left - columns.doing).min(64);
             columns.doing = left - columns.title;
@@ -67,7 +71,7 @@ impl Columns {
     }
 
     pub fn labels(&self, mut strip: Strip<'_>) {
-        strip.skip(3);
+        strip.skip(self.indent + 2);
         strip.column("session", self.title, Tone::Dim);
         strip.column("project", self.project, Tone::Dim);
         strip.column("doing", self.doing, Tone::Dim);
@@ -90,11 +94,22 @@ impl Columns {
     }
 }
 
-pub fn since(strip: &mut Strip<'_>, span: i64, cells: usize, tone: Tone, drawn: &mut Drawn) {
-    if cells > 0 {
-        drawn.ticks(span, if span < 3_600_000 { 1_000 } else { 60_000 });
-        strip.right(&lasted(span), cells, tone);
+/// How long it has been so: to the second where somebody waits or works, else calmly.
+pub fn since(
+    strip: &mut Strip<'_>,
+    span: i64,
+    display: Display,
+    columns: &Columns,
+    drawn: &mut Drawn,
+) {
+    if columns.since == 0 {
+        return;
     }
+    let exact = display <= Display::Working;
+    let seconds = span < if exact { 3_600_000 } else { 60_000 };
+    drawn.ticks(span, if seconds { 1_000 } else { 60_000 });
+    let text = if exact { lasted(span) } else { calmly(span) };
+    strip.right(&text, columns.since, tone(display));
 }
 
 /// How full the context window is: a bar and a number.
@@ -162,8 +177,11 @@ mod tests {
                     columns.cost,
                     columns.age,
                 ];
-                let taken = 3 + model + rest.map(parted).iter().sum::<usize>();
-                assert!(taken <= usize::from(width).max(4), "{width}: {columns:?}");
+                let taken = usize::from(columns.indent)
+                    + 2
+                    + model
+                    + rest.map(parted).iter().sum::<usize>();
+                assert!(taken <= usize::from(width).max(5), "{width}: {columns:?}");
                 assert!(width < 20 || columns.title >= 10, "{width}: {columns:?}");
             }
         }
