@@ -214,3 +214,6 @@ pub fn listen(to: &SyncSender<Message>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,7 +79,7 @@ impl Look {
             (Display::Attention, false) => frame(&["!", " "], BLINK),
             (Display::Working, true) => frame(&["⠋", "⠙", "⠸", "⠴", "⠦", "⠇"], TURN),
             (Display::Working, false) => frame(&["|", "/", "-", "\\"], TURN),
-            (Display::Checked, true) => "◇",
+            (Display::Checked, true) => "◐",
             (Display::Checked, false) => "?",
             (Display::Done, true) => "○",
             (Display::Done, false) => ".",

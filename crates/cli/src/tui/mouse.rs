@@ -67,3 +67,66 @@ impl Clicks {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ratatui::crossterm::event::KeyModifiers;
+    use ratatui::layout::Rect;
+
+    use super::super::draw::made_up::{eight, model};
+    use super::*;
+
+    fn drawn() -> Drawn {
+        Drawn {
+            list: Rect::new(0, 2, 80, 10),
+            events: Rect::new(0, 12, 80, 6),
+            ..Drawn::default()
+        }
+    }
+
+    fn event(kind: MouseEventKind, row: u16) -> MouseEvent {
+        MouseEvent {
+            kind,
+            column: 5,
+            row,
+            modifiers: KeyModifiers::NONE,
+        }
+    }
+
+    #[test]
+    fn a_click_selects_and_a_second_one_jumps() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let down = MouseEventKind::Down(MouseButton::Left);
+        let mut click = |row, now| clicks.take(event(down, row), &drawn(), &mut model, now);
+        // The group's name stands for its first session; a subagent for its own.
+        assert_eq!(click(5, 0), None);
+        assert_eq!(click(6, 300), Some(Action::Jump));
+        assert_eq!(click(9, 400), None);
+        assert_eq!(click(7, 900), None);
+        assert_eq!(click(6, 1_000), None);
+        assert_eq!(click(3, 5_000), None);
+        assert_eq!(
+            model.current().unwrap().title.as_deref(),
+            Some("Move the runners to arm64")
+        );
+    }
+
+    #[test]
+    fn the_wheel_scrolls_what_is_below_it() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let mut turn = |kind, row| clicks.take(event(kind, row), &drawn(), &mut model, 0);
+        assert_eq!(turn(MouseEventKind::ScrollUp, 14), Some(Action::Scroll(3)));
+        assert_eq!(turn(MouseEventKind::ScrollDown, 4), Some(Action::Step(3)));
+    }
+
+    #[test]
+    fn a_question_is_not_answered_by_clicking_elsewhere() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        model.act(Action::End);
+        let before = model.mode.clone();
+        let down = MouseEventKind::Down(MouseButton::Left);
+        assert_eq!(clicks.take(event(down, 7), &drawn(), &mut model, 0), None);
+        assert_eq!(model.at(), 1);
+        assert_eq!(model.mode, before);
+    }
+}

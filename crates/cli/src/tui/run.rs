@@ -247,3 +247,6 @@ impl View {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;
