@@ -9,9 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::verb;
 use crate::world::World;
 
-/// The hook runtime for Claude Code
-///
-/// Without a verb: the live view of all sessions.
+/// The hook runtime for Claude Code. Without a command: the live view of all sessions
 #[derive(Debug, Parser)]
 #[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
 pub struct Args {
@@ -25,6 +23,7 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Up(verb::up::Up),
+    Demo(verb::demo::Demo),
     Init(verb::init::Init),
     Uninit(verb::uninit::Uninit),
     Doctor(verb::doctor::Doctor),
@@ -49,6 +48,7 @@ impl Args {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
             Verb::Up(verb) => verb.run(&world),
+            Verb::Demo(verb) => verb.run(&world),
             Verb::Doctor(verb) => verb.run(&world),
             Verb::Events(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),

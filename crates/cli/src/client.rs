@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
-use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::rpc::{
+    Ask, DaemonStatus, EventQuery, EventRequest, EventRow, Request, Response, Told,
+};
 use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
@@ -86,6 +88,19 @@ impl Client {
         match self.told()? {
             Told::Status(status) => Ok(*status),
             other => Err(anyhow!("the daemon said something else: {other:?}")),
+        }
+    }
+
+    /// An event, as the shim would send it; what it is answered is not looked at.
+    pub fn event(&mut self, event: EventRequest) -> Result<()> {
+        let frame = Request::Event(event).to_frame()?;
+        self.link.send(&frame).map_err(lost)?;
+        loop {
+            match self.next()? {
+                Response::Answer { .. } => return Ok(()),
+                Response::Hold { .. } => {}
+                other => return Err(anyhow!("the daemon said something else: {other:?}")),
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod args;
 mod canary;
 mod client;
+mod demo;
 mod doctor;
 mod failure;
 mod line;

@@ -11,9 +11,11 @@ mod look;
 mod model;
 mod mouse;
 mod run;
+mod still;
 mod text;
 mod tree;
 mod update;
 
 pub use run::{open, suits_terminal};
+pub use still::{Still, still};
 pub use text::lasted;

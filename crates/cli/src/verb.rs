@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod config;
 pub mod daemon;
+pub mod demo;
 pub mod doctor;
 pub mod events;
 pub mod hook;

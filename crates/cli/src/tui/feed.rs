@@ -40,8 +40,6 @@ pub enum Message {
     InputGone,
     /// What a deed gave: words, or why not.
     Done(Result<String, String>),
-    /// It is over, whatever the person does.
-    Over,
 }
 
 /// The view has gone.

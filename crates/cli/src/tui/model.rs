@@ -226,6 +226,17 @@ impl Model {
         self.selected = self.current().map(|row| key(row).to_owned());
     }
 
+    /// Selects a session by its id, if it is in the list.
+    pub fn select(&mut self, session_id: &str) {
+        let is_it = |twig: &Twig| match twig {
+            Twig::Session(place) => self.rows[*place].session_id == session_id,
+            _ => false,
+        };
+        if let Some(at) = self.twigs.iter().position(is_it) {
+            self.select_at(at);
+        }
+    }
+
     /// Moves the selection by so many sessions, as far as there are any.
     pub fn step(&mut self, by: isize) {
         let sessions: Vec<usize> = (0..self.twigs.len())

@@ -40,11 +40,6 @@ pub fn suits_terminal() -> bool {
 /// Shows the view until the person leaves it.
 pub fn open(world: &World) -> Result<()> {
     let (to, from) = sync_channel(QUEUE);
-    open_with(world, to, &from)
-}
-
-/// The same with a channel that others may write to.
-pub fn open_with(world: &World, to: SyncSender<Message>, from: &Receiver<Message>) -> Result<()> {
     let look = Look::read(|name| std::env::var(name).ok());
     let mut screen = Screen::enter().context("could not take over the terminal")?;
     let (watching, sender) = (world.clone(), to.clone());
@@ -56,7 +51,7 @@ pub fn open_with(world: &World, to: SyncSender<Message>, from: &Receiver<Message
     });
     let follower = Follower::new(world.clone(), to.clone());
     let mut view = View::new(look, hands, to, Some(follower));
-    view.run(&mut screen.terminal, from)
+    view.run(&mut screen.terminal, &from)
 }
 
 /// The terminal while the view has it. It is given back whatever happens.
@@ -213,7 +208,7 @@ impl View {
             Message::Done(Ok(text)) => model.say(text, false),
             Message::Done(Err(text)) => model.say(text, true),
             Message::Input(input) => return self.input(input),
-            Message::InputGone | Message::Over => return Next::Leave,
+            Message::InputGone => return Next::Leave,
         }
         Next::Soon
     }

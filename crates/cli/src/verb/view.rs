@@ -22,7 +22,7 @@ pub fn run(world: &World) -> Result<ExitCode> {
 }
 
 /// How things are, in one line.
-fn summary(world: &World) -> String {
+pub fn summary(world: &World) -> String {
     match sessions(world) {
         Ok(Some(rows)) => in_words(&rows, now_ms()),
         Ok(None) => "No daemon runs; the next event starts it.".to_owned(),

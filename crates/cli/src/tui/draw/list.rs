@@ -79,10 +79,16 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
     }
 }
 
-/// The selected row stands out without any colour of its own.
+/// The selected row is turned around as a whole: in its colour if it needs the person.
 fn selected(scene: Scene<'_>) -> Style {
+    let display = scene.model.current().map(|row| row.display);
+    let urgent = display.filter(|display| *display <= Display::Attention);
+    let style = match urgent {
+        Some(display) => scene.look.style(tone(display)),
+        None => Style::new(),
+    };
     let style = Style::new()
-        .fg(Color::Reset)
+        .fg(style.fg.unwrap_or(Color::Reset))
         .remove_modifier(Modifier::DIM)
         .add_modifier(Modifier::REVERSED);
     match scene.model.focus {
