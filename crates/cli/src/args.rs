@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::verb;
 use crate::world::World;
 
-/// The hook runtime for Claude Code
+/// The hook runtime for Claude Code. Without a command: the live view of all sessions
 #[derive(Debug, Parser)]
 #[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
 pub struct Args {
@@ -17,12 +17,13 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
     #[command(subcommand)]
-    verb: Verb,
+    verb: Option<Verb>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Verb {
     Up(verb::up::Up),
+    Demo(verb::demo::Demo),
     Init(verb::init::Init),
     Uninit(verb::uninit::Uninit),
     Doctor(verb::doctor::Doctor),
@@ -45,10 +46,14 @@ fn version() -> String {
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
         let world = World::read(self.home)?;
-        match self.verb {
+        let Some(verb) = self.verb else {
+            return verb::view::run(&world);
+        };
+        match verb {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
             Verb::Up(verb) => verb.run(&world),
+            Verb::Demo(verb) => verb.run(&world),
             Verb::Doctor(verb) => verb.run(&world),
             Verb::Sessions(verb) => verb.run(&world),
             Verb::Show(verb) => verb.run(&world),

@@ -1,11 +1,14 @@
 //! Asks the daemon something, starting it if need be.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
-use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::rpc::{
+    Ask, DaemonStatus, EventQuery, EventRequest, EventRow, Request, Response, Told,
+};
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
@@ -87,6 +90,11 @@ impl Client {
         self.link.receive().map_err(lost)
     }
 
+    /// Ends this connection from another thread, which wakes whoever waits on it.
+    pub fn hang_up(&self) -> Result<HangUp> {
+        Ok(HangUp(self.link.as_fd().try_clone_to_owned()?))
+    }
+
     fn told(&mut self) -> Result<Told> {
         self.allow(ANSWER);
         match self.link.receive().map_err(lost)? {
@@ -119,6 +127,19 @@ impl Client {
         }
     }
 
+    /// An event, as the shim would send it; what it is answered is not looked at.
+    pub fn event(&mut self, event: EventRequest) -> Result<()> {
+        let frame = Request::Event(event).to_frame()?;
+        self.link.send(&frame).map_err(lost)?;
+        loop {
+            match self.next()? {
+                Response::Answer { .. } => return Ok(()),
+                Response::Hold { .. } => {}
+                other => return Err(anyhow!("the daemon said something else: {other:?}")),
+            }
+        }
+    }
+
     /// Part of the log, whole.
     pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
         self.ask(Ask::Events(query))?;
@@ -140,6 +161,17 @@ impl Client {
             Told::No(why) => Err(anyhow!("the daemon would not: {why}")),
             _ => Ok(()),
         }
+    }
+}
+
+/// The end of a connection, to be had from elsewhere.
+#[derive(Debug)]
+pub struct HangUp(OwnedFd);
+
+impl HangUp {
+    pub fn now(self) {
+        // It may have ended by itself.
+        rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both).ok();
     }
 }
 

@@ -218,7 +218,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
 }
 
 /// What the event is about, in a few words of its own.
-fn about(row: &EventRow) -> String {
+pub fn about(row: &EventRow) -> String {
     let Some(payload) = &row.payload else {
         return "(payload dropped)".to_owned();
     };

@@ -3,6 +3,7 @@
 pub mod completions;
 pub mod config;
 pub mod daemon;
+pub mod demo;
 pub mod doctor;
 pub mod events;
 pub mod hook;
@@ -13,4 +14,5 @@ pub mod show;
 pub mod statusline;
 pub mod uninit;
 pub mod up;
+pub mod view;
 pub mod wait;

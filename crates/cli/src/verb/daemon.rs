@@ -75,9 +75,18 @@ fn start(world: &World) -> Result<ExitCode> {
 
 fn stop(world: &World) -> Result<ExitCode> {
     world.refuse_inside_claude("daemon stop")?;
+    let said = match end(world)? {
+        true => "The daemon has ended.",
+        false => "No daemon runs.",
+    };
+    println!("{said}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the daemon, and waits until it has gone. False if there was none.
+pub fn end(world: &World) -> Result<bool> {
     let Some(mut client) = Client::connect(world)? else {
-        println!("No daemon runs.");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(false);
     };
     let status = client.status()?;
     client.done(Ask::Stop)?;
@@ -91,8 +100,7 @@ fn stop(world: &World) -> Result<ExitCode> {
         }
         std::thread::park_timeout(Duration::from_millis(5));
     }
-    println!("The daemon has ended.");
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Whether this process still holds the daemon's lock.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
 use crate::world::World;
-use crate::{canary, client};
+use crate::{canary, client, tui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
 #[derive(Debug, clap::Args)]
@@ -16,6 +16,9 @@ pub struct Up {
     /// Block tool calls when the shim is missing or crashes
     #[arg(long)]
     strict: bool,
+    /// Do not open the live view at the end
+    #[arg(long)]
+    no_view: bool,
 }
 
 impl Up {
@@ -64,22 +67,30 @@ impl Up {
             flight.row.seq
         );
         step("sent an event through, and found it in the database", &took);
-        anstream::println!();
-        anstream::println!("Start Claude Code as always. Then:");
-        for (command, what) in [
-            ("becket events --follow", "see everything that happens"),
-            ("becket doctor", "check every part"),
-            ("becket uninit", "take it all back"),
-        ] {
-            anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
+        tell_what_next(world);
+        if !self.no_view && tui::suits_terminal() {
+            return verb::view::run(world);
         }
-        anstream::println!();
-        anstream::println!(
-            "{DIM}Events are kept in {}. Payloads go after 90 days or 4 GiB ([store] in the config); rows stay.{DIM:#}",
-            world.place.database().display()
-        );
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn tell_what_next(world: &World) {
+    anstream::println!();
+    anstream::println!("Start Claude Code as always. Then:");
+    for (command, what) in [
+        ("becket", "see all sessions, live"),
+        ("becket events --follow", "see everything that happens"),
+        ("becket doctor", "check every part"),
+        ("becket uninit", "take it all back"),
+    ] {
+        anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
+    }
+    anstream::println!();
+    anstream::println!(
+        "{DIM}Events are kept in {}. Payloads go after 90 days or 4 GiB ([store] in the config); rows stay.{DIM:#}",
+        world.place.database().display()
+    );
 }
 
 fn step(what: &str, detail: &str) {

@@ -1,0 +1,173 @@
+//! Plays the script: each event goes to the daemon of a throw-away home as the shim would send it.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
+use becket_wire::rpc::{Envelope, EventRequest, EventRow, Source};
+use becket_wire::{EventId, Place, Version};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::script::{Beat, What};
+use crate::client::{self, Client};
+use crate::verb::daemon;
+use crate::world::World;
+
+/// A throw-away home with a daemon of its own. Both go when it is dropped.
+#[derive(Debug)]
+pub struct Stage {
+    pub world: World,
+    _home: TempDir,
+}
+
+impl Stage {
+    pub fn build(world: &World) -> Result<Self> {
+        let home = tempfile::Builder::new().prefix("becket-demo-").tempdir();
+        let home = home.context("could not make a folder for the demo")?;
+        // A demo that was killed leaves a daemon behind, which ends by itself.
+        std::fs::write(
+            home.path().join("config.toml"),
+            "[daemon]\nidle = \"30m\"\n",
+        )
+        .context("could not write the demo's configuration")?;
+        let world = World {
+            place: Place::new(home.path()),
+            // Claude Code's settings are none of the demo's business.
+            claude_home: None,
+            cwd: home.path().to_path_buf(),
+            programs: world.programs.clone(),
+            no_daemon: false,
+        };
+        client::start(&world)?;
+        Ok(Self { world, _home: home })
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // Without its home it ends by itself, only later.
+        drop(daemon::end(&self.world));
+    }
+}
+
+#[derive(Debug)]
+pub struct Player<'a> {
+    pub world: &'a World,
+    /// How many times faster than it was.
+    pub speed: f64,
+    sent: u64,
+}
+
+impl<'a> Player<'a> {
+    pub fn new(world: &'a World, speed: f64) -> Self {
+        Self {
+            world,
+            speed,
+            sent: 0,
+        }
+    }
+
+    /// Plays it all: what lies before the curtain at once, the rest in its time. Something on
+    /// `stop`, or its end, ends the play.
+    pub fn play(
+        &mut self,
+        beats: &[Beat],
+        stop: &Receiver<()>,
+        mut tell: impl FnMut(&EventRow) -> Result<()>,
+    ) -> Result<()> {
+        let (curtain, curtain_at) = (Instant::now(), now_ms());
+        for beat in beats {
+            let due = Duration::from_millis(beat.at.max(0) as u64).div_f64(self.speed);
+            let left = (curtain + due).saturating_duration_since(Instant::now());
+            match stop.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            // The past keeps its distance, so that what has waited for an hour looks so.
+            let at = if beat.at < 0 {
+                curtain_at + beat.at
+            } else {
+                now_ms()
+            };
+            if let Some(row) = self.send(beat, at)? {
+                tell(&row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, beat: &Beat, at: i64) -> Result<Option<EventRow>> {
+        self.sent += 1;
+        match &beat.what {
+            What::Event(name, payload) => {
+                let request = EventRequest {
+                    envelope: envelope(&self.world.place, beat, Some(name), at, self.sent),
+                    sent: now_ms(),
+                    payload: serde_json::to_vec(payload)?,
+                };
+                let row = row(&request, payload, self.sent);
+                let mut client = Client::connect_or_start(self.world)?;
+                client
+                    .event(request)
+                    .with_context(|| format!("could not play {name}"))?;
+                Ok(Some(row))
+            }
+            // FOR THE LEAD: once `Request::StatusLine` is merged, send this as one (the envelope as
+            // above, without an event's name); `becket-hook --statusline` takes the same road.
+            What::StatusLine(_) => Ok(None),
+        }
+    }
+}
+
+/// What the shim would know of it. The process is no Claude Code, and says so: nobody looks whether
+/// it lives, and nobody sends it a signal. There is no pane, so that nothing reaches a real tmux.
+pub(super) fn envelope(
+    place: &Place,
+    beat: &Beat,
+    event: Option<&str>,
+    at: i64,
+    number: u64,
+) -> Envelope {
+    Envelope {
+        id: EventId::new(at, [number; 2]),
+        at,
+        version: Version::current(),
+        event: event.map(str::to_owned),
+        from: Some("demo".to_owned()),
+        home: place.home().to_string_lossy().into_owned(),
+        pid: std::process::id(),
+        pid_start: None,
+        pid_is_claude: false,
+        variables: [
+            ("CLAUDE_PROJECT_DIR", beat.project.as_str()),
+            ("CLAUDE_CODE_SESSION_ATTENDED", "1"),
+            ("CLAUDE_CODE_ENTRYPOINT", "cli"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into(),
+        cut: None,
+    }
+}
+
+/// The event as the log will tell it.
+pub(super) fn row(request: &EventRequest, payload: &Value, number: u64) -> EventRow {
+    let text = |field: &str| payload[field].as_str().map(str::to_owned);
+    EventRow {
+        seq: number as i64,
+        id: request.envelope.id,
+        at: request.envelope.at,
+        session_id: text("session_id"),
+        agent_id: text("agent_id"),
+        event: request.envelope.event.clone(),
+        tool: text("tool_name"),
+        decision: None,
+        took_us: None,
+        source: Source::Daemon,
+        masked: 0,
+        fault: None,
+        duplicate_of: None,
+        payload: Some(request.payload.clone()),
+    }
+}

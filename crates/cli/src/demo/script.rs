@@ -1,0 +1,328 @@
+//! The script of the day: one line a step, made into the payloads that Claude Code sends.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// Times in seconds; before 0 is what has happened when the curtain rises.
+const DAY: &str = include_str!("day.jsonl");
+
+/// One thing that happens.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Beat {
+    /// Milliseconds after the curtain rises, or before.
+    pub at: i64,
+    pub project: String,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum What {
+    /// An event: its name and payload.
+    Event(String, Value),
+    /// What Claude Code tells its status line.
+    StatusLine(Value),
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Actor {
+    cast: String,
+    id: String,
+    cwd: String,
+    model: String,
+    mode: Option<String>,
+}
+
+/// One line of the script, besides the fields of the event itself.
+#[derive(Debug, Clone, Deserialize)]
+struct Step {
+    at: i64,
+    who: String,
+    event: Option<String>,
+    /// A tool call: its PreToolUse and what follows.
+    call: Option<String>,
+    input: Option<Value>,
+    /// Seconds until it succeeds; else it fails, is denied, or goes on.
+    took: Option<i64>,
+    error: Option<String>,
+    denied: Option<String>,
+    #[serde(default)]
+    asks: bool,
+    agent: Option<(String, String)>,
+    /// Context in percent, cost in dollars.
+    figures: Option<(f64, f64)>,
+}
+
+/// The whole day, in order.
+pub fn day() -> Result<Vec<Beat>> {
+    let mut actors: HashMap<String, (Actor, u32)> = HashMap::new();
+    let mut beats = Vec::new();
+    for (number, line) in (1..).zip(DAY.lines()) {
+        let context = || format!("line {number} of the demo's script");
+        let value: Value = serde_json::from_str(line).with_context(context)?;
+        if value.get("cast").is_some() {
+            let actor: Actor = serde_json::from_value(value).with_context(context)?;
+            actors.insert(actor.cast.clone(), (actor, 0));
+            continue;
+        }
+        let step: Step = serde_json::from_value(value.clone()).with_context(context)?;
+        let (actor, prompts) = actors.get_mut(&step.who).with_context(context)?;
+        if step.event.as_deref() == Some("UserPromptSubmit") {
+            *prompts += 1;
+        }
+        let scene = Scene {
+            actor,
+            prompt: *prompts,
+            number,
+        };
+        scene.expand(&step, &value, &mut beats);
+    }
+    // Stable: what stands earlier in the script comes first.
+    beats.sort_by_key(|beat| beat.at);
+    Ok(beats)
+}
+
+struct Scene<'a> {
+    actor: &'a Actor,
+    prompt: u32,
+    /// The line of the script: what ids are made of.
+    number: u32,
+}
+
+impl Scene<'_> {
+    fn expand(&self, step: &Step, line: &Value, beats: &mut Vec<Beat>) {
+        let at = step.at * 1_000;
+        let mut add = |at: i64, what: What| {
+            beats.push(Beat {
+                at,
+                project: self.actor.cwd.clone(),
+                what,
+            });
+        };
+        if let Some((percent, cost)) = step.figures {
+            add(at, What::StatusLine(self.status_line(percent, cost)));
+        }
+        if let Some(event) = &step.event {
+            let own = own_fields(event, line);
+            add(at, self.event(event, step, own));
+        }
+        if let Some(tool) = &step.call {
+            let call = |event: &str, own: &[(&str, Value)]| {
+                let mut fields = self.call(tool, step);
+                fields.extend(
+                    own.iter()
+                        .map(|(name, value)| ((*name).to_owned(), value.clone())),
+                );
+                self.event(event, step, fields)
+            };
+            add(at, call("PreToolUse", &[]));
+            if step.asks {
+                let WithoutId(asked) = WithoutId::of(call("PermissionRequest", &[]));
+                add(at + 20, asked);
+            }
+            if let Some(reason) = &step.denied {
+                add(
+                    at + 400,
+                    call("PermissionDenied", &[("reason", json!(reason))]),
+                );
+            }
+            if let Some(error) = &step.error {
+                let own = [("error", json!(error)), ("is_interrupt", json!(false))];
+                add(at + 8_000, call("PostToolUseFailure", &own));
+            }
+            if let Some(took) = step.took {
+                let response = json!({"stdout": "", "stderr": "", "interrupted": false});
+                let own = [
+                    ("tool_response", response),
+                    ("duration_ms", json!(took * 1_000)),
+                ];
+                add(at + took * 1_000, call("PostToolUse", &own));
+            }
+        }
+    }
+
+    fn call(&self, tool: &str, step: &Step) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("tool_name".into(), json!(tool));
+        fields.insert("tool_input".into(), step.input.clone().unwrap_or_default());
+        fields.insert(
+            "tool_use_id".into(),
+            json!(format!("toolu_demo_{:04}", self.number)),
+        );
+        fields
+    }
+
+    /// An event with the fields that all of them have.
+    fn event(&self, event: &str, step: &Step, own: Map<String, Value>) -> What {
+        let actor = self.actor;
+        let folder = actor.cwd.replace('/', "-");
+        let mut payload = Map::new();
+        let mut put = |name: &str, value: Value| payload.insert(name.to_owned(), value);
+        put("session_id", json!(actor.id));
+        put(
+            "transcript_path",
+            json!(format!(
+                "/home/you/.claude/projects/{folder}/{}.jsonl",
+                actor.id
+            )),
+        );
+        put("cwd", json!(actor.cwd));
+        put("hook_event_name", json!(event));
+        if self.prompt > 0 {
+            let tail = &actor.id[24..];
+            put(
+                "prompt_id",
+                json!(format!("{:08x}-0000-4000-8000-{tail}", self.prompt)),
+            );
+        }
+        put(
+            "permission_mode",
+            json!(actor.mode.as_deref().unwrap_or("default")),
+        );
+        if event == "SessionStart" {
+            put("model", json!(actor.model));
+        }
+        if let Some((id, kind)) = &step.agent {
+            put("agent_id", json!(id));
+            put("agent_type", json!(kind));
+        }
+        payload.extend(own);
+        What::Event(event.to_owned(), Value::Object(payload))
+    }
+
+    fn status_line(&self, percent: f64, cost: f64) -> Value {
+        let actor = self.actor;
+        let name = actor
+            .model
+            .trim_start_matches("claude-")
+            .replace("-5-5", " 5.5");
+        let name = name[..1].to_uppercase() + &name[1..];
+        let size = 200_000;
+        let used = (percent / 100.0 * f64::from(size)) as u64;
+        json!({
+            "session_id": actor.id,
+            "cwd": actor.cwd,
+            "model": {"id": actor.model, "display_name": name},
+            "workspace": {"current_dir": actor.cwd, "project_dir": actor.cwd, "added_dirs": []},
+            "version": "2.1.325",
+            "cost": {"total_cost_usd": cost, "total_duration_ms": 60_000, "total_api_duration_ms": 30_000, "total_lines_added": 40, "total_lines_removed": 12},
+            "context_window": {
+                "total_input_tokens": used,
+                "total_output_tokens": 0,
+                "context_window_size": size,
+                "current_usage": {"input_tokens": used, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0},
+                "used_percentage": percent,
+                "remaining_percentage": 100.0 - percent,
+            },
+        })
+    }
+}
+
+/// A permission is asked for without the call's id.
+struct WithoutId(What);
+
+impl WithoutId {
+    fn of(mut what: What) -> Self {
+        if let What::Event(_, Value::Object(payload)) = &mut what {
+            payload.remove("tool_use_id");
+        }
+        Self(what)
+    }
+}
+
+/// The fields that only this event has: those of the line, and those that Claude Code always sends.
+fn own_fields(event: &str, line: &Value) -> Map<String, Value> {
+    let mut own = match event {
+        "Stop" => json!({"stop_hook_active": false, "background_tasks": [], "session_crons": []}),
+        "SubagentStop" => json!({"stop_hook_active": false, "background_tasks": []}),
+        _ => json!({}),
+    };
+    let ours = ["at", "who", "event", "agent", "figures"];
+    if let (Some(own), Some(line)) = (own.as_object_mut(), line.as_object()) {
+        let fields = line
+            .iter()
+            .filter(|(name, _)| !ours.contains(&name.as_str()));
+        own.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+    }
+    match own {
+        Value::Object(own) => own,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use becket_wire::event::{Event, EventName};
+
+    use super::*;
+
+    fn events(beats: &[Beat]) -> Vec<(&str, &Value)> {
+        let told = beats.iter().filter_map(|beat| match &beat.what {
+            What::Event(name, payload) => Some((name.as_str(), payload)),
+            What::StatusLine(_) => None,
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn the_day_has_all_that_it_is_to_show() {
+        let beats = day().unwrap();
+        assert!(beats.is_sorted_by_key(|beat| beat.at));
+        let names: BTreeSet<&str> = events(&beats).iter().map(|(name, _)| *name).collect();
+        for wanted in [
+            "SessionStart",
+            "SubagentStart",
+            "SubagentStop",
+            "PermissionRequest",
+            "PermissionDenied",
+            "PostToolUseFailure",
+            "StopFailure",
+            "PreCompact",
+            "PostCompact",
+            "SessionEnd",
+            "Stop",
+        ] {
+            assert!(names.contains(wanted), "{wanted}");
+        }
+        let projects: BTreeSet<&str> = beats.iter().map(|beat| &*beat.project).collect();
+        assert!(projects.len() >= 4, "{projects:?}");
+    }
+
+    #[test]
+    fn every_event_is_as_claude_code_sends_it() {
+        for (name, payload) in events(&day().unwrap()) {
+            let event = Event::parse(payload.to_string()).unwrap();
+            assert!(!matches!(event.name(), EventName::Other(_)), "{name}");
+            assert_eq!(event.name().as_str(), name);
+            assert!(event.rest().is_empty(), "{name}: {:?}", event.rest());
+            let common = event.common();
+            for field in [&common.session_id, &common.transcript_path, &common.cwd] {
+                assert!(field.is_some(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_call_and_what_it_asks_belong_together() {
+        let beats = day().unwrap();
+        let events = events(&beats);
+        let find = |event: &str| {
+            let mut told = events.iter().filter(|(name, _)| *name == event);
+            told.next_back().unwrap().1
+        };
+        let asked = find("PermissionRequest");
+        assert!(asked.get("tool_use_id").is_none());
+        let same = |call: &&(&str, &Value)| {
+            let alike = |field: &str| call.1[field] == asked[field];
+            call.0 == "PreToolUse"
+                && ["tool_input", "prompt_id", "session_id"]
+                    .into_iter()
+                    .all(alike)
+        };
+        assert_eq!(events.iter().filter(same).count(), 1);
+    }
+}

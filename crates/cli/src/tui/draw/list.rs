@@ -1,0 +1,312 @@
+//! The tree of sessions and their subagents. Only what is in sight is drawn.
+
+mod cells;
+
+use becket_wire::session::{AgentRow, Display, MAIN, SessionRow, Status};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Alignment, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::Widget;
+
+use self::cells::{Columns, context, model_name, since};
+use super::super::look::{Tone, display_of, tone};
+use super::super::model::{Focus, title};
+use super::super::text::{about, dollars};
+use super::super::tree::{self, Twig};
+use super::strip::Strip;
+use super::{Drawn, Scene};
+
+/// Below this height every row is needed for sessions.
+const ROOM_FOR_LABELS: u16 = 12;
+
+pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
+    let model = scene.model;
+    if model.twigs().is_empty() {
+        drawn.list = area;
+        empty(scene, area, buffer);
+        return;
+    }
+    let columns = Columns::new(area.width, !model.wish.grouped);
+    let mut area = area;
+    if area.height >= ROOM_FOR_LABELS {
+        columns.labels(Strip::new(buffer, scene.look, area, area.y));
+        area.y += 1;
+        area.height -= 1;
+    }
+    drawn.list = area;
+    let height = usize::from(area.height);
+    drawn.top = first_in_sight(model.top, model.at(), height, model.twigs());
+    let in_sight = model
+        .twigs()
+        .iter()
+        .enumerate()
+        .skip(drawn.top)
+        .take(height);
+    for ((at, twig), y) in in_sight.zip(area.y..) {
+        let strip = Strip::new(buffer, scene.look, area, y);
+        match twig {
+            Twig::Group(project) => group(scene, strip, project.as_deref()),
+            Twig::Session(place) => {
+                let row = &model.rows()[*place];
+                session(scene, strip, row, &columns, drawn);
+            }
+            Twig::Agent {
+                session,
+                agent: at,
+                depth,
+                last,
+            } => {
+                let row = &model.rows()[*session];
+                agent(
+                    scene,
+                    strip,
+                    &row.agents[*at],
+                    (*depth, *last),
+                    &columns,
+                    drawn,
+                );
+            }
+        }
+        if at == model.at() {
+            let line = Rect {
+                y,
+                height: 1,
+                ..area
+            };
+            buffer.set_style(line, selected(scene));
+        }
+    }
+}
+
+/// The selected row is turned around as a whole: in its colour if it needs the person.
+fn selected(scene: Scene<'_>) -> Style {
+    let display = scene.model.current().map(|row| row.display);
+    let urgent = display.filter(|display| *display <= Display::Attention);
+    let style = match urgent {
+        Some(display) => scene.look.style(tone(display)),
+        None => Style::new(),
+    };
+    let style = Style::new()
+        .fg(style.fg.unwrap_or(Color::Reset))
+        .remove_modifier(Modifier::DIM)
+        .add_modifier(Modifier::REVERSED);
+    match scene.model.focus {
+        Focus::List => style.add_modifier(Modifier::BOLD),
+        Focus::Events => style.remove_modifier(Modifier::BOLD),
+    }
+}
+
+/// Scrolls no further than it takes for the selection to be in sight, with its group's name.
+fn first_in_sight(top: usize, at: usize, height: usize, twigs: &[Twig]) -> usize {
+    let named = at
+        .checked_sub(1)
+        .filter(|&above| matches!(twigs[above], Twig::Group(_)));
+    let first = if height > 1 { named.unwrap_or(at) } else { at };
+    let lowest = (at + 1).saturating_sub(height);
+    let most = twigs.len().saturating_sub(height);
+    top.min(first).max(lowest).min(most.max(lowest))
+}
+
+fn empty(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let model = scene.model;
+    let dash = scene.look.sign("…", "...");
+    let lines: Vec<String> = match (&model.lost, model.heard) {
+        _ if !model.wish.filter.is_empty() && !model.rows().is_empty() => {
+            vec!["No session fits.".into(), "Esc shows all.".into()]
+        }
+        (Some(_), _) => vec!["Nothing is known without the daemon.".into()],
+        (None, false) => vec![format!("Asking the daemon{dash}")],
+        (None, true) => vec![
+            "No sessions.".into(),
+            "Start Claude Code as always: it shows up here.".into(),
+        ],
+    };
+    let above = area.height.saturating_sub(lines.len() as u16) / 2;
+    for (line, y) in lines.iter().zip(area.y + above..area.bottom()) {
+        let line = Line::styled(line.as_str(), scene.look.style(Tone::Dim));
+        let row = Rect {
+            y,
+            height: 1,
+            ..area
+        };
+        line.alignment(Alignment::Center).render(row, buffer);
+    }
+}
+
+fn group(scene: Scene<'_>, mut strip: Strip<'_>, project: Option<&str>) {
+    let path = project.map(|path| scene.look.path(path));
+    let path = path.as_deref().unwrap_or("no project");
+    let name = path.rsplit('/').find(|name| !name.is_empty());
+    let room = strip.room();
+    strip
+        .skip(1)
+        .foreign(name.unwrap_or(path), room, Tone::Strong);
+    if name != Some(path) {
+        let room = strip.room();
+        strip
+            .skip(2)
+            .foreign(path, room.saturating_sub(2), Tone::Dim);
+    }
+}
+
+fn session(
+    scene: Scene<'_>,
+    mut strip: Strip<'_>,
+    row: &SessionRow,
+    columns: &Columns,
+    drawn: &mut Drawn,
+) {
+    let Scene { look, now, .. } = scene;
+    let tone = tone(row.display);
+    drawn.moves |= matches!(row.display, Display::Working | Display::Attention);
+    strip
+        .skip(columns.indent)
+        .own(look.glyph(row.display, now), tone)
+        .skip(1);
+    let title_tone = match row.display {
+        Display::Error | Display::Attention => Tone::Strong,
+        Display::Working | Display::Checked => Tone::Plain,
+        Display::Done => Tone::Dim,
+    };
+    strip.column(title(row), columns.title, title_tone);
+    if columns.project > 0 {
+        let project = tree::project(row).unwrap_or_default();
+        let name = project.rsplit('/').next().unwrap_or_default();
+        strip.column(name, columns.project, Tone::Dim);
+    }
+    strip.column(&doing(row), columns.doing, tone);
+    since(
+        &mut strip,
+        now - row.display_since,
+        row.display,
+        columns,
+        drawn,
+    );
+    context(&mut strip, look, row.figures.context_pct, columns);
+    let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
+    strip.right(&cost, columns.cost, Tone::Plain);
+    let age = (columns.age > 0).then(|| {
+        let span = now - row.started_at;
+        drawn.ticks(span, if span < 60_000 { 1_000 } else { 60_000 });
+        about(span)
+    });
+    strip.right(&age.unwrap_or_default(), columns.age, Tone::Dim);
+    if columns.model > 0 {
+        strip
+            .skip(2)
+            .column(&model_name(row), columns.model, Tone::Dim);
+    }
+}
+
+/// What a session does, or what it wants.
+fn doing(row: &SessionRow) -> String {
+    let by_agent = row.waiting_for.as_deref().filter(|id| *id != MAIN);
+    let agent = by_agent.and_then(|id| row.agents.iter().find(|agent| agent.agent_id == id));
+    let whose = agent.and_then(|agent| agent.agent_type.as_deref());
+    let mut text = match row.display {
+        Display::Error => row
+            .error
+            .clone()
+            .unwrap_or_else(|| "the turn failed".into()),
+        Display::Attention | Display::Checked => {
+            let reason = row.waiting_reason.as_deref().or(row.status.reason());
+            let reason = reason.unwrap_or("needs you");
+            whose.map_or_else(|| reason.to_owned(), |whose| format!("{reason} ({whose})"))
+        }
+        Display::Working => match (
+            &row.status,
+            row.agents.iter().any(|agent| agent.ended_at.is_none()),
+        ) {
+            (Status::Working { detail }, _) => detail.clone().unwrap_or_else(|| "working".into()),
+            (_, true) => "subagents work".into(),
+            _ => "working".into(),
+        },
+        Display::Done if row.interrupted => "interrupted".into(),
+        Display::Done => "done".into(),
+    };
+    for (note, holds) in [
+        (
+            format!("{} in background", row.background_tasks),
+            row.background_tasks > 0,
+        ),
+        ("stale".into(), row.stale),
+        ("not hooked".into(), !row.hooked && row.pid.is_some()),
+    ] {
+        if holds {
+            text = format!("{text}, {note}");
+        }
+    }
+    text
+}
+
+fn agent(
+    scene: Scene<'_>,
+    mut strip: Strip<'_>,
+    row: &AgentRow,
+    (depth, last): (usize, bool),
+    columns: &Columns,
+    drawn: &mut Drawn,
+) {
+    let Scene { look, now, .. } = scene;
+    let display = display_of(&row.status);
+    let tone = tone(display);
+    drawn.moves |= display != Display::Done;
+    let depth = depth.min(6);
+    let branch = match last {
+        true => look.sign("└ ", "`-"),
+        false => look.sign("├ ", "|-"),
+    };
+    strip
+        .skip(columns.indent + 2 + 2 * depth as u16)
+        .own(branch, Tone::Dim);
+    strip.own(look.glyph(display, now), tone).skip(1);
+    let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
+    let named = columns.title.saturating_sub(2 * depth + 4);
+    strip.column(name.unwrap_or("agent"), named, Tone::Dim);
+    if columns.project > 0 {
+        strip.skip(columns.project as u16 + 1);
+    }
+    let doing = match &row.status {
+        Status::Idle => "done",
+        Status::Working { detail } => detail.as_deref().unwrap_or("working"),
+        Status::Attention { reason } => reason,
+    };
+    strip.column(doing, columns.doing, tone);
+    since(&mut strip, now - row.status_since, display, columns, drawn);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_scrolls_no_further_than_it_must() {
+        let mut twigs = vec![Twig::Session(0); 20];
+        twigs[10] = Twig::Group(None);
+        assert_eq!(first_in_sight(0, 3, 5, &twigs), 0);
+        assert_eq!(first_in_sight(0, 7, 5, &twigs), 3);
+        // A group's name comes into sight with its first session.
+        assert_eq!(first_in_sight(15, 11, 5, &twigs), 10);
+        assert_eq!(first_in_sight(15, 11, 1, &twigs), 11);
+        // Rows have gone: no empty space below while there is something above.
+        assert_eq!(first_in_sight(18, 19, 5, &twigs), 15);
+        assert_eq!(first_in_sight(3, 2, 50, &twigs), 0);
+    }
+
+    #[test]
+    fn a_subagent_that_waits_is_named() {
+        let row = SessionRow {
+            display: Display::Attention,
+            waiting_for: Some("a1".into()),
+            waiting_reason: Some("Permission for Bash".into()),
+            agents: vec![AgentRow {
+                agent_id: "a1".into(),
+                agent_type: Some("Explore".into()),
+                ..AgentRow::default()
+            }],
+            ..SessionRow::default()
+        };
+        assert_eq!(doing(&row), "Permission for Bash (Explore)");
+    }
+}

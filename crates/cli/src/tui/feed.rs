@@ -1,0 +1,217 @@
+//! What the view hears: the daemon's stream of sessions, the selected session's events, the
+//! terminal. A thread each; all of it comes through one channel.
+
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use becket_wire::rpc::{Ask, EventQuery, Response, Told};
+use becket_wire::session::SessionRow;
+use ratatui::crossterm::event;
+
+use super::events::EventLine;
+use crate::client::{Client, HangUp};
+use crate::world::World;
+
+/// Whoever sends waits while so many wait to be taken.
+pub const QUEUE: usize = 1024;
+/// So many of a session's past events are asked for.
+const PAST: u32 = 50;
+/// Between two tries to reach the daemon: short while one replaces another, then longer.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONG_PAUSE: Duration = Duration::from_secs(2);
+/// A daemon that is away for so long is only being replaced.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub enum Message {
+    All(Vec<SessionRow>),
+    One(Box<SessionRow>),
+    /// The daemon is there, and what it says is wrong.
+    Troubles(Vec<String>),
+    /// The daemon cannot be heard, and why.
+    Lost(String),
+    Event {
+        session: String,
+        line: EventLine,
+    },
+    Input(event::Event),
+    InputGone,
+    /// What a deed gave: words, or why not.
+    Done(Result<String, String>),
+}
+
+/// The view has gone.
+struct Gone;
+
+fn send(to: &SyncSender<Message>, message: Message) -> Result<(), Gone> {
+    to.send(message).map_err(|_| Gone)
+}
+
+/// Follows the live sessions, from one daemon to the next, until the view goes.
+pub fn watch(world: &World, to: &SyncSender<Message>) {
+    let mut missed: Option<Instant> = None;
+    loop {
+        let ended = Client::connect_or_start(world).and_then(|client| {
+            let mut heard = false;
+            let ended = hear(client, to, &mut heard);
+            if heard {
+                missed = None;
+            }
+            ended
+        });
+        let why = match ended {
+            Ok(Gone) => return,
+            Err(why) => why,
+        };
+        let since = *missed.get_or_insert_with(Instant::now);
+        let patient = since.elapsed() < PATIENCE;
+        if !patient && send(to, Message::Lost(format!("{why:#}"))).is_err() {
+            return;
+        }
+        std::thread::park_timeout(if patient { PAUSE } else { LONG_PAUSE });
+    }
+}
+
+/// What one daemon says, until it goes: that is the error.
+fn hear(mut client: Client, to: &SyncSender<Message>, heard: &mut bool) -> Result<Gone> {
+    let troubles = client.status()?.troubles;
+    if send(to, Message::Troubles(troubles)).is_err() {
+        return Ok(Gone);
+    }
+    client.ask(Ask::Watch)?;
+    loop {
+        let message = match client.wait()? {
+            Response::Told(Told::Sessions(rows)) => Message::All(rows),
+            Response::Told(Told::Changed(row)) => Message::One(row),
+            Response::Told(Told::No(why)) => bail!("the daemon would not: {why}"),
+            Response::Told(Told::Done) | Response::Yielding => bail!("the daemon went away"),
+            other => bail!("the daemon said something else: {other:?}"),
+        };
+        *heard = true;
+        if send(to, message).is_err() {
+            return Ok(Gone);
+        }
+    }
+}
+
+/// Follows the events of one session at a time.
+#[derive(Debug)]
+pub struct Follower {
+    world: World,
+    to: SyncSender<Message>,
+    session: Option<String>,
+    current: Arc<Mutex<Line>>,
+}
+
+/// The connection of one thread: the next one hangs it up.
+#[derive(Debug, Default)]
+enum Line {
+    #[default]
+    NotYet,
+    Open(HangUp),
+    Unwanted,
+}
+
+impl Follower {
+    pub fn new(world: World, to: SyncSender<Message>) -> Self {
+        Self {
+            world,
+            to,
+            session: None,
+            current: Arc::default(),
+        }
+    }
+
+    pub fn turn_to(&mut self, session: Option<&str>) {
+        if self.session.as_deref() == session {
+            return;
+        }
+        self.hang_up();
+        self.session = session.map(str::to_owned);
+        self.current = Arc::default();
+        if let Some(session) = self.session.clone() {
+            let (world, to, line) = (self.world.clone(), self.to.clone(), self.current.clone());
+            std::thread::spawn(move || follow(&world, &to, &line, &session));
+        }
+    }
+
+    fn hang_up(&mut self) {
+        let mut line = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Line::Open(hang_up) = std::mem::replace(&mut *line, Line::Unwanted) {
+            hang_up.now();
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+/// One session's events, from one daemon to the next, until they are no longer wanted. What goes
+/// wrong is told by whoever watches.
+fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: &str) {
+    loop {
+        if let Ok(Some(Gone)) = Client::connect_or_start(world).and_then(|client| {
+            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(*line, Line::Unwanted) {
+                return Ok(Some(Gone));
+            }
+            *line = Line::Open(client.hang_up()?);
+            drop(line);
+            events(client, to, session)
+        }) {
+            return;
+        }
+        if matches!(
+            *line.lock().unwrap_or_else(PoisonError::into_inner),
+            Line::Unwanted
+        ) {
+            return;
+        }
+        std::thread::park_timeout(PATIENCE);
+    }
+}
+
+/// The past events come again from each daemon; the view knows which it has.
+fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result<Option<Gone>> {
+    client.ask(Ask::Events(EventQuery {
+        session: Some(session.to_owned()),
+        limit: Some(PAST),
+        follow: true,
+        ..EventQuery::default()
+    }))?;
+    loop {
+        match client.wait()? {
+            Response::Row(row) => {
+                let message = Message::Event {
+                    session: session.to_owned(),
+                    line: EventLine::new(&row),
+                };
+                if send(to, message).is_err() {
+                    return Ok(Some(Gone));
+                }
+            }
+            Response::Told(Told::Done) => {}
+            // A session without any event, or a daemon that goes: both may change.
+            _ => return Ok(None),
+        }
+    }
+}
+
+/// Reads the terminal until it or the view is gone.
+pub fn listen(to: &SyncSender<Message>) {
+    loop {
+        let message = event::read().map_or(Message::InputGone, Message::Input);
+        let last = matches!(message, Message::InputGone);
+        if send(to, message).is_err() || last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,247 @@
+//! The terminal around the view: raw mode, the other screen, the loop. It draws when something
+//! changed, and by itself only while something in sight moves.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
+use ratatui::backend::Backend;
+use ratatui::crossterm::event::{
+    DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+};
+use ratatui::crossterm::execute;
+use ratatui::{DefaultTerminal, Terminal};
+
+use super::draw::{self, Drawn};
+use super::feed::{self, Follower, Message, QUEUE};
+use super::field::Edit;
+use super::hands::{self, Hands, RealHands};
+use super::keys::{self, Action};
+use super::look::{Look, TURN};
+use super::model::{Mode, Model};
+use super::mouse::Clicks;
+use super::update::Deed;
+use crate::world::World;
+
+/// What the daemon says is drawn at most so often; a key is drawn at once.
+const FRAME: Duration = Duration::from_millis(40);
+/// Of what waits, so many are taken before the next look at the clock.
+const AT_ONCE: usize = 512;
+
+/// Whether this is a terminal that the view can be drawn on.
+pub fn suits_terminal() -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb" || term.is_empty());
+    io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb
+}
+
+/// Shows the view until the person leaves it.
+pub fn open(world: &World) -> Result<()> {
+    let (to, from) = sync_channel(QUEUE);
+    let look = Look::read(|name| std::env::var(name).ok());
+    let mut screen = Screen::enter().context("could not take over the terminal")?;
+    let (watching, sender) = (world.clone(), to.clone());
+    std::thread::spawn(move || feed::watch(&watching, &sender));
+    let sender = to.clone();
+    std::thread::spawn(move || feed::listen(&sender));
+    let hands = Arc::new(RealHands {
+        world: world.clone(),
+    });
+    let follower = Follower::new(world.clone(), to.clone());
+    let mut view = View::new(look, hands, to, Some(follower));
+    view.run(&mut screen.terminal, &from)
+}
+
+/// The terminal while the view has it. It is given back whatever happens.
+struct Screen {
+    terminal: DefaultTerminal,
+}
+
+impl Screen {
+    fn enter() -> io::Result<Self> {
+        let terminal = ratatui::try_init()?;
+        let screen = Self { terminal };
+        execute!(io::stdout(), EnableMouseCapture, EnableBracketedPaste)?;
+        Ok(screen)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        drop(execute!(
+            io::stdout(),
+            DisableMouseCapture,
+            DisableBracketedPaste
+        ));
+        ratatui::restore();
+    }
+}
+
+struct View {
+    model: Model,
+    look: Look,
+    hands: Arc<dyn Hands>,
+    to: SyncSender<Message>,
+    follower: Option<Follower>,
+    clicks: Clicks,
+    drawn: Drawn,
+}
+
+/// What comes after a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// Drawn with the next frame.
+    Soon,
+    /// Somebody waits for it.
+    Now,
+    /// Everything is drawn anew.
+    Anew,
+    Leave,
+}
+
+impl View {
+    fn new(
+        look: Look,
+        hands: Arc<dyn Hands>,
+        to: SyncSender<Message>,
+        follower: Option<Follower>,
+    ) -> Self {
+        Self {
+            model: Model::new(),
+            look,
+            hands,
+            to,
+            follower,
+            clicks: Clicks::default(),
+            drawn: Drawn::default(),
+        }
+    }
+
+    fn run<B: Backend>(
+        &mut self,
+        terminal: &mut Terminal<B>,
+        from: &Receiver<Message>,
+    ) -> Result<()>
+    where
+        B::Error: Send + Sync + 'static,
+    {
+        loop {
+            let at = Instant::now();
+            self.draw(terminal)?;
+            let next = match self.quiet() {
+                None => from.recv().ok().map(|message| self.take(message)),
+                Some(quiet) => match from.recv_timeout(quiet) {
+                    Ok(message) => Some(self.take(message)),
+                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Disconnected) => None,
+                },
+            };
+            match next.map(|next| self.take_more(next, from, at + FRAME)) {
+                None | Some(Next::Leave) => return Ok(()),
+                Some(Next::Anew) => terminal.clear()?,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// What else waits, and what comes until the next frame is due.
+    fn take_more(&mut self, mut next: Next, from: &Receiver<Message>, due: Instant) -> Next {
+        for _ in 0..AT_ONCE {
+            let left = match next {
+                Next::Soon => due.saturating_duration_since(Instant::now()),
+                _ => Duration::ZERO,
+            };
+            match from.recv_timeout(left) {
+                Ok(message) => next = next.max(self.take(message)),
+                Err(_) => break,
+            }
+        }
+        next
+    }
+
+    fn draw<B: Backend>(&mut self, terminal: &mut Terminal<B>) -> Result<()>
+    where
+        B::Error: Send + Sync + 'static,
+    {
+        self.model.settle();
+        let session = self.model.current().map(|row| row.session_id.clone());
+        if let Some(follower) = &mut self.follower {
+            follower.turn_to(session.as_deref());
+        }
+        self.model.events.turn_to(session);
+        terminal
+            .draw(|frame| {
+                let area = frame.area();
+                self.drawn =
+                    draw::draw(&self.model, &self.look, now_ms(), area, frame.buffer_mut());
+            })
+            .context("could not draw")?;
+        self.model.top = self.drawn.top;
+        self.model.page = usize::from(self.drawn.list.height);
+        Ok(())
+    }
+
+    /// How long nothing changes by itself; none if nothing will.
+    fn quiet(&self) -> Option<Duration> {
+        let turn = self.drawn.moves.then(|| TURN - now_ms().rem_euclid(TURN));
+        let next = [turn, self.drawn.next_in].into_iter().flatten().min()?;
+        Some(Duration::from_millis(next.max(1) as u64))
+    }
+
+    fn take(&mut self, message: Message) -> Next {
+        let model = &mut self.model;
+        match message {
+            Message::All(rows) => {
+                model.lost = None;
+                model.put_all(rows);
+            }
+            Message::One(row) => model.put(*row),
+            Message::Troubles(troubles) => model.troubles = troubles,
+            Message::Lost(why) => model.lost = Some(why),
+            Message::Event { session, line } => {
+                if model.events.session.as_deref() == Some(&session) {
+                    model.events.put(line);
+                }
+            }
+            Message::Done(Ok(text)) => model.say(text, false),
+            Message::Done(Err(text)) => model.say(text, true),
+            Message::Input(input) => return self.input(input),
+            Message::InputGone => return Next::Leave,
+        }
+        Next::Soon
+    }
+
+    fn input(&mut self, input: Event) -> Next {
+        let action = match input {
+            Event::Key(key) => keys::action(&self.model.mode, self.model.focus, key),
+            Event::Mouse(mouse) => self
+                .clicks
+                .take(mouse, &self.drawn, &mut self.model, now_ms()),
+            Event::Paste(text) if self.model.mode != Mode::Normal => {
+                Some(Action::Edit(Edit::Paste(text)))
+            }
+            _ => None,
+        };
+        match action.and_then(|action| self.model.act(action)) {
+            None => {}
+            Some(Deed::Quit) => return Next::Leave,
+            Some(Deed::Redraw) => return Next::Anew,
+            Some(deed) => self.perform(deed),
+        }
+        Next::Now
+    }
+
+    /// On a thread: tmux and the daemon take their time.
+    fn perform(&self, deed: Deed) {
+        let (hands, to) = (self.hands.clone(), self.to.clone());
+        std::thread::spawn(move || {
+            let done = hands::perform(&*hands, &deed).map_err(|error| format!("{error:#}"));
+            drop(to.send(Message::Done(done)));
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! What an action changes in the model, and what is to be done outside of it.
+
+use becket_wire::session::SessionRow;
+
+use super::field::Field;
+use super::keys::Action;
+use super::model::{Focus, Mode, Model, Target, title};
+use super::text::visible;
+use super::tree::key;
+
+/// Something to be done outside of the view.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deed {
+    Jump(Box<SessionRow>),
+    Interrupt(Box<SessionRow>),
+    End(Box<SessionRow>),
+    Line(Box<SessionRow>, String),
+    Name {
+        session: String,
+        title: Option<String>,
+    },
+    Redraw,
+    Quit,
+}
+
+impl Model {
+    pub fn act(&mut self, action: Action) -> Option<Deed> {
+        self.settle();
+        self.said = None;
+        let deed = self.follow(action);
+        self.settle();
+        deed
+    }
+
+    fn follow(&mut self, action: Action) -> Option<Deed> {
+        let page = self.page.max(2) as isize - 1;
+        match action {
+            Action::Step(by) => self.step(by),
+            Action::Page(by) => self.step(by.saturating_mul(page)),
+            Action::First => self.step(isize::MIN),
+            Action::Last => self.step(isize::MAX),
+            Action::Fold(folded) => self.fold(folded),
+            Action::Scroll(by) => self.events.scroll(by),
+            Action::ScrollPage(by) => self.events.scroll(by.saturating_mul(10)),
+            Action::NextWaiting => {
+                if !self.next_waiting() {
+                    self.say("nobody needs you", false);
+                }
+            }
+            Action::Filter => self.mode = Mode::Filter(Field::new(&self.wish.filter)),
+            Action::Group => {
+                self.wish.grouped = !self.wish.grouped;
+                self.regrow();
+            }
+            Action::Focus => {
+                self.focus = match self.focus {
+                    Focus::List => Focus::Events,
+                    Focus::Events => Focus::List,
+                };
+            }
+            Action::Help => self.mode = Mode::Help,
+            Action::Quit => return Some(Deed::Quit),
+            Action::Redraw => return Some(Deed::Redraw),
+            Action::Jump => return self.deed(Deed::Jump),
+            Action::Interrupt => return self.deed(Deed::Interrupt),
+            Action::End => self.ask(|target, _| Mode::End(target)),
+            Action::Name => self.ask(|target, row| {
+                Mode::Name(target, Field::new(row.title.as_deref().unwrap_or_default()))
+            }),
+            Action::Line => self.ask(|target, _| Mode::Line(target, Field::default())),
+            Action::Edit(edit) => {
+                if let Mode::Filter(field) | Mode::Name(_, field) | Mode::Line(_, field) =
+                    &mut self.mode
+                {
+                    field.edit(&edit);
+                }
+                if let Mode::Filter(field) = &self.mode {
+                    self.wish.filter = field.text();
+                    self.regrow();
+                }
+            }
+            Action::Accept => return self.accept(),
+            Action::Cancel => self.cancel(),
+        }
+        None
+    }
+
+    fn deed(&mut self, deed: fn(Box<SessionRow>) -> Deed) -> Option<Deed> {
+        let row = self.current().cloned();
+        if row.is_none() {
+            self.say("no session is selected", true);
+        }
+        row.map(Box::new).map(deed)
+    }
+
+    fn fold(&mut self, folded: bool) {
+        let Some(key) = self.current().map(|row| key(row).to_owned()) else {
+            return;
+        };
+        match folded {
+            true => self.wish.folded.insert(key),
+            false => self.wish.folded.remove(&key),
+        };
+        self.regrow();
+    }
+
+    fn ask(&mut self, mode: impl Fn(Target, &SessionRow) -> Mode) {
+        match self.current() {
+            None => self.say("no session is selected", true),
+            Some(row) => {
+                let target = Target {
+                    key: key(row).to_owned(),
+                    session_id: row.session_id.clone(),
+                    title: visible(title(row), true),
+                };
+                self.mode = mode(target, row);
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Option<Deed> {
+        match std::mem::take(&mut self.mode) {
+            Mode::Normal | Mode::Help | Mode::Filter(_) => None,
+            Mode::Name(target, field) => {
+                let text = field.text().trim().to_owned();
+                Some(Deed::Name {
+                    session: target.session_id,
+                    title: (!text.is_empty()).then_some(text),
+                })
+            }
+            Mode::Line(_, field) if field.text().trim().is_empty() => None,
+            Mode::Line(target, field) => {
+                let row = self.still(&target)?;
+                Some(Deed::Line(row, field.text()))
+            }
+            Mode::End(target) => self.still(&target).map(Deed::End),
+        }
+    }
+
+    /// The session that something was begun for, unless it is another one by now.
+    fn still(&mut self, target: &Target) -> Option<Box<SessionRow>> {
+        let row = self
+            .row(&target.key)
+            .filter(|row| row.session_id == target.session_id);
+        let row = row.cloned().map(Box::new);
+        if row.is_none() {
+            self.say("that session has ended; nothing was done", true);
+        }
+        row
+    }
+
+    fn cancel(&mut self) {
+        match std::mem::take(&mut self.mode) {
+            Mode::Normal if self.focus == Focus::Events => {
+                self.focus = Focus::List;
+                self.events.back = 0;
+            }
+            Mode::Normal | Mode::Filter(_) => {
+                self.wish.filter.clear();
+                self.regrow();
+            }
+            Mode::End(_) => self.say("nothing was done", false),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use becket_wire::session::Display;
+
+    use super::super::field::Edit;
+    use super::*;
+
+    fn row(id: &str) -> SessionRow {
+        SessionRow {
+            session_id: id.into(),
+            line: "line".into(),
+            title: Some(format!("title {id}")),
+            display: Display::Working,
+            ..SessionRow::default()
+        }
+    }
+
+    fn model() -> Model {
+        let mut model = Model::new();
+        model.put_all(vec![row("a")]);
+        model.settle();
+        model
+    }
+
+    fn type_in(model: &mut Model, text: &str) {
+        for c in text.chars() {
+            assert_eq!(model.act(Action::Edit(Edit::Insert(c))), None);
+        }
+    }
+
+    #[test]
+    fn ending_asks_and_no_leaves_it() {
+        let mut model = model();
+        assert_eq!(model.act(Action::End), None);
+        assert!(matches!(&model.mode, Mode::End(target) if target.title == "title a"));
+        assert_eq!(model.act(Action::Cancel), None);
+        assert_eq!(model.mode, Mode::Normal);
+        model.act(Action::End);
+        assert_eq!(
+            model.act(Action::Accept),
+            Some(Deed::End(Box::new(row("a"))))
+        );
+    }
+
+    #[test]
+    fn what_was_begun_for_one_session_is_not_done_to_the_next() {
+        for begin in [Action::End, Action::Line] {
+            let mut model = model();
+            model.act(begin);
+            type_in(&mut model, "x");
+            model.put(row("b"));
+            assert_eq!(model.act(Action::Accept), None);
+            assert!(model.said.as_ref().unwrap().bad);
+            assert_eq!(model.mode, Mode::Normal);
+        }
+    }
+
+    #[test]
+    fn a_line_goes_out_as_it_was_typed_and_an_empty_one_does_not() {
+        let mut model = model();
+        model.act(Action::Line);
+        assert_eq!(model.act(Action::Accept), None);
+        model.act(Action::Line);
+        type_in(&mut model, " yes, go on");
+        let sent = model.act(Action::Accept);
+        assert_eq!(
+            sent,
+            Some(Deed::Line(Box::new(row("a")), " yes, go on".into()))
+        );
+    }
+
+    #[test]
+    fn a_name_begins_with_the_old_one_and_an_empty_one_takes_it_away() {
+        let mut model = model();
+        model.act(Action::Name);
+        type_in(&mut model, "!");
+        let name = |title: Option<&str>| {
+            Some(Deed::Name {
+                session: "a".into(),
+                title: title.map(str::to_owned),
+            })
+        };
+        assert_eq!(model.act(Action::Accept), name(Some("title a!")));
+        model.act(Action::Name);
+        model.act(Action::Edit(Edit::Clear));
+        assert_eq!(model.act(Action::Accept), name(None));
+    }
+
+    #[test]
+    fn the_filter_works_as_it_is_typed_and_escape_clears_it() {
+        let mut model = model();
+        model.act(Action::Filter);
+        type_in(&mut model, "nothing");
+        assert!(model.current().is_none());
+        assert_eq!(model.act(Action::Jump), None);
+        model.act(Action::Accept);
+        assert_eq!(model.wish.filter, "nothing");
+        model.act(Action::Cancel);
+        assert!(model.current().is_some());
+    }
+}

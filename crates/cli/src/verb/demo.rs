@@ -1,0 +1,72 @@
+//! `becket demo`: a day of several sessions, in a home that is thrown away.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+
+use anyhow::{Context, Result};
+
+use super::view;
+use crate::demo::{self, Player, Stage};
+use crate::failure::{Code, Failure};
+use crate::line::{Form, Lines};
+use crate::tui;
+use crate::world::World;
+
+/// Show a made-up day of several sessions, in a home that is thrown away
+#[derive(Debug, clap::Args)]
+pub struct Demo {
+    /// Play so many times faster than it was
+    #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = speed)]
+    speed: f64,
+    /// Print the events as lines instead of opening the live view
+    #[arg(long)]
+    plain: bool,
+    /// Draw the view at the end of the day into this file, and play nothing
+    #[arg(long, value_name = "FILE", conflicts_with = "plain")]
+    svg: Option<PathBuf>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed = text.parse::<f64>().ok();
+    let speed = speed.filter(|speed| (0.1..=10_000.0).contains(speed));
+    speed.ok_or_else(|| "not a number from 0.1 to 10000".to_owned())
+}
+
+impl Demo {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        if let Some(file) = &self.svg {
+            return draw(file);
+        }
+        if !self.plain && !tui::suits_terminal() {
+            let why = "the live view needs a terminal";
+            let failure = Failure::new(Code::Usage, why).hint("becket demo --plain");
+            return Err(failure.into());
+        }
+        let beats = demo::day()?;
+        let stage = Stage::build(world)?;
+        let mut player = Player::new(&stage.world, self.speed);
+        let (stop, stopped) = channel();
+        if self.plain {
+            let mut lines = Lines::new(Form::Person);
+            player.play(&beats, &stopped, |row| Ok(lines.print(row)?))?;
+            lines.end()?;
+            println!("{}", view::summary(&stage.world));
+            return Ok(ExitCode::SUCCESS);
+        }
+        std::thread::scope(|scope| {
+            let playing = scope.spawn(move || player.play(&beats, &stopped, |_| Ok(())));
+            let shown = tui::open(&stage.world);
+            drop(stop);
+            let played = playing.join().unwrap_or(Ok(()));
+            shown.and(played)
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn draw(file: &Path) -> Result<ExitCode> {
+    let picture = demo::picture()?;
+    std::fs::write(file, picture).with_context(|| format!("could not write {}", file.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
