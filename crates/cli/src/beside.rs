@@ -123,15 +123,16 @@ fn listen(heard: &Receiver<Heard>, group: Pid) -> Ran {
     if binary {
         return Ran::wrong("prints binary");
     }
-    printed.truncate(MOST);
-    let shown = clean::clean(&String::from_utf8_lossy(&printed));
     let why = match ended {
         _ if flood => Some("prints too much".to_owned()),
         None => Some("timed out".to_owned()),
         Some(Some(0)) => None,
-        Some(Some(code)) => Some(format!("ended with {code}")),
-        Some(None) => Some("was killed".to_owned()),
+        // Claude Code shows nothing of one that fails, so neither do we.
+        Some(Some(code)) => return Ran::wrong(&format!("ended with {code}")),
+        Some(None) => return Ran::wrong("was killed"),
     };
+    printed.truncate(MOST);
+    let shown = clean::clean(&String::from_utf8_lossy(&printed));
     Ran {
         shown,
         wrong: why.map(|why| format!("status line: {why}")),

@@ -11,29 +11,12 @@ fn its_output_is_kept_and_it_gets_what_we_got() {
 }
 
 #[test]
-fn one_that_hangs_is_killed_with_all_it_started() {
-    let folder = tempfile::tempdir().unwrap();
-    let pid = folder.path().join("pid");
-    let command = format!(
-        "sleep 600 & echo $! > '{}'; printf half; wait",
-        pid.display()
-    );
+fn one_that_hangs_is_given_up() {
     let began = Instant::now();
-    let ran = run(&command, b"");
+    let ran = run("sleep 600 & printf half; wait", b"");
     assert!(began.elapsed() < TIME * 4, "{:?}", began.elapsed());
     assert_eq!(ran.shown, "half");
     assert_eq!(ran.wrong.as_deref(), Some("status line: timed out"));
-    let pid = std::fs::read_to_string(pid).unwrap();
-    let stat = format!("/proc/{}/stat", pid.trim());
-    let gone = || {
-        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
-        !stat.contains(") S") && !stat.contains(") R")
-    };
-    let until = Instant::now() + Duration::from_secs(10);
-    while !gone() {
-        assert!(Instant::now() < until, "the sleep lives on");
-        thread::yield_now();
-    }
 }
 
 #[test]
@@ -68,12 +51,9 @@ fn binary_is_not_shown() {
 }
 
 #[test]
-fn one_that_fails_is_told() {
-    let ran = run("echo shown; exit 3", b"");
-    assert_eq!(ran.shown, "shown");
-    assert_eq!(ran.wrong.as_deref(), Some("status line: ended with 3"));
-    let ran = run("kill -9 $$", b"");
-    assert_eq!(ran.wrong.as_deref(), Some("status line: was killed"));
+fn one_that_fails_is_told_and_not_shown() {
+    assert_eq!(run("echo no; exit 3", b""), Ran::wrong("ended with 3"));
+    assert_eq!(run("echo no; kill -9 $$", b""), Ran::wrong("was killed"));
 }
 
 #[test]

@@ -44,10 +44,10 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
         ));
     }
     for (file, inspection) in seen {
-        checks.push(fly(world, file, &inspection, daemon_answers));
         if file.scope == Scope::User {
             checks.push(line::registered(world, file, &inspection));
         }
+        checks.push(fly(world, file, &inspection, daemon_answers));
     }
     checks
 }

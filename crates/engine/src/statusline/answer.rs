@@ -6,8 +6,10 @@ use becket_wire::rpc::{Envelope, WRONG};
 use super::{Line, render};
 use crate::config::Snapshot;
 
-/// How wide a line is where nobody says.
+/// How wide the terminal is where nobody says.
 const COLUMNS: usize = 80;
+/// Claude Code cuts a status line that is wider than its terminal but for so many columns.
+const MARGIN: usize = 4;
 
 /// The answer to a status line, with what its envelope and the config have to say.
 pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output {
@@ -33,7 +35,8 @@ pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output 
 /// How wide the line may be: Claude Code gives its status line `COLUMNS`.
 fn columns(said: Option<&str>) -> usize {
     let said = said.and_then(|said| said.trim().parse().ok());
-    said.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+    let said = said.filter(|columns| *columns > 0).unwrap_or(COLUMNS);
+    said.saturating_sub(MARGIN).max(1)
 }
 
 #[cfg(test)]
@@ -42,9 +45,10 @@ mod tests {
 
     #[test]
     fn the_width_is_what_claude_code_says() {
-        assert_eq!(columns(Some("132")), 132);
+        assert_eq!(columns(Some("132")), 132 - MARGIN);
+        assert_eq!(columns(Some("2")), 1);
         for nothing in [None, Some(""), Some("0"), Some("-3"), Some("wide")] {
-            assert_eq!(columns(nothing), COLUMNS);
+            assert_eq!(columns(nothing), COLUMNS - MARGIN);
         }
     }
 }
