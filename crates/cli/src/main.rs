@@ -3,6 +3,7 @@
 mod args;
 mod beside;
 mod canary;
+mod claude;
 mod client;
 mod demo;
 mod doctor;

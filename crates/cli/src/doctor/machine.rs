@@ -2,17 +2,12 @@
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use becket_wire::Version;
 
 use super::{Check, State};
+use crate::claude::{self, version_of};
 use crate::world::World;
-
-/// How long a program may take to say its version.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Both programs, side by side and of one version.
 pub(super) fn programs(world: &World) -> Vec<Check> {
@@ -57,11 +52,11 @@ const WITH_ARGUMENTS: [u32; 3] = [2, 1, 139];
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> Check {
     let name = "Claude Code";
-    let Some(said) = version_of(Path::new("claude")) else {
+    let Some(said) = claude::says() else {
         let what = "`claude` is not on PATH";
         return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
-    match numbers(&said) {
+    match claude::numbers(&said) {
         Some(version) if version < HEARD => {
             let what = format!("{said} starts no hook of becket's; 2.1.139 or newer does");
             Check::broken(name, what, "claude update")
@@ -72,44 +67,6 @@ pub(super) fn claude() -> Check {
         }
         _ => Check::good(name, said),
     }
-}
-
-/// The three numbers that a version begins with.
-fn numbers(version: &str) -> Option<[u32; 3]> {
-    let mut parts = version
-        .split_whitespace()
-        .next()?
-        .split('.')
-        .map(|part| part.parse().ok());
-    Some([parts.next()??, parts.next()??, parts.next()??])
-}
-
-/// The first line that a program prints for `--version`.
-fn version_of(program: &Path) -> Option<String> {
-    let mut child = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let until = Instant::now() + PATIENCE;
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() > until {
-            drop(child.kill());
-            drop(child.wait());
-            return None;
-        }
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
-    let output = child
-        .wait_with_output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .next()
-        .map(|line| line.trim().to_owned())
 }
 
 /// The home and what is in it: there, ours, closed to others, and writable.
@@ -178,16 +135,4 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
         ));
     }
     checks
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_version_is_read_from_what_claude_says() {
-        assert_eq!(numbers("2.1.325 (Claude Code)"), Some([2, 1, 325]));
-        assert!(numbers("2.1.98 (Claude Code)").unwrap() < HEARD);
-        assert_eq!(numbers("something else"), None);
-    }
 }

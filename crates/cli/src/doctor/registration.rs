@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Check, line};
 use crate::canary;
+use crate::claude;
 use crate::settings::{
     self, Inspection, Registration, Scope, SettingsFile, State as Entry, Strict,
 };
@@ -72,6 +73,7 @@ fn look(world: &World, file: &SettingsFile) -> anyhow::Result<Option<Inspection>
         home: world.place.home().to_string_lossy().into_owned(),
         strict: Strict::Keep,
         status_line: true,
+        claude: claude::version(),
     };
     Ok(Some(settings::inspect(&text, &registration)?))
 }

@@ -15,6 +15,7 @@ use super::register::register;
 use super::registration::{Registration, StatusLine, Strict};
 use super::scope::Scope;
 use super::unregister::{Kept, unregister_line};
+use crate::claude;
 use crate::failure::{Code, Failure};
 use crate::replace::{self, Attempt, Snapshot};
 use crate::world::World;
@@ -137,6 +138,7 @@ fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
+        claude: claude::version(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Ours, SettingsError, flag, split_mark};
 use super::register::{is_strict, says};
-use super::registration::{REGISTERED, Registered, Registration, Strict};
+use super::registration::{Registered, Registration, Strict};
 use super::status_line::{self, Standing};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
     let root = document.root()?;
     let ours = document.ours();
     let strict = is_strict(&document, registration.strict);
-    let entry = |&registered: &Registered| {
+    let entry = |registered: Registered| {
         let mut standing = ours
             .iter()
             .filter(|ours| ours.counts && ours.event == registered.event);
@@ -81,7 +81,7 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
         }
     };
     Ok(Inspection {
-        entries: REGISTERED.iter().map(entry).collect(),
+        entries: registration.events().map(entry).collect(),
         disable_all_hooks: root.is_some_and(|root| flag(root, "disableAllHooks")),
         managed_hooks_only: root.is_some_and(|root| flag(root, "allowManagedHooksOnly")),
         strict: is_strict(&document, Strict::Keep),

@@ -7,7 +7,7 @@ use jsonc_parser::common::Ranged;
 
 use super::document::{Document, Ours, SettingsError, plain, plain_object, split_mark};
 use super::member::{Container, newline, step};
-use super::registration::{REGISTERED, Registered, Registration, STRICT_EVENT, Strict};
+use super::registration::{Registered, Registration, STRICT_EVENT, Strict};
 use super::splice::Splices;
 use super::status_line;
 use super::unregister::{Kept, remove_entry};
@@ -18,11 +18,11 @@ pub fn register(text: &str, registration: &Registration) -> Result<String, Setti
     let (mark, body) = split_mark(text);
     let mut body = with_root(body)?;
     let strict = is_strict(&Document::parse(&body)?, registration.strict);
-    while let Some(edited) = remove_stray(&Document::parse(&body)?) {
+    while let Some(edited) = remove_stray(&Document::parse(&body)?, registration) {
         body = edited;
     }
     body = add_hooks(&body, registration, strict)?;
-    for &registered in REGISTERED {
+    for registered in registration.events() {
         body = add_event(&body, registered, registration, strict)?;
     }
     if registration.status_line {
@@ -60,21 +60,16 @@ pub fn is_strict(document: &Document<'_>, wanted: Strict) -> bool {
 
 /// Takes out one entry of ours that must not be where it is: on an event that is not registered,
 /// behind a matcher, or a second time.
-fn remove_stray(document: &Document<'_>) -> Option<String> {
+fn remove_stray(document: &Document<'_>, registration: &Registration) -> Option<String> {
     let mut seen = BTreeSet::new();
     let is_stray = |ours: &Ours<'_, '_>| {
         ours.counts
-            && (registered(ours.event).is_none()
+            && (registration.events().all(|one| one.event != ours.event)
                 || ours.restricted()
                 || !seen.insert(ours.event.to_owned()))
     };
     let stray = document.ours().into_iter().find(is_stray)?;
     Some(remove_entry(document, &stray, &Kept::default()).apply(document.text))
-}
-
-fn registered(event: &str) -> Option<Registered> {
-    let is_it = |registered: &&Registered| registered.event == event;
-    REGISTERED.iter().find(is_it).copied()
 }
 
 /// Where there are no hooks at all, all of ours are added in one piece.
@@ -90,9 +85,9 @@ fn add_hooks(
     let write = |indent: &str| {
         let before = format!("{}{indent}", newline(body));
         let deeper = format!("{before}{}", step(&document));
-        let events: Vec<String> = REGISTERED
-            .iter()
-            .map(|&registered| format!("{deeper}{}", event(registered, registration, strict)))
+        let events: Vec<String> = registration
+            .events()
+            .map(|registered| format!("{deeper}{}", event(registered, registration, strict)))
             .collect();
         format!("\"hooks\": {{{}{before}}}", events.join(","))
     };

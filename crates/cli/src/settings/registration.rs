@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use crate::claude::Numbers;
+
 /// One event that becket is registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registered {
@@ -10,6 +12,14 @@ pub struct Registered {
     pub timeout: u32,
     /// Claude Code does not wait for it, so it cannot answer.
     pub asynchronous: bool,
+    /// The oldest Claude Code that was seen to know it; older ones warn of it at every start.
+    pub since: Numbers,
+}
+
+impl Registered {
+    const fn since(self, since: Numbers) -> Self {
+        Self { since, ..self }
+    }
 }
 
 const fn sync(event: &'static str, timeout: u32) -> Registered {
@@ -17,6 +27,7 @@ const fn sync(event: &'static str, timeout: u32) -> Registered {
         event,
         timeout,
         asynchronous: false,
+        since: [0; 3],
     }
 }
 
@@ -25,8 +36,12 @@ const fn asynchronous(event: &'static str) -> Registered {
         event,
         timeout: 10,
         asynchronous: true,
+        since: [0; 3],
     }
 }
+
+const WITH_BATCHES: Numbers = [2, 1, 139];
+const WITH_MODEL_SWITCHES: Numbers = [2, 1, 260];
 
 /// Every event that Claude Code knows, except `NOT_REGISTERED`.
 pub const REGISTERED: &[Registered] = &[
@@ -34,21 +49,21 @@ pub const REGISTERED: &[Registered] = &[
     sync("SessionEnd", 10),
     sync("Setup", 600),
     sync("UserPromptSubmit", 60),
-    sync("UserPromptExpansion", 600),
+    sync("UserPromptExpansion", 600).since(WITH_BATCHES),
     sync("PreToolUse", 600),
     sync("PermissionRequest", 600),
     sync("PermissionDenied", 600),
     sync("PostToolUse", 600),
     sync("PostToolUseFailure", 600),
-    sync("PostToolBatch", 600),
+    sync("PostToolBatch", 600).since(WITH_BATCHES),
     sync("Stop", 600),
     sync("StopFailure", 600),
     sync("SubagentStart", 600),
     sync("SubagentStop", 600),
     sync("PreCompact", 600),
     sync("PostCompact", 600),
-    sync("PreModelSwitch", 600),
-    sync("PostModelSwitch", 600),
+    sync("PreModelSwitch", 600).since(WITH_MODEL_SWITCHES),
+    sync("PostModelSwitch", 600).since(WITH_MODEL_SWITCHES),
     sync("TeammateIdle", 600),
     sync("TaskCreated", 600),
     sync("TaskCompleted", 600),
@@ -59,7 +74,7 @@ pub const REGISTERED: &[Registered] = &[
     asynchronous("InstructionsLoaded"),
     asynchronous("CwdChanged"),
     asynchronous("FileChanged"),
-    asynchronous("DirectoryAdded"),
+    asynchronous("DirectoryAdded").since(WITH_MODEL_SWITCHES),
 ];
 
 /// A hook on `WorktreeCreate` replaces git, and its fellow goes with it; `MessageDisplay` would be
@@ -98,9 +113,17 @@ pub struct Registration {
     pub home: String,
     pub strict: Strict,
     pub status_line: bool,
+    /// The Claude Code that will read it; none stands for the newest.
+    pub claude: Option<Numbers>,
 }
 
 impl Registration {
+    /// The events that this Claude Code knows.
+    pub fn events(&self) -> impl Iterator<Item = Registered> {
+        let knows = |registered: &Registered| self.claude.is_none_or(|it| it >= registered.since);
+        REGISTERED.iter().copied().filter(knows)
+    }
+
     /// The text of one entry, on one line.
     pub fn entry(&self, registered: Registered, strict: bool) -> String {
         let args = ["--event", registered.event, "--from", "settings"];
@@ -184,6 +207,7 @@ mod tests {
             home: "/home/user/.becket".into(),
             strict: Strict::On,
             status_line: true,
+            claude: None,
         };
         let entry = |event: &str| {
             let registered = REGISTERED.iter().find(|r| r.event == event).unwrap();
