@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
-use becket_engine::session::Inference;
+use becket_engine::session::{Inference, Mark};
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
 use becket_wire::session::SessionRow;
-use becket_wire::{Head, Version};
+use becket_wire::{EventId, Head, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Answerer;
@@ -134,7 +134,7 @@ impl Dispatcher {
         {
             let payload = record.payload();
             if let Ok(head) = Head::read(&payload) {
-                let applied = self.registry.apply(&head, record.envelope(), &masker);
+                let applied = self.registry.apply(&head, record.envelope(), None, &masker);
                 changed.extend(applied.map(|applied| applied.session));
             }
         }
@@ -199,7 +199,9 @@ impl Dispatcher {
         let (mut told, mut applied) = (false, None);
         if let Ok(head) = &head {
             if double_of.is_none() {
-                applied = self.registry.apply(head, &event.envelope, &masker);
+                let prompt = now_ms - event.envelope.at < FIRST_WORD.as_millis() as i64;
+                let heard = (prompt && !late).then(arrival_mark);
+                applied = self.registry.apply(head, &event.envelope, heard, &masker);
             }
             let session = head.session_id.as_deref().unwrap_or_default();
             told = self.registry.was_told(session, config.generation);
@@ -297,6 +299,15 @@ impl Dispatcher {
         record.session = self.registry.kept(&applied.session);
         let news = applied.changed;
         news.then(|| self.registry.news(&applied.session, now_ms()))?
+    }
+}
+
+/// Now, as the mark of an event: those of one millisecond keep their order.
+fn arrival_mark() -> Mark {
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+    Mark {
+        at: now.as_millis() as i64,
+        id: EventId::at(now, [0; 2]),
     }
 }
 

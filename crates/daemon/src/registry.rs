@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use becket_engine::mask::Masker;
-use becket_engine::session::{Inference, Moment, Session};
+use becket_engine::session::{Inference, Mark, Moment, Session};
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::session::{Figures, SessionRow};
@@ -89,11 +89,14 @@ impl Registry {
         }
     }
 
-    /// Applies one event, in order of arrival. None if it concerns no session.
+    /// Applies one event. What Claude Code waits for counts from when it was `heard`, so in order of
+    /// arrival; what it does not wait for, and what was spooled, from when it happened. None if it
+    /// concerns no session.
     pub(crate) fn apply(
         &mut self,
         head: &Head<'_>,
         envelope: &Envelope,
+        heard: Option<Mark>,
         masker: &Masker,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
@@ -102,11 +105,16 @@ impl Registry {
         let event = EventName::from(event);
         // Unknown is normal, and makes no session.
         let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
+        let happened = Mark {
+            at: envelope.at,
+            id: envelope.id,
+        };
+        let Mark { at, id: mark } = heard.filter(|_| !event.comes_late()).unwrap_or(happened);
         let moment = Moment {
             head,
             event,
-            at: envelope.at,
-            id: envelope.id,
+            at,
+            id: mark,
             envelope,
         };
         if !self.sessions.contains_key(id) {

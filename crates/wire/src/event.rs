@@ -94,6 +94,19 @@ impl EventName {
     pub fn has_matcher(&self) -> bool {
         self.matcher_field().is_some()
     }
+
+    /// Whether becket has it registered as async: Claude Code does not wait for it, so it may come
+    /// after what happened later.
+    pub fn comes_late(&self) -> bool {
+        matches!(
+            self,
+            Self::Notification
+                | Self::InstructionsLoaded
+                | Self::CwdChanged
+                | Self::FileChanged
+                | Self::DirectoryAdded
+        )
+    }
 }
 
 #[cfg(test)]

@@ -186,6 +186,14 @@ mod tests {
     }
 
     #[test]
+    fn what_may_come_late_is_what_claude_code_does_not_wait_for() {
+        for registered in REGISTERED {
+            let event = EventName::from(registered.event);
+            assert_eq!(event.comes_late(), registered.asynchronous, "{event}");
+        }
+    }
+
+    #[test]
     fn entries_are_known_by_the_programs_name() {
         assert!(is_ours("/opt/my tools/becket-hook", Some(&[])));
         assert!(is_ours("becket-hook", None));

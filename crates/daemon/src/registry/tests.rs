@@ -61,22 +61,37 @@ impl Desk {
     }
 
     /// An event of a session, written as the writer would.
+    /// An event that is heard later than it happened.
+    fn heard(&mut self, session: &str, event: &str, more: &serde_json::Value, happened: i64) {
+        self.now += 10;
+        let mut envelope = self.envelope();
+        let heard = Mark {
+            at: envelope.at,
+            id: envelope.id,
+        };
+        (envelope.at, envelope.id) = (happened, EventId::new(happened, [0; 2]));
+        self.apply(&payload(session, event, more), &envelope, Some(heard));
+    }
+
+    /// An event of a session.
     fn event(&mut self, session: &str, event: &str, more: &serde_json::Value) -> Option<Applied> {
         self.now += 10;
-        let mut payload = json!({"session_id": session, "hook_event_name": event});
-        payload
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        let payload = payload.to_string();
+        self.apply(&payload(session, event, more), &self.envelope(), None)
+    }
+
+    /// Applies it, and writes it as the writer would.
+    fn apply(
+        &mut self,
+        payload: &str,
+        envelope: &Envelope,
+        heard: Option<Mark>,
+    ) -> Option<Applied> {
         let head = Head::read(payload.as_bytes()).unwrap();
         let masker = Masker::new([7; 32], &[]).unwrap();
-        let applied = self.registry.apply(&head, &self.envelope(), &masker);
-        if let Some(applied) = &applied {
-            let kept = self.registry.kept(&applied.session);
-            self.write(&kept.into_iter().collect::<Vec<_>>());
-        }
-        applied
+        let applied = self.registry.apply(&head, envelope, heard, &masker)?;
+        let kept = self.registry.kept(&applied.session);
+        self.write(&kept.into_iter().collect::<Vec<_>>());
+        Some(applied)
     }
 
     fn write(&self, kept: &[Kept]) {
@@ -94,6 +109,13 @@ impl Desk {
         self.registry.answer(asked(done), self.now);
         told.try_recv().unwrap()
     }
+}
+
+fn payload(session: &str, event: &str, more: &serde_json::Value) -> String {
+    let mut payload = json!({"session_id": session, "hook_event_name": event});
+    let fields = more.as_object().unwrap().clone();
+    payload.as_object_mut().unwrap().extend(fields);
+    payload.to_string()
 }
 
 #[test]
@@ -296,4 +318,28 @@ fn a_name_needs_a_beginning_that_one_session_has() {
     );
     assert_eq!(name("abd"), Told::Done);
     assert_eq!(name("x"), Told::NoSuchSession("x".into()));
+}
+
+#[test]
+fn what_claude_code_waits_for_counts_in_order_of_arrival() {
+    let mut desk = Desk::new();
+    let ask = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
+    desk.heard("a", "PermissionRequest", &ask("ls"), 2_000);
+    // Asked before the first, and heard after it: neither hides the other.
+    desk.heard("a", "PermissionRequest", &ask("pwd"), 1_999);
+    desk.heard("a", "PostToolUse", &ask("ls"), 2_001);
+    assert_eq!(desk.rows()[0].display, Display::Attention);
+    desk.heard("a", "PostToolUse", &ask("pwd"), 2_000);
+    assert_eq!(desk.rows()[0].display, Display::Working);
+}
+
+#[test]
+fn what_it_does_not_wait_for_counts_from_when_it_happened() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let before = desk.now - 1;
+    desk.event("a", "Stop", &json!({}));
+    let late = json!({"notification_type": "permission_prompt", "message": "permission"});
+    desk.heard("a", "Notification", &late, before);
+    assert_eq!(desk.rows()[0].display, Display::Done);
 }

@@ -75,7 +75,10 @@ pub fn waiting(connection: &Connection, masker: &Masker) -> rusqlite::Result<Vec
 
 #[cfg(test)]
 mod tests {
+    use becket_engine::session::Session;
+
     use super::super::sample::{Home, masker, record, rows};
+    use super::super::session::{Kept, Which};
     use super::*;
 
     #[test]
@@ -95,5 +98,37 @@ mod tests {
         assert_eq!(found, expected);
         assert!(waiting(&connection, &masker()).unwrap().is_empty());
         assert!(!put(&connection, &record(9, 1)).unwrap(), "the same event");
+    }
+
+    #[test]
+    fn a_session_stands_beside_its_event_and_the_newest_state_counts() {
+        let home = Home::new();
+        let mut connection = home.open();
+        let state = |title: &str, revision| {
+            let mut session = Session::new("s", 5);
+            session.title = Some(title.to_owned());
+            Kept::new(&session, revision)
+        };
+        let titles = |connection: &Connection| -> Vec<String> {
+            let found = session::sessions(connection, Which::Live).unwrap();
+            found.into_iter().filter_map(|one| one.title).collect()
+        };
+        let mut events = [record(7, 1), record(8, 2)];
+        events[0].session = state("old", 1);
+        events[1].session = state("new", 2);
+        for event in &events {
+            assert!(put(&connection, event).unwrap());
+        }
+        assert_eq!(titles(&connection), ["new"], "in the inbox");
+        assert_eq!(session::last_revision(&connection).unwrap(), 2);
+        let left = waiting(&connection, &masker()).unwrap();
+        settle(&mut connection, &left).unwrap();
+        assert_eq!(titles(&connection), ["new"], "in the table");
+        session::write(&connection, state("late", 1).iter()).unwrap();
+        assert_eq!(
+            titles(&connection),
+            ["new"],
+            "what is older changes nothing"
+        );
     }
 }
