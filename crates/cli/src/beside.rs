@@ -11,6 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// How long it may take, and how many bytes of it are shown.
 const TIME: Duration = Duration::from_millis(1500);
@@ -41,6 +43,8 @@ enum Heard {
     Closed,
     /// The command itself has ended, and how.
     Ended(Option<i32>),
+    /// Claude Code wants to draw another line already, and ends us.
+    Unwanted,
 }
 
 /// Runs a command as Claude Code does, with the same on stdin.
@@ -61,10 +65,17 @@ pub fn run(command: &str, payload: &[u8]) -> Ran {
     }
 }
 
-/// One thread feeds the command, one reads it, one waits for its end. None of them has to end before
-/// we do.
+/// One thread feeds the command, one reads it, one waits for its end, and one for our own. None of
+/// them has to end before we do.
 fn threads(mut child: Child, payload: Vec<u8>) -> Receiver<Heard> {
     let (sender, heard) = channel();
+    if let Ok(mut signals) = Signals::new([SIGTERM, SIGHUP, SIGINT]) {
+        let sender = sender.clone();
+        thread::spawn(move || {
+            let ours = signals.forever().next();
+            ours.map(|_| sender.send(Heard::Unwanted))
+        });
+    }
     if let Some(mut stdin) = child.stdin.take() {
         thread::spawn(move || drop(stdin.write_all(&payload)));
     }
@@ -108,7 +119,7 @@ fn listen(heard: &Receiver<Heard>, group: Pid) -> Ran {
                 ended = Some(code);
                 until = until.min(Instant::now() + REST);
             }
-            Err(_) => break,
+            Ok(Heard::Unwanted) | Err(_) => break,
         }
         if printed.len() > MOST || printed.contains(&0) {
             break;

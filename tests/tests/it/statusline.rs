@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{Called, World, call, finish, start};
-use rustix::process::Signal;
+use becket_tests::world::{Called, World, call, finish, is_alive, start};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 /// Longer than any of it may take, on a machine that has much to do.
@@ -250,10 +250,28 @@ fn one_that_hangs_takes_nothing_with_it() {
     );
     let pid = fs::read_to_string(world.home.join("pid")).expect("a pid");
     let pid: u32 = pid.trim().parse().expect("a number");
-    let gone = wait::until(PATIENCE, || {
-        (!becket_tests::world::is_alive(pid)).then_some(())
-    });
+    let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
     assert!(gone.is_some(), "{pid} lives on");
+}
+
+#[test]
+fn one_that_hangs_ends_when_claude_code_draws_anew() {
+    let world = beside("echo $$ > pid.new; mv pid.new pid; sleep 600");
+    let mut becket = world.becket(["statusline"]);
+    becket.env("COLUMNS", "120").env("NO_COLOR", "1");
+    let began = Instant::now();
+    let mut child = start(becket);
+    drop(child.stdin.take());
+    let pid = wait::until(PATIENCE, || {
+        let pid = fs::read_to_string(world.home.join("pid")).ok()?;
+        pid.trim().parse::<u32>().ok()
+    });
+    let ours = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(ours.expect("a pid"), Signal::TERM).expect("a signal");
+    let called = finish(child, began, BOUND);
+    let pid = pid.expect("it runs");
+    let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
+    assert!(gone.is_some(), "{pid} lives on, and {called:?}");
 }
 
 #[test]
@@ -262,12 +280,8 @@ fn one_that_leaves_something_at_its_pipe_is_not_waited_for() {
     let shown = registered(&world);
     assert_eq!(shown.stdout, format!("done\n{LINE}\n"));
     let pid = fs::read_to_string(world.home.join("pid")).expect("a pid");
-    let pid = pid
-        .trim()
-        .parse()
-        .ok()
-        .and_then(rustix::process::Pid::from_raw);
-    let _ = rustix::process::kill_process(pid.expect("a pid"), Signal::KILL);
+    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
+    let _ = kill_process(pid.expect("a pid"), Signal::KILL);
 }
 
 #[test]

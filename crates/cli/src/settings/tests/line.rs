@@ -90,6 +90,18 @@ fn ours_alone_needs_nothing_beside_it() {
 }
 
 #[test]
+fn ours_stays_as_somebody_laid_it_out() {
+    let home = Home::with("{}\n");
+    home.init();
+    let spread = home
+        .text()
+        .replace("\"statusLine\": {", "\"statusLine\":\n   { // becket\n");
+    fs::write(home.file(), &spread).unwrap();
+    assert!(!home.init().changed());
+    assert_eq!(home.text(), spread);
+}
+
+#[test]
 fn whoever_wants_none_is_asked_once() {
     let home = with_line();
     let before = home.text();
