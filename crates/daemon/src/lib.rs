@@ -11,3 +11,4 @@ mod namespace;
 mod registry;
 mod serve;
 pub mod store;
+pub mod tmux;
