@@ -241,23 +241,28 @@ impl Pusher {
             return;
         };
         state.busy = false;
+        // Somebody who asked meanwhile still waits, and is not to wait longer.
+        let asked = !state.waiting.is_empty();
+        if !asked {
+            // From here on the server itself remembers it; and what failed is not done later,
+            // behind the back of a person who was told so.
+            state.paint = None;
+        }
         match outcome {
             Ok(()) => {
                 state.not_before = Instant::now() + TOGETHER;
-                state.pushed = Some(wanted);
-                // From here on the server itself remembers it.
-                state.paint = None;
-                if let Some(pushed) = &mut state.pushed {
-                    pushed.paint = None;
-                }
+                state.pushed = Some(Wanted {
+                    paint: None,
+                    ..wanted
+                });
             }
-            Err(_) if !used => drop(self.servers.remove(&socket)),
+            Err(_) if !used && !asked => drop(self.servers.remove(&socket)),
             Err(why) => {
                 tracing::debug!(%socket, %why, "tmux");
-                state.not_before = Instant::now() + AFTER_FAILURE;
+                let pause = if asked { TOGETHER } else { AFTER_FAILURE };
+                state.not_before = Instant::now() + pause;
                 state.pushed = None;
-                // A person who asked for paint has had an answer; it is not done behind their back.
-                state.paint = None;
+                state.due.get_or_insert(state.not_before);
             }
         }
     }
