@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -80,6 +80,22 @@ impl Terminal {
             .ok()
             .and_then(Pid::from_raw);
         Ok(terminal)
+    }
+
+    /// The server's socket, for those who speak to it themselves.
+    pub fn socket(&self) -> PathBuf {
+        PathBuf::from(self.ask("#{socket_path}"))
+    }
+
+    /// The program in the first pane.
+    pub fn child(&self) -> Option<Pid> {
+        self.child
+    }
+
+    /// What a tmux command says, without the end of its last line.
+    pub fn tmux_says(&self, args: &[&str]) -> String {
+        let said = String::from_utf8_lossy(&self.run(args).stdout).into_owned();
+        said.trim_end_matches('\n').to_owned()
     }
 
     /// What stands on the screen now.

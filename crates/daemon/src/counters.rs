@@ -36,6 +36,7 @@ pub struct Counters {
     pub taken_in: Counter,
     pub spool_bad: Counter,
     pub duplicates: Counter,
+    pub tmux_failed: Counter,
     troubles: Mutex<Vec<String>>,
     config_troubles: Mutex<Vec<String>>,
 }
@@ -57,6 +58,7 @@ impl Counters {
             taken_in: self.taken_in.get(),
             spool_bad: self.spool_bad.get(),
             duplicates: self.duplicates.get(),
+            tmux_failed: self.tmux_failed.get(),
         }
     }
 

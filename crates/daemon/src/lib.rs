@@ -13,4 +13,5 @@ mod registry;
 mod serve;
 mod statusline;
 pub mod store;
+pub mod tmux;
 mod watch;

@@ -32,6 +32,7 @@ use crate::namespace::Namespaces;
 use crate::registry::{Process, Registry};
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Tick, Writer};
+use crate::{tmux, watch as sessions_watch};
 
 pub use lock::{Held, yield_to};
 
@@ -115,6 +116,8 @@ struct Daemon {
     socket: PathBuf,
     dispatcher: Dispatcher,
     messages: mpsc::Receiver<Message>,
+    /// For who pushes into tmux.
+    orders: mpsc::Receiver<tmux::Order>,
     writer_thread: std::thread::JoinHandle<()>,
     /// Held for life.
     lock: File,
@@ -188,6 +191,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         doubles: Doubles::default(),
         myself: to_dispatcher.downgrade(),
     };
+    let (tmux, orders) = mpsc::channel(dispatch::QUEUE);
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
     let door = Arc::new(Door {
@@ -197,6 +201,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         started_at: now_ms(),
         dispatcher: to_dispatcher,
         writer,
+        tmux,
         feed,
         counters,
         namespaces: Namespaces::ours(),
@@ -215,6 +220,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         socket,
         dispatcher,
         messages,
+        orders,
         writer_thread,
         lock,
     })
@@ -274,6 +280,7 @@ impl Daemon {
             socket,
             dispatcher,
             messages,
+            orders,
             writer_thread,
             lock,
         } = self;
@@ -281,6 +288,8 @@ impl Daemon {
         let end = runtime.block_on(async {
             tokio::spawn(dispatcher.run(messages));
             tokio::spawn(infer::look(Arc::clone(&door)));
+            tokio::spawn(tmux::push(orders, Arc::clone(&door.counters)));
+            tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door)));
             let accepting = tokio::spawn(accept(listener, Arc::clone(&door)));
             let mut ending = door.end.subscribe();
             let end = tokio::select! {

@@ -17,6 +17,7 @@ use crate::life::now_ms;
 use crate::namespace::Namespaces;
 use crate::registry::Asked;
 use crate::store::{self, Feed, Writer};
+use crate::tmux::Order;
 use crate::watch;
 
 /// How many may be connected at once.
@@ -43,6 +44,7 @@ pub(crate) struct Door {
     pub(crate) started_at: i64,
     pub(crate) dispatcher: mpsc::Sender<Message>,
     pub(crate) writer: Writer,
+    pub(crate) tmux: mpsc::Sender<Order>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
     pub(crate) namespaces: Namespaces,
@@ -185,8 +187,8 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             let told = watch::ask(door, |done| Asked::Seen(at, done)).await;
             connection.say(&Response::Told(told)).await
         }
-        Ask::Paint { .. } => {
-            let told = Told::No("painting comes later".to_owned());
+        Ask::Paint { tmux_socket, on } => {
+            let told = watch::paint(door, tmux_socket, on).await;
             connection.say(&Response::Told(told)).await
         }
         Ask::Stop => {

@@ -1,10 +1,12 @@
 //! `becket sessions` and the live view: the sessions as they are, and then every change.
 
+use std::sync::Arc;
+
 use becket_engine::session::Session;
 use becket_wire::rpc::{Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::oneshot;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::connection::Connection;
 use crate::dispatch::Message;
@@ -12,9 +14,55 @@ use crate::life::{now_ms, told_to_end};
 use crate::registry::Asked;
 use crate::serve::Door;
 use crate::store::{self, Which};
+use crate::tmux::Order;
 
 /// So many ended sessions are told, unless more are asked for.
 const ENDED: u32 = 200;
+
+/// Tells the pusher of every session, and of every change.
+pub(crate) async fn tell_tmux(door: Arc<Door>) {
+    loop {
+        let Some((rows, mut changes)) = watch(&door).await else {
+            return;
+        };
+        for row in rows {
+            drop(door.tmux.send(Order::Session(Arc::new(row))).await);
+        }
+        loop {
+            match changes.recv().await {
+                Ok(row) => drop(door.tmux.send(Order::Session(row)).await),
+                Err(RecvError::Lagged(_)) => break,
+                Err(RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
+
+/// The live sessions, and every change from then on.
+async fn watch(door: &Door) -> Option<Watched> {
+    let (reply, watched) = oneshot::channel();
+    let asked = Message::Asked(Asked::Watch(reply));
+    door.dispatcher.send(asked).await.ok()?;
+    watched.await.ok()
+}
+
+/// Has the panes of a tmux server coloured, or not any more.
+pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
+    let (done, painted) = oneshot::channel();
+    let order = Order::Paint {
+        tmux_socket,
+        on,
+        done,
+    };
+    drop(door.tmux.send(order).await);
+    match painted.await {
+        Ok(Ok(())) => Told::Done,
+        Ok(Err(why)) => Told::No(why.to_string()),
+        Err(_) => Told::No("the daemon ends".to_owned()),
+    }
+}
 
 /// Asks the registry something. It answers everything, unless the daemon ends.
 pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
@@ -96,13 +144,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
     door.writer.take_in().await;
     let mut ending = door.end.subscribe();
     loop {
-        let (reply, watch) = oneshot::channel();
-        drop(
-            door.dispatcher
-                .send(Message::Asked(Asked::Watch(reply)))
-                .await,
-        );
-        let Ok((rows, mut changes)) = watch.await else {
+        let Some((rows, mut changes)) = watch(door).await else {
             return false;
         };
         if !connection.say(&Response::Told(Told::Sessions(rows))).await {

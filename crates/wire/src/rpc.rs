@@ -226,6 +226,8 @@ pub struct Counts {
     pub spool_bad: u64,
     /// Events that came twice from two registrations.
     pub duplicates: u64,
+    /// Calls of tmux that failed.
+    pub tmux_failed: u64,
 }
 
 impl Response {

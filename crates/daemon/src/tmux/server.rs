@@ -1,0 +1,205 @@
+//! One tmux server, spoken to through its own program: bounded in time and size, and never started
+//! by us.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// A server that is stopped or busy with something else is not waited for longer.
+const BOUND: Duration = Duration::from_secs(2);
+/// More than the list of any sensible number of panes.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+/// Why tmux did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TmuxError {
+    #[error("there is no tmux on this machine's PATH")]
+    NoTmux,
+    #[error("the tmux server at {0} is gone")]
+    Gone(String),
+    #[error("the tmux server at {0} does not answer")]
+    Hangs(String),
+    #[error("tmux: {0}")]
+    Refused(String),
+}
+
+/// One command with its arguments.
+pub type Words = Vec<String>;
+
+/// A tmux server, by its socket.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Server {
+    socket: PathBuf,
+    /// Whether tmux may see which client and pane it was called from.
+    inside: bool,
+}
+
+impl Server {
+    /// For the daemon, which is in nobody's terminal.
+    pub fn new(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+            inside: false,
+        }
+    }
+
+    /// For a program that may run in one of the server's panes: tmux knows its client by that.
+    pub fn inside(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+            inside: true,
+        }
+    }
+
+    /// Has one or several commands done by one call; what they printed. The first that fails ends
+    /// the row.
+    pub fn run(&self, commands: &[Words]) -> Result<String, TmuxError> {
+        self.must_be_ours()?;
+        let mut child = self
+            .command(commands)
+            .spawn()
+            .map_err(|why| match why.kind() {
+                io::ErrorKind::NotFound => TmuxError::NoTmux,
+                _ => TmuxError::Refused(why.to_string()),
+            })?;
+        let printed = printed(&mut child);
+        if printed.is_none() {
+            drop(child.kill());
+        }
+        let status = child.wait();
+        match (printed, status) {
+            (None, _) => Err(TmuxError::Hangs(self.name())),
+            (Some((out, err)), Ok(status)) => self.judge(status, out, &err),
+            (_, Err(why)) => Err(TmuxError::Refused(why.to_string())),
+        }
+    }
+
+    fn command(&self, commands: &[Words]) -> Command {
+        let mut tmux = Command::new("tmux");
+        if !self.inside {
+            tmux.env_clear();
+            let kept = ["PATH", "HOME"].map(|name| (name, std::env::var_os(name)));
+            let kept = kept
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value?)));
+            tmux.envs(kept).env("LANG", "C.UTF-8");
+        }
+        tmux.arg("-u")
+            .arg("-S")
+            .arg(&self.socket)
+            .args(row(commands));
+        tmux.stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        tmux
+    }
+
+    fn judge(&self, status: ExitStatus, out: String, err: &str) -> Result<String, TmuxError> {
+        let said = err.trim();
+        if status.success() {
+            return Ok(out);
+        }
+        let gone = [
+            "no server running",
+            "error connecting",
+            "server exited",
+            "lost server",
+        ];
+        if gone.iter().any(|part| said.starts_with(part)) {
+            return Err(TmuxError::Gone(self.name()));
+        }
+        Err(TmuxError::Refused(said.to_owned()))
+    }
+
+    /// The path came out of a session's environment: only a socket of our own user's is spoken to.
+    fn must_be_ours(&self) -> Result<(), TmuxError> {
+        let gone = || TmuxError::Gone(self.name());
+        let found = fs::metadata(&self.socket).map_err(|_| gone())?;
+        let ours = found.uid() == rustix::process::geteuid().as_raw();
+        let fits = self.socket.is_absolute() && found.file_type().is_socket() && ours;
+        fits.then_some(()).ok_or_else(gone)
+    }
+
+    fn name(&self) -> String {
+        self.socket.display().to_string()
+    }
+}
+
+/// Stdout and stderr to their end; none if they do not end in time.
+fn printed(child: &mut Child) -> Option<(String, String)> {
+    let (out, err) = (child.stdout.take()?, child.stderr.take()?);
+    let (done, wait) = mpsc::channel();
+    std::thread::spawn(move || drop(done.send((text(out), text(err)))));
+    wait.recv_timeout(BOUND).ok()
+}
+
+fn text(from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    drop(from.take(MOST_OUTPUT).read_to_end(&mut bytes));
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Commands as tmux takes them: a semicolon of its own between two, and one at the end of a word
+/// escaped.
+fn row(commands: &[Words]) -> Vec<OsString> {
+    let mut row: Vec<OsString> = Vec::new();
+    for words in commands {
+        if !row.is_empty() {
+            row.push(";".into());
+        }
+        row.extend(words.iter().map(|word| match word.strip_suffix(';') {
+            Some(rest) => format!("{rest}\\;").into(),
+            None => word.into(),
+        }));
+    }
+    row
+}
+
+/// One command, in words.
+pub fn words(of: &[&str]) -> Words {
+    of.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// `%3`, and nothing that tmux could take for something else.
+pub fn is_pane(id: &str) -> bool {
+    let number = id.strip_prefix('%').unwrap_or_default();
+    !number.is_empty() && number.len() < 10 && number.bytes().all(|c| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semicolons_of_a_word_stay_in_it() {
+        let commands = [words(&["display", "a;"]), words(&["x;y", "z"])];
+        let row = row(&commands);
+        assert_eq!(row, ["display", "a\\;", ";", "x;y", "z"]);
+    }
+
+    #[test]
+    fn a_pane_is_a_number() {
+        assert!(is_pane("%0") && is_pane("%12345"));
+        for other in ["", "%", "3", "%3;", "%3.1", "%-1", "{last}", "%12345678901"] {
+            assert!(!is_pane(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_socket_of_ours_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for path in [file, folder.path().join("none"), "relative".into()] {
+            let told = Server::new(&path).run(&[words(&["list-panes"])]);
+            assert_eq!(told, Err(TmuxError::Gone(path.display().to_string())));
+        }
+    }
+}
