@@ -178,6 +178,10 @@ proptest! {
                 prop_assert!(unicode || cell.symbol().is_ascii(), "{cell:?}");
                 let wide = ratatui::text::Span::raw(cell.symbol()).width() as u16;
                 prop_assert!(place.x + wide <= area.right(), "{place} {cell:?}");
+                for hidden in place.x + 1..place.x + wide {
+                    let below = buffer[(hidden, place.y)].symbol();
+                    prop_assert!(below.trim().is_empty(), "{place} {cell:?} hides {below}");
+                }
             } else {
                 prop_assert_eq!(cell.symbol(), "#", "{}", place);
             }

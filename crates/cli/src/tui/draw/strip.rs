@@ -79,7 +79,7 @@ impl<'a> Strip<'a> {
     }
 
     fn skip_to(&mut self, x: u16) -> &mut Self {
-        self.x = x.max(self.x).min(self.end);
+        self.x = x.max(self.x);
         self
     }
 
