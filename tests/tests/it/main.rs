@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod chaos;
+mod demo;
 mod docs;
 mod init;
 mod path;

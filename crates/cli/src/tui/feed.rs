@@ -42,7 +42,7 @@ pub enum Message {
     Done(Result<String, String>),
 }
 
-/// The view has gone.
+/// The view has gone, or wants no more.
 struct Gone;
 
 fn send(to: &SyncSender<Message>, message: Message) -> Result<(), Gone> {
@@ -68,6 +68,10 @@ pub fn watch(world: &World, to: &SyncSender<Message>) {
         let since = *missed.get_or_insert_with(Instant::now);
         let patient = since.elapsed() < PATIENCE;
         if !patient && send(to, Message::Lost(format!("{why:#}"))).is_err() {
+            return;
+        }
+        // Where none may be started, there is nothing to wait for.
+        if world.no_daemon && !patient {
             return;
         }
         std::thread::park_timeout(if patient { PAUSE } else { LONG_PAUSE });
@@ -196,7 +200,8 @@ fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result
                 }
             }
             Response::Told(Told::Done) => {}
-            // A session without any event, or a daemon that goes: both may change.
+            // A session without any event: one that has no hooks has none ever.
+            Response::Told(Told::NoSuchSession(_)) => return Ok(Some(Gone)),
             _ => return Ok(None),
         }
     }

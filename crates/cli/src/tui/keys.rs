@@ -58,6 +58,10 @@ pub fn action(mode: &Mode, focus: Focus, key: KeyEvent) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;
     }
+    // Escape and a key right after it look like this: neither is what was meant.
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        return None;
+    }
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     if control && key.code == KeyCode::Char('c') {
         return Some(Action::Quit);
@@ -224,6 +228,16 @@ mod tests {
         assert_eq!(scrolled, Some(Action::Scroll(1)));
         let jumped = press(&Mode::Normal, Focus::Events, KeyCode::Enter);
         assert_eq!(jumped, Some(Action::Jump));
+    }
+
+    #[test]
+    fn alt_is_no_letter() {
+        let key = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::ALT);
+        assert_eq!(action(&Mode::Normal, Focus::List, key), None);
+        assert_eq!(
+            action(&Mode::Line(target(), Field::default()), Focus::List, key),
+            None
+        );
     }
 
     #[test]

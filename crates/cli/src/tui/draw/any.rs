@@ -41,8 +41,8 @@ fn agent() -> impl Strategy<Value = AgentRow> {
             parent,
             agent_type: Some(kind),
             status,
-            status_since: at / 4,
-            started_at: at / 4,
+            status_since: at,
+            started_at: at,
             ..AgentRow::default()
         })
 }
@@ -65,8 +65,8 @@ fn row() -> impl Strategy<Value = SessionRow> {
                     session_id: id,
                     status,
                     display: Display::ALL[display],
-                    display_since: at / 4,
-                    started_at: at / 3,
+                    display_since: at,
+                    started_at: at,
                     background_tasks: u32::from(flag) * 3,
                     stale: flag,
                     attended: flag,
@@ -158,7 +158,7 @@ proptest! {
         width in 1..250u16,
         height in 1..80u16,
         (colour, unicode) in any::<(bool, bool)>(),
-        now in prop_oneof![Just(NOW), any::<i64>().prop_map(|at| at / 4)],
+        now in prop_oneof![Just(NOW), any::<i64>()],
     ) {
         let look = Look { colour, unicode, ..look() };
         // The area lies inside a larger buffer whose other cells are marked.
@@ -178,6 +178,10 @@ proptest! {
                 prop_assert!(unicode || cell.symbol().is_ascii(), "{cell:?}");
                 let wide = ratatui::text::Span::raw(cell.symbol()).width() as u16;
                 prop_assert!(place.x + wide <= area.right(), "{place} {cell:?}");
+                for hidden in place.x + 1..place.x + wide {
+                    let below = buffer[(hidden, place.y)].symbol();
+                    prop_assert!(below.trim().is_empty(), "{place} {cell:?} hides {below}");
+                }
             } else {
                 prop_assert_eq!(cell.symbol(), "#", "{}", place);
             }

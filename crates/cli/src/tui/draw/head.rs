@@ -9,14 +9,18 @@ use super::super::text::{dollars, lasted, tokens, width};
 use super::strip::Strip;
 use super::{Drawn, Scene};
 
-impl<'a> Scene<'a> {
+impl Scene<'_> {
     /// What is wrong with becket itself.
-    pub(super) fn trouble(self) -> Option<&'a str> {
+    pub(super) fn trouble(self) -> Option<String> {
         let model = self.model;
-        model
-            .lost
-            .as_deref()
-            .or_else(|| model.troubles.first().map(String::as_str))
+        if let Some(why) = &model.lost {
+            return Some(format!("{why}; try becket doctor"));
+        }
+        let first = model.troubles.first()?;
+        Some(match model.troubles.len() - 1 {
+            0 => first.clone(),
+            more => format!("{first} (and {more} more; try becket doctor)"),
+        })
     }
 }
 
@@ -42,13 +46,13 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
         // The header stands still: its glyphs are those of a fixed moment.
         let mut text = format!("{} {count} {what}", look.glyph(display, 0));
         if let (Display::Attention, Some(since)) = (display, totals.waits_since) {
-            text = format!("{text} {}", lasted(now - since));
-            let unit = if now - since < 3_600_000 {
+            text = format!("{text} {}", lasted(now.saturating_sub(since)));
+            let unit = if now.saturating_sub(since) < 3_600_000 {
                 1_000
             } else {
                 60_000
             };
-            drawn.ticks(now - since, unit);
+            drawn.ticks(now.saturating_sub(since), unit);
         }
         let tone = if count == 0 { Tone::Dim } else { tone(display) };
         parts.push((text, tone));
@@ -74,7 +78,7 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
         let mut strip = Strip::new(buffer, look, area, area.y + 1);
         strip.own(look.sign(" ⚠ ", " ! "), tone);
         let room = strip.room();
-        strip.foreign(trouble, room, tone);
+        strip.foreign(&trouble, room, tone);
     }
 }
 

@@ -178,7 +178,7 @@ fn session(
     strip.column(&doing(row), columns.doing, tone);
     since(
         &mut strip,
-        now - row.display_since,
+        now.saturating_sub(row.display_since),
         row.display,
         columns,
         drawn,
@@ -187,7 +187,7 @@ fn session(
     let cost = row.figures.cost_usd.map(dollars).unwrap_or_default();
     strip.right(&cost, columns.cost, Tone::Plain);
     let age = (columns.age > 0).then(|| {
-        let span = now - row.started_at;
+        let span = now.saturating_sub(row.started_at);
         drawn.ticks(span, if span < 60_000 { 1_000 } else { 60_000 });
         about(span)
     });
@@ -273,7 +273,13 @@ fn agent(
         Status::Attention { reason } => reason,
     };
     strip.column(doing, columns.doing, tone);
-    since(&mut strip, now - row.status_since, display, columns, drawn);
+    since(
+        &mut strip,
+        now.saturating_sub(row.status_since),
+        display,
+        columns,
+        drawn,
+    );
 }
 
 #[cfg(test)]

@@ -69,9 +69,10 @@ impl<'a> Strip<'a> {
         if cells == 0 {
             return self;
         }
+        let text = fit(text, cells, self.look.unicode);
         let end = self.x.saturating_add(cells as u16 + 1);
-        let begin = end.saturating_sub(width(text).min(cells) as u16);
-        self.skip_to(begin).own(text, tone).skip_to(end)
+        let begin = end.saturating_sub(width(&text) as u16);
+        self.skip_to(begin).own(&text, tone).skip_to(end)
     }
 
     pub fn skip(&mut self, cells: u16) -> &mut Self {
@@ -79,7 +80,7 @@ impl<'a> Strip<'a> {
     }
 
     fn skip_to(&mut self, x: u16) -> &mut Self {
-        self.x = x.max(self.x).min(self.end);
+        self.x = x.max(self.x);
         self
     }
 

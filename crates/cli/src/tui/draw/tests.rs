@@ -4,6 +4,7 @@ use insta::assert_snapshot;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use super::super::keys::Action;
@@ -131,6 +132,29 @@ fn help() {
     let mut model = model(eight());
     model.act(Action::Help);
     assert_snapshot!(picture(&model, &look(), 80, 24));
+}
+
+#[test]
+fn a_wide_character_does_not_reach_under_the_help() {
+    for title in ["日本語日本語日本語", "x日本語日本語日本語"] {
+        let mut rows = many(20);
+        for row in &mut rows {
+            row.title = Some(title.into());
+        }
+        let mut model = model(rows);
+        model.act(Action::Help);
+        let area = Rect::new(0, 0, 80, 24);
+        let mut buffer = Buffer::empty(area);
+        draw(&model, &look(), NOW, area, &mut buffer);
+        for place in buffer.area.positions() {
+            let wide = ratatui::text::Span::raw(buffer[place].symbol()).width() > 1;
+            let next = wide.then(|| buffer[(place.x + 1, place.y)].symbol());
+            assert!(
+                next.is_none_or(|next| next == " "),
+                "{place} hides {next:?}"
+            );
+        }
+    }
 }
 
 #[test]
