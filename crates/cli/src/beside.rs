@@ -17,6 +17,8 @@ use signal_hook::iterator::Signals;
 /// How long it may take, and how many bytes of it are shown.
 const TIME: Duration = Duration::from_millis(1500);
 const MOST: usize = 16 << 10;
+/// Set for it: a becket that finds itself beside a becket runs nothing beside it.
+const BESIDE: &str = "BECKET_BESIDE";
 /// How long what is still in the pipe may take, once the command has ended.
 const REST: Duration = Duration::from_millis(50);
 
@@ -47,10 +49,16 @@ enum Heard {
     Unwanted,
 }
 
+/// Whether this becket was started by `run` itself, by way of a command that is not known as ours.
+pub fn is_nested() -> bool {
+    std::env::var_os(BESIDE).is_some()
+}
+
 /// Runs a command as Claude Code does, with the same on stdin.
 pub fn run(command: &str, payload: &[u8]) -> Ran {
     let started = Command::new("/bin/sh")
         .args(["-c", command])
+        .env(BESIDE, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -275,6 +275,13 @@ fn one_that_hangs_ends_when_claude_code_draws_anew() {
 }
 
 #[test]
+fn becket_in_somebodys_own_command_does_not_call_itself_for_ever() {
+    let world = beside("becket statusline | sed 's/^/own: /'");
+    let shown = registered(&world);
+    assert_eq!(shown.stdout, format!("own: {LINE}\n{LINE}\n"));
+}
+
+#[test]
 fn one_that_leaves_something_at_its_pipe_is_not_waited_for() {
     let world = beside("sleep 30 & echo $! > pid; echo done");
     let shown = registered(&world);

@@ -51,7 +51,7 @@ fn alone(place: &Place, why: &str) -> Result<Vec<u8>> {
 fn print_both(world: &World) {
     let mut payload = Vec::new();
     let _ = read_payload(&mut payload);
-    let theirs = settings::status_line_before(world);
+    let theirs = settings::status_line_before(world).filter(|_| !beside::is_nested());
     let ran = theirs.map(|command| beside::run(&command, &payload));
     let ran = ran.unwrap_or_default();
     let mut envelope = envelope(

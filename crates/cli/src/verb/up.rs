@@ -46,6 +46,9 @@ impl Up {
                 &backup.display().to_string(),
             );
         }
+        if outcome.changed() && outcome.inspection.status_line.is_beside() {
+            step("kept your own status line", "becket's stands beneath it");
+        }
         let started = client::start(world)?;
         let how = if started {
             "started the daemon"

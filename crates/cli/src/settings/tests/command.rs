@@ -57,14 +57,11 @@ impl Home {
     }
 
     pub fn init(&self) -> Outcome {
-        init(
-            &self.world,
-            Scope::User,
-            Strict::Keep,
-            StatusLine::Keep,
-            false,
-        )
-        .unwrap()
+        self.init_with(Strict::Keep).unwrap()
+    }
+
+    fn init_with(&self, strict: Strict) -> anyhow::Result<Outcome> {
+        init(&self.world, Scope::User, strict, StatusLine::Keep, false)
     }
 
     pub fn uninit(&self) -> Outcome {
@@ -72,14 +69,7 @@ impl Home {
     }
 
     fn refused(&self) -> String {
-        let error = init(
-            &self.world,
-            Scope::User,
-            Strict::Keep,
-            StatusLine::Keep,
-            false,
-        )
-        .unwrap_err();
+        let error = self.init_with(Strict::Keep).unwrap_err();
         format!("{error:#}").replace(self.folder.path().to_str().unwrap(), "")
     }
 
@@ -125,7 +115,7 @@ proptest! {
         let home = Home::with(&text);
         home.init();
         if twice {
-            init(&home.world, Scope::User, Strict::On, StatusLine::Keep, false).unwrap();
+            home.init_with(Strict::On).unwrap();
         }
         prop_assert_ne!(home.text(), text.as_str());
         home.uninit();
@@ -205,14 +195,7 @@ fn edits_between_two_inits_are_kept() {
     let home = Home::with("{ }");
     home.init();
     fs::write(home.file(), home.text().replacen('{', "{\"a\": 1,", 1)).unwrap();
-    let again = init(
-        &home.world,
-        Scope::User,
-        Strict::On,
-        StatusLine::Keep,
-        false,
-    )
-    .unwrap();
+    let again = home.init_with(Strict::On).unwrap();
     assert!(again.backup.is_some());
     home.uninit();
     assert_eq!(read(&home.file()).unwrap().as_deref(), Some("{\"a\": 1\n}"));
@@ -243,14 +226,7 @@ fn the_backup_is_what_was_there() {
     for record in fs::read_dir(home.world.place.home().join("backup")).unwrap() {
         assert_eq!(record.unwrap().metadata().unwrap().mode() & 0o7777, 0o600);
     }
-    init(
-        &home.world,
-        Scope::User,
-        Strict::On,
-        StatusLine::Keep,
-        false,
-    )
-    .unwrap();
+    home.init_with(Strict::On).unwrap();
     home.uninit();
     assert_eq!(
         home.backups().len(),
