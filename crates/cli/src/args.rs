@@ -27,6 +27,7 @@ enum Verb {
     Uninit(verb::uninit::Uninit),
     Doctor(verb::doctor::Doctor),
     Events(verb::events::Events),
+    Tmux(verb::tmux::Tmux),
     Daemon(verb::daemon::Daemon),
     Config(verb::config::Config),
     Completions(verb::completions::Completions),
@@ -46,6 +47,7 @@ impl Args {
             Verb::Up(verb) => verb.run(&world),
             Verb::Doctor(verb) => verb.run(&world),
             Verb::Events(verb) => verb.run(&world),
+            Verb::Tmux(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),
             Verb::Config(verb) => verb.run(&world),
             // `main` has taken every real call already.

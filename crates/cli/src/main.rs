@@ -10,6 +10,7 @@ mod log;
 mod replace;
 mod settings;
 mod tell;
+mod tmux;
 mod verb;
 mod when;
 mod world;

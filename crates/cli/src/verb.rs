@@ -7,5 +7,6 @@ pub mod doctor;
 pub mod events;
 pub mod hook;
 pub mod init;
+pub mod tmux;
 pub mod uninit;
 pub mod up;
