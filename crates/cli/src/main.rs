@@ -15,6 +15,7 @@ mod replace;
 mod session;
 mod settings;
 mod tell;
+mod tmux;
 mod tui;
 mod unhooked;
 mod verb;

@@ -12,6 +12,7 @@ pub mod name;
 pub mod sessions;
 pub mod show;
 pub mod statusline;
+pub mod tmux;
 pub mod uninit;
 pub mod up;
 pub mod view;

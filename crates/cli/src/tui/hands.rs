@@ -1,11 +1,12 @@
 //! What the view can do to a session: behind a trait, so that tests need no tmux.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use becket_wire::rpc::{Ask, SeenAt};
 use becket_wire::session::SessionRow;
 
 use super::update::Deed;
 use crate::client::Client;
+use crate::tmux;
 use crate::world::World;
 
 pub trait Hands: Send + Sync {
@@ -81,26 +82,5 @@ impl Hands for RealHands {
             title: title.map(str::to_owned),
         };
         Client::connect_or_start(&self.world)?.done(ask)
-    }
-}
-
-/// FOR THE LEAD: replace this module by `use crate::tmux;` once crates/cli/src/tmux.rs is merged.
-mod tmux {
-    use super::{Result, SessionRow, bail};
-
-    pub fn jump(_: &SessionRow) -> Result<()> {
-        bail!("not yet")
-    }
-
-    pub fn interrupt(_: &SessionRow) -> Result<()> {
-        bail!("not yet")
-    }
-
-    pub fn send_line(_: &SessionRow, _: &str) -> Result<()> {
-        bail!("not yet")
-    }
-
-    pub fn end(_: &SessionRow) -> Result<()> {
-        bail!("not yet")
     }
 }

@@ -1,11 +1,13 @@
 //! `becket init`: registers becket with Claude Code.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
+use crate::tmux::conf;
 use crate::world::World;
 
 /// Register becket with Claude Code
@@ -34,6 +36,12 @@ pub struct Init {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Print the lines for tmux.conf instead, and register nothing
+    #[arg(long, conflicts_with_all = ["ScopeArgs", "strict", "no_strict", "dry_run", "json"])]
+    tmux: bool,
+    /// With --tmux: put the lines into this file
+    #[arg(long, value_name = "FILE", requires = "tmux")]
+    write: Option<PathBuf>,
 }
 
 /// Which settings file is meant.
@@ -63,6 +71,9 @@ impl ScopeArgs {
 
 impl Init {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        if self.tmux {
+            return tmux_lines(world, self.write.as_deref());
+        }
         let strict = match (self.strict, self.no_strict) {
             (true, _) => Strict::On,
             (_, true) => Strict::Off,
@@ -96,6 +107,23 @@ impl Init {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
+    let lines = conf::lines(&world.programs.join("becket"), world.place.home());
+    let Some(file) = file else {
+        anstream::print!("{lines}");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let file = world.cwd.join(file);
+    let shown = file.display();
+    if conf::add(&world.place, &file, &lines)? {
+        anstream::println!("added becket's lines to {shown}");
+        anstream::println!("next: tmux source-file {shown}");
+    } else {
+        anstream::println!("becket's lines are in {shown} already");
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn tell(outcome: &Outcome, events: usize) {

@@ -6,13 +6,15 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::init::{ScopeArgs, print_diff, report, tell_backup};
-use crate::settings::{self, Outcome, State};
+use crate::settings::{self, Outcome, Scope, State};
+use crate::tmux::conf;
 use crate::world::World;
 
 /// Take becket out of Claude Code's settings
 ///
 /// Removes becket's own entries from a settings file and leaves the rest as it is. If nothing else
-/// was changed since `becket init`, the file is again what it was before, byte for byte.
+/// was changed since `becket init`, the file is again what it was before, byte for byte. Lines that
+/// `becket init --tmux --write` added are taken out too.
 #[derive(Debug, clap::Args)]
 pub struct Uninit {
     #[command(flatten)]
@@ -31,16 +33,25 @@ impl Uninit {
             world.refuse_inside_claude("uninit")?;
         }
         let outcome = settings::uninit(world, self.scope.scope(), self.dry_run)?;
+        let tmux = if self.dry_run || outcome.scope != Scope::User {
+            Vec::new()
+        } else {
+            conf::take_out(&world.place)?
+        };
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(State::Missing);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
+            report["tmux_files"] = json!(tmux);
             anstream::println!("{report}");
         } else if self.dry_run && outcome.changed() {
             print_diff(&outcome);
         } else {
             tell(world, &outcome, events);
+        }
+        for file in tmux.iter().filter(|_| !self.json) {
+            anstream::println!("took becket's lines out of {}", file.display());
         }
         Ok(ExitCode::SUCCESS)
     }

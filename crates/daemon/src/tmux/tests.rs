@@ -227,6 +227,10 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
     let refused = scene.pusher.paint(&hangs, true);
     kill_process(server, Signal::CONT).expect("let the server go on");
     assert_eq!(refused, Err(TmuxError::Hangs(hangs)));
-    assert!(scene.pusher.failed.tmux_failed.get() >= 2, "{:?}", scene.pusher.failed);
+    assert!(
+        scene.pusher.failed.tmux_failed.get() >= 2,
+        "{:?}",
+        scene.pusher.failed
+    );
     assert!(!Path::new(&gone).exists(), "a server was started");
 }

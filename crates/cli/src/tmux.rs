@@ -1,0 +1,267 @@
+//! A session's pane: going there, and typing into it, but only while its Claude Code has the
+//! pane's terminal in front. Keys for a Claude Code that has ended would go to the person's shell.
+
+pub mod conf;
+mod front;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use becket_daemon::tmux::{Server, TmuxError, Words, is_pane, words};
+use becket_wire::session::SessionRow;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::failure::{Code, Failure};
+
+/// Longer than anybody types as one line; tmux takes it as one argument.
+const LONGEST_LINE: usize = 8 << 10;
+/// How long typed text may take to show up in the pane, and how often it is looked for.
+const ECHO: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(25);
+/// So much of the end of a line is looked for on the screen.
+const ECHOED: usize = 16;
+
+/// The tmux that this program runs in.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Here {
+    pub socket: Option<PathBuf>,
+    pub pane: Option<String>,
+}
+
+impl Here {
+    pub fn read() -> Self {
+        let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Self::new(variable("TMUX").as_deref(), variable("TMUX_PANE"))
+    }
+
+    /// `TMUX` is the socket, the server's pid and a session's number.
+    fn new(tmux: Option<&str>, pane: Option<String>) -> Self {
+        let socket = tmux.and_then(|tmux| tmux.rsplitn(3, ',').nth(2));
+        Self {
+            socket: socket.map(PathBuf::from),
+            pane: pane.filter(|pane| is_pane(pane)),
+        }
+    }
+
+    /// The server's socket, for what makes sense only in there.
+    pub fn must_be_inside(&self) -> Result<&Path> {
+        self.socket.as_deref().ok_or_else(|| {
+            Failure::new(Code::Failed, "this is not inside tmux")
+                .hint("run it in a tmux pane")
+                .into()
+        })
+    }
+}
+
+/// Shows the session's pane in the person's tmux.
+pub fn jump(row: &SessionRow) -> Result<()> {
+    jump_from(&Here::read(), row)
+}
+
+/// Presses Escape in the session's pane.
+pub fn interrupt(row: &SessionRow) -> Result<()> {
+    let pane = Pane::of(row)?;
+    pane.must_be_in_front(row)?;
+    pane.run(&[pane.keys(&["Escape"])]).map(drop)
+}
+
+/// Types a line into the session's pane and sends it.
+pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
+    must_be_a_line(text)?;
+    let pane = Pane::of(row)?;
+    if let Some(reason) = row.waiting_reason.as_deref().or(row.status.reason()) {
+        let what = format!("it waits for an answer ({reason}): a line would be taken for one");
+        return Err(Failure::new(Code::Failed, what)
+            .hint("answer it in its pane first")
+            .into());
+    }
+    pane.must_be_in_front(row)?;
+    pane.run(&[pane.keys(&["-l", "--", text])])?;
+    // Claude Code takes text and Enter at once for something pasted; and where the text does not
+    // appear, something else has the input, which Enter might agree to.
+    pane.wait_for(text)?;
+    pane.must_be_in_front(row)?;
+    pane.run(&[pane.keys(&["Enter"])]).map(drop)
+}
+
+/// Asks the session's Claude Code to end. It does so in an orderly way: its SessionEnd comes.
+pub fn end(row: &SessionRow) -> Result<()> {
+    let (pid, _) = front::process(row)?;
+    let gone = |_| front::gone(row);
+    let process = Pid::from_raw(pid.cast_signed()).ok_or_else(|| front::gone(row))?;
+    // Once it is open, the handle means this process and no later one with its number.
+    let handle = pidfd_open(process, PidfdFlags::empty()).map_err(gone)?;
+    front::process(row)?;
+    pidfd_send_signal(handle, Signal::TERM).map_err(gone)?;
+    Ok(())
+}
+
+fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {
+    let pane = Pane::of(row)?;
+    let shows = |what: &str| words(&[what, "-t", &pane.id]);
+    pane.run(&[shows("select-window"), shows("select-pane")])?;
+    if here.socket.as_deref() == Some(pane.socket.as_path()) {
+        return pane.run(&[shows("switch-client")]).map(drop);
+    }
+    let session = pane.ask("#{session_attached} #{session_name}")?;
+    match session.split_once(' ') {
+        Some(("0", name)) => {
+            let what = format!("no terminal shows the tmux session {name}, where it runs");
+            let hint = format!("tmux -S {} attach -t {}", pane.socket.display(), pane.id);
+            Err(Failure::new(Code::Failed, what).hint(hint).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn must_be_a_line(text: &str) -> Result<()> {
+    let wrong = if text.trim().is_empty() {
+        "there is nothing to send"
+    } else if text.len() > LONGEST_LINE {
+        "the line is longer than 8 KiB"
+    } else if text.chars().any(char::is_control) {
+        "the line holds a control character, which would be a key of its own"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::new(Code::Usage, wrong).into())
+}
+
+/// The pane of a session.
+#[derive(Debug)]
+struct Pane {
+    server: Server,
+    socket: PathBuf,
+    id: String,
+}
+
+impl Pane {
+    fn of(row: &SessionRow) -> Result<Self> {
+        let id = row.tmux_pane.as_ref().filter(|id| is_pane(id));
+        let (Some(id), Some(socket)) = (id, &row.tmux_socket) else {
+            let what = "no tmux pane is known for this session";
+            return Err(Failure::new(Code::Missing, what)
+                .hint("start Claude Code inside tmux")
+                .into());
+        };
+        Ok(Self {
+            server: Server::inside(socket),
+            socket: socket.into(),
+            id: id.clone(),
+        })
+    }
+
+    fn keys(&self, keys: &[&str]) -> Words {
+        let target = ["send-keys", "-t", self.id.as_str()];
+        target
+            .iter()
+            .chain(keys)
+            .map(|word| (*word).to_owned())
+            .collect()
+    }
+
+    fn run(&self, commands: &[Words]) -> Result<String> {
+        self.server.run(commands).map_err(|why| self.failure(&why))
+    }
+
+    /// tmux answers for a pane that is not there, too, with nothing in every field.
+    fn ask(&self, format: &str) -> Result<String> {
+        let format = format!("#{{pane_id}} {format}");
+        let said = self.run(&[words(&["display-message", "-p", "-t", &self.id, &format])])?;
+        match said.trim_end_matches('\n').split_once(' ') {
+            Some((id, rest)) if id == self.id => Ok(rest.to_owned()),
+            _ => Err(self.gone()),
+        }
+    }
+
+    /// Fails unless what is typed into this pane reaches that session's Claude Code, and only it.
+    fn must_be_in_front(&self, row: &SessionRow) -> Result<()> {
+        let (_, stat) = front::process(row)?;
+        let said = self.ask("#{pane_dead} #{pane_synchronized} #{pane_in_mode} #{pane_tty}")?;
+        let mut fields = said.splitn(4, ' ');
+        let mut next = || fields.next().unwrap_or_default();
+        let (dead, synchronized, in_mode, tty) = (next(), next(), next(), next());
+        if dead == "1" || !stat.is_in_front_of(Path::new(tty)) {
+            let what = format!("Claude Code is not in front in the pane {}", self.id);
+            return Err(Failure::new(Code::Failed, what)
+                .hint("what is sent there now would reach another program; `becket tmux jump` shows the pane")
+                .into());
+        }
+        if synchronized == "1" {
+            let what = format!("the pane {} is synchronized with others", self.id);
+            return Err(Failure::new(Code::Failed, what)
+                .hint("tmux set-option -w synchronize-panes off")
+                .into());
+        }
+        if in_mode != "0" {
+            // Else the keys would scroll.
+            self.run(&[words(&["copy-mode", "-q", "-t", &self.id])])?;
+        }
+        Ok(())
+    }
+
+    fn wait_for(&self, text: &str) -> Result<()> {
+        let plain = |text: &str| {
+            text.chars()
+                .filter(|c| !c.is_whitespace())
+                .collect::<String>()
+        };
+        let text = plain(text);
+        let from = text
+            .char_indices()
+            .rev()
+            .nth(ECHOED - 1)
+            .map_or(0, |(at, _)| at);
+        let until = Instant::now() + ECHO;
+        loop {
+            let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
+            if plain(&screen).contains(&text[from..]) {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                let what = format!(
+                    "the text did not appear in the pane {}; Enter was not pressed",
+                    self.id
+                );
+                return Err(Failure::new(Code::TimedOut, what)
+                    .hint("look what has the input there")
+                    .into());
+            }
+            pause();
+        }
+    }
+
+    fn gone(&self) -> anyhow::Error {
+        let what = format!("the pane {} is gone", self.id);
+        Failure::new(Code::Missing, what)
+            .hint("its window was closed; `becket sessions` shows who is there")
+            .into()
+    }
+
+    fn failure(&self, why: &TmuxError) -> anyhow::Error {
+        let (code, hint) = match why {
+            TmuxError::NoTmux => (Code::Failed, "install tmux, or put it on the PATH"),
+            TmuxError::Gone(_) => (
+                Code::Missing,
+                "its terminal is closed; `becket sessions` shows who is there",
+            ),
+            TmuxError::Hangs(_) => (Code::TimedOut, "look at that tmux server: is it stopped?"),
+            TmuxError::Refused(said) if said.starts_with("can't find pane") => {
+                return self.gone();
+            }
+            TmuxError::Refused(_) => (Code::Failed, "tmux 3.0 or newer is needed"),
+        };
+        Failure::new(code, why.to_string()).hint(hint).into()
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pause between two looks at a screen that cannot wake us"
+)]
+fn pause() {
+    std::thread::sleep(LOOK);
+}

@@ -1,0 +1,217 @@
+//! becket's lines in a tmux.conf: marked, added once, taken out again. No file is touched that
+//! nobody named.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use becket_wire::Place;
+
+use crate::failure::{Code, Failure};
+use crate::replace::{self, Attempt, Snapshot};
+
+const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
+const END: &str = "# <<< becket <<<";
+const MAX_CONF: u64 = 4 << 20;
+const MAX_ATTEMPTS: usize = 20;
+
+/// The lines, for a becket at this path with this home. Each can be read again and again: tmux
+/// does so whenever the person loads the file anew.
+pub fn lines(becket: &Path, home: &Path) -> String {
+    let becket = format!("{} --home {}", quoted(becket), quoted(home));
+    let seen =
+        format!("run-shell -b \\\"{becket} tmux seen --pane '#{{pane_id}}' >/dev/null 2>&1\\\"");
+    let hooks = [
+        "pane-focus-in",
+        "session-window-changed",
+        "client-session-changed",
+    ];
+    let hooks = hooks.map(|hook| format!("set-hook -g {hook}[77] \"{seen}\"\n"));
+    let next = format!(
+        "{becket} tmux next >/dev/null 2>&1 || tmux display-message 'becket: no session waits for you'"
+    );
+    [
+        format!("{BEGIN}\n"),
+        "set-option -g focus-events on\n".to_owned(),
+        "if-shell -F '#{m:*@becket*,#{status-right}}' '' \"set-option -ga status-right ' #{@becket}'\"\n"
+            .to_owned(),
+        format!("bind-key B run-shell -b \"{next}\"\n"),
+        hooks.concat(),
+        format!("{END}\n"),
+    ]
+    .concat()
+}
+
+/// A word for the shell, inside double quotes of tmux's.
+fn quoted(path: &Path) -> String {
+    let path = path.display().to_string();
+    let path = path
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('$', "\\$");
+    format!("'{}'", path.replace('\'', r"'\\''").replace('#', "##"))
+}
+
+/// The text with our lines in it: where they were before, else at its end.
+fn with(text: &str, lines: &str) -> String {
+    match ours(text) {
+        Some((from, to)) => [&text[..from], lines, &text[to..]].concat(),
+        None if text.is_empty() || text.ends_with('\n') => [text, lines].concat(),
+        None => [text, "\n", lines].concat(),
+    }
+}
+
+/// The text without our lines; none if they are not there.
+fn without(text: &str) -> Option<String> {
+    let (from, to) = ours(text)?;
+    Some([&text[..from], &text[to..]].concat())
+}
+
+/// Where our lines begin and end. A beginning whose end is gone is the one line alone: what comes
+/// after it may be somebody else's.
+fn ours(text: &str) -> Option<(usize, usize)> {
+    let starts_line = |at: usize| at == 0 || text[..at].ends_with('\n');
+    let (from, _) = text.match_indices(BEGIN).find(|(at, _)| starts_line(*at))?;
+    let line_end = |at: usize| text[at..].find('\n').map_or(text.len(), |end| at + end + 1);
+    let rest = line_end(from);
+    let end = text[rest..]
+        .match_indices(END)
+        .find(|(at, _)| starts_line(rest + at));
+    Some((from, end.map_or(rest, |(at, _)| line_end(rest + at))))
+}
+
+/// Puts the lines into a file; whether that changed it.
+pub fn add(place: &Place, file: &Path, lines: &str) -> Result<bool> {
+    // Remembered first: to look into a file in vain does no harm.
+    remember(place, file)?;
+    edit(file, |text| Some(with(text, lines)))
+}
+
+/// Takes the lines out of every file that `add` was given; the files that held them.
+pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
+    let mut changed = Vec::new();
+    for file in remembered(place) {
+        if edit(&file, without)? {
+            changed.push(file);
+        }
+    }
+    match fs::remove_file(record(place)) {
+        Err(why) if why.kind() != io::ErrorKind::NotFound => {
+            Err(why).context("could not forget the tmux files")
+        }
+        _ => Ok(changed),
+    }
+}
+
+fn edit(file: &Path, change: impl Fn(&str) -> Option<String>) -> Result<bool> {
+    let failed = || format!("could not change {}", file.display());
+    for _ in 0..MAX_ATTEMPTS {
+        let now = Snapshot::read(file, MAX_CONF).with_context(failed)?;
+        let text = std::str::from_utf8(now.bytes().unwrap_or_default());
+        let text = text.map_err(|_| {
+            let what = format!("{} is not UTF-8; it was not touched", file.display());
+            Failure::new(Code::Failed, what).hint("add the lines of `becket init --tmux` by hand")
+        })?;
+        let Some(after) = change(text).filter(|after| after != text) else {
+            return Ok(false);
+        };
+        if now.is_read_only() {
+            let what = format!("{} is read-only; it was not touched", file.display());
+            return Err(Failure::new(Code::Failed, what)
+                .hint("make it writable, then try again")
+                .into());
+        }
+        if now.replace(after.as_bytes(), 0o644).with_context(failed)? == Attempt::Done {
+            return Ok(true);
+        }
+    }
+    let what = format!("{} keeps changing", file.display());
+    Err(Failure::new(Code::Failed, what)
+        .hint("close what is writing it, and try again")
+        .into())
+}
+
+fn record(place: &Place) -> PathBuf {
+    place.home().join("backup/tmux-files")
+}
+
+fn remembered(place: &Place) -> Vec<PathBuf> {
+    let list = fs::read_to_string(record(place)).unwrap_or_default();
+    list.lines().map(PathBuf::from).collect()
+}
+
+fn remember(place: &Place, file: &Path) -> Result<()> {
+    let failed = || format!("could not write {}", record(place).display());
+    if remembered(place).iter().any(|known| known == file) {
+        return Ok(());
+    }
+    replace::make_folder(&place.home().join("backup"), 0o700).with_context(failed)?;
+    let line = format!("{}\n", file.display());
+    for _ in 0..MAX_ATTEMPTS {
+        let now = Snapshot::read(&record(place), MAX_CONF).with_context(failed)?;
+        let all = [now.bytes().unwrap_or_default(), line.as_bytes()].concat();
+        if now.replace(&all, 0o600).with_context(failed)? == Attempt::Done {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn some() -> String {
+        lines(Path::new("/opt/becket"), Path::new("/home/you/.becket"))
+    }
+
+    #[test]
+    fn the_lines_as_a_person_sees_them() {
+        insta::assert_snapshot!(some());
+    }
+
+    #[test]
+    fn are_added_once_and_kept_where_they_are() {
+        let once = with("set -g mouse on", &some());
+        assert_eq!(with(&once, &some()), once);
+        let below = format!("{once}bind x kill-pane\n");
+        let newer = some().replace("/opt/becket", "/usr/bin/becket");
+        let again = with(&below, &newer);
+        assert_eq!(again.matches(BEGIN).count(), 1);
+        assert!(again.ends_with("bind x kill-pane\n") && again.contains("/usr/bin/becket"));
+    }
+
+    #[test]
+    fn an_end_that_was_lost_costs_nobody_a_line() {
+        let text = format!("a\n{BEGIN}\nbind x kill-pane\n");
+        assert_eq!(without(&text).unwrap(), "a\nbind x kill-pane\n");
+        assert_eq!(without("a\n# <<< becket <<<\n"), None);
+        let quoted = format!("bind y display '{BEGIN}'\n");
+        assert_eq!(without(&quoted), None);
+    }
+
+    #[test]
+    fn files_are_remembered_and_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path().join("home"));
+        let file = folder.path().join("tmux.conf");
+        fs::write(&file, "set -g mouse on\n").unwrap();
+        assert!(add(&place, &file, &some()).unwrap());
+        assert!(!add(&place, &file, &some()).unwrap());
+        assert_eq!(remembered(&place), [file.as_path()]);
+        assert_eq!(take_out(&place).unwrap(), [file.as_path()]);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "set -g mouse on\n");
+        assert!(take_out(&place).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_added_is_taken_out_again(text in "([a-z#<> ]{0,12}\n){0,6}") {
+            let added = with(&text, &some());
+            prop_assert_eq!(without(&added), Some(text));
+        }
+    }
+}

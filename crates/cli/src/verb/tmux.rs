@@ -1,0 +1,217 @@
+//! `becket tmux`: sessions in tmux's status line, their panes' colours, and the way there.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use becket_daemon::life::now_ms;
+use becket_daemon::tmux::{Tally, is_live, is_pane};
+use becket_wire::rpc::{Ask, Response, SeenAt, Told};
+use becket_wire::session::{Display, SessionQuery, SessionRow};
+use serde_json::json;
+
+use crate::client::Client;
+use crate::failure::{Code, Failure};
+use crate::tmux::{self, Here};
+use crate::world::World;
+
+/// Show sessions in tmux, colour their panes, and go to them
+#[derive(Debug, clap::Args)]
+pub struct Tmux {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    Status(Status),
+    Paint(Paint),
+    /// Go to the pane of the session that has waited longest
+    Next,
+    Jump(Jump),
+    Seen(Seen),
+}
+
+/// Print how many sessions failed, wait, work and are done, in a few characters
+///
+/// The daemon keeps the same text in the tmux option @becket: a status line has no need to ask.
+#[derive(Debug, clap::Args)]
+struct Status {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Colour the panes of this tmux server by what their sessions do
+#[derive(Debug, clap::Args)]
+struct Paint {
+    /// Give every pane its own colours back
+    #[arg(long)]
+    off: bool,
+}
+
+/// Go to the pane of a session
+#[derive(Debug, clap::Args)]
+struct Jump {
+    /// The session's id, or the beginning of it
+    #[arg(value_name = "ID")]
+    session: String,
+}
+
+/// Say that the person looks at a pane: its session need not be shown as waiting any more
+///
+/// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
+#[derive(Debug, clap::Args)]
+struct Seen {
+    /// The pane (default: the one that this runs in)
+    #[arg(long, value_name = "PANE")]
+    pane: Option<String>,
+}
+
+impl Tmux {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        match self.verb {
+            Verb::Status(verb) => verb.run(world),
+            Verb::Paint(verb) => verb.run(world),
+            Verb::Next => next(world),
+            Verb::Jump(verb) => verb.run(world),
+            Verb::Seen(verb) => verb.run(world),
+        }?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Status {
+    fn run(self, world: &World) -> Result<()> {
+        let rows = sessions(world, None)?;
+        let (tally, now) = (Tally::of(&rows), now_ms());
+        let text = tally.text(now);
+        if self.json {
+            let waited = tally.waiting_since.map(|since| (now - since).max(0));
+            let report = json!({
+                "text": text,
+                "error": tally.error,
+                "attention": tally.attention,
+                "longest_wait_ms": waited,
+                "working": tally.working,
+                "checked": tally.checked,
+                "done": tally.done,
+            });
+            anstream::println!("{report}");
+        } else {
+            anstream::println!("{text}");
+        }
+        Ok(())
+    }
+}
+
+impl Paint {
+    fn run(self, world: &World) -> Result<()> {
+        let here = Here::read();
+        let socket = here.must_be_inside()?;
+        Client::connect_or_start(world)?.done(Ask::Paint {
+            tmux_socket: socket.to_string_lossy().into_owned(),
+            on: !self.off,
+        })
+    }
+}
+
+impl Jump {
+    fn run(self, world: &World) -> Result<()> {
+        let rows = sessions(world, Some(self.session.clone()))?;
+        let row = rows.first().ok_or_else(|| no_such(&self.session))?;
+        tmux::jump(row)
+    }
+}
+
+impl Seen {
+    fn run(self, world: &World) -> Result<()> {
+        let here = Here::read();
+        let tmux_socket = here.must_be_inside()?.to_string_lossy().into_owned();
+        let pane = self.pane.or(here.pane).filter(|pane| is_pane(pane));
+        let Some(pane) = pane else {
+            let what = "there is no such pane";
+            return Err(Failure::new(Code::Usage, what)
+                .hint("a pane is named like %3")
+                .into());
+        };
+        match Client::connect(world)? {
+            Some(mut client) => client.done(Ask::Seen(SeenAt::Pane { tmux_socket, pane })),
+            None => Ok(()),
+        }
+    }
+}
+
+fn next(world: &World) -> Result<()> {
+    let rows = sessions(world, None)?;
+    match longest_waiting(&rows) {
+        Some(row) => tmux::jump(row),
+        None => Err(Failure::new(Code::Missing, "no session in a tmux pane waits for you").into()),
+    }
+}
+
+fn longest_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
+    let waits = |row: &&SessionRow| {
+        is_live(row) && row.display == Display::Attention && row.tmux_pane.is_some()
+    };
+    rows.iter()
+        .filter(waits)
+        .min_by_key(|row| row.display_since)
+}
+
+/// The live sessions, or the one whose id begins so.
+fn sessions(world: &World, session: Option<String>) -> Result<Vec<SessionRow>> {
+    let mut client = Client::connect_or_start(world)?;
+    client.ask(Ask::Sessions(SessionQuery {
+        session,
+        ..SessionQuery::default()
+    }))?;
+    match client.next()? {
+        Response::Told(Told::Sessions(rows)) => Ok(rows),
+        Response::Told(Told::NoSuchSession(prefix)) => Err(no_such(&prefix)),
+        Response::Told(Told::Ambiguous(ids)) => {
+            let what = format!(
+                "several sessions have an id that begins so: {}",
+                ids.join(", ")
+            );
+            Err(Failure::new(Code::Usage, what)
+                .hint("say more of it")
+                .into())
+        }
+        Response::Told(Told::No(why)) => Err(anyhow!("the daemon would not: {why}")),
+        other => Err(anyhow!("the daemon said something else: {other:?}")),
+    }
+}
+
+fn no_such(prefix: &str) -> anyhow::Error {
+    let what = format!("no session has an id that begins with `{prefix}`");
+    Failure::new(Code::Missing, what)
+        .hint("becket sessions")
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn next_is_who_has_waited_longest_in_a_pane() {
+        let row = |id: &str, display, since, pane: Option<&str>| SessionRow {
+            session_id: id.to_owned(),
+            display,
+            display_since: since,
+            hooked: true,
+            tmux_pane: pane.map(str::to_owned),
+            ..SessionRow::default()
+        };
+        let rows = [
+            row("works", Display::Working, 1, Some("%1")),
+            row("elsewhere", Display::Attention, 2, None),
+            row("late", Display::Attention, 9, Some("%2")),
+            row("first", Display::Attention, 5, Some("%3")),
+            row("seen", Display::Checked, 3, Some("%4")),
+        ];
+        let found = longest_waiting(&rows).map(|row| row.session_id.as_str());
+        assert_eq!(found, Some("first"));
+        assert!(longest_waiting(&rows[..2]).is_none());
+    }
+}
