@@ -1,6 +1,6 @@
 //! One connection to the daemon, with a deadline that holds for connecting, sending and receiving.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::os;
 
 #[derive(Debug)]
 pub struct Link {
-    socket: OwnedFd,
+    pub socket: OwnedFd,
     decoder: Decoder,
     pub deadline: Instant,
 }
@@ -87,12 +87,6 @@ impl Link {
                 Err(_) => return Err(Missed::Broken),
             }
         }
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 
