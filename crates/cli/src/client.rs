@@ -1,6 +1,6 @@
 //! Asks the daemon something, starting it if need be.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
@@ -92,7 +92,7 @@ impl Client {
 
     /// Ends this connection from another thread, which wakes whoever waits on it.
     pub fn hang_up(&self) -> Result<HangUp> {
-        Ok(HangUp(self.link.as_fd().try_clone_to_owned()?))
+        Ok(HangUp(self.link.socket.try_clone()?))
     }
 
     fn told(&mut self) -> Result<Told> {

@@ -1,6 +1,6 @@
 //! One connection to the daemon, with a deadline that holds for connecting, sending and receiving.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const AWAKE: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub struct Link {
-    socket: OwnedFd,
+    pub socket: OwnedFd,
     decoder: Decoder,
     pub deadline: Instant,
 }
@@ -92,12 +92,6 @@ impl Link {
                 Ok((_, len)) => self.decoder.push(&buffer[..len]),
             }
         }
-    }
-}
-
-impl AsFd for Link {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
 
