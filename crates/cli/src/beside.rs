@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+
+use crate::leave;
 
 /// How long it may take, and how many bytes of it are shown.
 const TIME: Duration = Duration::from_millis(1500);
@@ -77,13 +77,8 @@ pub fn run(command: &str, payload: &[u8]) -> Ran {
 /// them has to end before we do.
 fn threads(mut child: Child, payload: Vec<u8>) -> Receiver<Heard> {
     let (sender, heard) = channel();
-    if let Ok(mut signals) = Signals::new([SIGTERM, SIGHUP, SIGINT]) {
-        let sender = sender.clone();
-        thread::spawn(move || {
-            let ours = signals.forever().next();
-            ours.map(|_| sender.send(Heard::Unwanted))
-        });
-    }
+    let unwanted = sender.clone();
+    leave::when_asked(move || drop(unwanted.send(Heard::Unwanted)));
     if let Some(mut stdin) = child.stdin.take() {
         thread::spawn(move || drop(stdin.write_all(&payload)));
     }

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
-use becket_wire::rpc::{
-    Ask, DaemonStatus, EventQuery, EventRequest, EventRow, Request, Response, Told,
-};
+use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
@@ -127,9 +125,9 @@ impl Client {
         }
     }
 
-    /// An event, as the shim would send it; what it is answered is not looked at.
-    pub fn event(&mut self, event: EventRequest) -> Result<()> {
-        let frame = Request::Event(event).to_frame()?;
+    /// An event or a status line, as the shim would send it; what it is answered is not looked at.
+    pub fn send(&mut self, request: &Request) -> Result<()> {
+        let frame = request.to_frame()?;
         self.link.send(&frame).map_err(lost)?;
         loop {
             match self.next()? {

@@ -9,6 +9,7 @@ mod demo;
 mod doctor;
 mod failure;
 mod glyph;
+mod leave;
 mod line;
 mod log;
 mod replace;

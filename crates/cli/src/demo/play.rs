@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Envelope, EventRequest, EventRow, Source};
+use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request, Source};
 use becket_wire::{EventId, Place, Version};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -110,13 +110,22 @@ impl<'a> Player<'a> {
                 let row = row(&request, payload, self.sent);
                 let mut client = Client::connect_or_start(self.world)?;
                 client
-                    .event(request)
+                    .send(&Request::Event(request))
                     .with_context(|| format!("could not play {name}"))?;
                 Ok(Some(row))
             }
-            // FOR THE LEAD: once `Request::StatusLine` is merged, send this as one (the envelope as
-            // above, without an event's name); `becket-hook --statusline` takes the same road.
-            What::StatusLine(_) => Ok(None),
+            What::StatusLine(payload) => {
+                let line = EventRequest {
+                    envelope: envelope(&self.world.place, beat, None, at, self.sent),
+                    sent: now_ms(),
+                    payload: serde_json::to_vec(payload)?,
+                };
+                let mut client = Client::connect_or_start(self.world)?;
+                client
+                    .send(&Request::StatusLine(line))
+                    .context("could not play a status line")?;
+                Ok(None)
+            }
         }
     }
 }

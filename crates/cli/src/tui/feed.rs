@@ -37,7 +37,8 @@ pub enum Message {
         line: EventLine,
     },
     Input(event::Event),
-    InputGone,
+    /// The terminal has gone, or somebody wants us to.
+    Leave,
     /// What a deed gave: words, or why not.
     Done(Result<String, String>),
 }
@@ -210,8 +211,8 @@ fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result
 /// Reads the terminal until it or the view is gone.
 pub fn listen(to: &SyncSender<Message>) {
     loop {
-        let message = event::read().map_or(Message::InputGone, Message::Input);
-        let last = matches!(message, Message::InputGone);
+        let message = event::read().map_or(Message::Leave, Message::Input);
+        let last = matches!(message, Message::Leave);
         if send(to, message).is_err() || last {
             return;
         }

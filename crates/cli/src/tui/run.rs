@@ -24,6 +24,7 @@ use super::look::{Look, TURN};
 use super::model::{Mode, Model};
 use super::mouse::Clicks;
 use super::update::Deed;
+use crate::leave;
 use crate::world::World;
 
 /// What the daemon says is drawn at most so often; a key is drawn at once.
@@ -46,6 +47,8 @@ pub fn open(world: &World) -> Result<()> {
     std::thread::spawn(move || feed::watch(&watching, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
+    let sender = to.clone();
+    leave::when_asked(move || drop(sender.send(Message::Leave)));
     let hands = Arc::new(RealHands {
         world: world.clone(),
     });
@@ -208,7 +211,7 @@ impl View {
             Message::Done(Ok(text)) => model.say(text, false),
             Message::Done(Err(text)) => model.say(text, true),
             Message::Input(input) => return self.input(input),
-            Message::InputGone => return Next::Leave,
+            Message::Leave => return Next::Leave,
         }
         Next::Soon
     }

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use super::view;
 use crate::demo::{self, Player, Stage};
 use crate::failure::{Code, Failure};
+use crate::leave;
 use crate::line::{Form, Lines};
 use crate::tui;
 use crate::world::World;
@@ -48,6 +49,7 @@ impl Demo {
         let mut player = Player::new(&stage.world, self.speed);
         let (stop, stopped) = channel();
         if self.plain {
+            leave::when_asked(move || drop(stop));
             let mut lines = Lines::new(Form::Person);
             player.play(&beats, &stopped, |row| Ok(lines.print(row)?))?;
             lines.end()?;

@@ -92,7 +92,7 @@ fn what_a_deed_gave_is_told_and_the_next_key_takes_it_away() {
         Message::All(eight()),
         Message::Done(Err("no such pane".into())),
     ];
-    messages.push(Message::InputGone);
+    messages.push(Message::Leave);
     let (view, ..) = run(messages);
     assert_eq!(
         view.model.said.as_ref().map(|said| (&*said.text, said.bad)),
@@ -118,10 +118,10 @@ fn a_deed_that_fails_says_why() {
 #[test]
 fn the_daemon_comes_and_goes() {
     let lost = || Message::Lost("gone".into());
-    let (view, ..) = run(vec![Message::All(eight()), lost(), Message::InputGone]);
+    let (view, ..) = run(vec![Message::All(eight()), lost(), Message::Leave]);
     assert_eq!(view.model.lost.as_deref(), Some("gone"));
     assert_eq!(view.model.rows().len(), 8);
-    let (view, ..) = run(vec![lost(), Message::All(eight()), Message::InputGone]);
+    let (view, ..) = run(vec![lost(), Message::All(eight()), Message::Leave]);
     assert_eq!(view.model.lost, None);
 }
 
@@ -159,7 +159,7 @@ fn it_is_drawn_as_soon_as_something_is_known_and_rests_when_nothing_moves() {
     row.started_at = now_ms() - 7_200_000;
     row.display_since = row.started_at;
     let title = row.title.clone().unwrap();
-    let (view, mut terminal, _) = run(vec![Message::All(vec![row]), Message::InputGone]);
+    let (view, mut terminal, _) = run(vec![Message::All(vec![row]), Message::Leave]);
     let mut view = view;
     view.draw(&mut terminal).unwrap();
     assert!(terminal.backend().to_string().contains(&title));
