@@ -2,6 +2,7 @@
 //! changed, and by itself only while something in sight moves.
 
 use std::io::{self, IsTerminal};
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
 use ratatui::backend::Backend;
+use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
 };
@@ -59,12 +61,13 @@ pub fn open(world: &World) -> Result<()> {
 
 /// The terminal while the view has it. It is given back whatever happens.
 struct Screen {
-    terminal: DefaultTerminal,
+    /// It would panic at its end where the terminal is gone by then, and nothing after it be done.
+    terminal: ManuallyDrop<DefaultTerminal>,
 }
 
 impl Screen {
     fn enter() -> io::Result<Self> {
-        let terminal = ratatui::try_init()?;
+        let terminal = ManuallyDrop::new(ratatui::try_init()?);
         let screen = Self { terminal };
         execute!(io::stdout(), EnableMouseCapture, EnableBracketedPaste)?;
         Ok(screen)
@@ -76,9 +79,10 @@ impl Drop for Screen {
         drop(execute!(
             io::stdout(),
             DisableMouseCapture,
-            DisableBracketedPaste
+            DisableBracketedPaste,
+            Show
         ));
-        ratatui::restore();
+        drop(ratatui::try_restore());
     }
 }
 
