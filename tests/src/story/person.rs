@@ -147,12 +147,12 @@ fn shows_prompt(screen: &Screen) -> bool {
     input && !screen.contains("esc to interrupt")
 }
 
-/// The line for the input, right below a rule and with another beneath it. Where there is a status
-/// line, nothing else tells that it is there.
+/// An empty line for the input, right below a rule and with another beneath it. Where there is a
+/// status line, nothing else tells that it is there.
 fn shows_input(screen: &Screen) -> bool {
     let lines: Vec<&str> = screen.0.lines().map(str::trim).collect();
     let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| c == '─');
-    let is_input = |pair: &[&str]| is_rule(pair[0]) && pair[1].starts_with(['❯', '>']);
+    let is_input = |pair: &[&str]| is_rule(pair[0]) && matches!(pair[1], "❯" | ">");
     let at = lines.windows(2).rposition(is_input);
     at.is_some_and(|at| lines[at + 2..].iter().any(|line| is_rule(line)))
 }
