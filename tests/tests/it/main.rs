@@ -6,3 +6,4 @@ mod docs;
 mod init;
 mod path;
 mod real;
+mod tmux;
