@@ -23,6 +23,8 @@ const ECHO: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(25);
 /// So much of the end of a line is looked for on the screen.
 const ECHOED: usize = 16;
+/// What Claude Code shows for some 800 characters and more, without the space.
+const PASTED: &str = "[Pastedtext";
 
 /// The tmux that this program runs in.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -79,10 +81,11 @@ pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
             .into());
     }
     pane.must_be_in_front(row)?;
+    let before = pane.shows(text)?;
     pane.run(&[pane.keys(&["-l", "--", text])])?;
     // Claude Code takes text and Enter at once for something pasted; and where the text does not
     // appear, something else has the input, which Enter might agree to.
-    pane.wait_for(text)?;
+    pane.wait_for(text, before)?;
     pane.must_be_in_front(row)?;
     pane.run(&[pane.keys(&["Enter"])]).map(drop)
 }
@@ -203,24 +206,25 @@ impl Pane {
         Ok(())
     }
 
-    fn wait_for(&self, text: &str) -> Result<()> {
+    /// How often the end of this text stands on the screen, or what Claude Code shows instead of
+    /// a long one. A terminal breaks lines where it likes, so spaces do not count.
+    fn shows(&self, text: &str) -> Result<usize> {
         let plain = |text: &str| {
-            text.chars()
-                .filter(|c| !c.is_whitespace())
-                .collect::<String>()
+            let letters = text.chars().filter(|c| !c.is_whitespace());
+            letters.collect::<String>()
         };
         let text = plain(text);
-        let from = text
-            .char_indices()
-            .rev()
-            .nth(ECHOED - 1)
-            .map_or(0, |(at, _)| at);
+        let last = text.char_indices().rev().nth(ECHOED - 1);
+        let from = last.map_or(0, |(at, _)| at);
+        let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
+        let screen = plain(&screen);
+        let count = |part: &str| screen.matches(part).count();
+        Ok(count(&text[from..]) + count(PASTED))
+    }
+
+    fn wait_for(&self, text: &str, before: usize) -> Result<()> {
         let until = Instant::now() + ECHO;
-        loop {
-            let screen = self.run(&[words(&["capture-pane", "-p", "-J", "-t", &self.id])])?;
-            if plain(&screen).contains(&text[from..]) {
-                return Ok(());
-            }
+        while self.shows(text)? <= before {
             if Instant::now() >= until {
                 let what = format!(
                     "the text did not appear in the pane {}; Enter was not pressed",
@@ -232,6 +236,7 @@ impl Pane {
             }
             pause();
         }
+        Ok(())
     }
 
     fn gone(&self) -> anyhow::Error {

@@ -3,8 +3,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use becket_wire::bounds;
 use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::Response;
 use rustix::io::Errno;
@@ -17,8 +18,6 @@ use tracing::warn;
 const READ: usize = 8 << 10;
 /// Bodies up to this are read without asking; larger ones share a budget.
 const SMALL_BODY: usize = 256 << 10;
-/// How long the first bytes are waited for without going to sleep.
-const AWAKE: Duration = Duration::from_micros(200);
 /// The budget of all larger bodies that are being read at once, in KiB.
 const LARGE_BODIES: usize = 128 << 10;
 
@@ -89,7 +88,7 @@ impl Connection {
     /// Waits awake for the first bytes, for a moment. The shim connects before it reads its event,
     /// and sends it some 50 µs later: to sleep in between costs another wake-up.
     pub(crate) fn linger(&mut self) {
-        let until = Instant::now() + AWAKE;
+        let until = Instant::now() + bounds::AWAKE;
         loop {
             let room = rustix::buffer::spare_capacity(&mut self.ahead);
             match rustix::net::recv(&*self.stream, room, RecvFlags::DONTWAIT) {

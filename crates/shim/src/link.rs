@@ -2,11 +2,11 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use becket_wire::Missed;
 use becket_wire::frame::Decoder;
 use becket_wire::rpc::Response;
+use becket_wire::{Missed, bounds};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -16,10 +16,6 @@ use rustix::net::{
 };
 
 use crate::os;
-
-/// The daemon answers within 0.1 ms: on a machine with nothing else to do, to wake a core that went
-/// to sleep for so long takes half of that again.
-const AWAKE: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub struct Link {
@@ -35,10 +31,9 @@ impl Link {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
             .map_err(|_| Missed::Broken)?;
-        let decoder = Decoder::new();
         let link = Self {
             socket,
-            decoder,
+            decoder: Decoder::new(),
             deadline,
         };
         // A blocking connect waits while the backlog is full; the send timeout bounds that too.
@@ -77,17 +72,16 @@ impl Link {
 
     pub fn receive(&mut self) -> Result<Response, Missed> {
         let mut buffer = [0; 512];
-        let awake = Instant::now() + AWAKE;
+        let awake = Instant::now() + bounds::AWAKE;
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
                 Err(Errno::AGAIN) if Instant::now() < awake => std::thread::yield_now(),
-                Err(Errno::AGAIN) if !readable_until(&self.socket, self.deadline) => {
-                    return Err(Missed::Slow);
-                }
-                Err(Errno::INTR | Errno::AGAIN) => {}
+                Err(Errno::AGAIN) if readable_until(&self.socket, self.deadline) => {}
+                Err(Errno::AGAIN) => return Err(Missed::Slow),
+                Err(Errno::INTR) => {}
                 Ok((_, 0)) | Err(_) => return Err(Missed::Broken),
                 Ok((_, len)) => self.decoder.push(&buffer[..len]),
             }

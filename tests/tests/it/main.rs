@@ -8,3 +8,4 @@ mod init;
 mod path;
 mod real;
 mod statusline;
+mod tmux;

@@ -20,10 +20,12 @@ const MAX_ATTEMPTS: usize = 20;
 /// does so whenever the person loads the file anew.
 pub fn lines(becket: &Path, home: &Path) -> String {
     let becket = format!("{} --home {}", quoted(becket), quoted(home));
-    let seen =
-        format!("run-shell -b \\\"{becket} tmux seen --pane '#{{pane_id}}' >/dev/null 2>&1\\\"");
+    let seen = format!(
+        "run-shell -b \\\"{becket} tmux seen --socket '#{{socket_path}}' --pane '#{{pane_id}}' >/dev/null 2>&1\\\""
+    );
     let hooks = [
         "pane-focus-in",
+        "window-pane-changed",
         "session-window-changed",
         "client-session-changed",
     ];

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use becket_tests::skip::skip;
-use becket_tests::terminal::Terminal;
+use becket_tests::terminal::{Screen, Terminal};
 use becket_tests::wait::{self, PATIENCE};
 use becket_wire::process::parent_and_start;
 use becket_wire::session::Status;
@@ -89,6 +89,9 @@ fn a_line_reaches_claude_as_it_is() {
         .wait_text("got <fix it; $HOME #{pane_id} Enter;>");
     send_line(&scene.row, "-l ünïcode").expect("sent");
     scene.terminal.wait_text("got <-l ünïcode>");
+    send_line(&scene.row, "-l ünïcode").expect("sent again");
+    let twice = |screen: &Screen| screen.0.matches("got <-l ünïcode>").count() == 2;
+    scene.terminal.wait_for("it twice", twice);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `becket tmux`: sessions in tmux's status line, their panes' colours, and the way there.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
@@ -65,6 +66,9 @@ struct Seen {
     /// The pane (default: the one that this runs in)
     #[arg(long, value_name = "PANE")]
     pane: Option<String>,
+    /// The tmux server's socket (default: that of the server that this runs in)
+    #[arg(long, value_name = "SOCKET")]
+    socket: Option<PathBuf>,
 }
 
 impl Tmux {
@@ -125,7 +129,8 @@ impl Jump {
 
 impl Seen {
     fn run(self, world: &World) -> Result<()> {
-        let here = Here::read();
+        let mut here = Here::read();
+        here.socket = self.socket.or(here.socket);
         let tmux_socket = here.must_be_inside()?.to_string_lossy().into_owned();
         let pane = self.pane.or(here.pane).filter(|pane| is_pane(pane));
         let Some(pane) = pane else {

@@ -14,7 +14,7 @@ use becket_wire::{Output, Version};
 
 /// Ends, and takes its socket away, when it is dropped.
 #[derive(Debug)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     socket: PathBuf,
     listener: UnixListener,
     serving: Option<JoinHandle<()>>,
@@ -22,13 +22,13 @@ pub(super) struct Fake {
 
 impl Fake {
     /// Listens, and hands every connection to `treat`, one after the other.
-    pub(super) fn new(world: &World, treat: impl FnMut(UnixStream) + Send + 'static) -> Self {
+    pub(crate) fn new(world: &World, treat: impl FnMut(UnixStream) + Send + 'static) -> Self {
         let socket = socket_in(world);
         let listener = UnixListener::bind(&socket).expect("a socket");
         Self::on(socket, listener, treat)
     }
 
-    pub(super) fn on(
+    pub(crate) fn on(
         socket: PathBuf,
         listener: UnixListener,
         mut treat: impl FnMut(UnixStream) + Send + 'static,
@@ -58,7 +58,7 @@ impl Drop for Fake {
 }
 
 /// The path of the daemon's socket, in a folder made as the daemon would.
-pub(super) fn socket_in(world: &World) -> PathBuf {
+pub(crate) fn socket_in(world: &World) -> PathBuf {
     let run = world.path("run");
     let made = fs::DirBuilder::new()
         .recursive(true)
@@ -69,7 +69,7 @@ pub(super) fn socket_in(world: &World) -> PathBuf {
 }
 
 /// The next frame on a connection; none if the other side hung up.
-pub(super) fn frame(stream: &mut UnixStream) -> Option<Frame> {
+pub(crate) fn frame(stream: &mut UnixStream) -> Option<Frame> {
     let mut decoder = Decoder::new();
     let mut buffer = [0; 4096];
     loop {
@@ -93,7 +93,7 @@ pub(super) fn event(stream: &mut UnixStream) -> EventRequest {
 }
 
 /// Says this; whoever went away does not hear it.
-pub(super) fn say(stream: &mut UnixStream, response: &Response) {
+pub(crate) fn say(stream: &mut UnixStream, response: &Response) {
     drop(stream.write_all(&response.to_frame().expect("a frame")));
 }
 

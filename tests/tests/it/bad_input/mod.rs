@@ -4,7 +4,7 @@
 mod database;
 #[cfg(target_os = "linux")]
 mod disk;
-mod fake;
+pub(crate) mod fake;
 mod home;
 mod listener;
 #[cfg(target_os = "linux")]
