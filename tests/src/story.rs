@@ -6,6 +6,7 @@ mod events;
 mod hook;
 mod person;
 mod registration;
+mod session;
 
 use std::any::type_name;
 use std::fs;
@@ -18,6 +19,7 @@ pub use events::{Event, Events};
 pub use hook::Hook;
 pub use person::Person;
 pub use registration::{EVENTS, Recorder, Registration, program};
+pub use session::{Session, Waiting, now_ms};
 
 use crate::claude::{Claude, Home, Print, Scope};
 use crate::model::{Model, Rule, Script, Turn};

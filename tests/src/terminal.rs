@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process};
 use tempfile::TempDir;
 
 use crate::skip::Unavailable;
@@ -145,6 +145,18 @@ impl Terminal {
     #[track_caller]
     pub fn wait_text(&self, text: &str) -> Screen {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// The process of the program.
+    pub fn pid(&self) -> u32 {
+        let child = self.child.map(Pid::as_raw_nonzero);
+        child.map_or(0, |pid| pid.get().unsigned_abs())
+    }
+
+    /// Kills the program, and nothing besides it.
+    pub fn kill(&self) {
+        let killed = self.child.map(|child| kill_process(child, Signal::KILL));
+        assert_eq!(killed, Some(Ok(())), "kill the program");
     }
 
     pub fn has_ended(&self) -> bool {

@@ -105,7 +105,8 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub fn write(&self, to: &mut impl Write, with_body: bool) -> io::Result<()> {
+    /// Writes it but for the last `rest` bytes of the body.
+    pub fn write(&self, to: &mut impl Write, with_body: bool, rest: usize) -> io::Result<()> {
         let mut bytes = format!(
             "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ncontent-length: {}\r\nrequest-id: {}\r\n\r\n",
             self.status,
@@ -115,7 +116,7 @@ impl Outgoing {
         )
         .into_bytes();
         if with_body {
-            bytes.extend_from_slice(&self.body);
+            bytes.extend_from_slice(&self.body[..self.body.len() - rest]);
         }
         to.write_all(&bytes)?;
         to.flush()

@@ -1,6 +1,6 @@
 //! The server's threads: one that accepts, one for each connection.
 
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,14 +31,32 @@ fn converse(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     while let Some(incoming) = Incoming::read(&mut reader)? {
         let with_body = incoming.method != "HEAD";
         match answer(incoming, shared) {
-            Some(outgoing) => outgoing.write(&mut &*stream, with_body)?,
-            None => return stream.shutdown(std::net::Shutdown::Both),
+            (Some(outgoing), None) => outgoing.write(&mut &*stream, with_body, 0)?,
+            (Some(outgoing), Some(gate)) => halfway(&outgoing, &gate, stream, shared)?,
+            (None, _) => return stream.shutdown(std::net::Shutdown::Both),
         }
     }
     Ok(())
 }
 
-fn answer(incoming: Incoming, shared: &Shared) -> Option<Outgoing> {
+/// Sends all words of a reply, and its end once the gate is open.
+fn halfway(
+    outgoing: &Outgoing,
+    gate: &str,
+    mut stream: &TcpStream,
+    shared: &Shared,
+) -> io::Result<()> {
+    let body = &outgoing.body;
+    let end = String::from_utf8_lossy(body).rfind("event: content_block_stop");
+    let rest = end.map_or(0, |end| body.len() - end);
+    outgoing.write(&mut stream, true, rest)?;
+    shared.pass(gate);
+    stream.write_all(&body[body.len() - rest..])?;
+    stream.flush()
+}
+
+/// The reply, and the gate that it stops at halfway.
+fn answer(incoming: Incoming, shared: &Shared) -> (Option<Outgoing>, Option<String>) {
     let size = incoming.body.len();
     let body: Value = serde_json::from_slice(&incoming.body).unwrap_or_default();
     let path = incoming
@@ -49,11 +67,13 @@ fn answer(incoming: Incoming, shared: &Shared) -> Option<Outgoing> {
         .to_owned();
     if path.ends_with("/count_tokens") {
         keep(incoming, body, Kind::CountTokens, shared);
-        return Some(json_reply(200, &json!({"input_tokens": (size / 4).max(1)})));
+        let counted = json!({"input_tokens": (size / 4).max(1)});
+        return (Some(json_reply(200, &counted)), None);
     }
     if incoming.method != "POST" || !path.ends_with("/v1/messages") {
         keep(incoming, body, Kind::Other, shared);
-        return Some(json_reply(200, &json!({"data": [], "has_more": false})));
+        let nothing = json!({"data": [], "has_more": false});
+        return (Some(json_reply(200, &nothing)), None);
     }
     let (kind, turn, usage) = {
         let script = &mut shared.state().script;
@@ -65,7 +85,7 @@ fn answer(incoming: Incoming, shared: &Shared) -> Option<Outgoing> {
     let streams = body["stream"] == true;
     keep(incoming, body, kind, shared);
     wait(&turn, shared);
-    reply(&turn, &model, usage, streams)
+    (reply(&turn, &model, usage, streams), turn.halfway)
 }
 
 fn keep(incoming: Incoming, body: Value, kind: Kind, shared: &Shared) {

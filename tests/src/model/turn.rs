@@ -8,6 +8,8 @@ pub struct Turn {
     pub(super) pauses: Vec<Pause>,
     pub(super) reply: Reply,
     pub(super) usage: Option<Usage>,
+    /// The gate that the end of the reply waits behind.
+    pub(super) halfway: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -70,7 +72,15 @@ impl Turn {
             pauses: Vec::new(),
             reply,
             usage: None,
+            halfway: None,
         }
+    }
+
+    /// Says its words, and comes to no end before the test opens this gate.
+    #[must_use]
+    pub fn halfway(mut self, gate: &str) -> Self {
+        self.halfway = Some(gate.to_owned());
+        self
     }
 
     /// Says how much of the window this turn has used.
@@ -159,6 +169,7 @@ pub fn tools(turns: impl IntoIterator<Item = Turn>) -> Turn {
         blocks.extend(more);
         all.pauses.extend(turn.pauses);
         all.usage = turn.usage.or(all.usage);
+        all.halfway = turn.halfway.or(all.halfway);
     }
     all
 }

@@ -71,4 +71,8 @@ impl Registration for Becket {
         let payloads = log.lines().filter(|line| !line.is_empty());
         Events(payloads.map(|raw| Event::new(raw.to_owned())).collect())
     }
+
+    fn world(&self) -> Option<&World> {
+        Some(&self.world)
+    }
 }

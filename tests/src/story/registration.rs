@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::events::{self, Events};
 use crate::claude::{Claude, Home, Scope};
 use crate::skip::Unavailable;
+use crate::world::World;
 
 /// Every event of the pinned version but WorktreeCreate, where a hook replaces git.
 pub const EVENTS: [&str; 32] = [
@@ -55,6 +56,11 @@ pub trait Registration: Debug {
 
     /// What it has got so far, in order of arrival.
     fn events(&self, home: &Home) -> Events;
+
+    /// The becket that it is.
+    fn world(&self) -> Option<&World> {
+        None
+    }
 }
 
 /// Writes down every event and has no opinion.

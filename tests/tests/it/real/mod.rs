@@ -8,5 +8,6 @@ mod failures;
 mod old;
 mod rarer;
 mod sessions;
+mod status;
 mod statusline;
 mod tools;

@@ -1,0 +1,114 @@
+//! Subagents as children that come and go.
+
+use becket_tests::model::{agent, bash, behind, gate, say};
+use becket_tests::story::{Session, story};
+
+use super::{is, is_done};
+
+fn only_agent(session: &Session) -> Option<Session> {
+    let mut agents = session.agents();
+    (agents.len() == 1).then(|| agents.remove(0))
+}
+
+fn child_is(status: &'static str) -> impl Fn(&Session) -> bool {
+    move |session| only_agent(session).is_some_and(|agent| agent.status() == status)
+}
+
+#[test]
+fn a_subagent_comes_works_and_goes() {
+    story(|given| {
+        let story = given
+            .on(
+                "delegate",
+                [
+                    agent("general-purpose", "count the sheep"),
+                    gate("after").then(say("delegated")),
+                ],
+            )
+            .on(
+                "count the sheep",
+                [
+                    gate("first").then(bash("echo three sheep")),
+                    gate("last").then(say("three")),
+                ],
+            )
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("delegate");
+        story.model.wait_at("first");
+        let begun = story.wait_session("with a child", child_is("working"));
+        assert_eq!(begun.status(), "working(general-purpose)");
+        let child = only_agent(&begun).expect("a child");
+        assert_eq!(child["agent_type"], "general-purpose");
+        assert!(child["ended_at"].is_null());
+        story.model.open("first");
+        story.model.wait_at("last");
+        let at_it = story.wait_session("with a child at it", child_is("working(Thinking)"));
+        assert_eq!(at_it.status(), "working(general-purpose)");
+        story.model.open("last");
+        story.model.wait_at("after");
+        let back = story.wait_session("without a child", child_is("idle"));
+        assert_eq!(back.status(), "working(Thinking)");
+        let child = only_agent(&back).expect("a child");
+        assert!(!child["ended_at"].is_null());
+        assert!(!child["transcript_path"].is_null(), "{child:?}");
+        story.model.open("after");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
+    story(|given| {
+        let story = given
+            .on(
+                "send it off",
+                [behind("general-purpose", "touch the sheep"), say("sent")],
+            )
+            .on(
+                "touch the sheep",
+                [
+                    gate("child").then(bash("touch sheep.txt")),
+                    gate("last").then(say("touched")),
+                ],
+            )
+            .on("task-notification", [say("it is back")])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("send it off");
+        story.model.wait_at("child");
+        story.wait_event("Stop");
+        let alone = story.wait_session("idle with a child", |session| {
+            session.status() == "idle" && child_is("working")(session)
+        });
+        assert_eq!(alone.display(), "working");
+        assert_eq!(alone["background_tasks"], 1);
+
+        let waiting = story.waits(alone.id(), "attention");
+        story.model.open("child");
+        let (asks, _) = waiting.came_back();
+        let child = only_agent(&asks).expect("a child");
+        assert_eq!(asks.status(), "idle");
+        assert_eq!(asks.display(), "attention");
+        assert_eq!(asks["waiting_for"], child["agent_id"]);
+        assert_eq!(asks["waiting_reason"], "Permission for Bash");
+        assert_eq!(child.status(), "attention(Permission for Bash)");
+
+        person.chooses(1);
+        story.model.wait_at("last");
+        let on = story.wait_session("at work", child_is("working(Thinking)"));
+        assert_eq!((on.status().as_str(), on.display()), ("idle", "working"));
+        story.model.open("last");
+        person.wait_text("it is back");
+        let done = story.wait_session("done", |session| {
+            is_done(session) && is("idle", false)(session)
+        });
+        assert_eq!(done["background_tasks"], 0);
+        person.leaves();
+        Ok(())
+    });
+}

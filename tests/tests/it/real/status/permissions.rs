@@ -1,0 +1,187 @@
+//! A permission that is asked for at the terminal: seen at once, and gone when it is answered.
+
+use std::time::{Duration, Instant};
+
+use becket_tests::model::{bash, gate, say};
+use becket_tests::story::{Person, Session, now_ms, story};
+
+use super::{is, is_done};
+
+/// How soon a dialog has to be seen.
+const AT_ONCE: i64 = 200;
+
+/// How soon something has to be seen that no event says.
+pub const SOON: Duration = Duration::from_secs(3);
+
+const ASKED: &str = "attention(Permission for Bash)";
+
+#[track_caller]
+fn asks_for_bash(session: &Session) {
+    assert_eq!(session.status(), ASKED);
+    assert_eq!(session.display(), "attention");
+    assert_eq!(session["waiting_for"], "main");
+    assert_eq!(session["waiting_reason"], "Permission for Bash");
+    assert_eq!(session["display_since"], session["status_since"]);
+    assert_eq!(session["inferred"], false);
+}
+
+/// A dialog comes up: how many milliseconds later somebody who waits for attention knows of it.
+fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
+    let story = person.story();
+    let waiting = story.waits(id, "attention");
+    person.submits(prompt);
+    person.wait_text("❯ 1.");
+    let dialog = now_ms();
+    let (session, learned) = waiting.came_back();
+    asks_for_bash(&session);
+    let since = session.at("status_since");
+    println!(
+        "{:+} ms said, {:+} ms learned from the dialog on the screen",
+        since - dialog,
+        learned - dialog
+    );
+    assert!(since - dialog < AT_ONCE, "since {} ms", since - dialog);
+    learned - dialog
+}
+
+#[test]
+fn a_permission_is_attention_at_once_and_work_when_it_is_given() {
+    story(|given| {
+        let story = given
+            .on(
+                "touch it",
+                [bash("touch made.txt"), gate("word").then(say("made"))],
+            )
+            .begin()?;
+        let person = story.person()?;
+        let id = story.wait_session("there", |_| true).id().to_owned();
+
+        learns_of_dialog(&person, &id, "touch it");
+        let idle = story.waits(&id, "idle");
+        person.chooses(1);
+        story.model.wait_at("word");
+        let working = story.wait_session("at work", is("working(Thinking)", false));
+        assert_eq!(working.display(), "working");
+        assert!(working["waiting_for"].is_null());
+        story.model.open("word");
+        let (done, _) = idle.came_back();
+        assert!(is_done(&done), "{done:?}");
+        assert_eq!(done["interrupted"], false);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_dialog_is_learned_of_within_200_ms() {
+    story(|given| {
+        let tries = ["touch one", "touch two", "touch three"];
+        let given = tries.iter().fold(given, |given, prompt| {
+            given.on(prompt, [bash(&prompt.replace(' ', " made-")), say("made")])
+        });
+        let story = given.begin()?;
+        let person = story.person()?;
+        let id = story.wait_session("there", |_| true).id().to_owned();
+
+        // Whatever else this machine does at the time may hold up one of them.
+        let quick = tries.iter().any(|prompt| {
+            let took = learns_of_dialog(&person, &id, prompt);
+            person.refuses();
+            story.wait_session("done", is_done);
+            took <= AT_ONCE
+        });
+        person.leaves();
+        assert!(quick, "nobody learned of a dialog within {AT_ONCE} ms");
+        Ok(())
+    });
+}
+
+/// No event tells that the person has answered, as long as the call runs.
+#[test]
+fn a_permission_that_was_given_is_seen_while_the_call_runs() {
+    story(|given| {
+        let run = bash("touch made.txt; until [ -e go ]; do sleep 0.1; done");
+        let story = given
+            .on("touch it", [run, say("made")])
+            .since("2.1.197", "word about itself")
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("touch it");
+        story.wait_session("waiting", |session| session.status() == ASKED);
+        person.chooses(1);
+        let answered = Instant::now();
+        let session = story.soon((answered, SOON), "at work", is("working(Bash)", true));
+        assert_eq!(session.display(), "working");
+        assert_eq!(session["interrupted"], false);
+        story.home.file("go", "");
+        story.wait_session("done", |session| {
+            is_done(session) && is("idle", false)(session)
+        });
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_permission_that_is_refused_ends_the_turn() {
+    story(|given| {
+        let story = given
+            .on("touch it", [bash("touch made.txt"), say("made")])
+            .on("touch that", [bash("touch that.txt"), say("made")])
+            .on("never mind", [gate("word").then(say("all right"))])
+            .begin()?;
+        let person = story.person()?;
+
+        for (prompt, by_esc) in [("touch it", true), ("touch that", false)] {
+            person.submits(prompt);
+            story.wait_session("waiting", |session| session.status() == ASKED);
+            let screen = person.wait_text("❯ 1.");
+            let no = screen
+                .0
+                .lines()
+                .find_map(|line| line.trim().strip_suffix(". No"));
+            let no = no.and_then(|number| number.parse().ok());
+            match no {
+                Some(no) if !by_esc => person.chooses(no),
+                None if !by_esc => panic!("no way to say no:\n{}", screen.0),
+                _ => person.refuses(),
+            }
+            let refused = Instant::now();
+            let session = story.soon((refused, SOON), "idle", is("idle", true));
+            assert_eq!(session.display(), "done");
+            assert_eq!(session["interrupted"], true);
+        }
+        person.ready();
+        person.submits("never mind");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", is("working", false));
+        assert_eq!(next["interrupted"], false);
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn the_notification_knows_less_and_changes_nothing() {
+    story(|given| {
+        let story = given
+            .on("touch it", [bash("touch made.txt"), say("made")])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("touch it");
+        let before = story.wait_session("waiting", |session| session.status() == ASKED);
+        let notice = story.wait_event("Notification");
+        assert_eq!(notice["notification_type"], "permission_prompt");
+        let after = story.wait_session("there", |_| true);
+        asks_for_bash(&after);
+        assert_eq!(after["status_since"], before["status_since"]);
+        assert!(after.at("last_activity") > before.at("last_activity"));
+        person.refuses();
+        person.leaves();
+        Ok(())
+    });
+}

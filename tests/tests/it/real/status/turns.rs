@@ -1,0 +1,157 @@
+//! What else a turn may bring: compaction, failures, another model, another folder.
+
+use becket_tests::claude::Scope;
+use becket_tests::model::{bash, error, gate, say};
+use becket_tests::story::{Hook, story};
+use serde_json::json;
+
+use super::{is, is_done};
+
+#[test]
+fn a_compaction_by_hand_is_work_and_then_the_persons_turn() {
+    story(|given| {
+        let story = given
+            .on("first thing", [bash("echo one"), say("one is done")])
+            .hook(Hook::on("PreCompact").held("compact"))
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("first thing");
+        person.wait_text("one is done");
+        let before = story.wait_session("done", is_done);
+        person.ready();
+        person.submits("/compact");
+        let compacts = story.wait_session("compacting", is("working(Compacting)", false));
+        assert_eq!(compacts.display(), "working");
+        story.let_go("compact");
+        story.wait_event("PostCompact");
+        let after = story.wait_session("done", is_done);
+        assert_eq!(after.id(), before.id());
+        assert_eq!(after["line"], before["line"]);
+        person.ready();
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_window_that_is_full_is_compacted_in_the_middle_of_the_work() {
+    story(|given| {
+        let full = bash("echo one").usage(990_000, 500);
+        let story = given
+            .on("first thing", [full])
+            .on(
+                "They counted to one.",
+                [gate("word").then(say("and went on"))],
+            )
+            .script(|script| script.summary("They counted to one."))
+            .hook(Hook::on("PreCompact").held("compact"))
+            .since("2.1.325", "compaction on the model's word alone")
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("first thing");
+        story.wait_session("compacting", is("working(Compacting)", false));
+        story.let_go("compact");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", is("working(Thinking)", false));
+        assert_eq!(next.display(), "working");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_turn_that_failed_is_an_error_until_the_next_prompt() {
+    story(|given| {
+        let story = given
+            .on(
+                "do it",
+                [error(400, "invalid_request_error", "no such thing")],
+            )
+            .on("try again", [gate("word").then(say("now"))])
+            .needs(&["StopFailure"])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("do it");
+        story.wait_event("StopFailure");
+        let failed = story.wait_session("failed", |session| session.display() == "error");
+        assert_eq!(
+            (failed.status().as_str(), failed["error"].is_string()),
+            ("idle", true)
+        );
+        person.ready();
+        person.submits("try again");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", |session| session.display() == "working");
+        assert!(next["error"].is_null());
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_tool_that_failed_is_counted_and_no_error() {
+    story(|given| {
+        let story = given
+            .on(
+                "try it",
+                [bash("exit 3"), gate("word").then(say("it failed"))],
+            )
+            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
+            .needs(&["PostToolUseFailure"])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("try it");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", is("working(Thinking)", false));
+        assert_eq!(next["failed_tools"], 1);
+        assert!(next["error"].is_null());
+        story.model.open("word");
+        let done = story.wait_session("done", is_done);
+        assert_eq!(done["failed_tools"], 1);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn another_model_and_another_folder_are_shown() {
+    story(|given| {
+        let story = given
+            .file("below/a.txt", "a")
+            .on("first thing", [say("one is done")])
+            .on("go below", [bash("cd below"), say("there we are")])
+            .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
+            .needs(&["PostModelSwitch", "CwdChanged"])
+            .begin()?;
+        let person = story.person()?;
+        let below = story.home.project().join("below").display().to_string();
+
+        person.submits("first thing");
+        person.wait_text("one is done");
+        let before = story.wait_session("done", is_done);
+        person.ready();
+        person.submits("/model sonnet");
+        person.chooses(1);
+        let switched = story.wait_session("another model", |session| {
+            session["model"] != before["model"]
+        });
+        assert!(switched.text("model").contains("sonnet"), "{switched:?}");
+        assert!(is_done(&switched));
+        person.ready();
+        person.submits("go below");
+        person.wait_text("there we are");
+        let moved = story.wait_session("below", |session| session["cwd"] == below);
+        assert_eq!(moved["project"], before["project"]);
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
