@@ -9,3 +9,4 @@ mod old;
 mod rarer;
 mod sessions;
 mod tools;
+mod untold;
