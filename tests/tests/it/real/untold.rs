@@ -64,7 +64,7 @@ fn esc_before_the_first_word_is_told_by_the_session_file_alone() {
     story(|given| {
         let story = given
             .on("think hard", [gate("thinking").then(say("never said"))])
-            .needs(&["statusUpdatedAt"])
+            .needs(&["statusUpdatedAt", "CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
         person.submits("think hard");
@@ -89,7 +89,7 @@ fn esc_in_the_middle_of_a_turn_is_told_by_both() {
                 "think hard",
                 [bash("echo hi"), gate("thinking").then(say("never said"))],
             )
-            .needs(&["statusUpdatedAt"])
+            .needs(&["statusUpdatedAt", "CLAUDE_PID"])
             .begin()?;
         let person = story.person_with(&["--allowedTools", "Bash(echo:*)"])?;
         person.submits("think hard");
@@ -117,7 +117,7 @@ fn esc_at_a_dialog_and_in_a_tool_refuses_the_call() {
                 "wait for it",
                 [bash("tail -f /dev/null"), say("never said")],
             )
-            .needs(&["statusUpdatedAt", "toolDenialKind"])
+            .needs(&["statusUpdatedAt", "CLAUDE_PID", "toolDenialKind"])
             .begin()?;
         let person = story.person()?;
         let refused = || {
