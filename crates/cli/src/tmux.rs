@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use becket_daemon::tmux::{Server, TmuxError, Words, is_pane, words};
 use becket_wire::session::SessionRow;
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Code, Failure};
 
@@ -92,14 +91,7 @@ pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
 
 /// Asks the session's Claude Code to end. It does so in an orderly way: its SessionEnd comes.
 pub fn end(row: &SessionRow) -> Result<()> {
-    let (pid, _) = front::process(row)?;
-    let gone = |_| front::gone(row);
-    let process = Pid::from_raw(pid.cast_signed()).ok_or_else(|| front::gone(row))?;
-    // Once it is open, the handle means this process and no later one with its number.
-    let handle = pidfd_open(process, PidfdFlags::empty()).map_err(gone)?;
-    front::process(row)?;
-    pidfd_send_signal(handle, Signal::TERM).map_err(gone)?;
-    Ok(())
+    front::ask_to_end(row)
 }
 
 fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {

@@ -6,6 +6,9 @@ use std::path::Path;
 
 use anyhow::Result;
 use becket_wire::session::SessionRow;
+use rustix::process::{Pid, Signal};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Code, Failure};
 
@@ -67,7 +70,22 @@ pub fn process(row: &SessionRow) -> Result<(u32, Stat)> {
     }
 }
 
-pub fn gone(row: &SessionRow) -> anyhow::Error {
+/// Sends the session's process SIGTERM.
+pub fn ask_to_end(row: &SessionRow) -> Result<()> {
+    let (pid, _) = process(row)?;
+    let pid = Pid::from_raw(pid.cast_signed()).ok_or_else(|| gone(row))?;
+    #[cfg(target_os = "linux")]
+    {
+        // Once it is open, the handle means this process and no later one with its number.
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone(row))?;
+        process(row)?;
+        pidfd_send_signal(handle, Signal::TERM).map_err(|_| gone(row))
+    }
+    #[cfg(not(target_os = "linux"))]
+    rustix::process::kill_process(pid, Signal::TERM).map_err(|_| gone(row))
+}
+
+fn gone(row: &SessionRow) -> anyhow::Error {
     let pid = row.pid.unwrap_or_default();
     Failure::new(
         Code::Missing,

@@ -224,9 +224,12 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
     });
     scene.pusher.tell(scene.row("a", Display::Working));
     scene.comes("working", || scene.options() == "@becket_state working");
+    let asked = std::time::Instant::now();
     let refused = scene.pusher.paint(&hangs, true);
+    let waited = asked.elapsed();
     kill_process(server, Signal::CONT).expect("let the server go on");
     assert_eq!(refused, Err(TmuxError::Hangs(hangs)));
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
     assert!(
         scene.pusher.failed.tmux_failed.get() >= 2,
         "{:?}",

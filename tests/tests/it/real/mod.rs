@@ -11,3 +11,4 @@ mod sessions;
 mod status;
 mod statusline;
 mod tools;
+mod untold;
