@@ -10,6 +10,7 @@ mod failure;
 mod glyph;
 mod line;
 mod log;
+mod offer;
 mod replace;
 mod session;
 mod settings;

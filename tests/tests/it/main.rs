@@ -4,6 +4,7 @@ mod bad_input;
 mod chaos;
 mod docs;
 mod init;
+mod notice;
 mod path;
 mod real;
 mod statusline;
