@@ -110,6 +110,12 @@ impl Terminal {
         Screen(String::from_utf8_lossy(&shown.stdout).into_owned())
     }
 
+    /// Writes down every byte that the program sends to the terminal from now on.
+    pub fn record(&self, file: &Path) {
+        let file = file.to_str().expect("a path in UTF-8");
+        self.run(&["pipe-pane", "-O", &format!("exec cat > '{file}'")]);
+    }
+
     /// Types text as it is, without Enter.
     pub fn type_text(&self, text: &str) {
         let text = verbatim(OsStr::new(text));

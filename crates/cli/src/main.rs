@@ -12,6 +12,7 @@ mod glyph;
 mod leave;
 mod line;
 mod log;
+mod offer;
 mod replace;
 mod session;
 mod settings;

@@ -3,7 +3,6 @@
 
 pub mod full;
 pub mod goal;
-pub mod json;
 pub mod source;
 pub mod stored;
 pub mod table;

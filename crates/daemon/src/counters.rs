@@ -39,6 +39,7 @@ pub struct Counters {
     pub tmux_failed: Counter,
     troubles: Mutex<Vec<String>>,
     config_troubles: Mutex<Vec<String>>,
+    notice_trouble: Mutex<Option<String>>,
 }
 
 /// More troubles than a person would read.
@@ -78,13 +79,22 @@ impl Counters {
         }
     }
 
+    /// What went wrong with the last notice, if anything did.
+    pub fn set_notice_trouble(&self, now: Option<String>) {
+        if let Ok(mut trouble) = self.notice_trouble.lock() {
+            *trouble = now;
+        }
+    }
+
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = self.own_troubles();
         troubles.extend(all(&self.config_troubles));
+        let of_notice = self.notice_trouble.lock();
+        troubles.extend(of_notice.ok().and_then(|trouble| trouble.clone()));
         troubles
     }
 
-    /// Those that are not the config's.
+    /// Those that are neither the config's nor the notices'.
     pub fn own_troubles(&self) -> Vec<String> {
         all(&self.troubles)
     }

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
-use becket_engine::session::{Inference, Mark};
+use becket_engine::notice::{self, Change, Notice};
+use becket_engine::session::{Inference, Mark, Moment};
 use becket_wire::bounds::FIRST_WORD;
+use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
 use becket_wire::session::SessionRow;
@@ -22,6 +24,7 @@ use crate::doubles::Doubles;
 use crate::in_force::InForce;
 use crate::infer::Found;
 use crate::life::now_ms;
+use crate::notice::Notices;
 use crate::registry::{Applied, Asked, Process, Registry};
 use crate::store::{Decision, Limits, Record, Writer};
 
@@ -29,6 +32,9 @@ use crate::store::{Decision, Limits, Record, Writer};
 pub(crate) const QUEUE: usize = 4096;
 /// Events up to this are judged where they stand; larger ones go to the pool.
 const LIGHT: usize = 16 << 10;
+/// Nobody is told of what happened longer ago: milliseconds.
+const FRESH: i64 = 60_000;
+
 /// What the dispatcher is told.
 pub(crate) enum Message {
     Arrived(Box<Arrival>),
@@ -86,6 +92,7 @@ pub(crate) struct Dispatcher {
     pub(crate) counters: Arc<Counters>,
     pub(crate) registry: Registry,
     pub(crate) doubles: Doubles,
+    pub(crate) notices: Notices,
     /// Where the pool sends its results.
     pub(crate) myself: mpsc::WeakSender<Message>,
 }
@@ -135,7 +142,10 @@ impl Dispatcher {
             let payload = record.payload();
             if let Ok(head) = Head::read(&payload) {
                 let applied = self.registry.apply(&head, record.envelope(), None, &masker);
-                changed.extend(applied.map(|applied| applied.session));
+                let Some(applied) = applied else { continue };
+                let event = Moment::new(&head, record.envelope()).event;
+                self.tell_of(applied.display.as_ref(), Some(&event), now_ms());
+                changed.insert(applied.session);
             }
         }
         let kept = changed.iter().filter_map(|id| self.registry.kept(id));
@@ -157,8 +167,9 @@ impl Dispatcher {
         let now = now_ms();
         for one in found {
             for (inference, at) in &one.inferences {
-                self.registry
-                    .infer(&one.session, inference, at.unwrap_or(now), now);
+                let at = at.unwrap_or(now);
+                let display = self.registry.infer(&one.session, inference, at, now);
+                self.tell_of(display.as_ref(), None, now);
             }
             if let Some(figures) = &one.figures {
                 self.registry.figures(&one.session, figures, now);
@@ -166,6 +177,24 @@ impl Dispatcher {
             self.registry.trouble(&one.session, one.trouble, now);
         }
         self.flush();
+    }
+
+    /// The person may want to know of what was not answered here.
+    fn tell_of(&mut self, display: Option<&Change>, event: Option<&EventName>, now: i64) {
+        let Some(display) = display.filter(|display| now - display.at < FRESH) else {
+            return;
+        };
+        let config = self.in_force.config();
+        let minute = notice::minute_of_day(now);
+        let notice = notice::of(&config.config.notice, display, event, minute);
+        self.run_notice(notice.as_ref(), now);
+    }
+
+    fn run_notice(&mut self, notice: Option<&Notice>, now: i64) {
+        let Some(notice) = notice else { return };
+        if let Some(row) = self.registry.row(&notice.session, now) {
+            self.notices.run(notice, &row);
+        }
     }
 
     /// Has written what changed without an event.
@@ -206,6 +235,10 @@ impl Dispatcher {
             let session = head.session_id.as_deref().unwrap_or_default();
             told = self.registry.was_told(session, config.generation);
         }
+        let display = applied.as_mut().and_then(|applied| applied.display.take());
+        let minute = display
+            .as_ref()
+            .map_or(0, |_| notice::minute_of_day(now_ms));
         let work = Work {
             seq,
             envelope: event.envelope,
@@ -215,6 +248,8 @@ impl Dispatcher {
             config,
             masker,
             double_of,
+            display,
+            minute,
         };
         if payload.len() <= LIGHT {
             let (record, verdict) = work.judge(&payload, &head);
@@ -265,6 +300,7 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
+        self.run_notice(verdict.notice.as_ref(), now_ms());
         let news = applied.and_then(|applied| self.keep_session(&mut record, &verdict, applied));
         let changes = self.registry.changes().clone();
         let then = Box::new(move || {
@@ -321,6 +357,8 @@ struct Work {
     config: Arc<Snapshot>,
     masker: Arc<Masker>,
     double_of: Option<i64>,
+    display: Option<Change>,
+    minute: u16,
 }
 
 impl Work {
@@ -331,6 +369,8 @@ impl Work {
             head: head.as_ref(),
             config: &self.config,
             told: self.told,
+            change: self.display.as_ref(),
+            minute: self.minute,
         };
         let verdict = judge(&case);
         let masked = self.masker.mask(payload);

@@ -33,6 +33,11 @@ impl InForce {
         }
     }
 
+    /// As it was at the last look.
+    pub(crate) fn config(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.config)
+    }
+
     pub(crate) fn masker(&self) -> Arc<Masker> {
         Arc::clone(&self.masker)
     }

@@ -9,6 +9,7 @@ mod in_force;
 mod infer;
 pub mod life;
 mod namespace;
+mod notice;
 mod registry;
 mod serve;
 mod statusline;

@@ -29,6 +29,7 @@ use crate::doubles::Doubles;
 use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
+use crate::notice::Notices;
 use crate::registry::{Process, Registry};
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Tick, Writer};
@@ -189,6 +190,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         counters: Arc::clone(&counters),
         registry: Registry::open(place, broadcast::channel(CHANGES).0),
         doubles: Doubles::default(),
+        notices: Notices::new(Arc::clone(&counters)),
         myself: to_dispatcher.downgrade(),
     };
     let (tmux, orders) = mpsc::channel(dispatch::QUEUE);

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use becket_engine::mask::Masker;
+use becket_engine::notice::Change;
 use becket_engine::session::{Inference, Mark, Moment, Session};
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
@@ -58,6 +59,8 @@ struct Live {
 pub(crate) struct Applied {
     pub(crate) session: String,
     pub(crate) changed: bool,
+    /// What whoever looks at the session sees now, if that is something else.
+    pub(crate) display: Option<Change>,
 }
 
 /// A session's process: its pid, and when that was started.
@@ -122,6 +125,7 @@ impl Registry {
         }
         let chained = self.chain(id, &moment);
         let live = self.sessions.get_mut(id)?;
+        let before = live.session.shown();
         let mut changed = live.session.apply(&moment) | chained;
         changed |= live.session.find_project(envelope, is_git_root);
         if moment.event == EventName::UserPromptSubmit {
@@ -130,6 +134,7 @@ impl Registry {
         Some(Applied {
             session: id.to_owned(),
             changed,
+            display: Change::of(before, &live.session, moment.at),
         })
     }
 
@@ -188,8 +193,22 @@ impl Registry {
     }
 
     /// Applies what was found out without an event, and tells whoever looks on.
-    pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64, now: i64) {
+    /// Gives what is displayed then, if that is something else.
+    pub(crate) fn infer(
+        &mut self,
+        id: &str,
+        inference: &Inference,
+        at: i64,
+        now: i64,
+    ) -> Option<Change> {
+        let before = self.sessions.get(id)?.session.shown();
         self.touch(id, now, |session| session.infer(inference, at));
+        Change::of(before, &self.sessions.get(id)?.session, at)
+    }
+
+    /// The session as whoever looks on gets it.
+    pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
+        Some(self.sessions.get(id)?.row(now))
     }
 
     /// Figures of the status line: no event, and written only now and then.

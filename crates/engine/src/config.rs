@@ -20,6 +20,7 @@ pub use problem::{ConfigError, Problem, Severity};
 pub use schema::schema;
 pub use value::{Form, Value};
 
+use crate::notice::Wishes;
 use crate::statusline::Template;
 
 /// What is in force. Its defaults stand in the table of keys.
@@ -29,6 +30,7 @@ pub struct Config {
     pub daemon: Daemon,
     pub mask: Mask,
     pub statusline: StatusLine,
+    pub notice: Wishes,
     /// `[hooks.*]` of every layer, as written, lowest layer first.
     pub hooks: Vec<RawTable>,
     /// `[guards.*]`, likewise.

@@ -8,6 +8,7 @@ use becket_wire::rpc::{DecisionRow, Envelope};
 use becket_wire::{Head, Output};
 
 use crate::config::Snapshot;
+use crate::notice::{self, Change, Notice};
 
 /// One event with everything that its judgement depends on.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,10 @@ pub struct Case<'a> {
     pub config: &'a Snapshot,
     /// Whether this session's person knows of the config's troubles already.
     pub told: bool,
+    /// What the event changed for whoever looks at the session.
+    pub change: Option<&'a Change>,
+    /// The local time of day, in minutes.
+    pub minute: u16,
 }
 
 /// What becket says to one event, and on whose account.
@@ -28,6 +33,8 @@ pub struct Verdict {
     by: Option<String>,
     /// The session whose person was told of the config's troubles, and which state of it.
     pub told: Option<(String, u64)>,
+    /// What the person is to be told, and not by the answer.
+    pub notice: Option<Notice>,
 }
 
 impl Verdict {
@@ -78,9 +85,30 @@ pub fn judge(case: &Case<'_>) -> Verdict {
         answer: Answer::silent(name),
         by: None,
         told: None,
+        notice: None,
     };
     tell_of_troubles(case, &mut verdict);
+    ring(case, &mut verdict);
     verdict
+}
+
+/// A notice goes by the answer if the terminal shows it. That is no opinion: nothing is decided.
+fn ring(case: &Case<'_>, verdict: &mut Verdict) {
+    let wishes = &case.config.config.notice;
+    let event = Some(verdict.answer.event());
+    let notice = case
+        .change
+        .and_then(|change| notice::of(wishes, change, event, case.minute));
+    match notice {
+        Some(Notice {
+            sequence: Some(sequence),
+            ..
+        }) => {
+            verdict.answer.ring(&sequence);
+            verdict.by.get_or_insert_with(|| "notice".to_owned());
+        }
+        other => verdict.notice = other,
+    }
 }
 
 /// A config that does not parse is told where the person looks anyway: when a session starts or a
@@ -104,4 +132,68 @@ fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
     ));
     verdict.by = Some("config".to_owned());
     verdict.told = Some((session.to_owned(), case.config.generation));
+}
+
+#[cfg(test)]
+mod tests {
+    use becket_wire::session::Display;
+
+    use super::*;
+    use crate::config::{Files, Loader};
+    use crate::session::Session;
+
+    #[test]
+    fn a_notice_decides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = becket_wire::Place::new(folder.path());
+        let file = |name: &str| folder.path().join(name);
+        let files = Files {
+            system: file("none"),
+            user: file("config.toml"),
+            project: None,
+            managed: file("none"),
+        };
+        std::fs::write(&files.user, "[notice]\non = \"all\"\nafter = \"0s\"\n").unwrap();
+        let config = Loader::with_files(&files, &place, false).current();
+        let envelope: Envelope = serde_json::from_value(serde_json::json!({
+            "id": becket_wire::EventId::new(5, [7; 2]), "at": 5,
+            "version": becket_wire::Version::current(), "home": "/h", "pid": 4,
+        }))
+        .unwrap();
+        for (event, before, after) in [
+            ("PermissionRequest", Display::Working, Display::Attention),
+            ("Elicitation", Display::Working, Display::Attention),
+            ("PreToolUse", Display::Working, Display::Attention),
+            ("Stop", Display::Working, Display::Done),
+        ] {
+            let payload = format!(r#"{{"hook_event_name": "{event}", "session_id": "s"}}"#);
+            let head = Head::read(payload.as_bytes()).unwrap();
+            let mut session = Session::new("s", 1);
+            session.prompted_at = Some(1);
+            let change = Change::of(before, &session, 5);
+            let change = change.map(|change| Change { after, ..change });
+            let case = Case {
+                envelope: &envelope,
+                payload: payload.as_bytes(),
+                head: Ok(&head),
+                config: &config,
+                told: false,
+                change: change.as_ref(),
+                minute: 0,
+            };
+            let verdict = judge(&case);
+            let output = verdict.output();
+            assert_eq!(output.exit, 0, "{event}");
+            assert_eq!(
+                output.stdout, br#"{"terminalSequence":"\u0007"}"#,
+                "{event}"
+            );
+            assert!(verdict.repeated().is_silent(), "{event} twice");
+            let unchanged = Case {
+                change: None,
+                ..case
+            };
+            assert!(judge(&unchanged).output().is_silent(), "{event}");
+        }
+    }
 }

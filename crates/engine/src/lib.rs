@@ -3,6 +3,7 @@
 pub mod config;
 pub mod judge;
 pub mod mask;
+pub mod notice;
 pub mod price;
 pub mod session;
 pub mod session_file;

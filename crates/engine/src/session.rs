@@ -4,6 +4,7 @@
 mod child;
 mod figures;
 mod infer;
+mod json;
 mod project;
 mod show;
 
@@ -18,6 +19,7 @@ use crate::status::Agent;
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
 pub use infer::{Inference, PROCESS_GONE};
+pub use json::{Json, json};
 pub use project::project_of;
 
 /// How much of a prompt is kept, in characters.

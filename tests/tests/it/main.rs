@@ -5,6 +5,7 @@ mod chaos;
 mod demo;
 mod docs;
 mod init;
+mod notice;
 mod path;
 mod real;
 mod statusline;

@@ -224,6 +224,7 @@ fn value_json(value: &Value) -> Json {
     match value {
         Value::Bool(value) => json!(value),
         Value::Number(number) => json!(number),
+        Value::List(words) => json!(words),
         Value::Bytes(_) | Value::Span(_) | Value::Text(_) => json!(value.to_string()),
     }
 }

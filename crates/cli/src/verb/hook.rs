@@ -13,6 +13,7 @@ use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::Loader;
 use becket_engine::judge::{Case, judge};
 use becket_engine::mask::Masker;
+use becket_engine::notice::{Change, minute_of_day};
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::rpc::{EventRequest, Request, Source};
 use becket_wire::{Head, Place, Registration};
@@ -73,12 +74,18 @@ fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     };
     let config = Loader::read_only(place).current();
     let head = Head::read(&payload);
+    let change = head
+        .as_ref()
+        .ok()
+        .and_then(|head| Change::alone(head, &envelope, |folder| folder.join(".git").exists()));
     let case = Case {
         envelope: &envelope,
         payload: &payload,
         head: head.as_ref(),
         config: &config,
         told: false,
+        change: change.as_ref(),
+        minute: minute_of_day(envelope.at),
     };
     let verdict = judge(&case);
     let output = verdict.output();

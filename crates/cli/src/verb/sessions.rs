@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_engine::session::json;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::session::json::json;
 use crate::session::source::Source;
 use crate::session::table::table;
 use crate::session::{self, Look, words};

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_engine::session::json;
 use becket_wire::rpc::EventQuery;
 
 use crate::session::Look;
 use crate::session::full::full;
-use crate::session::json::json;
 use crate::session::source::Source;
 use crate::world::{World, the_session};
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use crate::offer::{self, Choice};
 use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
 use crate::world::World;
@@ -19,6 +20,9 @@ pub struct Up {
     /// Do not open the live view at the end
     #[arg(long)]
     no_view: bool,
+    /// How to tell you when a session needs you or is done after long work (off takes it back)
+    #[arg(long, value_name = "HOW")]
+    notice: Option<Choice>,
 }
 
 impl Up {
@@ -70,6 +74,9 @@ impl Up {
             flight.row.seq
         );
         step("sent an event through, and found it in the database", &took);
+        if let Some(set) = offer::notices(world, self.notice)? {
+            step(&set, &world.place.config().display().to_string());
+        }
         tell_what_next(world);
         if !self.no_view && tui::suits_terminal() {
             return verb::view::run(world);

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use becket_engine::session::json;
 
 use crate::session::goal::{Goal, wait};
-use crate::session::json::json;
 use crate::session::words;
 use crate::world::{World, the_session};
 

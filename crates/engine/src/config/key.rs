@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
+use crate::notice::{How, On, Program, Quiet};
 use crate::statusline::Template;
 
 /// One key.
@@ -136,6 +137,95 @@ pub const KEYS: &[Key] = &[
             }
         },
     },
+    Key {
+        path: "notice.on",
+        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        default: Some("off"),
+        about: "What you are told of: `off`, `attention`, `done` (long work and failures), or `all`",
+        project: true,
+        tightens: |in_force, new| match (in_force, new) {
+            (Value::Text(in_force), Value::Text(new)) => match (in_force.parse(), new.parse()) {
+                (Ok(in_force), Ok(new)) => On::is_less_than(new, in_force),
+                _ => false,
+            },
+            _ => false,
+        },
+        set: |config, _, value| {
+            if let Value::Text(text) = value {
+                config.notice.on = text.parse().unwrap_or_default();
+            }
+        },
+    },
+    Key {
+        path: "notice.how",
+        form: Form::Text(|_, text| text.parse::<How>().map(drop)),
+        default: Some("bell"),
+        about: "How the terminal tells you: `bell`, `osc9`, `osc777`; or always by `command`",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Text(text) = value {
+                config.notice.how = text.parse().unwrap_or_default();
+            }
+        },
+    },
+    Key {
+        path: "notice.command",
+        form: Form::Program,
+        default: Some(""),
+        about: "What the daemon runs where the terminal is not reached; a list runs as it is, a text in sh",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            config.notice.command = match value {
+                Value::List(words) => Some(Program::List(words.clone())),
+                Value::Text(line) if !line.trim().is_empty() => Some(Program::Shell(line.clone())),
+                _ => None,
+            };
+        },
+    },
+    Key {
+        path: "notice.after",
+        form: Form::Span {
+            min: Duration::ZERO,
+        },
+        default: Some("1m"),
+        about: "Work that ends is told of if your last prompt is longer ago than this",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Span(after) = value {
+                config.notice.after = *after;
+            }
+        },
+    },
+    Key {
+        path: "notice.quiet",
+        form: Form::Text(|_, text| Quiet::read(text).map(drop)),
+        default: Some("never"),
+        about: "Hours in which nothing is told, by local time: `22:00-07:00`",
+        project: false,
+        tightens: never,
+        set: |config, _, value| {
+            if let Value::Text(text) = value {
+                config.notice.quiet = Quiet::read(text).unwrap_or_default();
+            }
+        },
+    },
+    Key {
+        path: "notice.projects.*",
+        form: Form::Text(|_, text| text.parse::<On>().map(drop)),
+        default: None,
+        about: "What holds instead of `notice.on` for a project, by its folder or its name",
+        project: false,
+        tightens: never,
+        set: |config, name, value| {
+            if let Value::Text(text) = value {
+                let on = text.parse().unwrap_or_default();
+                config.notice.projects.insert(name.to_owned(), on);
+            }
+        },
+    },
 ];
 
 fn never(_: &Value, _: &Value) -> bool {
@@ -173,9 +263,14 @@ impl Key {
         self.project || !matches!(level, Level::Project | Level::Local)
     }
 
+    /// The last part of a key's name. What stands for `*` may have dots in it.
+    pub(super) fn name_in<'a>(&self, path: &'a str) -> &'a str {
+        let parent = self.path.rfind('.').map_or(0, |dot| dot + 1);
+        path.get(parent..).unwrap_or(path)
+    }
+
     pub(super) fn put(&self, config: &mut Config, path: &str, value: &Value) {
-        let name = path.rsplit('.').next().unwrap_or(path);
-        (self.set)(config, name, value);
+        (self.set)(config, self.name_in(path), value);
     }
 }
 
@@ -208,6 +303,14 @@ pub fn nearest(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
+    /// Defaults that leave a `Config` as it begins, and what does not.
+    const OTHERS: [(&str, &str); 4] = [
+        ("notice.on", "all"),
+        ("notice.how", "osc9"),
+        ("notice.command", "true"),
+        ("notice.quiet", "22:00-07:00"),
+    ];
+
     #[test]
     fn every_row_is_sound() {
         for key in KEYS {
@@ -217,6 +320,9 @@ mod tests {
             };
             let value = key.form.read_text(key.path, default).expect(key.path);
             assert_eq!(value.to_string(), default);
+            let other = OTHERS.iter().find(|(path, _)| *path == key.path);
+            let other = other.map_or(default, |(_, other)| other);
+            let value = key.form.read_text(key.path, other).expect(key.path);
             let mut config = Config::default();
             key.put(&mut config, key.path, &value);
             assert_ne!(config, Config::default(), "{} sets nothing", key.path);

@@ -173,8 +173,7 @@ impl Reader<'_> {
         name_at: Range<usize>,
         value_at: Range<usize>,
     ) {
-        let name = path.rsplit('.').next().unwrap_or(path);
-        let value = match key.form.read(name, given) {
+        let value = match key.form.read(key.name_in(path), given) {
             Ok(value) => value,
             Err(why) => {
                 let problem = self.problem(format!("{path}: {why}"), value_at);
@@ -284,9 +283,8 @@ pub fn parse_pairs<'a>(
     let mut layer = Layer::new(Level::CommandLine, None);
     let mut errors = Vec::new();
     for (path, text) in pairs {
-        let name = path.rsplit('.').next().unwrap_or(path);
         let value = match Key::find(path) {
-            Some(key) => key.form.read_text(name, text),
+            Some(key) => key.form.read_text(key.name_in(path), text),
             None => Err("is no key that becket knows".to_owned()),
         };
         match value {

@@ -73,6 +73,7 @@ fn property(key: &Key) -> Json {
             "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$",
         }),
         Form::Text(_) => json!({ "type": "string" }),
+        Form::Program => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
     };
     property["description"] = json!(key.about);
     if let Some(default) = key.default {

@@ -1,10 +1,12 @@
 //! Layers, merging and loading together, as the rest of becket uses them.
 
 mod loading;
+mod notices;
 
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::notice::On;
 
 fn source(level: Level) -> Source {
     let file = PathBuf::from(format!("/{level}.toml"));
@@ -38,7 +40,8 @@ fn without_files_the_defaults_hold() {
     );
     assert!(effective.config.mask.enabled);
     assert_eq!(origin(&effective, "mask.enabled"), "built-in");
-    assert_eq!(effective.settings.len(), 6);
+    assert_eq!(effective.settings.len(), 11);
+    assert_eq!(effective.config.notice.on, On::Off);
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub enum Value {
     /// `None` is never.
     Span(Option<Duration>),
     Text(String),
+    List(Vec<String>),
 }
 
 /// What a key takes.
@@ -52,6 +53,8 @@ pub enum Form {
     },
     /// A text that this function accepts, given the last part of the key.
     Text(fn(&str, &str) -> Result<(), String>),
+    /// A program of the user's: a text for `sh`, or a list that runs as it is.
+    Program,
 }
 
 impl Form {
@@ -63,8 +66,20 @@ impl Form {
                 let number = i128::from_str_radix(number.as_str(), number.radix());
                 self.number(number.map_err(|_| format!("expected {self}"))?)
             }
-            (Self::Bytes | Self::Span { .. } | Self::Text(_), DeValue::String(text)) => {
-                self.read_text(name, text)
+            (
+                Self::Bytes | Self::Span { .. } | Self::Text(_) | Self::Program,
+                DeValue::String(text),
+            ) => self.read_text(name, text),
+            (Self::Program, DeValue::Array(words)) => {
+                let word = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
+                    DeValue::String(text) => Ok(text.to_string()),
+                    other => Err(format!("expected {self}, found {} in it", told(other))),
+                };
+                let words: Vec<String> = words.iter().map(word).collect::<Result<_, _>>()?;
+                match words.first().is_some_and(|program| !program.is_empty()) {
+                    true => Ok(Value::List(words)),
+                    false => Err(format!("expected {self}, found a list without one")),
+                }
             }
             _ => Err(format!("expected {self}, found {}", told(value))),
         }
@@ -89,6 +104,7 @@ impl Form {
                     .ok_or_else(unfit),
             },
             Self::Text(check) => check(name, text).map(|()| Value::Text(text.to_owned())),
+            Self::Program => Ok(Value::Text(text.to_owned())),
         }
     }
 
@@ -120,6 +136,7 @@ impl fmt::Display for Form {
                 Value::Span(Some(*min))
             ),
             Self::Text(_) => f.write_str("a text"),
+            Self::Program => f.write_str("a command, or a list of a program and its arguments"),
         }
     }
 }
@@ -130,6 +147,7 @@ impl fmt::Display for Value {
             Self::Bool(value) => value.fmt(f),
             Self::Number(number) => number.fmt(f),
             Self::Text(text) => f.write_str(text),
+            Self::List(words) => write!(f, "{words:?}"),
             Self::Bytes(bytes) => {
                 let mut units = BINARY.iter().chain(&DECIMAL);
                 match units.find(|(_, size)| *bytes > 0 && bytes % size == 0) {

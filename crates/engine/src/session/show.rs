@@ -37,6 +37,11 @@ impl Session {
         }
     }
 
+    /// What was displayed after the last thing that happened.
+    pub fn shown(&self) -> Display {
+        self.shown
+    }
+
     /// The agent that needs the person: what was not looked at first, then what has waited longest.
     fn waiting(&self) -> Option<(&str, &Agent)> {
         self.agents()

@@ -5,6 +5,7 @@ mod answers;
 mod broken;
 mod dialogs;
 mod failures;
+mod notice;
 mod old;
 mod rarer;
 mod sessions;

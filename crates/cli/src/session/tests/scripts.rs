@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use becket_engine::session::json;
 use becket_wire::session::SessionRow;
 use serde_json::Value;
 
 use super::made::{subagent_asks, unhooked};
-use crate::session::json::json;
 
 #[test]
 fn as_scripts_get_it() {

@@ -3,8 +3,6 @@
 use becket_wire::session::{AgentRow, SessionRow};
 use serde::Serialize;
 
-use crate::tell::moment;
-
 /// What is not known is null. Of a Claude Code that is not hooked only the process is known.
 #[derive(Debug, Serialize)]
 pub struct Json<'a> {
@@ -132,6 +130,12 @@ fn agent(agent: &AgentRow) -> Agent<'_> {
         transcript_path: agent.transcript_path.as_deref(),
         status_since: at(agent.status_since),
     }
+}
+
+/// RFC 3339 in UTC, with milliseconds.
+fn moment(at_ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(at_ms)
+        .map_or_else(|_| at_ms.to_string(), |at| format!("{at:.3}"))
 }
 
 /// A moment that nobody knows is 0.

@@ -1,0 +1,256 @@
+//! Notices: when a session begins to need its person, or has worked for long and is done. What is
+//! said and how is decided here; ringing and running are for others.
+
+mod wish;
+
+use std::path::Path;
+
+use becket_wire::Head;
+use becket_wire::event::EventName;
+use becket_wire::rpc::Envelope;
+use becket_wire::session::Display;
+
+pub use wish::{How, On, Program, Quiet, Wishes};
+
+use crate::session::{Moment, Session};
+
+/// How many characters of a text are told.
+const LONGEST: usize = 120;
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Attention,
+    Done,
+    Error,
+}
+
+impl Kind {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Attention => "attention",
+            Self::Done => "done",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One session, before and after something happened to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub session: String,
+    pub before: Display,
+    pub after: Display,
+    /// When it happened: milliseconds since 1970.
+    pub at: i64,
+    /// When the person last wrote a prompt.
+    pub prompted_at: Option<i64>,
+    pub attended: bool,
+    /// It is over, or its person broke the turn off: that it is done is no news.
+    pub by_person: bool,
+    pub project: Option<String>,
+    pub title: Option<String>,
+    /// What the person is needed for, or why the turn failed.
+    pub reason: Option<String>,
+}
+
+/// What a person gets to know, and by which way: the terminal of Claude Code, or a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub kind: Kind,
+    pub session: String,
+    pub project: Option<String>,
+    /// Who: the subject of a sentence that `text` goes on with. Neither has control characters.
+    pub title: String,
+    pub text: String,
+    /// For the terminal, where the event's answer can carry it.
+    pub sequence: Option<String>,
+    /// For the daemon to run, where the terminal is not reached.
+    pub command: Option<Program>,
+}
+
+impl Notice {
+    /// What a command finds in its environment.
+    pub fn variables(&self) -> [(&'static str, String); 5] {
+        let project = self.project.as_deref().unwrap_or_default();
+        [
+            ("BECKET_NOTICE_TITLE", self.title.clone()),
+            ("BECKET_NOTICE_TEXT", self.text.clone()),
+            ("BECKET_NOTICE_KIND", self.kind.word().to_owned()),
+            ("BECKET_NOTICE_SESSION", plain(&self.session)),
+            ("BECKET_NOTICE_PROJECT", plain(project)),
+        ]
+    }
+}
+
+impl Change {
+    /// None if a person sees the same as before.
+    pub fn of(before: Display, session: &Session, at: i64) -> Option<Self> {
+        let (after, _, reason) = session.display();
+        (before != after).then(|| Self {
+            session: session.session_id.clone(),
+            before,
+            after,
+            at,
+            prompted_at: session.prompted_at,
+            attended: session.attended,
+            by_person: session.ended_at.is_some() || session.main.interrupted,
+            project: session.project.clone(),
+            title: session.title.clone(),
+            reason: reason.map(str::to_owned),
+        })
+    }
+
+    /// What an event alone tells, where nothing is known of its session: that somebody is needed.
+    pub fn alone(
+        head: &Head<'_>,
+        envelope: &Envelope,
+        is_git_root: impl Fn(&Path) -> bool,
+    ) -> Option<Self> {
+        let moment = Moment::new(head, envelope);
+        let mut session = Session::new(head.session_id.as_deref()?, moment.at);
+        let before = session.display().0;
+        session.apply(&moment);
+        session.find_project(envelope, is_git_root);
+        Self::of(before, &session, moment.at)
+    }
+
+    /// What there is to tell of it, if anything.
+    fn kind(&self, wishes: &Wishes) -> Option<Kind> {
+        let lasted = self.lasted().unwrap_or(-1);
+        let long = wishes
+            .after
+            .is_some_and(|after| lasted > i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
+        match (self.before, self.after) {
+            _ if !self.attended => None,
+            (before, Display::Attention) if before != Display::Attention => Some(Kind::Attention),
+            _ if self.by_person => None,
+            (Display::Working, Display::Done) if long => Some(Kind::Done),
+            (Display::Working, Display::Error) if long => Some(Kind::Error),
+            _ => None,
+        }
+    }
+
+    /// Milliseconds since the person's last prompt.
+    fn lasted(&self) -> Option<i64> {
+        Some(self.at.saturating_sub(self.prompted_at?))
+    }
+
+    fn title(&self) -> String {
+        let project = self.project.as_deref().and_then(wish::folder);
+        match project.map(clean).filter(|name| !name.is_empty()) {
+            Some(name) => format!("Claude Code in {name}"),
+            None => "Claude Code".to_owned(),
+        }
+    }
+
+    fn text(&self, kind: Kind) -> String {
+        let lasted = span(self.lasted().unwrap_or(0));
+        let reason = self.reason.as_deref().map(clean).unwrap_or_default();
+        let mut text = match (kind, &*reason) {
+            (Kind::Attention, "") => "needs you".to_owned(),
+            (Kind::Attention, reason) => format!("needs you: {reason}"),
+            (Kind::Done, _) => format!("is done after {lasted}"),
+            (Kind::Error, "") => format!("failed after {lasted}"),
+            (Kind::Error, reason) => format!("failed after {lasted}: {reason}"),
+        };
+        if let Some(title) = self.title.as_deref().map(clean).filter(|it| !it.is_empty()) {
+            text = format!("{text} ({title})");
+        }
+        text
+    }
+}
+
+/// What the person is to be told of a change, given the event that made it (none if it was
+/// inferred) and the local time of day in minutes.
+pub fn of(
+    wishes: &Wishes,
+    change: &Change,
+    event: Option<&EventName>,
+    minute: u16,
+) -> Option<Notice> {
+    // The main agent goes on with what a subagent brought.
+    if event == Some(&EventName::SubagentStop) {
+        return None;
+    }
+    let kind = change.kind(wishes)?;
+    let wanted = wishes.for_project(change.project.as_deref()).wants(kind);
+    let quiet = wishes.quiet.is_some_and(|quiet| quiet.covers(minute));
+    if !wanted || quiet {
+        return None;
+    }
+    let (title, text) = (change.title(), change.text(kind));
+    let sequence = event
+        .filter(|event| is_shown(event))
+        .and_then(|_| wishes.how.sequence(&title, &text));
+    let command = match sequence {
+        Some(_) => None,
+        None => wishes.command.clone(),
+    };
+    (sequence.is_some() || command.is_some()).then(|| Notice {
+        kind,
+        session: change.session.clone(),
+        project: change.project.clone(),
+        title,
+        text,
+        sequence,
+        command,
+    })
+}
+
+/// The local time of day, in minutes.
+pub fn minute_of_day(at_ms: i64) -> u16 {
+    let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
+    let local = at.to_zoned(jiff::tz::TimeZone::system());
+    u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0)
+}
+
+/// Whether Claude Code shows what the answer to this event has for the terminal (measured with
+/// 2.1.325). A question of a tool's own, as AskUserQuestion asks it, begins with PreToolUse.
+fn is_shown(event: &EventName) -> bool {
+    matches!(
+        event,
+        EventName::PreToolUse
+            | EventName::PermissionRequest
+            | EventName::Elicitation
+            | EventName::Stop
+    )
+}
+
+/// One line without anything that a terminal would obey, and of bounded length. What a title or a
+/// project is called is not the person's own word.
+fn clean(text: &str) -> String {
+    let words = text.split_whitespace().map(plain);
+    let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
+
+/// The text without control characters, and without what turns the direction of writing: that could
+/// make it read as another one.
+fn plain(text: &str) -> String {
+    let turns = |character: &char| {
+        matches!(character, '\u{200e}' | '\u{200f}' | '\u{061c}')
+            || ('\u{202a}'..='\u{202e}').contains(character)
+            || ('\u{2066}'..='\u{2069}').contains(character)
+    };
+    let kept = text
+        .chars()
+        .filter(|character| !character.is_control() && !turns(character));
+    kept.collect()
+}
+
+fn span(ms: i64) -> String {
+    let seconds = ms / 1000;
+    match (seconds / 3600, seconds / 60 % 60) {
+        (0, 0) => format!("{seconds} s"),
+        (0, minutes) => format!("{minutes} min"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

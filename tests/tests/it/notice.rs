@@ -1,0 +1,388 @@
+//! Notices: by the answer where the terminal shows it, else by a command that the daemon runs.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use becket_tests::terminal::Terminal;
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{Called, World, call, is_alive};
+use serde_json::{Value, json};
+
+const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
+
+/// A world with this in `[notice]`.
+fn world(notice: &str) -> World {
+    let world = World::new();
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    wish(&world, notice);
+    world
+}
+
+fn wish(world: &World, notice: &str) {
+    fs::write(world.path("config.toml"), format!("[notice]\n{notice}\n")).expect("a config");
+}
+
+/// Sends an event of a session in the project `shop`.
+fn send(world: &World, session: &str, event: &str, fields: Value) -> Called {
+    let mut payload = json!({
+        "hook_event_name": event,
+        "session_id": session,
+        "cwd": world.home.join("shop"),
+        "prompt_id": "p",
+    });
+    for (name, value) in fields.as_object().expect("fields") {
+        payload[name] = value.clone();
+    }
+    world.send(event, payload.to_string())
+}
+
+fn prompts(world: &World, session: &str) {
+    let sent = send(world, session, "UserPromptSubmit", json!({"prompt": "go"}));
+    assert!(sent.is_silent(), "{sent:?}");
+}
+
+fn asks(world: &World, session: &str) -> Called {
+    let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
+    send(world, session, "PermissionRequest", fields)
+}
+
+/// What the command wrote, once it has written something.
+fn written(world: &World, name: &str) -> String {
+    let file = world.home.join(name);
+    let found = wait::until(PATIENCE, || {
+        fs::read_to_string(&file)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    });
+    found.unwrap_or_else(|| panic!("no command wrote {name}"))
+}
+
+/// A command that writes its environment and its stdin down, and then says that it is there.
+const WRITES: &str = r#"command = 'cd; { env | grep ^BECKET_NOTICE | sort; cat; } > notice.new; mv notice.new notice; echo told'"#;
+
+#[test]
+fn nothing_is_told_unless_it_is_wanted() {
+    let world = World::new();
+    prompts(&world, SESSION);
+    assert!(asks(&world, SESSION).is_silent());
+    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+}
+
+#[test]
+fn the_answer_rings_when_a_session_begins_to_need_its_person() {
+    let world = world("on = \"attention\"");
+    let bell = "{\"terminalSequence\":\"\\u0007\"}";
+    prompts(&world, SESSION);
+    assert_eq!(asks(&world, SESSION).stdout, bell);
+    // The same dialog has begun already.
+    assert!(asks(&world, SESSION).is_silent());
+    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+    prompts(&world, SESSION);
+    let asked = send(
+        &world,
+        SESSION,
+        "Elicitation",
+        json!({"mcp_server_name": "m"}),
+    );
+    assert_eq!(asked.stdout, bell);
+    let events = world.events();
+    let rung = events.iter().filter(|row| !row["decision"].is_null());
+    let rung: Vec<_> = rung
+        .map(|row| (&row["event"], &row["decision"]["by"]))
+        .collect();
+    assert_eq!(
+        rung,
+        [
+            (&json!("PermissionRequest"), &json!("notice")),
+            (&json!("Elicitation"), &json!("notice"))
+        ]
+    );
+}
+
+#[test]
+fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
+    let world = world("on = \"done\"\nhow = \"osc9\"\nafter = \"0s\"");
+    prompts(&world, SESSION);
+    assert!(asks(&world, SESSION).is_silent());
+    send(
+        &world,
+        SESSION,
+        "PostToolUse",
+        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+    );
+    let stopped = send(&world, SESSION, "Stop", json!({}));
+    let answer: Value = serde_json::from_str(&stopped.stdout).expect("JSON");
+    let said = answer["terminalSequence"].as_str().expect("a sequence");
+    assert!(
+        said.starts_with("\u{1b}]9;Claude Code in shop is done after "),
+        "{said:?}"
+    );
+    assert_eq!(
+        answer.as_object().map(serde_json::Map::len),
+        Some(1),
+        "{answer}"
+    );
+    wish(&world, "on = \"done\"");
+    prompts(&world, SESSION);
+    assert!(
+        send(&world, SESSION, "Stop", json!({})).is_silent(),
+        "it took no minute"
+    );
+}
+
+#[test]
+fn without_a_daemon_questions_ring_and_nothing_else_does() {
+    let world = world("on = \"all\"\nafter = \"0s\"");
+    let alone = |event: &str| {
+        let payload = json!({"hook_event_name": event, "session_id": SESSION, "tool_name": "Bash", "tool_input": {}});
+        let mut shim = world.shim(event);
+        shim.env("BECKET_NO_DAEMON", "1");
+        call(shim, payload.to_string().as_bytes()).stdout
+    };
+    for event in ["PermissionRequest", "Elicitation"] {
+        assert_eq!(
+            alone(event),
+            "{\"terminalSequence\":\"\\u0007\"}",
+            "{event}"
+        );
+    }
+    for event in ["UserPromptSubmit", "PreToolUse", "Stop", "StopFailure"] {
+        assert_eq!(alone(event), "", "{event}");
+    }
+}
+
+#[test]
+fn where_the_terminal_is_not_reached_a_command_runs() {
+    let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
+    prompts(&world, SESSION);
+    let failed = send(
+        &world,
+        SESSION,
+        "StopFailure",
+        json!({"error": "rate_limit\u{1b}]0;x\u{7}"}),
+    );
+    assert!(failed.is_silent(), "{failed:?}");
+    let told = written(&world, "notice");
+    let (variables, row) = told.trim_end().rsplit_once('\n').expect("a row");
+    let text = "BECKET_NOTICE_TEXT=failed after 0 s: rate_limit]0;x";
+    let shop = world.home.join("shop");
+    let expected = format!(
+        "BECKET_NOTICE_KIND=error\nBECKET_NOTICE_PROJECT={}\nBECKET_NOTICE_SESSION={SESSION}\n{text}\nBECKET_NOTICE_TITLE=Claude Code in shop",
+        shop.display()
+    );
+    assert_eq!(variables, expected);
+    let row: Value = serde_json::from_str(row).expect("JSON");
+    let shown = world.run(&["show", SESSION, "--json"]);
+    let mut shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(row["display"], "error");
+    shown["last_activity"].clone_from(&row["last_activity"]);
+    assert_eq!(row, shown);
+    let log = world.path("log/daemon.log");
+    let logged = wait::until(PATIENCE, || {
+        fs::read_to_string(&log)
+            .ok()
+            .filter(|log| log.contains("told"))
+    });
+    assert!(logged.is_some(), "what it printed is not in the log");
+}
+
+#[test]
+fn a_list_runs_as_it_is_and_only_where_its_project_wants_it() {
+    let world = world(
+        "on = \"all\"\nhow = \"command\"\ncommand = [\"touch\", \"$HOME; x\"]\n[notice.projects]\nshop = \"off\"",
+    );
+    prompts(&world, SESSION);
+    assert!(asks(&world, SESSION).is_silent());
+    let touch = |to: &str| {
+        let file = world.home.join("list $HOME");
+        let file = file.to_str().expect("UTF-8").to_owned();
+        wish(
+            &world,
+            &format!(
+                "on = \"off\"\nhow = \"command\"\ncommand = [\"touch\", {file:?}]\n[notice.projects]\n{to} = \"attention\""
+            ),
+        );
+    };
+    touch("shop");
+    prompts(&world, "other");
+    assert!(asks(&world, "other").is_silent());
+    let ran = wait::until(PATIENCE, || {
+        world.home.join("list $HOME").exists().then_some(())
+    });
+    assert!(ran.is_some());
+}
+
+#[test]
+fn quiet_hours_are_local_ones() {
+    let minute = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs() / 60 % 1440;
+    let hour = |after: u64| format!("{:02}:{:02}", (minute + after) % 1440 / 60, minute % 60);
+    // From an hour ago to in an hour, by the clock of Greenwich.
+    let quiet = format!("on = \"all\"\nquiet = \"{}-{}\"", hour(1380), hour(60));
+    for (zone, is_quiet) in [("UTC0", true), ("EAST-6", false)] {
+        let world = world(&quiet);
+        let mut start = world.becket(["daemon", "start"]);
+        let started = start.env("TZ", zone).output().expect("becket runs");
+        assert!(started.status.success(), "{started:?}");
+        prompts(&world, SESSION);
+        assert_eq!(asks(&world, SESSION).is_silent(), is_quiet, "{zone}");
+    }
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_and_nothing_waits_for_it() {
+    let world = world(
+        "on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > \"$BECKET_NOTICE_SESSION\"; wait'",
+    );
+    let began = Instant::now();
+    let sessions = ["a", "b", "c", "d", "e", "f"];
+    for session in sessions {
+        prompts(&world, session);
+        assert!(asks(&world, session).is_silent());
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(8),
+        "the events waited"
+    );
+    let pids = ["a", "b", "c", "d"].map(|session| {
+        let pid: u32 = written(&world, session).trim().parse().expect("a pid");
+        pid
+    });
+    for left_out in ["e", "f"] {
+        assert!(
+            !world.home.join(left_out).exists(),
+            "more than four at once"
+        );
+    }
+    let gone = wait::until(PATIENCE, || {
+        pids.iter()
+            .all(|pid| !is_alive(*pid))
+            .then_some(began.elapsed())
+    });
+    let gone = gone.expect("what it left in its group lives on");
+    assert!(gone >= Duration::from_secs(9), "killed too early: {gone:?}");
+    let told = wait::until(PATIENCE, || {
+        let (_, told) = world.doctor();
+        told.to_string()
+            .contains("the notice command was killed after 10 s")
+            .then_some(())
+    });
+    assert!(told.is_some(), "doctor does not tell: {}", world.doctor().1);
+    prompts(&world, "g");
+    asks(&world, "g");
+    written(&world, "g");
+}
+
+#[test]
+fn a_command_that_fails_is_told_until_one_does_well() {
+    let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"/nowhere/to/be/found\"]");
+    let troubles = |what: &str| {
+        let said = wait::until(PATIENCE, || {
+            let troubles = world.status()["troubles"].to_string();
+            troubles.contains(what).then_some(())
+        });
+        assert!(said.is_some(), "{what}: {}", world.status()["troubles"]);
+    };
+    for (session, command, trouble) in [
+        ("a", "[\"/nowhere\"]", "the notice command did not start"),
+        (
+            "b",
+            "'exit 3'",
+            "the notice command ended with exit status: 3",
+        ),
+        ("c", "[\"yes\"]", "the notice command ended with signal: 13"),
+        ("d", "'true'", "[]"),
+    ] {
+        wish(
+            &world,
+            &format!("on = \"all\"\nhow = \"command\"\ncommand = {command}"),
+        );
+        prompts(&world, session);
+        assert!(asks(&world, session).is_silent());
+        troubles(trouble);
+    }
+    let log = fs::metadata(world.path("log/daemon.log"))
+        .expect("a log")
+        .len();
+    assert!(log < 64 << 10, "a flood reached the log: {log}");
+}
+
+#[test]
+fn one_session_is_told_of_once_in_a_while() {
+    let world = world(
+        "on = \"all\"\nhow = \"command\"\ncommand = 'cd; echo \"$BECKET_NOTICE_SESSION\" >> told'",
+    );
+    let again = |session| {
+        prompts(&world, session);
+        asks(&world, session);
+        prompts(&world, session);
+        asks(&world, session);
+    };
+    again("a");
+    again("b");
+    let both = wait::until(PATIENCE, || {
+        let told = fs::read_to_string(world.home.join("told")).ok()?;
+        told.contains('b').then_some(told)
+    });
+    let told = both.expect("two notices");
+    assert_eq!(told.matches('a').count(), 1, "{told}");
+}
+
+#[test]
+fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
+    let world = World::new();
+    world.run(&["up"]);
+    assert!(!world.path("config.toml").exists());
+    let said = world.run(&["up", "--notice", "osc777"]);
+    assert!(said.contains("notices are on: osc777"), "{said}");
+    let config = fs::read_to_string(world.path("config.toml")).expect("a config");
+    assert_eq!(config, "[notice]\non = \"all\"\nhow = \"osc777\"\n");
+    world.run(&["up", "--notice", "off"]);
+    assert!(asks(&world, SESSION).is_silent());
+    fs::write(world.path("config.toml"), "[notice").expect("a config");
+    let refused = world.output(&["up", "--notice", "bell"]);
+    let stderr = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("becket config check"), "{stderr}");
+}
+
+#[test]
+fn up_asks_a_person_once() {
+    let world = World::new();
+    let up = |answer: &str| {
+        let command = [
+            world.programs.join("becket"),
+            "up".into(),
+            "--no-view".into(),
+        ];
+        let command = command.map(std::ffi::OsString::from);
+        let env = [
+            ("HOME", world.home.clone()),
+            ("BECKET_HOME", world.becket_home.clone()),
+            ("CLAUDE_CONFIG_DIR", world.home.join(".claude")),
+            ("PATH", "/usr/bin:/bin".into()),
+        ];
+        let env = env.map(|(name, value)| (name.to_owned(), value.display().to_string()));
+        let terminal = match Terminal::start(&command, &env, &world.home, (120, 40)) {
+            Ok(terminal) => terminal,
+            Err(why) => {
+                becket_tests::skip::skip("up_asks_a_person_once", &why);
+                return None;
+            }
+        };
+        if !answer.is_empty() {
+            terminal.wait_text("[y/N]");
+            terminal.type_text(answer);
+            terminal.press("Enter");
+        }
+        assert_eq!(terminal.wait_end(), 0);
+        Some(terminal.history())
+    };
+    for (answer, config) in [("n", false), ("what", false), ("y", true)] {
+        if up(answer).is_none() {
+            return;
+        }
+        assert_eq!(world.path("config.toml").exists(), config, "{answer}");
+    }
+    let again = up("").expect("a terminal");
+    assert!(!again.contains("[y/N]"), "{}", again.0);
+}

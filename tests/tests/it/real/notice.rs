@@ -1,0 +1,133 @@
+//! Notices in the terminal of the interactive program.
+
+use std::fs;
+
+use becket_tests::model::{bash, say, tool};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Becket, Given, Person, Story, program, story};
+use becket_tests::wait::{self, PATIENCE};
+use serde_json::json;
+
+/// Since when the program is known to show what a hook has for the terminal.
+const SHOWN_SINCE: &str = "2.1.325";
+
+/// A story whose becket has this in `[notice]`.
+fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {
+    let becket = Becket::default();
+    fs::create_dir_all(&becket.world.becket_home).expect("a home");
+    let config = becket.world.path("config.toml");
+    fs::write(config, format!("[notice]\n{notice}\n")).expect("a config");
+    given
+        .since(SHOWN_SINCE, "terminalSequence")
+        .registered(becket)
+        .begin()
+}
+
+/// Waits until the program has sent this to its terminal. The reply is all that came by then.
+fn rings(story: &Story, person: &Person<'_>, sequence: &str) -> String {
+    let file = story.home.root().join("sent");
+    let sent = || String::from_utf8_lossy(&fs::read(&file).unwrap_or_default()).into_owned();
+    let heard = wait::until(PATIENCE, || {
+        Some(sent()).filter(|all| all.contains(sequence))
+    });
+    heard.unwrap_or_else(|| panic!("never heard {sequence:?}:\n{}", person.screen().0))
+}
+
+fn listens(story: &Story, person: &Person<'_>) {
+    person.record(&story.home.root().join("sent"));
+}
+
+#[test]
+fn a_dialog_rings_and_still_asks() {
+    story(|given| {
+        let given = given.on("touch it", [bash("touch made.txt"), say("it is made")]);
+        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let person = story.person()?;
+        listens(&story, &person);
+
+        person.submits("touch it");
+        person.wait_text("❯ 1.");
+        rings(
+            &story,
+            &person,
+            "]9;Claude Code in project needs you: Permission for Bash\u{7}",
+        );
+        assert!(
+            !story.home.project().join("made.txt").exists(),
+            "it was allowed"
+        );
+        person.chooses(1);
+        person.wait_text("it is made");
+        story.wait_event("Stop");
+        person.ready();
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn long_work_that_ends_rings_and_ends() {
+    story(|given| {
+        let given = given.on("be quick", [say("that was quick")]);
+        let story = wishes(given, "on = \"done\"\nhow = \"osc777\"\nafter = \"0s\"")?;
+        let person = story.person()?;
+        listens(&story, &person);
+
+        person.submits("be quick");
+        person.wait_text("that was quick");
+        rings(
+            &story,
+            &person,
+            "]777;notify;Claude Code in project;is done after 0 s",
+        );
+        person.ready();
+        person.leaves();
+        assert_eq!(story.events().of("Stop").len(), 1);
+        assert_eq!(story.model.turns().len(), 1, "the turn went on");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_questions_of_a_tool_and_of_a_server_ring_too() {
+    story(|given| {
+        let question = json!({"questions": [{
+            "question": "Which colour?", "header": "Colour", "multiSelect": false,
+            "options": [{"label": "red", "description": "r"}, {"label": "blue", "description": "b"}],
+        }]});
+        let given = given
+            .on(
+                "which one",
+                [tool("AskUserQuestion", question), say("red it is")],
+            )
+            .on("ask me", [tool("mcp__asker__ask", json!({})), say("asked")]);
+        let story = wishes(given, "on = \"attention\"\nhow = \"osc9\"")?;
+        let servers = json!({"mcpServers": {"asker": {"command": program("becket-asker")}}});
+        let person = story.person_with(&[
+            "--mcp-config",
+            &servers.to_string(),
+            "--allowedTools",
+            "mcp__asker__ask",
+        ])?;
+        listens(&story, &person);
+
+        person.submits("which one");
+        person.wait_text("Which colour?");
+        rings(
+            &story,
+            &person,
+            "]9;Claude Code in project needs you: AskUserQuestion\u{7}",
+        );
+        person.chooses(1);
+        person.wait_text("red it is");
+        person.ready();
+        person.submits("ask me");
+        person.wait_text("What is your name");
+        rings(
+            &story,
+            &person,
+            "]9;Claude Code in project needs you: MCP input: asker\u{7}",
+        );
+        Ok(())
+    });
+}
