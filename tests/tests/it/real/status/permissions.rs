@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use becket_tests::model::{bash, gate, say};
+use becket_tests::claude::Scope;
+use becket_tests::model::{bash, gate, say, tools};
 use becket_tests::story::{Person, Session, now_ms, story};
+use serde_json::json;
 
 use super::{is, is_done};
 
@@ -181,6 +183,69 @@ fn the_notification_knows_less_and_changes_nothing() {
         assert_eq!(after["status_since"], before["status_since"]);
         assert!(after.at("last_activity") > before.at("last_activity"));
         person.refuses();
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// Two calls at once: the end of the one does not hide the question of the other.
+#[test]
+fn the_end_of_another_call_hides_no_question() {
+    story(|given| {
+        let both = tools([
+            bash("touch made.txt"),
+            bash("until [ -e go ]; do :; done; ls"),
+        ]);
+        let story = given
+            .on("do both", [both, gate("word").then(say("both are done"))])
+            .settings(
+                Scope::Local,
+                json!({"permissions": {"ask": ["Bash(touch:*)"], "allow": ["Bash"]}}),
+            )
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("do both");
+        story.wait_session("waiting", |session| session.status() == ASKED);
+        story.home.file("go", "");
+        person.chooses(1);
+        story.model.wait_at("word");
+        story.wait_session("at work", is("working(Thinking)", false));
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        println!("{:?}", story.events().names());
+        Ok(())
+    });
+}
+
+/// Two dialogs in a row: the answer to the first one does not pass for one to the second.
+#[test]
+fn the_answer_to_one_question_hides_no_other() {
+    story(|given| {
+        let both = tools([bash("touch one.txt"), bash("touch two.txt")]);
+        let story = given
+            .on(
+                "touch both",
+                [both, gate("word").then(say("both are made"))],
+            )
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("touch both");
+        story.wait_session("waiting", |session| session.status() == ASKED);
+        person.chooses(1);
+        person.wait_text("two.txt");
+        person.wait_text("❯ 1.");
+        story.wait_event("Notification");
+        let sessions = story.sessions();
+        println!("{:?} {:?}", sessions[0].status(), story.events().names());
+        asks_for_bash(&sessions[0]);
+        person.chooses(1);
+        story.model.wait_at("word");
+        story.wait_session("at work", is("working(Thinking)", false));
+        story.model.open("word");
+        story.wait_session("done", is_done);
         person.leaves();
         Ok(())
     });
