@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -129,6 +129,11 @@ impl Terminal {
     #[track_caller]
     pub fn wait_text(&self, text: &str) -> Screen {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
+    }
+
+    /// The socket of the terminal's own tmux.
+    pub fn socket(&self) -> PathBuf {
+        PathBuf::from(self.ask("#{socket_path}"))
     }
 
     /// The process of the program.

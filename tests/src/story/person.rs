@@ -90,11 +90,11 @@ impl<'a> Person<'a> {
         self.closes_dialog("Escape", shows_dialog);
     }
 
-    /// Turns down a dialog that is no list, known by a text in it.
+    /// Closes the one dialog that shows this text, with one key.
     #[track_caller]
-    pub fn cancels(&self, text: &str) {
+    pub fn closes(&self, text: &str, key: &str) {
         self.wait_text(text);
-        self.closes_dialog("Escape", |screen| screen.contains(text));
+        self.closes_dialog(key, |screen| screen.contains(text));
     }
 
     /// The program ignores the answer for about 0.2 s after a dialog has come up, so that nobody

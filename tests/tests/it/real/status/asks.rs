@@ -112,7 +112,7 @@ fn a_tool_server_that_asks_waits_under_its_own_name() {
         person.wait_text("What is your name?");
         story.wait_session("waiting", waits_for("MCP input: asker"));
         stands(&story, "MCP input: asker");
-        person.cancels("What is your name?");
+        person.closes("What is your name?", "Escape");
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.display() == "working");
         assert_eq!(next.status(), "working(Thinking)");
