@@ -224,11 +224,15 @@ impl Drop for World {
     }
 }
 
-/// Whether a process runs (a zombie does not).
+/// Whether a process runs. A zombie does not, unless some of its threads are still ending: they
+/// hold its files and sockets open.
 pub fn is_alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')')
-        .is_some_and(|(_, fields)| !fields.trim_start().starts_with(['Z', 'X']))
+    let runs = stat
+        .rsplit_once(')')
+        .is_some_and(|(_, fields)| !fields.trim_start().starts_with(['Z', 'X']));
+    let threads = || fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    runs || threads() > 1
 }
 
 /// Runs a hook command with this on stdin.

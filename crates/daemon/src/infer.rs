@@ -16,11 +16,14 @@ use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
 use crate::dispatch::Message;
+use crate::life::now_ms;
 use crate::registry::Asked;
 use crate::serve::Door;
 
 /// How often it is looked.
 const OFTEN: Duration = Duration::from_secs(1);
+/// Claude Code that has been busy for so long has no dialog open, in milliseconds.
+const SETTLED: i64 = 500;
 /// What is read of one transcript at once.
 const AT_ONCE: u64 = 8 << 20;
 /// Where somebody attends, the status line tells of context and cost: the past is not needed.
@@ -95,7 +98,7 @@ impl Transcripts {
         let found = at_work.iter().map(|one| {
             let followed = self.0.entry(one.session.clone()).or_default();
             let mut found = followed.look(one);
-            found.inferences.extend(own_word(one));
+            found.inferences.extend(own_word(one, now_ms()));
             found
         });
         found.filter(Found::is_news).collect()
@@ -168,7 +171,7 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
         What::TurnEnded if main => Inference::TurnDied { error: None },
         What::ToolResult { tool_use_id, .. } => Inference::PermissionAnswered {
             agent_id: finding.agent,
-            tool_use_id: Some(tool_use_id),
+            tool_use_id,
         },
         _ => return None,
     };
@@ -177,7 +180,7 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
 
 /// What Claude Code says of itself: the transcript is silent on a turn that was broken off before
 /// the first word of the reply.
-fn own_word(one: &AtWork) -> Option<(Inference, Option<i64>)> {
+fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
     let file = session_file::read(&bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
@@ -185,12 +188,9 @@ fn own_word(one: &AtWork) -> Option<(Inference, Option<i64>)> {
     let since = file.state_since?;
     match file.state? {
         State::Idle if same => Some((Inference::Interrupted, Some(since))),
-        State::Busy if same => {
-            let answered = Inference::PermissionAnswered {
-                agent_id: None,
-                tool_use_id: None,
-            };
-            Some((answered, Some(since)))
+        // Between two dialogs, and before one that is just coming up, it says so for a moment.
+        State::Busy if same && now - since >= SETTLED => {
+            Some((Inference::AllAnswered, Some(since)))
         }
         _ => None,
     }
@@ -285,16 +285,14 @@ mod tests {
                 r#"{{"pid":77,"sessionId":"{session}","procStart":"{start}","status":"{state}","statusUpdatedAt":9}}"#
             );
             fs::write(folder.path().join("sessions/77.json"), file).unwrap();
-            own_word(&one).map(|(inference, at)| (inference, at.unwrap()))
+            own_word(&one, 9 + SETTLED).map(|(inference, at)| (inference, at.unwrap()))
         };
         assert_eq!(say("s", "5", "idle"), Some((Inference::Interrupted, 9)));
         assert_eq!(say("s", "6", "idle"), None);
         assert_eq!(say("t", "5", "idle"), None);
         assert_eq!(say("s", "5", "waiting"), None);
-        assert!(matches!(
-            say("s", "5", "busy"),
-            Some((Inference::PermissionAnswered { .. }, 9))
-        ));
+        assert_eq!(say("s", "5", "busy"), Some((Inference::AllAnswered, 9)));
+        assert_eq!(own_word(&one, 8 + SETTLED), None, "it may be for a moment");
     }
 
     #[test]

@@ -80,22 +80,29 @@ impl<'a> Person<'a> {
             self.press("Down");
             self.wait_text(&format!("❯ {next}."));
         }
-        self.closes_dialog("Enter");
+        self.closes_dialog("Enter", shows_dialog);
     }
 
     /// Turns the dialog on the screen down.
     #[track_caller]
     pub fn refuses(&self) {
         self.wait_text("❯ 1.");
-        self.closes_dialog("Escape");
+        self.closes_dialog("Escape", shows_dialog);
+    }
+
+    /// Closes the one dialog that shows this text, with one key.
+    #[track_caller]
+    pub fn closes(&self, text: &str, key: &str) {
+        self.wait_text(text);
+        self.closes_dialog(key, |screen| screen.contains(text));
     }
 
     /// The program ignores the answer for about 0.2 s after a dialog has come up, so that nobody
     /// agrees by accident, and nothing on the screen tells when it begins to listen. To press at
     /// once and again would be worse: a second Escape opens another dialog.
     #[track_caller]
-    fn closes_dialog(&self, key: &str) {
-        let gone = || (!shows_dialog(&self.screen())).then_some(());
+    fn closes_dialog(&self, key: &str, shows: impl Fn(&Screen) -> bool) {
+        let gone = || (!shows(&self.screen())).then_some(());
         wait::until(DEAF, gone);
         let closed = wait::until(PATIENCE, || {
             self.press(key);

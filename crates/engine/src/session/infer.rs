@@ -7,12 +7,14 @@ use super::Session;
 pub enum Inference {
     /// The person broke the turn off: no event tells of it.
     Interrupted,
-    /// A question was answered: that for one call, or all that were asked of this agent by then.
+    /// The question for this call was answered.
     PermissionAnswered {
         /// None for the main agent.
         agent_id: Option<String>,
-        tool_use_id: Option<String>,
+        tool_use_id: String,
     },
+    /// Claude Code waits for nobody: all that any agent had asked by then is answered.
+    AllAnswered,
     /// The turn ended without a Stop; `error` if it failed.
     TurnDied { error: Option<String> },
     /// Claude Code is gone without a SessionEnd.
@@ -34,7 +36,8 @@ impl Session {
             Inference::PermissionAnswered {
                 agent_id,
                 tool_use_id,
-            } => self.infer_answer(agent_id.as_deref(), tool_use_id.as_deref(), at),
+            } => self.infer_answer(agent_id.as_deref(), tool_use_id, at),
+            Inference::AllAnswered => self.infer_answers(at),
             Inference::TurnDied { error } => {
                 self.main.may_infer(at)
                     && self.main.status.word() != "idle"
@@ -56,12 +59,22 @@ impl Session {
         self.main.was_interrupted(at) | self.end_children_since(since, at)
     }
 
-    fn infer_answer(&mut self, agent: Option<&str>, call: Option<&str>, at: i64) -> bool {
+    fn infer_answer(&mut self, agent: Option<&str>, call: &str, at: i64) -> bool {
         let agent = match agent {
             None => Some(&mut self.main),
             Some(id) => self.children.get_mut(id).map(|child| &mut child.agent),
         };
-        agent.is_some_and(|agent| agent.may_infer(at) && agent.was_answered(call, at))
+        agent.is_some_and(|agent| agent.may_infer(at) && agent.was_answered(Some(call), at))
+    }
+
+    /// What an agent did since, another call's end for one, makes no answer undone.
+    fn infer_answers(&mut self, at: i64) -> bool {
+        let children = self.children.values_mut().filter(|child| child.is_live());
+        let agents = children.map(|child| &mut child.agent);
+        let agents = [&mut self.main].into_iter().chain(agents);
+        agents.fold(false, |changed, agent| {
+            agent.was_answered(None, at) | changed
+        })
     }
 
     fn infer_end(&mut self, at: i64) -> bool {

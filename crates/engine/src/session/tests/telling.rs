@@ -196,10 +196,11 @@ fn what_is_inferred_is_marked_and_gives_way_to_newer_events() {
 
 #[test]
 fn an_answer_is_inferred_for_the_agent_that_asked() {
-    let mut play = Play::after(&[PROMPT, START, CHILD_ASKS]);
+    let call = "PreToolUse agent_id=a tool_name=Bash tool_use_id=t";
+    let mut play = Play::after(&[PROMPT, START, call, CHILD_ASKS]);
     let answered = |agent_id: Option<&str>| Inference::PermissionAnswered {
         agent_id: agent_id.map(str::to_owned),
-        tool_use_id: None,
+        tool_use_id: "t".to_owned(),
     };
     assert!(!play.session.infer(&answered(None), 90));
     assert!(
@@ -209,8 +210,34 @@ fn an_answer_is_inferred_for_the_agent_that_asked() {
     assert!(play.session.infer(&answered(Some("a")), 90));
     assert_eq!(
         (play.child("a").as_str(), play.display().0),
-        ("working", Display::Working)
+        ("working(Bash)", Display::Working)
     );
+}
+
+#[test]
+fn all_answers_are_inferred_for_what_was_asked_by_then() {
+    let mut play = Play::after(&[
+        PROMPT,
+        START,
+        CHILD_ASKS,
+        "PermissionRequest tool_name=Edit",
+    ]);
+    assert!(
+        !play.session.infer(&Inference::AllAnswered, 25),
+        "too early"
+    );
+    assert!(play.session.infer(&Inference::AllAnswered, 35));
+    assert_eq!(
+        (play.child("a").as_str(), play.main().as_str()),
+        ("working", "attention(Permission for Edit)")
+    );
+    play.then("PreToolUse tool_name=Read");
+    assert!(play.session.infer(&Inference::AllAnswered, 45));
+    assert_eq!(
+        (play.main().as_str(), play.display().0),
+        ("working(Read)", Display::Working)
+    );
+    assert!(!play.session.infer(&Inference::AllAnswered, 45), "known");
 }
 
 #[test]

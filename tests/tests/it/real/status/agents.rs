@@ -1,8 +1,12 @@
 //! Subagents as children that come and go.
 
-use becket_tests::model::{agent, bash, behind, gate, say};
-use becket_tests::story::{Session, story};
+use std::time::Instant;
 
+use becket_tests::model::{agent, bash, behind, gate, say};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Given, Session, story};
+
+use super::permissions::SOON;
 use super::{is, is_done};
 
 fn only_agent(session: &Session) -> Option<Session> {
@@ -32,6 +36,7 @@ fn a_subagent_comes_works_and_goes() {
                     gate("last").then(say("three")),
                 ],
             )
+            .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")
             .begin()?;
         let person = story.person()?;
 
@@ -111,4 +116,71 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
         person.leaves();
         Ok(())
     });
+}
+
+/// A subagent asks, and is answered. The call then runs until the test lets it.
+fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
+    let run = bash("touch sheep.txt; until [ -e go ]; do sleep 0.1; done");
+    let (send, only_front) = match front {
+        true => (agent("general-purpose", "touch the sheep"), "1"),
+        false => (behind("general-purpose", "touch the sheep"), "0"),
+    };
+    let story = given
+        .on("send it off", [send, say("sent")])
+        .on("touch the sheep", [run, gate("last").then(say("touched"))])
+        .on("task-notification", [say("it is back")])
+        .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", only_front)
+        .since("2.1.197", "word about itself")
+        .begin()?;
+    let person = story.person()?;
+
+    person.submits("send it off");
+    let asks = story.wait_session("asked", child_is("attention(Permission for Bash)"));
+    let child = only_agent(&asks).expect("a child");
+    assert_eq!(asks.display(), "attention");
+    assert_eq!(asks["waiting_for"], child["agent_id"]);
+    match yes {
+        true => person.chooses(1),
+        false => person.refuses(),
+    }
+    let answered = Instant::now();
+    let status = if yes {
+        "working(Bash)"
+    } else {
+        "working(Thinking)"
+    };
+    let on = story.soon((answered, SOON), "at work", child_is(status));
+    assert_eq!(on.display(), "working");
+    assert!(on["waiting_for"].is_null());
+    story.home.file("go", "");
+    story.model.open("last");
+    person.wait_text(if front { "sent" } else { "it is back" });
+    let done = story.wait_session("done", is_done);
+    assert!(
+        done.agents()
+            .iter()
+            .all(|child| child["ended_at"].is_string())
+    );
+    person.leaves();
+    Ok(())
+}
+
+#[test]
+fn a_subagent_in_front_that_is_given_its_permission_works_on() {
+    story(|given| child_asks(given, true, true));
+}
+
+#[test]
+fn a_subagent_in_front_that_is_refused_works_on() {
+    story(|given| child_asks(given, true, false));
+}
+
+#[test]
+fn a_subagent_behind_that_is_given_its_permission_works_on() {
+    story(|given| child_asks(given, false, true));
+}
+
+#[test]
+fn a_subagent_behind_that_is_refused_works_on() {
+    story(|given| child_asks(given, false, false));
 }

@@ -2,7 +2,7 @@
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{gate, say, tool};
-use becket_tests::story::{Session, program, story};
+use becket_tests::story::{Session, Story, program, story};
 use serde_json::json;
 
 use super::is_done;
@@ -14,6 +14,15 @@ fn waits_for(reason: &'static str) -> impl Fn(&Session) -> bool {
             && session["waiting_reason"] == reason
             && session["waiting_for"] == "main"
     }
+}
+
+/// Some seconds later, when the notification comes, it is still there: nothing that Claude Code
+/// writes down meanwhile takes it for answered.
+#[track_caller]
+fn stands(story: &Story, reason: &'static str) {
+    story.wait_event("Notification");
+    let sessions = story.sessions();
+    assert!(waits_for(reason)(&sessions[0]), "{sessions:?}");
 }
 
 #[test]
@@ -43,6 +52,7 @@ fn a_question_waits_under_its_own_name() {
         person.submits("ask me");
         person.wait_text("Which tide?");
         story.wait_session("waiting", waits_for("AskUserQuestion"));
+        stands(&story, "AskUserQuestion");
         person.chooses(1);
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.display() == "working");
@@ -67,6 +77,7 @@ fn a_plan_waits_under_its_own_name() {
         person.wait_text("❯ 1.");
         let asked = story.wait_session("waiting", waits_for("ExitPlanMode"));
         assert_eq!(asked["permission_mode"], "plan");
+        stands(&story, "ExitPlanMode");
         person.chooses(1);
         story.model.wait_at("word");
         story.wait_session("at work", |session| session.display() == "working");
@@ -100,7 +111,8 @@ fn a_tool_server_that_asks_waits_under_its_own_name() {
         person.submits("ask me");
         person.wait_text("What is your name?");
         story.wait_session("waiting", waits_for("MCP input: asker"));
-        person.press("Escape");
+        stands(&story, "MCP input: asker");
+        person.closes("What is your name?", "Escape");
         story.model.wait_at("word");
         let next = story.wait_session("at work", |session| session.display() == "working");
         assert_eq!(next.status(), "working(Thinking)");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::{Session, story};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::is_done;
 
@@ -39,6 +39,43 @@ fn clear_keeps_the_line_and_its_title() {
         person.wait_text("two is done");
         story.wait_session("done", is_done);
         person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_session_that_was_left_is_history_until_it_is_resumed() {
+    story(|given| {
+        let story = given
+            .on("first thing", [say("one is done")])
+            .on("second thing", [gate("word").then(say("two"))])
+            .begin()?;
+        let person = story.person()?;
+        person.submits("first thing");
+        person.wait_text("one is done");
+        let session = story.wait_session("done", is_done);
+        person.leaves();
+        assert!(story.sessions().is_empty());
+        let left = story.session(session.id());
+        assert_eq!(left["end_reason"], "prompt_input_exit");
+        assert_eq!(
+            (&left["inferred"], &left["alive"]),
+            (&json!(false), &json!(false))
+        );
+
+        let run = story.print("second thing").resume(session.id()).start();
+        story.model.wait_at("word");
+        let again = story.wait_session("at work", |session| session.status() == "working");
+        assert_eq!(again.id(), session.id());
+        assert_eq!(again["started_at"], session["started_at"]);
+        assert_eq!(
+            (&again["attended"], &again["ended_at"]),
+            (&json!(false), &Value::Null)
+        );
+        assert_eq!(again["pid"], run.pid());
+        story.model.open("word");
+        run.finish().succeeded();
+        assert!(story.sessions().is_empty());
         Ok(())
     });
 }
@@ -79,6 +116,11 @@ fn a_killed_claude_ends_its_session() {
         story.model.wait_at("thinking");
         let session = story.wait_session("at work", |session| session.status() == "working");
         assert_eq!(session["pid"], person.pid());
+        assert_eq!(session["tmux_pane"], "%0");
+        assert_eq!(
+            session["tmux_socket"],
+            person.socket().display().to_string()
+        );
         let ending = story.waits(session.id(), "end");
         let killed = Instant::now();
         person.kill();
@@ -93,7 +135,7 @@ fn a_killed_claude_ends_its_session() {
             assert_eq!(one["end_reason"], "process_gone");
             assert_eq!(
                 (&one["inferred"], &one["alive"]),
-                (&Value::Bool(true), &Value::Bool(false))
+                (&json!(true), &json!(false))
             );
             assert_eq!(one.status(), "idle");
         }
@@ -149,7 +191,7 @@ fn a_claude_without_our_hooks_is_seen_as_that() {
         let found = story.wait_any_session("there", |session| session["pid"] == person.pid());
         assert_eq!(
             (&found["hooked"], &found["alive"]),
-            (&Value::Bool(false), &Value::Bool(true))
+            (&json!(false), &json!(true))
         );
         assert!(found["status"].is_null() && found["session_id"].is_null());
         assert_eq!(found["cwd"], story.home.project().display().to_string());

@@ -66,7 +66,7 @@ fn esc_before_the_first_word_is_seen() {
 #[test]
 fn esc_in_the_middle_of_the_words_is_seen() {
     story(|given| {
-        let turn = say("the first words of many").halfway("more");
+        let turn = say("the first words of many\n\nand more").halfway("more");
         let session = break_off(given, turn, |person| {
             person.wait_text("the first words of many");
         })?;
@@ -91,7 +91,9 @@ fn esc_while_a_command_runs_is_seen() {
 #[test]
 fn esc_while_a_subagent_works_ends_it_too() {
     story(|given| {
-        let given = given.on("count the sheep", [gate("child").then(say("three"))]);
+        let given = given
+            .on("count the sheep", [gate("child").then(say("three"))])
+            .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
         let turn = agent("general-purpose", "count the sheep");
         let session = break_off(given, turn, |person| {
             person.story().model.wait_at("child");

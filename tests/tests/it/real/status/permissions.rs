@@ -1,9 +1,11 @@
 //! A permission that is asked for at the terminal: seen at once, and gone when it is answered.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use becket_tests::model::{bash, gate, say};
-use becket_tests::story::{Person, Session, now_ms, story};
+use becket_tests::model::{Turn, bash, gate, say, tool, tools};
+use becket_tests::story::{Hook, Person, Session, now_ms, story};
+use serde_json::json;
 
 use super::{is, is_done};
 
@@ -181,6 +183,85 @@ fn the_notification_knows_less_and_changes_nothing() {
         assert_eq!(after["status_since"], before["status_since"]);
         assert!(after.at("last_activity") > before.at("last_activity"));
         person.refuses();
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// A call that reads this file, and asks first if it is not the project's.
+fn read(path: &Path) -> Turn {
+    tool("Read", json!({"file_path": path}))
+}
+
+#[test]
+fn the_end_of_another_call_hides_no_question() {
+    story(|given| {
+        let held = Hook::on("PreToolUse").held("inside");
+        let story = given
+            .hook(held.with("if", "Read(inside.txt)"))
+            .file("inside.txt", "in")
+            .begin()?;
+        let inside = story.home.project().join("inside.txt");
+        let outside = story.home.root().join("outside.txt");
+        std::fs::write(&outside, "out").expect("write a file outside");
+        let both = tools([read(&outside), read(&inside)]);
+        let end = gate("word").then(say("both are read"));
+        story.model.on("read both", [both, end]);
+        let person = story.person()?;
+
+        person.submits("read both");
+        let asked = "attention(Permission for Read)";
+        let before = story.wait_session("waiting", |session| session.status() == asked);
+        story.events().none_of("PostToolUse");
+        story.let_go("inside");
+        story.wait_event("PostToolUse");
+        let after = story.wait_session("there", |_| true);
+        assert_eq!(
+            (after.status().as_str(), after.display()),
+            (asked, "attention")
+        );
+        assert_eq!(after["status_since"], before["status_since"]);
+        person.chooses(1);
+        story.model.wait_at("word");
+        story.wait_session("at work", is("working(Thinking)", false));
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// Two dialogs wait in a row: the answer to the first passes for none to the second.
+#[test]
+fn the_answer_to_one_question_hides_no_other() {
+    story(|given| {
+        let story = given.begin()?;
+        let files = ["one/a.txt", "two/b.txt"].map(|name| story.home.root().join(name));
+        for file in &files {
+            std::fs::create_dir(file.parent().expect("a folder")).expect("make a folder");
+            std::fs::write(file, "out").expect("write a file outside");
+        }
+        let both = tools(files.iter().map(|file| read(file)));
+        let end = gate("word").then(say("both are read"));
+        story.model.on("read both", [both, end]);
+        let person = story.person()?;
+
+        person.submits("read both");
+        story.wait_events("two questions", |events| {
+            (events.of("PermissionRequest").len() == 2).then_some(())
+        });
+        person.closes(&format!("Read({})", files[0].display()), "Enter");
+        person.wait_text("❯ 1.");
+        // Some seconds later: all that Claude Code writes down was read meanwhile.
+        story.wait_event("Notification");
+        let sessions = story.sessions();
+        let status = sessions[0].status();
+        assert_eq!(status, "attention(Permission for Read)");
+        person.chooses(1);
+        story.model.wait_at("word");
+        story.wait_session("at work", is("working(Thinking)", false));
+        story.model.open("word");
+        story.wait_session("done", is_done);
         person.leaves();
         Ok(())
     });

@@ -1,7 +1,7 @@
 //! What else a turn may bring: compaction, failures, another model, another folder.
 
 use becket_tests::claude::Scope;
-use becket_tests::model::{bash, error, gate, say};
+use becket_tests::model::{bash, error, gate, say, tool};
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
@@ -151,6 +151,63 @@ fn another_model_and_another_folder_are_shown() {
         let moved = story.wait_session("below", |session| session["cwd"] == below);
         assert_eq!(moved["project"], before["project"]);
         story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn after_a_denial_by_auto_mode_it_works_on() {
+    story(|given| {
+        let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
+        let story = given
+            .on("send it", [send, gate("word").then(say("no"))])
+            .needs(&["PermissionDenied"])
+            .begin()?;
+
+        let run = story.print("send it").mode("auto").start();
+        story.model.wait_at("word");
+        story.events().only("PermissionDenied");
+        let next = story.wait_session("at work", is("working(Thinking)", false));
+        assert_eq!(next["permission_mode"], "auto");
+        assert_eq!(next["failed_tools"], 0);
+        story.model.open("word");
+        run.finish();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_teammate_that_has_nothing_to_do_is_idle() {
+    story(|given| {
+        let bosun = json!({
+            "description": "count",
+            "prompt": "count the sheep",
+            "subagent_type": "general-purpose",
+            "name": "bosun",
+        });
+        let story = given
+            .on("make a team", [tool("Agent", bosun), say("made")])
+            .on("count the sheep", [gate("child").then(say("three"))])
+            .env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "1")
+            .needs(&["TeammateIdle"])
+            .since("2.1.197", "teammates made by the Agent tool alone")
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("make a team");
+        story.model.wait_at("child");
+        let team = story.wait_session("with a teammate", |session| {
+            session
+                .agents()
+                .iter()
+                .any(|agent| agent.status() == "working")
+        });
+        assert_eq!(team.agents()[0]["agent_type"], "bosun");
+        story.model.open("child");
+        story.wait_event("TeammateIdle");
+        let idle = story.wait_session("idle", is_done);
+        assert!(idle.agents().iter().all(|agent| agent.status() == "idle"));
         person.leaves();
         Ok(())
     });
