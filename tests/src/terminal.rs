@@ -153,11 +153,6 @@ impl Terminal {
         self.wait_for(&format!("{text:?}"), |screen| screen.contains(text))
     }
 
-    /// The socket of the terminal's own tmux.
-    pub fn socket(&self) -> PathBuf {
-        PathBuf::from(self.ask("#{socket_path}"))
-    }
-
     /// The process of the program.
     pub fn pid(&self) -> u32 {
         let child = self.child.map(Pid::as_raw_nonzero);

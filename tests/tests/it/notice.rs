@@ -23,7 +23,7 @@ fn wish(world: &World, notice: &str) {
 }
 
 /// Sends an event of a session in the project `shop`.
-fn send(world: &World, session: &str, event: &str, fields: Value) -> Called {
+fn send(world: &World, session: &str, event: &str, fields: &Value) -> Called {
     let mut payload = json!({
         "hook_event_name": event,
         "session_id": session,
@@ -37,7 +37,7 @@ fn send(world: &World, session: &str, event: &str, fields: Value) -> Called {
 }
 
 fn prompts(world: &World, session: &str) {
-    let sent = send(world, session, "UserPromptSubmit", json!({"prompt": "go"}));
+    let sent = send(world, session, "UserPromptSubmit", &json!({"prompt": "go"}));
     assert!(sent.is_silent(), "{sent:?}");
 }
 
@@ -65,7 +65,7 @@ fn nothing_is_told_unless_it_is_wanted() {
     let world = World::new();
     prompts(&world, SESSION);
     assert!(asks(&world, SESSION).is_silent());
-    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+    assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn the_answer_rings_when_a_session_begins_to_need_its_person() {
     assert_eq!(asks(&world, SESSION).stdout, bell);
     // The same dialog has begun already.
     assert!(asks(&world, SESSION).is_silent());
-    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+    assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
     prompts(&world, SESSION);
     let asked = send(
         &world,
@@ -110,7 +110,7 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
         "PostToolUse",
         json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
-    let stopped = send(&world, SESSION, "Stop", json!({}));
+    let stopped = send(&world, SESSION, "Stop", &json!({}));
     let answer: Value = serde_json::from_str(&stopped.stdout).expect("JSON");
     let said = answer["terminalSequence"].as_str().expect("a sequence");
     assert!(
@@ -125,7 +125,7 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
     wish(&world, "on = \"done\"");
     prompts(&world, SESSION);
     assert!(
-        send(&world, SESSION, "Stop", json!({})).is_silent(),
+        send(&world, SESSION, "Stop", &json!({})).is_silent(),
         "it took no minute"
     );
 }
