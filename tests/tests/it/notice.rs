@@ -187,29 +187,57 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
 }
 
 #[test]
+fn what_no_event_says_is_told_too() {
+    let world = world(&format!("on = \"all\"\nafter = \"0s\"\n{WRITES}"));
+    let transcript = world.home.join("transcript.jsonl");
+    fs::write(&transcript, "").expect("a transcript");
+    let fields = json!({"prompt": "go", "transcript_path": transcript});
+    send(&world, SESSION, "UserPromptSubmit", fields);
+    let died = json!({
+        "type": "assistant", "isApiErrorMessage": true, "error": "overloaded",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "API Error"}]},
+    });
+    fs::write(&transcript, format!("{died}\n")).expect("a transcript");
+    let told = written(&world, "notice");
+    assert!(told.contains("BECKET_NOTICE_KIND=error\n"), "{told}");
+}
+
+#[test]
+fn what_was_judged_alone_is_told_by_the_next_daemon() {
+    let world = world(&format!("on = \"attention\"\nhow = \"command\"\n{WRITES}"));
+    let payload = json!({
+        "hook_event_name": "PermissionRequest", "session_id": SESSION,
+        "tool_name": "Bash", "tool_input": {},
+    });
+    let mut shim = world.shim("PermissionRequest");
+    shim.env("BECKET_NO_DAEMON", "1");
+    assert!(call(shim, payload.to_string().as_bytes()).is_silent());
+    world.start_daemon();
+    let told = written(&world, "notice");
+    assert!(told.contains("needs you: Permission for Bash\n"), "{told}");
+}
+
+#[test]
 fn a_list_runs_as_it_is_and_only_where_its_project_wants_it() {
-    let world = world(
-        "on = \"all\"\nhow = \"command\"\ncommand = [\"touch\", \"$HOME; x\"]\n[notice.projects]\nshop = \"off\"",
-    );
-    prompts(&world, SESSION);
-    assert!(asks(&world, SESSION).is_silent());
-    let touch = |to: &str| {
-        let file = world.home.join("list $HOME");
+    let world = world("");
+    let asked = |session: &str, on: &str, shop: &str| {
+        let file = world.home.join(format!("{session} $HOME"));
         let file = file.to_str().expect("UTF-8").to_owned();
+        let command = format!("command = [\"touch\", {file:?}]");
+        let projects = format!("[notice.projects]\nshop = {shop:?}");
         wish(
             &world,
-            &format!(
-                "on = \"off\"\nhow = \"command\"\ncommand = [\"touch\", {file:?}]\n[notice.projects]\n{to} = \"attention\""
-            ),
+            &format!("on = {on:?}\nhow = \"command\"\n{command}\n{projects}"),
         );
+        prompts(&world, session);
+        assert!(asks(&world, session).is_silent());
     };
-    touch("shop");
-    prompts(&world, "other");
-    assert!(asks(&world, "other").is_silent());
-    let ran = wait::until(PATIENCE, || {
-        world.home.join("list $HOME").exists().then_some(())
-    });
+    asked("unwanted", "all", "off");
+    asked("wanted", "off", "attention");
+    let there = |name: &str| world.home.join(name).exists();
+    let ran = wait::until(PATIENCE, || there("wanted $HOME").then_some(()));
     assert!(ran.is_some());
+    assert!(!there("unwanted $HOME"));
 }
 
 #[test]
@@ -270,6 +298,18 @@ fn a_command_that_hangs_is_killed_and_nothing_waits_for_it() {
     prompts(&world, "g");
     asks(&world, "g");
     written(&world, "g");
+}
+
+#[test]
+fn a_command_ends_with_the_daemon() {
+    let world =
+        world("on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > pid; wait'");
+    prompts(&world, SESSION);
+    asks(&world, SESSION);
+    let pid: u32 = written(&world, "pid").trim().parse().expect("a pid");
+    world.run(&["daemon", "stop"]);
+    let gone = wait::until(Duration::from_secs(8), || (!is_alive(pid)).then_some(()));
+    assert!(gone.is_some(), "{pid} lives on");
 }
 
 #[test]
