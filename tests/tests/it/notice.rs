@@ -23,7 +23,7 @@ fn wish(world: &World, notice: &str) {
 }
 
 /// Sends an event of a session in the project `shop`.
-fn send(world: &World, session: &str, event: &str, fields: Value) -> Called {
+fn send(world: &World, session: &str, event: &str, fields: &Value) -> Called {
     let mut payload = json!({
         "hook_event_name": event,
         "session_id": session,
@@ -37,13 +37,13 @@ fn send(world: &World, session: &str, event: &str, fields: Value) -> Called {
 }
 
 fn prompts(world: &World, session: &str) {
-    let sent = send(world, session, "UserPromptSubmit", json!({"prompt": "go"}));
+    let sent = send(world, session, "UserPromptSubmit", &json!({"prompt": "go"}));
     assert!(sent.is_silent(), "{sent:?}");
 }
 
 fn asks(world: &World, session: &str) -> Called {
     let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
-    send(world, session, "PermissionRequest", fields)
+    send(world, session, "PermissionRequest", &fields)
 }
 
 /// What the command wrote, once it has written something.
@@ -65,7 +65,7 @@ fn nothing_is_told_unless_it_is_wanted() {
     let world = World::new();
     prompts(&world, SESSION);
     assert!(asks(&world, SESSION).is_silent());
-    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+    assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
 }
 
 #[test]
@@ -76,13 +76,13 @@ fn the_answer_rings_when_a_session_begins_to_need_its_person() {
     assert_eq!(asks(&world, SESSION).stdout, bell);
     // The same dialog has begun already.
     assert!(asks(&world, SESSION).is_silent());
-    assert!(send(&world, SESSION, "Stop", json!({})).is_silent());
+    assert!(send(&world, SESSION, "Stop", &json!({})).is_silent());
     prompts(&world, SESSION);
     let asked = send(
         &world,
         SESSION,
         "Elicitation",
-        json!({"mcp_server_name": "m"}),
+        &json!({"mcp_server_name": "m"}),
     );
     assert_eq!(asked.stdout, bell);
     let events = world.events();
@@ -108,9 +108,9 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
         &world,
         SESSION,
         "PostToolUse",
-        json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
+        &json!({"tool_name": "Bash", "tool_input": {"command": "ls"}}),
     );
-    let stopped = send(&world, SESSION, "Stop", json!({}));
+    let stopped = send(&world, SESSION, "Stop", &json!({}));
     let answer: Value = serde_json::from_str(&stopped.stdout).expect("JSON");
     let said = answer["terminalSequence"].as_str().expect("a sequence");
     assert!(
@@ -125,7 +125,7 @@ fn the_answer_rings_when_long_work_is_done_and_lets_it_be_done() {
     wish(&world, "on = \"done\"");
     prompts(&world, SESSION);
     assert!(
-        send(&world, SESSION, "Stop", json!({})).is_silent(),
+        send(&world, SESSION, "Stop", &json!({})).is_silent(),
         "it took no minute"
     );
 }
@@ -159,7 +159,7 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
         &world,
         SESSION,
         "StopFailure",
-        json!({"error": "rate_limit\u{1b}]0;x\u{7}"}),
+        &json!({"error": "rate_limit\u{1b}]0;x\u{7}"}),
     );
     assert!(failed.is_silent(), "{failed:?}");
     let told = written(&world, "notice");
@@ -192,7 +192,7 @@ fn what_no_event_says_is_told_too() {
     let transcript = world.home.join("transcript.jsonl");
     fs::write(&transcript, "").expect("a transcript");
     let fields = json!({"prompt": "go", "transcript_path": transcript});
-    send(&world, SESSION, "UserPromptSubmit", fields);
+    send(&world, SESSION, "UserPromptSubmit", &fields);
     let died = json!({
         "type": "assistant", "isApiErrorMessage": true, "error": "overloaded",
         "message": {"role": "assistant", "content": [{"type": "text", "text": "API Error"}]},
