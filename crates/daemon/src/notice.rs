@@ -145,19 +145,37 @@ async fn watch(child: Child, printed: pipe::Receiver) -> Result<(), String> {
 }
 
 async fn end(mut child: Child) -> Result<(), String> {
-    let group = child
-        .id()
-        .and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-    match timeout(TIME, child.wait()).await {
+    let mut group = Group::of(&child);
+    let ended = timeout(TIME, child.wait()).await;
+    if let Ok(Ok(_)) = &ended {
+        group.0 = None;
+    }
+    match ended {
         Ok(Ok(status)) if status.success() => Ok(()),
         Ok(Ok(status)) => Err(format!("ended with {status}")),
         Ok(Err(why)) => Err(format!("was lost: {why}")),
         Err(_) => {
-            // Nobody has waited for it yet, so the group is still its own.
-            let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+            drop(group);
             drop(child.wait().await);
             Err(format!("was killed after {} s", TIME.as_secs()))
         }
+    }
+}
+
+/// A command with all that it started. Nobody has waited for it yet, so the number is still its
+/// own. Dropped, it is killed: by its time, or by the daemon's end.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        Self(pid.and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.0.map(|group| kill_process_group(group, Signal::KILL));
     }
 }
 

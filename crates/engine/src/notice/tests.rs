@@ -5,6 +5,7 @@ use becket_wire::{EventId, Version};
 use proptest::prelude::*;
 
 use super::*;
+use crate::session::Inference;
 
 const PROMPTED: i64 = 1_000_000;
 
@@ -103,6 +104,43 @@ fn nothing_is_told_that_its_person_knows_or_that_has_none() {
     let done = change(Display::Working, Display::Done, 90);
     let by_subagent = of(&wishes(), &done, Some(&EventName::SubagentStop), 720);
     assert_eq!(by_subagent, None);
+}
+
+#[test]
+fn a_turn_that_was_broken_off_is_its_persons_doing() {
+    let mut session = Session::new("s", 1);
+    let envelope = envelope("1");
+    let payload = br#"{"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "go"}"#;
+    let head = Head::read(payload).unwrap();
+    session.apply(&Moment::new(&head, &envelope));
+    let ends = |inference: &Inference| {
+        let mut session = session.clone();
+        let before = session.shown();
+        session.infer(inference, 90_000);
+        let change = Change::of(before, &session, 90_000).unwrap();
+        of(&wishes(), &change, None, 720).map(|notice| notice.kind)
+    };
+    assert_eq!(ends(&Inference::TurnDied { error: None }), Some(Kind::Done));
+    let error = Some("overloaded".to_owned());
+    assert_eq!(ends(&Inference::TurnDied { error }), Some(Kind::Error));
+    assert_eq!(ends(&Inference::Interrupted), None);
+    assert_eq!(ends(&Inference::ProcessGone), None);
+}
+
+fn envelope(attended: &str) -> Envelope {
+    Envelope {
+        id: EventId::new(5, [7; 2]),
+        at: 5,
+        version: Version::current(),
+        event: None,
+        from: None,
+        home: "/h".into(),
+        pid: 4,
+        pid_start: None,
+        pid_is_claude: true,
+        variables: BTreeMap::from([("CLAUDE_CODE_SESSION_ATTENDED".into(), attended.into())]),
+        cut: None,
+    }
 }
 
 #[test]
@@ -264,19 +302,6 @@ fn a_notice_says_who_and_what() {
 
 #[test]
 fn where_nothing_is_known_of_a_session_a_question_is_told_of() {
-    let envelope = |attended: &str| Envelope {
-        id: EventId::new(5, [7; 2]),
-        at: 5,
-        version: Version::current(),
-        event: None,
-        from: None,
-        home: "/h".into(),
-        pid: 4,
-        pid_start: None,
-        pid_is_claude: true,
-        variables: BTreeMap::from([("CLAUDE_CODE_SESSION_ATTENDED".into(), attended.into())]),
-        cut: None,
-    };
     let alone = |event: &str, attended: &str| {
         let payload = format!(
             r#"{{"hook_event_name": "{event}", "session_id": "s", "cwd": "/home/you/shop/src", "tool_name": "Bash", "tool_input": {{}}}}"#
