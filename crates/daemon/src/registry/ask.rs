@@ -10,7 +10,6 @@ use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry};
 use crate::infer::AtWork;
-use crate::store::{self, Which};
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -125,17 +124,11 @@ impl Registry {
             .filter(|id| id.starts_with(prefix))
             .cloned()
             .collect();
-        let stored = self
-            .reader
-            .as_ref()
-            .map(|reader| store::sessions(reader, Which::Like(prefix)));
-        if let Some(Ok(stored)) = stored {
-            for session in stored {
-                let id = session.session_id.clone();
-                if !self.sessions.contains_key(&id) {
-                    self.sessions.insert(id.clone(), Live::new(session));
-                    found.push(id);
-                }
+        for session in self.like(prefix) {
+            let id = session.session_id.clone();
+            if !self.sessions.contains_key(&id) {
+                self.sessions.insert(id.clone(), Live::new(session));
+                found.push(id);
             }
         }
         match found.len() {
