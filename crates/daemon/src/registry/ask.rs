@@ -62,13 +62,15 @@ impl Registry {
         self.sessions
             .iter()
             .filter(|(_, live)| at_work(&live.session))
-            .filter_map(|(id, Live { session, .. })| {
+            .filter_map(|(id, live)| {
+                let session = &live.session;
                 Some(AtWork {
                     session: id.clone(),
                     transcript: session.transcript_path.as_ref()?.into(),
                     pid: session.pid,
                     pid_start: session.pid_start,
                     whole: !session.attended,
+                    troubled: !live.troubles.is_empty(),
                 })
             })
             .collect()
