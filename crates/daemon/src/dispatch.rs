@@ -9,12 +9,11 @@ use becket_engine::config::Snapshot;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::{self, Change, Notice};
-use becket_engine::session::{Inference, Mark, Moment};
+use becket_engine::session::{Mark, Moment};
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Response, Source};
-use becket_wire::session::SessionRow;
 use becket_wire::{EventId, Head, Version};
 use tokio::sync::{mpsc, oneshot};
 
@@ -25,7 +24,7 @@ use crate::in_force::InForce;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
-use crate::registry::{Applied, Asked, Process, Registry};
+use crate::registry::{Applied, Asked, News, Process, Registry};
 use crate::store::{Decision, Limits, Record, Writer};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
@@ -47,7 +46,7 @@ pub(crate) enum Message {
     /// What no event says.
     Found(Vec<Found>),
     /// The processes of these sessions are gone.
-    Gone(Vec<String>),
+    Gone(Vec<(String, Process)>),
     /// Look at the config, and say what the store may keep.
     Tick(oneshot::Sender<Ticked>),
 }
@@ -155,11 +154,8 @@ impl Dispatcher {
         }
     }
 
-    fn gone(&mut self, sessions: &[String]) {
-        let now = now_ms();
-        for id in sessions {
-            self.registry.infer(id, &Inference::ProcessGone, now, now);
-        }
+    fn gone(&mut self, sessions: &[(String, Process)]) {
+        self.registry.gone(sessions, now_ms());
         self.flush();
     }
 
@@ -302,11 +298,12 @@ impl Dispatcher {
         let Ok(frame) = answer.to_frame() else { return };
         self.run_notice(verdict.notice.as_ref(), now_ms());
         let news = applied.and_then(|applied| self.keep_session(&mut record, &verdict, applied));
-        let changes = self.registry.changes().clone();
         let then = Box::new(move || {
             answerer.send(frame);
             // Whoever looks on learns of it once it is kept, and after whoever waits for an answer.
-            drop(news.map(|row| changes.send(row)));
+            if let Some(news) = news {
+                news.tell();
+            }
         });
         let kept = match alone {
             true => self.writer.keep_one(record, then),
@@ -327,10 +324,9 @@ impl Dispatcher {
         record: &mut Record,
         verdict: &Verdict,
         mut applied: Applied,
-    ) -> Option<Arc<SessionRow>> {
+    ) -> Option<News> {
         if verdict.blocks_prompt() {
-            self.registry
-                .prompt_blocked(&mut applied, record.envelope().at);
+            self.registry.prompt_blocked(&mut applied);
         }
         record.session = self.registry.kept(&applied.session);
         let news = applied.changed;

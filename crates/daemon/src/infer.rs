@@ -2,7 +2,7 @@
 //! context and cost. It is looked up in what Claude Code itself writes down, once a second and only
 //! for sessions that are at work.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ pub(crate) struct AtWork {
     pub(crate) pid_start: Option<u64>,
     /// Whether the whole transcript is wanted: nothing else tells of context and cost.
     pub(crate) whole: bool,
+    /// Whether something about it was not known last time.
+    pub(crate) troubled: bool,
 }
 
 /// What was found out about one session.
@@ -93,15 +95,16 @@ struct Followed {
 
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
+        let sessions: HashSet<&str> = at_work.iter().map(|one| &*one.session).collect();
         self.0
-            .retain(|session, _| at_work.iter().any(|one| one.session == *session));
-        let found = at_work.iter().map(|one| {
+            .retain(|session, _| sessions.contains(session.as_str()));
+        let found = at_work.iter().filter_map(|one| {
             let followed = self.0.entry(one.session.clone()).or_default();
             let mut found = followed.look(one);
             found.inferences.extend(own_word(one, now_ms()));
-            found
+            (found.is_news() || one.troubled).then_some(found)
         });
-        found.filter(Found::is_news).collect()
+        found.collect()
     }
 }
 
@@ -219,6 +222,7 @@ mod tests {
             pid: Some(77),
             pid_start: Some(5),
             whole,
+            troubled: false,
         }
     }
 
@@ -300,10 +304,17 @@ mod tests {
         let folder = folder();
         let mut one = at_work(folder.path(), true);
         one.transcript = folder.path().join("projects/p");
-        let found = Transcripts::default().look(std::slice::from_ref(&one));
+        let mut transcripts = Transcripts::default();
+        let found = transcripts.look(std::slice::from_ref(&one));
         assert!(
             found[0].trouble.as_deref().unwrap().contains("transcript"),
             "{found:?}"
         );
+        one.troubled = true;
+        one.transcript = folder.path().join("projects/p/s.jsonl");
+        fs::write(&one.transcript, "").unwrap();
+        let found = transcripts.look(std::slice::from_ref(&one));
+        assert_eq!(found.len(), 1, "that it can be read again is news too");
+        assert_eq!(found[0].trouble, None);
     }
 }

@@ -405,11 +405,8 @@ fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
     }
     let dispatcher = door.dispatcher.clone();
     tokio::task::spawn_blocking(move || {
-        let gone: Vec<String> = processes
-            .into_iter()
-            .filter(|(_, process)| !is_alive(*process))
-            .map(|(session, _)| session)
-            .collect();
+        let mut gone = processes;
+        gone.retain(|(_, process)| !is_alive(*process));
         if !gone.is_empty() {
             drop(dispatcher.blocking_send(Message::Gone(gone)));
         }

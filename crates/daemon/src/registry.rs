@@ -3,6 +3,8 @@
 
 mod ask;
 mod chain;
+mod news;
+mod secret;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -19,15 +21,22 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
 
+use crate::life::now_ms;
 use crate::store::{self, Kept, Which};
 
 pub(crate) use ask::Asked;
+pub(crate) use news::News;
 
-/// More sessions than this are not remembered; their events are kept all the same.
+/// More sessions than this are not at hand.
 const MAX_SESSIONS: usize = 10_000;
+/// Claude Code's ids are UUIDs. What is much longer is kept as an event, and makes no session.
+const LONGEST_ID: usize = 256;
 /// How long an ended session stays at hand: `/clear` goes on from one that has ended, and what its
 /// last async events say comes late.
 const AT_HAND: i64 = 60_000;
+
+/// So many that ended last are looked at whether they are to be at hand.
+const ENDED: u32 = 64;
 
 /// Changes of sessions, for whoever looks on.
 pub(crate) type Changes = broadcast::Sender<Arc<SessionRow>>;
@@ -39,8 +48,12 @@ pub(crate) struct Registry {
     /// The newest state of any session has this number.
     revision: i64,
     changes: Changes,
-    /// To find what was here before.
-    reader: Option<Connection>,
+    /// How many rows there were to tell.
+    news: u64,
+    /// To find what was here before, in the file of this inode.
+    reader: Option<(u64, Connection)>,
+    /// The file that the sessions were written to.
+    written_to: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -52,12 +65,15 @@ struct Live {
     unwritten: bool,
     /// What is not known of it, and why.
     troubles: Vec<String>,
+    newest: news::Newest,
 }
 
 /// An event that was applied.
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
     pub(crate) session: String,
+    /// From when it counts.
+    at: i64,
     pub(crate) changed: bool,
     /// What whoever looks at the session sees now, if that is something else.
     pub(crate) display: Option<Change>,
@@ -69,16 +85,22 @@ pub(crate) type Process = (u32, Option<u64>);
 impl Registry {
     /// Goes on where the last daemon ended.
     pub(crate) fn open(place: &Place, changes: Changes) -> Self {
-        let reader = store::open_to_read(&place.database()).ok().flatten();
+        let reader = open_reader(place);
         let (mut sessions, mut revision) = (HashMap::new(), 0);
-        if let Some(reader) = &reader {
-            let live = store::sessions(reader, Which::Live).unwrap_or_else(|why| {
-                warn!(%why, "could not read the sessions");
-                Vec::new()
-            });
-            sessions = live
+        if let Some((_, reader)) = &reader {
+            let read = |which| {
+                store::sessions(reader, which).unwrap_or_else(|why| {
+                    warn!(%why, "could not read the sessions");
+                    Vec::new()
+                })
+            };
+            let at_hand = now_ms() - AT_HAND;
+            let mut ended = read(Which::Ended(ENDED));
+            ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
+            sessions = read(Which::Live)
                 .into_iter()
                 .take(MAX_SESSIONS)
+                .chain(ended)
                 .map(|session| (session.session_id.clone(), Live::new(session)))
                 .collect();
             revision = store::last_revision(reader).unwrap_or(0);
@@ -88,6 +110,8 @@ impl Registry {
             sessions,
             revision,
             changes,
+            news: 0,
+            written_to: reader.as_ref().map(|(inode, _)| *inode),
             reader,
         }
     }
@@ -105,6 +129,9 @@ impl Registry {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
         };
+        if id.len() > LONGEST_ID {
+            return None;
+        }
         let event = EventName::from(event);
         // Unknown is normal, and makes no session.
         let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
@@ -112,9 +139,10 @@ impl Registry {
             at: envelope.at,
             id: envelope.id,
         };
-        let Mark { at, id: mark } = heard.filter(|_| !event.comes_late()).unwrap_or(happened);
+        let heard = heard.filter(|_| !event.comes_late());
+        let Mark { at, id: mark } = heard.unwrap_or(happened);
         let moment = Moment {
-            head,
+            head: &secret::without_secrets(head, masker),
             event,
             at,
             id: mark,
@@ -125,14 +153,15 @@ impl Registry {
         }
         let chained = self.chain(id, &moment);
         let live = self.sessions.get_mut(id)?;
+        if let Some(now) = heard {
+            live.session.nothing_after(now);
+        }
         let before = live.session.shown();
         let mut changed = live.session.apply(&moment) | chained;
         changed |= live.session.find_project(envelope, is_git_root);
-        if moment.event == EventName::UserPromptSubmit {
-            mask(&mut live.session.last_prompt, masker);
-        }
         Some(Applied {
             session: id.to_owned(),
+            at,
             changed,
             display: Change::of(before, &live.session, moment.at),
         })
@@ -146,29 +175,48 @@ impl Registry {
             None => return None,
         };
         if self.sessions.len() >= MAX_SESSIONS {
-            return None;
+            self.let_go()?;
         }
         self.sessions.insert(id.to_owned(), Live::new(session));
         Some(())
     }
 
+    /// Lets go of the session that was silent longest: the database has it.
+    fn let_go(&mut self) -> Option<()> {
+        let written = self.sessions.iter().filter(|(_, live)| !live.unwritten);
+        let (id, _) = written.min_by_key(|(_, Live { session, .. })| {
+            (session.ended_at.is_none(), session.last_activity)
+        })?;
+        let id = id.clone();
+        self.sessions.remove(&id);
+        Some(())
+    }
+
     fn stored(&mut self, id: &str) -> Option<Session> {
-        if self.reader.is_none() {
-            self.reader = store::open_to_read(&self.place.database()).ok().flatten();
-        }
-        let found = store::sessions(self.reader.as_ref()?, Which::Like(id));
-        let Ok(found) = found else {
-            // It may be another file by now.
-            self.reader = None;
-            return None;
-        };
+        let found = self.like(id);
         found.into_iter().find(|session| session.session_id == id)
     }
 
+    /// The sessions in the database whose id begins so. A damaged file is set aside, and then it is
+    /// another one that is read.
+    fn like(&mut self, prefix: &str) -> Vec<Session> {
+        let inode = store::inode(&self.place.database());
+        if self.reader.as_ref().map(|(inode, _)| *inode) != inode {
+            self.reader = open_reader(&self.place);
+        }
+        let Some((_, reader)) = &self.reader else {
+            return Vec::new();
+        };
+        store::sessions(reader, Which::Like(prefix)).unwrap_or_else(|why| {
+            warn!(%why, "could not read a session");
+            Vec::new()
+        })
+    }
+
     /// becket itself blocked the prompt.
-    pub(crate) fn prompt_blocked(&mut self, applied: &mut Applied, at: i64) {
+    pub(crate) fn prompt_blocked(&mut self, applied: &mut Applied) {
         if let Some(live) = self.sessions.get_mut(&applied.session) {
-            applied.changed |= live.session.prompt_blocked(at);
+            applied.changed |= live.session.prompt_blocked(applied.at);
         }
     }
 
@@ -178,18 +226,6 @@ impl Registry {
         live.unwritten = false;
         self.revision += 1;
         Kept::new(&live.session, self.revision)
-    }
-
-    /// The row of a session that changed, if anybody looks on.
-    pub(crate) fn news(&self, id: &str, now: i64) -> Option<Arc<SessionRow>> {
-        if self.changes.receiver_count() == 0 {
-            return None;
-        }
-        Some(Arc::new(self.sessions.get(id)?.row(now)))
-    }
-
-    pub(crate) fn changes(&self) -> &Changes {
-        &self.changes
     }
 
     /// Applies what was found out without an event, and tells whoever looks on.
@@ -209,6 +245,16 @@ impl Registry {
     /// The session as whoever looks on gets it.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
         Some(self.sessions.get(id)?.row(now))
+    }
+
+    /// The processes of these sessions are gone. A session may have another by now.
+    pub(crate) fn gone(&mut self, gone: &[(String, Process)], now: i64) {
+        for (id, (pid, start)) in gone {
+            self.touch(id, now, |session| {
+                (session.pid, session.pid_start) == (Some(*pid), *start)
+                    && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
+            });
+        }
     }
 
     /// Figures of the status line: no event, and written only now and then.
@@ -236,14 +282,16 @@ impl Registry {
         }
     }
 
-    pub(crate) fn tell_of(&self, id: &str, now: i64) {
-        if let Some(row) = self.news(id, now) {
-            drop(self.changes.send(row));
-        }
-    }
-
-    /// Sessions that changed without an event since the last time.
+    /// Sessions that changed without an event since the last time; all of them if the database was
+    /// begun anew.
     pub(crate) fn unwritten(&mut self) -> Vec<Kept> {
+        let file = store::inode(&self.place.database());
+        if file.is_some() && file != self.written_to {
+            self.written_to = file;
+            for live in self.sessions.values_mut() {
+                live.unwritten = true;
+            }
+        }
         let changed: Vec<String> = self
             .sessions
             .iter()
@@ -310,19 +358,15 @@ impl Live {
     }
 }
 
-fn is_git_root(folder: &Path) -> bool {
-    folder.join(".git").exists()
+fn open_reader(place: &Place) -> Option<(u64, Connection)> {
+    let database = place.database();
+    let inode = store::inode(&database)?;
+    let reader = store::open_to_read(&database).ok().flatten()?;
+    Some((inode, reader))
 }
 
-/// What a person wrote may hold a secret, and sessions are stored.
-fn mask(text: &mut Option<String>, masker: &Masker) {
-    let Some(json) = text.as_ref().and_then(|text| serde_json::to_vec(text).ok()) else {
-        return;
-    };
-    let masked = masker.mask(&json);
-    if masked.count > 0 {
-        *text = serde_json::from_slice(&masked.bytes).ok();
-    }
+fn is_git_root(folder: &Path) -> bool {
+    folder.join(".git").exists()
 }
 
 #[cfg(test)]

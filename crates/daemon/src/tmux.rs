@@ -36,6 +36,8 @@ const MOST_SESSIONS: usize = 10_000;
 /// What the pusher is told.
 #[derive(Debug)]
 pub enum Order {
+    /// These are all the sessions there are.
+    All(Vec<SessionRow>),
     /// A session is new, or has changed, or has ended.
     Session(Arc<SessionRow>),
     /// Colour the panes of this server, or stop that; what came of it.
@@ -114,7 +116,17 @@ struct Called {
 impl Pusher {
     fn take(&mut self, order: Order) {
         match order {
-            Order::Session(row) => self.session(row),
+            Order::All(rows) => {
+                self.sessions.clear();
+                for row in rows {
+                    self.session(Arc::new(row));
+                }
+                self.changed();
+            }
+            Order::Session(row) => {
+                self.session(row);
+                self.changed();
+            }
             Order::Paint {
                 tmux_socket,
                 on,
@@ -143,7 +155,6 @@ impl Pusher {
         {
             self.sessions.insert(row.session_id.clone(), row);
         }
-        self.changed();
     }
 
     fn server(&mut self, socket: &str) -> Option<&mut State> {

@@ -25,9 +25,7 @@ pub(crate) async fn tell_tmux(door: Arc<Door>) {
         let Some((rows, mut changes)) = watch(&door).await else {
             return;
         };
-        for row in rows {
-            drop(door.tmux.send(Order::Session(Arc::new(row))).await);
-        }
+        drop(door.tmux.send(Order::All(rows)).await);
         loop {
             match changes.recv().await {
                 Ok(row) => drop(door.tmux.send(Order::Session(row)).await),

@@ -122,6 +122,18 @@ impl Session {
         begins && moment.agent_id().is_none() && !self.main.is_past(moment.mark())
     }
 
+    /// Nothing can have happened after what is heard now. Where it seems so, the clock was set back,
+    /// and what was heard before counts as past.
+    pub fn nothing_after(&mut self, now: Mark) {
+        let children = self.children.values_mut().map(|child| &mut child.agent);
+        for agent in children.chain([&mut self.main]) {
+            agent.nothing_after(now);
+        }
+        self.learned = self.learned.map(|learned| learned.min(now));
+        self.prompted_at = self.prompted_at.map(|prompted| prompted.min(now.at));
+        self.last_activity = self.last_activity.min(now.at);
+    }
+
     /// Goes on from another session.
     pub fn continue_from(&mut self, prev: &Self, chain: Chain) {
         self.prev_session_id = Some(prev.session_id.clone());
@@ -150,6 +162,7 @@ impl Session {
 
     /// A title by the person, or back to Claude Code's own.
     pub fn name(&mut self, title: Option<String>) -> bool {
+        let title = title.map(cut);
         self.named = title.is_some();
         let changed = self.title != title;
         self.title = title;
@@ -226,6 +239,12 @@ impl Session {
 /// The socket in `TMUX`: `SOCKET,PID,SESSION`.
 fn socket_of(tmux: &str) -> Option<&str> {
     tmux.split(',').next().filter(|socket| !socket.is_empty())
+}
+
+/// No longer than what is kept.
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(LONGEST));
+    text
 }
 
 /// Takes over what is there and differs.

@@ -10,7 +10,6 @@ use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry};
 use crate::infer::AtWork;
-use crate::store::{self, Which};
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -63,13 +62,15 @@ impl Registry {
         self.sessions
             .iter()
             .filter(|(_, live)| at_work(&live.session))
-            .filter_map(|(id, Live { session, .. })| {
+            .filter_map(|(id, live)| {
+                let session = &live.session;
                 Some(AtWork {
                     session: id.clone(),
                     transcript: session.transcript_path.as_ref()?.into(),
                     pid: session.pid,
                     pid_start: session.pid_start,
                     whole: !session.attended,
+                    troubled: !live.troubles.is_empty(),
                 })
             })
             .collect()
@@ -125,17 +126,11 @@ impl Registry {
             .filter(|id| id.starts_with(prefix))
             .cloned()
             .collect();
-        let stored = self
-            .reader
-            .as_ref()
-            .map(|reader| store::sessions(reader, Which::Like(prefix)));
-        if let Some(Ok(stored)) = stored {
-            for session in stored {
-                let id = session.session_id.clone();
-                if !self.sessions.contains_key(&id) {
-                    self.sessions.insert(id.clone(), Live::new(session));
-                    found.push(id);
-                }
+        for session in self.like(prefix) {
+            let id = session.session_id.clone();
+            if !self.sessions.contains_key(&id) {
+                self.sessions.insert(id.clone(), Live::new(session));
+                found.push(id);
             }
         }
         match found.len() {

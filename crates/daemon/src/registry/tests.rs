@@ -10,6 +10,8 @@ use tokio::sync::oneshot;
 
 use super::*;
 
+mod odd;
+
 /// A registry on a database of its own, and a clock that goes on with every event.
 struct Desk {
     registry: Registry,
@@ -60,7 +62,6 @@ impl Desk {
         }
     }
 
-    /// An event of a session, written as the writer would.
     /// An event that is heard later than it happened.
     fn heard(&mut self, session: &str, event: &str, more: &serde_json::Value, happened: i64) {
         self.now += 10;
@@ -253,7 +254,7 @@ fn an_unknown_event_and_an_end_make_no_session() {
 fn a_process_that_is_gone_ends_its_session() {
     let mut desk = Desk::new();
     desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
-    let mut changes = desk.registry.changes().subscribe();
+    let mut changes = desk.registry.changes.subscribe();
     let now = desk.now + 10;
     desk.registry.infer("a", &Inference::ProcessGone, now, now);
     assert!(desk.rows().is_empty());

@@ -237,3 +237,21 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
     );
     assert!(!Path::new(&gone).exists(), "a server was started");
 }
+
+#[test]
+fn a_session_that_ended_unheard_is_not_counted_for_ever() {
+    let row = |id: &str| SessionRow {
+        session_id: id.to_owned(),
+        hooked: true,
+        tmux_pane: Some("%0".to_owned()),
+        tmux_socket: Some("/tmp/tmux/default".to_owned()),
+        ..SessionRow::default()
+    };
+    let mut pusher = Pusher::default();
+    for id in ["a", "b"] {
+        pusher.take(Order::Session(Arc::new(row(id))));
+    }
+    pusher.take(Order::All(vec![row("b")]));
+    let known: Vec<&String> = pusher.sessions.keys().collect();
+    assert_eq!(known, ["b"]);
+}

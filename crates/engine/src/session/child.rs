@@ -253,7 +253,8 @@ impl Session {
         self.main.apply(moment);
         self.end_children(moment.at, |_, _| true);
         self.ended_at = Some(moment.at);
-        self.end_reason = moment.head.reason.as_deref().map(str::to_owned);
+        self.end_reason = None;
+        set(&mut self.end_reason, &moment.head.reason);
         true
     }
 }

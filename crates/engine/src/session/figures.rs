@@ -2,7 +2,7 @@
 
 use becket_wire::session::Figures;
 
-use super::Session;
+use super::{Session, cut};
 
 impl Session {
     /// Takes figures over. True if a person can see a difference.
@@ -13,8 +13,11 @@ impl Session {
             return false;
         }
         self.figures.clone_from(figures);
+        for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
+            *text = text.take().map(cut);
+        }
         if figures.model_id.is_some() {
-            self.model.clone_from(&figures.model_id);
+            self.model.clone_from(&self.figures.model_id);
         }
         true
     }

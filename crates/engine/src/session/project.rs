@@ -4,7 +4,7 @@ use std::path::Path;
 
 use becket_wire::rpc::Envelope;
 
-use super::Session;
+use super::{LONGEST, Session};
 
 /// The git root above `cwd`, else `CLAUDE_PROJECT_DIR`, else `cwd` itself.
 pub fn project_of(
@@ -33,6 +33,7 @@ impl Session {
             return false;
         };
         let claude = envelope.variable("CLAUDE_PROJECT_DIR");
+        let claude = claude.map(|folder| &folder[..folder.floor_char_boundary(LONGEST)]);
         if let Some((from, project)) = &self.project_from
             && (&**from, project.as_deref()) == (cwd, claude)
         {

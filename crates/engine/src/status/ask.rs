@@ -236,6 +236,12 @@ impl Asks {
         self.0.retain(|one| !one.is_of(prompt_id));
     }
 
+    pub(super) fn nothing_after(&mut self, now: i64) {
+        for one in &mut self.0 {
+            one.at = one.at.min(now);
+        }
+    }
+
     pub(super) fn answered(&mut self, call: Option<&str>, at: i64) -> bool {
         let before = self.0.len();
         self.0.retain(|one| match call {

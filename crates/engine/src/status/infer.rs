@@ -1,5 +1,6 @@
 //! What no event says of an agent.
 
+use super::moment::cut;
 use super::{Agent, Mark, THINKING};
 
 impl Agent {
@@ -17,7 +18,9 @@ impl Agent {
 
     /// The turn ended without a word.
     pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
-        self.error = error.map(str::to_owned).or(self.error.take());
+        self.error = error
+            .map(|error| cut(error).to_owned())
+            .or(self.error.take());
         self.rests(at, true)
     }
 
@@ -34,6 +37,15 @@ impl Agent {
     /// Whether what was inferred for that time is still news.
     pub fn may_infer(&self, at: i64) -> bool {
         self.last.is_none_or(|last| at >= last.at)
+    }
+
+    /// Whatever seems to have happened later than now counts as past: the clock was set back.
+    pub fn nothing_after(&mut self, now: Mark) {
+        if self.is_past(now) {
+            self.last = Some(Mark::before_all_of(now.at));
+        }
+        self.since = self.since.min(now.at);
+        self.asks.nothing_after(now.at);
     }
 
     fn conclude(&mut self, at: i64, inferred: bool) -> bool {

@@ -51,8 +51,11 @@ const MACHINE_MADE: [&str; 6] = [
 const LONGEST: usize = 256;
 
 fn bounded<'a>(text: &'a Option<Cow<'_, str>>) -> Option<&'a str> {
-    let text = text.as_deref()?;
-    Some(&text[..text.floor_char_boundary(LONGEST)])
+    text.as_deref().map(cut)
+}
+
+pub(super) fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST)]
 }
 
 impl<'a> Moment<'a> {
