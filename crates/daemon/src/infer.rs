@@ -1,13 +1,13 @@
 //! What no event says: an interrupt, an answered permission, a turn that died, and in print mode
-//! context and cost. It is looked up in what Claude Code itself writes down, once a second and only
-//! for sessions that are at work.
+//! context and cost. It is looked up in what Claude Code itself writes down, once a second; for
+//! sessions that are idle that is one look whether anything is newer.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::session::Inference;
 use becket_engine::session_file::{self, State};
@@ -29,7 +29,7 @@ const AT_ONCE: u64 = 8 << 20;
 /// Where somebody attends, the status line tells of context and cost: the past is not needed.
 const OF_THE_PAST: u64 = 64 << 10;
 
-/// A session that is at work.
+/// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
 pub(crate) struct AtWork {
     pub(crate) session: String,
@@ -40,6 +40,8 @@ pub(crate) struct AtWork {
     pub(crate) whole: bool,
     /// Whether something about it was not known last time.
     pub(crate) troubled: bool,
+    /// Since when it is idle as far as events say.
+    pub(crate) idle_since: Option<i64>,
 }
 
 /// What was found out about one session.
@@ -95,12 +97,18 @@ struct Followed {
 
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
-        let sessions: HashSet<&str> = at_work.iter().map(|one| &*one.session).collect();
-        self.0
-            .retain(|session, _| sessions.contains(session.as_str()));
+        let is_followed = |one: &&AtWork| one.idle_since.is_none();
+        let followed: HashSet<&str> = at_work
+            .iter()
+            .filter(is_followed)
+            .map(|one| &*one.session)
+            .collect();
+        self.0.retain(|session, _| followed.contains(&**session));
         let found = at_work.iter().filter_map(|one| {
-            let followed = self.0.entry(one.session.clone()).or_default();
-            let mut found = followed.look(one);
+            let mut found = match is_followed(&one) {
+                true => self.0.entry(one.session.clone()).or_default().look(one),
+                false => Found::of(one),
+            };
             found.inferences.extend(own_word(one, now_ms()));
             (found.is_news() || one.troubled).then_some(found)
         });
@@ -109,6 +117,13 @@ impl Transcripts {
 }
 
 impl Found {
+    fn of(one: &AtWork) -> Self {
+        Self {
+            session: one.session.clone(),
+            ..Self::default()
+        }
+    }
+
     fn is_news(&self) -> bool {
         !self.inferences.is_empty() || self.figures.is_some() || self.trouble.is_some()
     }
@@ -116,10 +131,7 @@ impl Found {
 
 impl Followed {
     fn look(&mut self, one: &AtWork) -> Found {
-        let mut found = Found {
-            session: one.session.clone(),
-            ..Found::default()
-        };
+        let mut found = Found::of(one);
         match self.read(one) {
             Ok(findings) => {
                 let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
@@ -182,21 +194,33 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
 }
 
 /// What Claude Code says of itself: the transcript is silent on a turn that was broken off before
-/// the first word of the reply.
+/// the first word of the reply, and events are on one whose prompt was typed during the last.
 fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
     let path = session_file::beside(&one.transcript, one.pid?)?;
+    if one.idle_since.is_some_and(|idle| !is_newer(&path, idle)) {
+        return None;
+    }
     let file = session_file::read(&bounded(&path).ok()?)?;
     let same = file.session_id.as_deref() == Some(&*one.session)
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
-        State::Idle if same => Some((Inference::Interrupted, Some(since))),
-        // Between two dialogs, and before one that is just coming up, it says so for a moment.
-        State::Busy if same && now - since >= SETTLED => {
-            Some((Inference::AllAnswered, Some(since)))
+        State::Idle if same && one.idle_since.is_none() => {
+            Some((Inference::Interrupted, Some(since)))
         }
+        // Between two dialogs, and before one that is just coming up, it says so for a moment.
+        State::Busy if same && now - since >= SETTLED => Some((Inference::Busy, Some(since))),
         _ => None,
     }
+}
+
+/// Whether the file was written after that.
+fn is_newer(path: &Path, than: i64) -> bool {
+    let written = std::fs::metadata(path).and_then(|file| file.modified());
+    let written = written
+        .ok()
+        .and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    written.is_some_and(|at| at.as_millis() > u128::from(than.unsigned_abs()))
 }
 
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
@@ -223,6 +247,7 @@ mod tests {
             pid_start: Some(5),
             whole,
             troubled: false,
+            idle_since: None,
         }
     }
 
@@ -295,8 +320,33 @@ mod tests {
         assert_eq!(say("s", "6", "idle"), None);
         assert_eq!(say("t", "5", "idle"), None);
         assert_eq!(say("s", "5", "waiting"), None);
-        assert_eq!(say("s", "5", "busy"), Some((Inference::AllAnswered, 9)));
+        assert_eq!(say("s", "5", "busy"), Some((Inference::Busy, 9)));
         assert_eq!(own_word(&one, 8 + SETTLED), None, "it may be for a moment");
+    }
+
+    #[test]
+    fn of_an_idle_session_only_a_newer_word_is_taken() {
+        let folder = folder();
+        let mut one = at_work(folder.path(), false);
+        let path = folder.path().join("sessions/77.json");
+        let since = now_ms() - SETTLED;
+        let say = |state: &str| {
+            let file = format!(
+                r#"{{"pid":77,"sessionId":"s","procStart":"5","status":"{state}","statusUpdatedAt":{since}}}"#
+            );
+            fs::write(&path, file).unwrap();
+        };
+        fs::write(&one.transcript, format!("{INTERRUPTED}\n")).unwrap();
+        let mut look = |one: &AtWork| Transcripts::default().look(std::slice::from_ref(one));
+        say("busy");
+        one.idle_since = Some(since - 1);
+        let found = look(&one);
+        assert_eq!(found[0].inferences, [(Inference::Busy, Some(since))]);
+        one.idle_since = Some(now_ms() + 1000);
+        assert!(look(&one).is_empty(), "nothing is newer");
+        one.idle_since = Some(since - 1);
+        say("idle");
+        assert!(look(&one).is_empty(), "that is known");
     }
 
     #[test]

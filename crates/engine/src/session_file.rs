@@ -30,6 +30,7 @@ pub struct SessionFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     Busy,
+    /// Also while a shell command runs behind, which it calls `shell`.
     Idle,
     /// For the person; `permission prompt`, `input needed`, `dialog open`.
     Waiting(Option<String>),
@@ -53,7 +54,7 @@ pub fn read(content: &[u8]) -> Option<SessionFile> {
     let text = |field: &str| file[field].as_str().map(str::to_owned);
     let state = text("status").map(|word| match word.as_str() {
         "busy" => State::Busy,
-        "idle" => State::Idle,
+        "idle" | "shell" => State::Idle,
         "waiting" => State::Waiting(text("waitingFor")),
         _ => State::Unknown(word),
     });
@@ -92,6 +93,7 @@ mod tests {
         let state = |status| said(status).and_then(|file| file.state);
         assert_eq!(state("\"busy\""), Some(State::Busy));
         assert_eq!(state("\"idle\""), Some(State::Idle));
+        assert_eq!(state("\"shell\""), Some(State::Idle));
         assert_eq!(state("\"asleep\""), Some(State::Unknown("asleep".into())));
         assert_eq!(state("7"), None);
     }

@@ -55,10 +55,8 @@ impl Registry {
     /// Whose files may tell more than events do. What an unattended session costs only its transcript
     /// tells, and the last of it when the session has ended already.
     fn at_work(&self) -> Vec<AtWork> {
-        let at_work = |session: &Session| match session.attended {
-            true => session.ended_at.is_none() && session.display().0 != Display::Done,
-            false => true,
-        };
+        let at_work = |session: &Session| session.ended_at.is_none() || !session.attended;
+        let is_idle = |session: &Session| session.attended && session.display().0 == Display::Done;
         self.sessions
             .iter()
             .filter(|(_, live)| at_work(&live.session))
@@ -71,6 +69,7 @@ impl Registry {
                     pid_start: session.pid_start,
                     whole: !session.attended,
                     troubled: !live.troubles.is_empty(),
+                    idle_since: is_idle(session).then_some(session.main.since),
                 })
             })
             .collect()

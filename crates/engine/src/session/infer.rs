@@ -13,8 +13,9 @@ pub enum Inference {
         agent_id: Option<String>,
         tool_use_id: String,
     },
-    /// Claude Code waits for nobody: all that any agent had asked by then is answered.
-    AllAnswered,
+    /// Claude Code has been at work since then and waits for nobody: all that any agent had asked
+    /// is answered. No event tells of a turn that begins with a prompt typed during the last one.
+    Busy,
     /// The turn ended without a Stop; `error` if it failed.
     TurnDied { error: Option<String> },
     /// Claude Code is gone without a SessionEnd.
@@ -37,7 +38,7 @@ impl Session {
                 agent_id,
                 tool_use_id,
             } => self.infer_answer(agent_id.as_deref(), tool_use_id, at),
-            Inference::AllAnswered => self.infer_answers(at),
+            Inference::Busy => self.infer_answers(at) | self.infer_turn(at),
             Inference::TurnDied { error } => {
                 self.main.may_infer(at)
                     && self.main.status.word() != "idle"
@@ -75,6 +76,12 @@ impl Session {
         agents.fold(false, |changed, agent| {
             agent.was_answered(None, at) | changed
         })
+    }
+
+    /// A subagent that is left makes Claude Code busy too.
+    fn infer_turn(&mut self, at: i64) -> bool {
+        let idle = self.main.status.word() == "idle" && self.live_children().next().is_none();
+        idle && self.main.last_at().is_none_or(|last| at > last) && self.main.began(at)
     }
 
     fn infer_end(&mut self, at: i64) -> bool {

@@ -10,6 +10,12 @@ impl Agent {
         self.conclude(at, inferred)
     }
 
+    /// A turn began without a word.
+    pub fn began(&mut self, at: i64) -> bool {
+        self.work(None);
+        self.conclude(at, true)
+    }
+
     /// The person broke the turn off.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
         self.interrupted = true;

@@ -7,6 +7,7 @@ mod figures;
 mod interrupts;
 mod permissions;
 mod turns;
+mod unsaid;
 mod view;
 
 use becket_tests::story::Session;

@@ -215,29 +215,53 @@ fn an_answer_is_inferred_for_the_agent_that_asked() {
 }
 
 #[test]
-fn all_answers_are_inferred_for_what_was_asked_by_then() {
+fn who_is_busy_has_all_answers_to_what_was_asked_by_then() {
     let mut play = Play::after(&[
         PROMPT,
         START,
         CHILD_ASKS,
         "PermissionRequest tool_name=Edit",
     ]);
-    assert!(
-        !play.session.infer(&Inference::AllAnswered, 25),
-        "too early"
-    );
-    assert!(play.session.infer(&Inference::AllAnswered, 35));
+    assert!(!play.session.infer(&Inference::Busy, 25), "too early");
+    assert!(play.session.infer(&Inference::Busy, 35));
     assert_eq!(
         (play.child("a").as_str(), play.main().as_str()),
         ("working", "attention(Permission for Edit)")
     );
     play.then("PreToolUse tool_name=Read");
-    assert!(play.session.infer(&Inference::AllAnswered, 45));
+    assert!(play.session.infer(&Inference::Busy, 45));
     assert_eq!(
         (play.main().as_str(), play.display().0),
         ("working(Read)", Display::Working)
     );
-    assert!(!play.session.infer(&Inference::AllAnswered, 45), "known");
+    assert!(!play.session.infer(&Inference::Busy, 45), "known");
+}
+
+#[test]
+fn a_turn_that_no_event_began_is_inferred() {
+    let mut play = Play::after(&[PROMPT, PROMPT, "Stop"]);
+    let busy = Inference::Busy;
+    assert!(!play.session.infer(&busy, 30), "the turn that has stopped");
+    assert!(play.session.infer(&busy, 31));
+    assert_eq!(
+        (play.main().as_str(), play.display().0),
+        ("working", Display::Working)
+    );
+    assert!(play.session.row(0).inferred);
+    assert!(!play.session.infer(&busy, 31), "known");
+    play.then("Stop");
+    assert!(is_idle(&play));
+
+    play.then(PROMPT);
+    play.then(START);
+    play.then("Stop background_tasks=[{\"id\":\"a\"}]");
+    assert!(!play.session.infer(&busy, 90), "its subagent is");
+    play.then(STOP);
+    assert!(play.session.infer(&busy, 90));
+}
+
+fn is_idle(play: &Play) -> bool {
+    play.main() == "idle" && play.display().0 == Display::Done && !play.session.row(0).inferred
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::{Session, story};
+use becket_tests::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
 use super::is_done;
@@ -139,6 +140,29 @@ fn a_killed_claude_ends_its_session() {
             );
             assert_eq!(one.status(), "idle");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_claude_that_was_killed_while_no_daemon_was_there_is_gone() {
+    story(|given| {
+        let story = given
+            .on("think hard", [gate("thinking").then(say("never said"))])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("think hard");
+        story.model.wait_at("thinking");
+        let session = story.wait_session("at work", |session| session.status() == "working");
+        story.becket().kill_daemon();
+        person.kill();
+        let killed = Instant::now();
+        let gone = wait::until(PATIENCE, || story.sessions().is_empty().then_some(()));
+        let took = killed.elapsed();
+        println!("ended {took:.1?} after the kill");
+        assert!(gone.is_some() && took < Duration::from_secs(5), "{took:?}");
+        assert_eq!(story.session(session.id())["end_reason"], "process_gone");
         Ok(())
     });
 }
