@@ -334,7 +334,7 @@ mod tests {
             fs::write(&path, file).unwrap();
         };
         fs::write(&one.transcript, format!("{INTERRUPTED}\n")).unwrap();
-        let mut look = |one: &AtWork| Transcripts::default().look(std::slice::from_ref(one));
+        let look = |one: &AtWork| Transcripts::default().look(std::slice::from_ref(one));
         say("busy");
         one.idle_since = Some(since - 1);
         let found = look(&one);
