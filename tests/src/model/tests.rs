@@ -171,6 +171,38 @@ fn a_gate_holds_the_reply_until_it_is_opened() {
 }
 
 #[test]
+fn a_reply_may_stop_halfway() {
+    let model = Model::script()
+        .on("apples", [say("the first words").halfway("g")])
+        .start();
+    let mut wish = conversation(&json!([user("apples")]));
+    wish["stream"] = json!(true);
+    let wish = wish.to_string();
+    let mut stream = TcpStream::connect(model.address).expect("connect");
+    let head = format!(
+        "POST /v1/messages HTTP/1.1\r\ncontent-length: {}",
+        wish.len()
+    );
+    write!(stream, "{head}\r\n\r\n{wish}").expect("send a request");
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("end the requests");
+    let mut first = String::new();
+    while !first.contains("the first words") {
+        let mut part = [0; 4096];
+        let length = stream.read(&mut part).expect("read the reply");
+        first.push_str(&String::from_utf8_lossy(&part[..length]));
+    }
+    model.wait_at("g");
+    assert!(!first.contains("event: content_block_stop"), "{first}");
+    model.open("g");
+    let mut rest = String::new();
+    stream.read_to_string(&mut rest).expect("read the end");
+    assert!(rest.contains("event: content_block_stop"), "{rest}");
+    assert!(rest.contains("event: message_stop"), "{rest}");
+}
+
+#[test]
 fn a_model_that_ends_lets_nobody_wait() {
     let model = Model::script()
         .on("apples", [gate("never").then(say("late"))])
