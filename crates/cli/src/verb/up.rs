@@ -72,7 +72,7 @@ impl Up {
         step("sent an event through, and found it in the database", &took);
         tell_what_next(world);
         if !self.no_view && tui::suits_terminal() {
-            return verb::view::run(world);
+            return verb::view::run(world, None);
         }
         Ok(ExitCode::SUCCESS)
     }
