@@ -17,7 +17,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
     /// Append what every draw of the live view took, in microseconds
-    #[arg(long, hide = true, value_name = "FILE", conflicts_with = "verb")]
+    #[arg(long, hide = true, value_name = "FILE")]
     frame_times: Option<PathBuf>,
     #[command(subcommand)]
     verb: Option<Verb>,

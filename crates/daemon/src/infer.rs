@@ -2,30 +2,27 @@
 //! context and cost. It is looked up in what Claude Code itself writes down, once a second and only
 //! for sessions that are at work.
 
+mod followed;
+
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use becket_engine::session::Inference;
 use becket_engine::session_file::{self, State};
-use becket_engine::transcript::{Finding, Tail, What};
+use becket_engine::transcript::{Finding, What};
 use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
 use crate::dispatch::Message;
 use crate::registry::Asked;
 use crate::serve::Door;
+use followed::Followed;
 
 /// How often it is looked.
 const OFTEN: Duration = Duration::from_secs(1);
-/// What is read of one transcript at once.
-const AT_ONCE: u64 = 8 << 20;
-/// Where somebody attends, the status line tells of context and cost: the past is not needed.
-const OF_THE_PAST: u64 = 64 << 10;
-
 /// A session that is at work.
 #[derive(Debug, Clone)]
 pub(crate) struct AtWork {
@@ -44,7 +41,9 @@ pub(crate) struct Found {
     /// Each with its time, if that is known.
     pub(crate) inferences: Vec<(Inference, Option<i64>)>,
     pub(crate) figures: Option<Figures>,
+    /// What cannot be read, and whether that is new.
     pub(crate) trouble: Option<String>,
+    is_news: bool,
 }
 
 /// Looks for as long as the daemon lives.
@@ -79,82 +78,32 @@ pub(crate) async fn look(door: Arc<Door>) {
 #[derive(Debug, Default)]
 struct Transcripts(HashMap<String, Followed>);
 
-#[derive(Debug, Default)]
-struct Followed {
-    tail: Tail,
-    path: PathBuf,
-    read: u64,
-    /// The rest of a line whose beginning was not read.
-    midway: bool,
-}
-
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
         self.0
             .retain(|session, _| at_work.iter().any(|one| one.session == *session));
         let found = at_work.iter().map(|one| {
             let followed = self.0.entry(one.session.clone()).or_default();
-            let mut found = followed.look(one);
-            found.inferences.extend(own_word(one));
-            found
+            let (findings, trouble) = followed.look(&one.transcript, one.whole);
+            let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
+            let reckoned = one.whole && findings.iter().any(usage);
+            let mut inferences: Vec<_> = findings.into_iter().filter_map(inference).collect();
+            inferences.extend(own_word(one));
+            Found {
+                session: one.session.clone(),
+                inferences,
+                figures: reckoned.then(|| followed.figures()),
+                is_news: followed.is_news(&trouble),
+                trouble,
+            }
         });
-        found.filter(Found::is_news).collect()
+        found.filter(Found::tells).collect()
     }
 }
 
 impl Found {
-    fn is_news(&self) -> bool {
-        !self.inferences.is_empty() || self.figures.is_some() || self.trouble.is_some()
-    }
-}
-
-impl Followed {
-    fn look(&mut self, one: &AtWork) -> Found {
-        let mut found = Found {
-            session: one.session.clone(),
-            ..Found::default()
-        };
-        match self.read(one) {
-            Ok(findings) => {
-                let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
-                if one.whole && findings.iter().any(usage) {
-                    found.figures = Some(self.tail.figures());
-                }
-                found.inferences = findings.into_iter().filter_map(inference).collect();
-            }
-            // It is made with the first reply.
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => found.trouble = Some(format!("its transcript cannot be read: {why}")),
-        }
-        found
-    }
-
-    fn read(&mut self, one: &AtWork) -> io::Result<Vec<Finding>> {
-        let mut file = File::open(&one.transcript)?;
-        let len = file.metadata()?.len();
-        if self.path != one.transcript || len < self.read {
-            // Another file, or one that begins anew.
-            *self = Self {
-                path: one.transcript.clone(),
-                ..Self::default()
-            };
-            if !one.whole {
-                self.read = len.saturating_sub(OF_THE_PAST);
-                self.midway = self.read > 0;
-            }
-        }
-        if len == self.read {
-            return Ok(Vec::new());
-        }
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut bytes = Vec::new();
-        self.read += file.take(AT_ONCE).read_to_end(&mut bytes)? as u64;
-        let mut bytes = &bytes[..];
-        if std::mem::take(&mut self.midway) {
-            let end = bytes.iter().position(|byte| *byte == b'\n');
-            bytes = end.map_or(&[][..], |end| &bytes[end + 1..]);
-        }
-        Ok(self.tail.push(bytes))
+    fn tells(&self) -> bool {
+        !self.inferences.is_empty() || self.figures.is_some() || self.is_news
     }
 }
 
@@ -199,7 +148,9 @@ fn own_word(one: &AtWork) -> Option<(Inference, Option<i64>)> {
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let bound = session_file::LONGEST as u64 + 1;
-    File::open(path)?.take(bound).read_to_end(&mut content)?;
+    followed::open(path)?
+        .take(bound)
+        .read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -235,6 +186,8 @@ mod tests {
         let folder = folder();
         let one = at_work(folder.path(), false);
         let mut transcripts = Transcripts::default();
+        let found = transcripts.look(std::slice::from_ref(&one));
+        assert_eq!((found[0].inferences.len(), &found[0].trouble), (0, &None));
         assert!(
             transcripts.look(std::slice::from_ref(&one)).is_empty(),
             "no file yet"
@@ -271,7 +224,7 @@ mod tests {
         let found = Transcripts::default().look(std::slice::from_ref(&one));
         let lines = found[0].inferences.len() as u64;
         assert!(
-            lines > 100 && lines * INTERRUPTED.len() as u64 <= OF_THE_PAST,
+            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OF_THE_PAST,
             "{lines}"
         );
     }

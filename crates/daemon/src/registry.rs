@@ -22,8 +22,11 @@ use crate::store::{self, Kept, Which};
 
 pub(crate) use ask::Asked;
 
-/// More sessions than this are not remembered; their events are kept all the same.
+/// More sessions than this are not shown. Whoever was quiet longest goes first, and comes back with
+/// the next word of theirs: the database has them all.
 const MAX_SESSIONS: usize = 10_000;
+/// An id is a UUID. What is far longer makes no session: it would be written with every event.
+const LONGEST_ID: usize = 256;
 /// How long an ended session stays at hand: `/clear` goes on from one that has ended, and what its
 /// last async events say comes late.
 const AT_HAND: i64 = 60_000;
@@ -40,6 +43,10 @@ pub(crate) struct Registry {
     changes: Changes,
     /// To find what was here before.
     reader: Option<Connection>,
+    room: usize,
+    /// A live one had to go for another, and somebody was told so.
+    crowded: bool,
+    told_of_crowd: bool,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +93,9 @@ impl Registry {
             revision,
             changes,
             reader,
+            room: MAX_SESSIONS,
+            crowded: false,
+            told_of_crowd: false,
         }
     }
 
@@ -102,6 +112,9 @@ impl Registry {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
         };
+        if id.len() > LONGEST_ID {
+            return None;
+        }
         let event = EventName::from(event);
         // Unknown is normal, and makes no session.
         let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
@@ -140,11 +153,33 @@ impl Registry {
             None if makes => Session::new(id, moment.at),
             None => return None,
         };
-        if self.sessions.len() >= MAX_SESSIONS {
-            return None;
+        if self.sessions.len() >= self.room {
+            self.make_room()?;
         }
         self.sessions.insert(id.to_owned(), Live::new(session));
         Some(())
+    }
+
+    /// Lets go of whoever was quiet longest, of the ended ones first.
+    fn make_room(&mut self) -> Option<()> {
+        let written = self.sessions.iter().filter(|(_, live)| !live.unwritten);
+        let quiet = written.min_by_key(|(_, Live { session, .. })| {
+            (session.ended_at.is_none(), session.last_activity)
+        });
+        let (id, live) = quiet?;
+        self.crowded |= live.session.ended_at.is_none();
+        let id = id.clone();
+        self.sessions.remove(&id);
+        Some(())
+    }
+
+    /// That live sessions are not shown; once.
+    pub(crate) fn news_of_crowd(&mut self) -> Option<String> {
+        let told = std::mem::replace(&mut self.told_of_crowd, self.crowded);
+        (self.crowded && !told).then(|| {
+            let room = self.room;
+            format!("more than {room} sessions live; those that were quiet longest are not shown")
+        })
     }
 
     fn stored(&mut self, id: &str) -> Option<Session> {

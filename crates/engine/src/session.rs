@@ -149,6 +149,10 @@ impl Session {
     /// A title by the person, or back to Claude Code's own.
     pub fn name(&mut self, title: Option<String>) -> bool {
         self.named = title.is_some();
+        let title = title.map(|mut title| {
+            title.truncate(title.floor_char_boundary(LONGEST));
+            title
+        });
         let changed = self.title != title;
         self.title = title;
         changed

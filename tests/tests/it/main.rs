@@ -9,3 +9,4 @@ mod path;
 mod real;
 mod statusline;
 mod tmux;
+mod view;
