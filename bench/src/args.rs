@@ -16,18 +16,19 @@ benches:
   spawn          one event through shim and daemon, against other programs
   ingest         durable events a second, for 1, 10, 100 connections
   growth         one event, and `becket events`, with many events stored
+  view           the live view with 1,000 sessions, and `becket sessions` with many events stored
   claude         what becket adds to a tool call inside the real Claude Code
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
-  --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, claude 240,
-                 instructions 5)
+  --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
+                 claude 240, instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
   --also 'P A…'  spawn: one more rival, a program and its arguments
   --connections N,…   ingest (default 1,10,100)
-  --stored N,…   growth: events stored (default 10000,1000000)
+  --stored N,…   growth, view: events stored (default 10000,1000000)
   --json FILE    write the figures as JSON too
   --markdown     print Markdown instead of text
   --check        exit 1 if a bar is missed
@@ -42,6 +43,7 @@ pub enum Bench {
     Spawn,
     Ingest,
     Growth,
+    View,
     Claude,
     Instructions,
     /// Keeps one core busy until its parent is gone.
@@ -98,6 +100,7 @@ impl Order {
             Some("spawn") => Bench::Spawn,
             Some("ingest") => Bench::Ingest,
             Some("growth") => Bench::Growth,
+            Some("view") => Bench::View,
             Some("claude") => Bench::Claude,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
@@ -159,6 +162,7 @@ impl Order {
             Bench::Spawn => "spawn",
             Bench::Ingest => "ingest",
             Bench::Growth => "growth",
+            Bench::View => "view",
             Bench::Claude => "claude",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",

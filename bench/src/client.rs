@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use becket_wire::frame::{Decoder, Kind};
 use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
+use becket_wire::session::SessionQuery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::event::{Frames, now_ms};
@@ -48,6 +49,16 @@ impl Client {
             .write_all(&Request::Ask(Ask::Status).to_frame()?)?;
         match self.receive()? {
             Response::Told(Told::Status(status)) => Ok(*status),
+            other => bail!("the daemon answered a question with {other:?}"),
+        }
+    }
+
+    /// How many sessions live.
+    pub fn sessions(&mut self) -> Result<usize> {
+        let ask = Request::Ask(Ask::Sessions(SessionQuery::default()));
+        self.stream.write_all(&ask.to_frame()?)?;
+        match self.receive()? {
+            Response::Told(Told::Sessions(rows)) => Ok(rows.len()),
             other => bail!("the daemon answered a question with {other:?}"),
         }
     }

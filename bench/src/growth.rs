@@ -8,8 +8,9 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::args::Order;
-use crate::client::{Client, Crowd, Until};
+use crate::client::Client;
 use crate::event::{Frames, now_ms};
+use crate::fill::{Filled, fill};
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 use crate::world::{Daemon, Programs, World};
@@ -18,8 +19,6 @@ const ROUNDS: usize = 2000;
 /// A look at the log starts a process, so it takes part in every so-manieth round.
 const LOOK: usize = 20;
 const WARM_UP: usize = 100;
-/// The fill goes in through the socket, with so many connections.
-const FILLERS: usize = 100;
 
 struct Size {
     stored: usize,
@@ -34,37 +33,15 @@ struct Size {
 
 impl Size {
     fn fill(programs: &Programs, stored: usize) -> Result<Self> {
-        let world = World::new(programs)?;
-        // Retention must not drop what is being measured.
-        std::fs::create_dir_all(world.place.home())?;
-        std::fs::write(world.place.config(), "[store]\nkeep_bytes = \"1TiB\"\n")?;
-        let daemon = world.daemon()?;
-        let mut frames = Frames::new(&world.place)?;
-        let mut crowd = Crowd::connect(&world.socket(), FILLERS)?;
-        let mut left = stored;
-        while left > 0 {
-            let part = left.min(100_000);
-            let seen = crowd.send(&mut frames, Until::Count(part))?;
-            if seen.refused > 0 {
-                bail!("{} events were refused while filling", seen.refused);
-            }
-            left -= part;
-            eprint!("\r{} of {stored} events ", stored - left);
-        }
-        eprintln!();
-        let mut client = daemon.client()?;
-        let status = client.status()?;
-        if status.events != stored as u64 || !status.troubles.is_empty() {
-            bail!(
-                "{} of {stored} events are stored; {:?}",
-                status.events,
-                status.troubles
-            );
-        }
+        let Filled {
+            frames,
+            daemon,
+            world,
+        } = fill(programs, stored)?;
         Ok(Self {
             stored,
             frames,
-            client,
+            client: daemon.client()?,
             event: Samples::default(),
             look: Samples::default(),
             daemon,

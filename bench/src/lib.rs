@@ -7,13 +7,17 @@ pub mod claude;
 pub mod client;
 pub mod echo;
 pub mod event;
+pub mod fill;
+pub mod fleet;
 pub mod growth;
 pub mod ingest;
 pub mod instructions;
 pub mod nothing;
+pub mod pty;
 pub mod report;
 pub mod samples;
 pub mod spawn;
+pub mod view;
 pub mod world;
 
 use std::ffi::OsString;
@@ -42,6 +46,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Spawn => spawn::run(&order)?,
         Bench::Ingest => ingest::run(&order)?,
         Bench::Growth => growth::run(&order)?,
+        Bench::View => view::run(&order)?,
         Bench::Claude => claude::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };

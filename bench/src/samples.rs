@@ -13,6 +13,7 @@ pub struct Figures {
     pub count: usize,
     pub median: f64,
     pub p99: f64,
+    pub max: f64,
 }
 
 impl Samples {
@@ -51,6 +52,7 @@ impl Samples {
                     .collect::<Vec<_>>(),
             )?,
             p99: micros(*sorted.get((sorted.len() * 99).div_ceil(100).checked_sub(1)?)?),
+            max: micros(*sorted.last()?),
         })
     }
 }
@@ -79,8 +81,8 @@ mod tests {
         }
         let figures = samples.figures().unwrap();
         assert_eq!(
-            (figures.count, figures.median, figures.p99),
-            (200, 100.5, 198.0)
+            (figures.count, figures.median, figures.p99, figures.max),
+            (200, 100.5, 198.0, 200.0)
         );
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::wait::{self, PATIENCE};
@@ -146,6 +146,21 @@ impl World {
     /// Sends one event through the shim.
     pub fn send(&self, event: &str, payload: impl AsRef<[u8]>) -> Called {
         call(self.shim(event), payload.as_ref())
+    }
+
+    /// Tells of a session: an event of its own, through the shim, with these fields besides.
+    pub fn tell(&self, session: &str, event: &str, fields: &Value) -> Called {
+        let mut payload = json!({"session_id": session, "hook_event_name": event});
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            payload[name] = value.clone();
+        }
+        self.send(event, payload.to_string())
+    }
+
+    /// The live sessions, as `becket sessions --json` gives them.
+    pub fn sessions(&self) -> Vec<Value> {
+        let text = self.run(&["sessions", "--json"]);
+        serde_json::from_str(&text).expect("a list in JSON")
     }
 
     /// The whole log, as `becket events --json` gives it.

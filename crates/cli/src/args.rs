@@ -16,6 +16,9 @@ pub struct Args {
     /// Work with this becket home instead of ~/.becket
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
+    /// Append what every draw of the live view took, in microseconds
+    #[arg(long, hide = true, value_name = "FILE")]
+    frame_times: Option<PathBuf>,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -48,7 +51,7 @@ impl Args {
     pub fn run(self) -> Result<ExitCode> {
         let world = World::read(self.home)?;
         let Some(verb) = self.verb else {
-            return verb::view::run(&world);
+            return verb::view::run(&world, self.frame_times.as_deref());
         };
         match verb {
             Verb::Init(verb) => verb.run(&world),

@@ -116,6 +116,9 @@ impl Dispatcher {
     fn tick(&mut self) -> Ticked {
         self.flush();
         self.registry.forget(now_ms());
+        if let Some(crowd) = self.registry.news_of_crowd() {
+            self.counters.trouble(crowd);
+        }
         let snapshot = self.in_force.look(now_ms(), Instant::now());
         let config = &snapshot.config;
         Ticked {

@@ -2,16 +2,17 @@
 //! context and cost. It is looked up in what Claude Code itself writes down, once a second; for
 //! sessions that are idle that is one look whether anything is newer.
 
+mod followed;
+
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::session::Inference;
 use becket_engine::session_file::{self, State};
-use becket_engine::transcript::{Finding, Tail, What};
+use becket_engine::transcript::{Finding, What};
 use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
@@ -19,15 +20,12 @@ use crate::dispatch::Message;
 use crate::life::now_ms;
 use crate::registry::Asked;
 use crate::serve::Door;
+use followed::Followed;
 
 /// How often it is looked.
 const OFTEN: Duration = Duration::from_secs(1);
 /// Claude Code that has been busy for so long has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
-/// What is read of one transcript at once.
-const AT_ONCE: u64 = 8 << 20;
-/// Where somebody attends, the status line tells of context and cost: the past is not needed.
-const OF_THE_PAST: u64 = 64 << 10;
 
 /// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
@@ -86,15 +84,6 @@ pub(crate) async fn look(door: Arc<Door>) {
 #[derive(Debug, Default)]
 struct Transcripts(HashMap<String, Followed>);
 
-#[derive(Debug, Default)]
-struct Followed {
-    tail: Tail,
-    path: PathBuf,
-    read: u64,
-    /// The rest of a line whose beginning was not read.
-    midway: bool,
-}
-
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
         let is_followed = |one: &&AtWork| one.idle_since.is_none();
@@ -105,10 +94,13 @@ impl Transcripts {
             .collect();
         self.0.retain(|session, _| followed.contains(&**session));
         let found = at_work.iter().filter_map(|one| {
-            let mut found = match is_followed(&one) {
-                true => self.0.entry(one.session.clone()).or_default().look(one),
-                false => Found::of(one),
+            let mut found = Found {
+                session: one.session.clone(),
+                ..Found::default()
             };
+            if is_followed(&one) {
+                found.read(one, self.0.entry(one.session.clone()).or_default());
+            }
             found.inferences.extend(own_word(one, now_ms()));
             (found.is_news() || one.troubled).then_some(found)
         });
@@ -117,62 +109,18 @@ impl Transcripts {
 }
 
 impl Found {
-    fn of(one: &AtWork) -> Self {
-        Self {
-            session: one.session.clone(),
-            ..Self::default()
+    fn read(&mut self, one: &AtWork, followed: &mut Followed) {
+        let (findings, trouble) = followed.look(&one.transcript, one.whole);
+        let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
+        if one.whole && findings.iter().any(usage) {
+            self.figures = Some(followed.figures());
         }
+        self.inferences = findings.into_iter().filter_map(inference).collect();
+        self.trouble = trouble;
     }
 
     fn is_news(&self) -> bool {
         !self.inferences.is_empty() || self.figures.is_some() || self.trouble.is_some()
-    }
-}
-
-impl Followed {
-    fn look(&mut self, one: &AtWork) -> Found {
-        let mut found = Found::of(one);
-        match self.read(one) {
-            Ok(findings) => {
-                let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
-                if one.whole && findings.iter().any(usage) {
-                    found.figures = Some(self.tail.figures());
-                }
-                found.inferences = findings.into_iter().filter_map(inference).collect();
-            }
-            // It is made with the first reply.
-            Err(why) if why.kind() == io::ErrorKind::NotFound => {}
-            Err(why) => found.trouble = Some(format!("its transcript cannot be read: {why}")),
-        }
-        found
-    }
-
-    fn read(&mut self, one: &AtWork) -> io::Result<Vec<Finding>> {
-        let mut file = File::open(&one.transcript)?;
-        let len = file.metadata()?.len();
-        if self.path != one.transcript || len < self.read {
-            // Another file, or one that begins anew.
-            *self = Self {
-                path: one.transcript.clone(),
-                ..Self::default()
-            };
-            if !one.whole {
-                self.read = len.saturating_sub(OF_THE_PAST);
-                self.midway = self.read > 0;
-            }
-        }
-        if len == self.read {
-            return Ok(Vec::new());
-        }
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut bytes = Vec::new();
-        self.read += file.take(AT_ONCE).read_to_end(&mut bytes)? as u64;
-        let mut bytes = &bytes[..];
-        if std::mem::take(&mut self.midway) {
-            let end = bytes.iter().position(|byte| *byte == b'\n');
-            bytes = end.map_or(&[][..], |end| &bytes[end + 1..]);
-        }
-        Ok(self.tail.push(bytes))
     }
 }
 
@@ -226,7 +174,9 @@ fn is_newer(path: &Path, than: i64) -> bool {
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let bound = session_file::LONGEST as u64 + 1;
-    File::open(path)?.take(bound).read_to_end(&mut content)?;
+    followed::open(path)?
+        .take(bound)
+        .read_to_end(&mut content)?;
     Ok(content)
 }
 
@@ -300,7 +250,7 @@ mod tests {
         let found = Transcripts::default().look(std::slice::from_ref(&one));
         let lines = found[0].inferences.len() as u64;
         assert!(
-            lines > 100 && lines * INTERRUPTED.len() as u64 <= OF_THE_PAST,
+            lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OF_THE_PAST,
             "{lines}"
         );
     }

@@ -27,9 +27,10 @@ use crate::store::{self, Kept, Which};
 pub(crate) use ask::Asked;
 pub(crate) use news::News;
 
-/// More sessions than this are not at hand.
+/// More sessions than this are not shown. Whoever was quiet longest goes first, and comes back with
+/// the next word of theirs: the database has them all.
 const MAX_SESSIONS: usize = 10_000;
-/// Claude Code's ids are UUIDs. What is much longer is kept as an event, and makes no session.
+/// An id is a UUID. What is far longer makes no session: it would be written with every event.
 const LONGEST_ID: usize = 256;
 /// How long an ended session stays at hand: `/clear` goes on from one that has ended, and what its
 /// last async events say comes late.
@@ -54,6 +55,10 @@ pub(crate) struct Registry {
     reader: Option<(u64, Connection)>,
     /// The file that the sessions were written to.
     written_to: Option<u64>,
+    room: usize,
+    /// A live one had to go for another, and somebody was told so.
+    crowded: bool,
+    told_of_crowd: bool,
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +118,9 @@ impl Registry {
             news: 0,
             written_to: reader.as_ref().map(|(inode, _)| *inode),
             reader,
+            room: MAX_SESSIONS,
+            crowded: false,
+            told_of_crowd: false,
         }
     }
 
@@ -174,22 +182,33 @@ impl Registry {
             None if makes => Session::new(id, moment.at),
             None => return None,
         };
-        if self.sessions.len() >= MAX_SESSIONS {
-            self.let_go()?;
+        if self.sessions.len() >= self.room {
+            self.make_room()?;
         }
         self.sessions.insert(id.to_owned(), Live::new(session));
         Some(())
     }
 
-    /// Lets go of the session that was silent longest: the database has it.
-    fn let_go(&mut self) -> Option<()> {
+    /// Lets go of whoever was quiet longest, of the ended ones first.
+    fn make_room(&mut self) -> Option<()> {
         let written = self.sessions.iter().filter(|(_, live)| !live.unwritten);
-        let (id, _) = written.min_by_key(|(_, Live { session, .. })| {
+        let quiet = written.min_by_key(|(_, Live { session, .. })| {
             (session.ended_at.is_none(), session.last_activity)
-        })?;
+        });
+        let (id, live) = quiet?;
+        self.crowded |= live.session.ended_at.is_none();
         let id = id.clone();
         self.sessions.remove(&id);
         Some(())
+    }
+
+    /// That live sessions are not shown; once.
+    pub(crate) fn news_of_crowd(&mut self) -> Option<String> {
+        let told = std::mem::replace(&mut self.told_of_crowd, self.crowded);
+        (self.crowded && !told).then(|| {
+            let room = self.room;
+            format!("more than {room} sessions live; those that were quiet longest are not shown")
+        })
     }
 
     fn stored(&mut self, id: &str) -> Option<Session> {

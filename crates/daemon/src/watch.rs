@@ -7,6 +7,7 @@ use becket_wire::rpc::{Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
+use tracing::warn;
 
 use crate::connection::Connection;
 use crate::dispatch::Message;
@@ -92,7 +93,37 @@ pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door:
         }
         None => Told::Sessions(live),
     };
-    connection.say(&Response::Told(told)).await
+    match told {
+        Told::Sessions(rows) => say(connection, rows).await,
+        told => connection.say(&Response::Told(told)).await,
+    }
+}
+
+/// Sends sessions, the first of them if all are more than a frame holds.
+async fn say(connection: &Connection, rows: Vec<SessionRow>) -> bool {
+    match packed(rows) {
+        Some(frame) => connection.send(&frame).await,
+        None => false,
+    }
+}
+
+fn packed(mut rows: Vec<SessionRow>) -> Option<Vec<u8>> {
+    loop {
+        let count = rows.len();
+        let told = Response::Told(Told::Sessions(rows));
+        if let Ok(frame) = told.to_frame() {
+            return Some(frame);
+        }
+        let Response::Told(Told::Sessions(all)) = told else {
+            return None;
+        };
+        warn!(count, "more sessions than one frame holds");
+        rows = all;
+        rows.truncate(count / 2);
+        if rows.is_empty() {
+            return None;
+        }
+    }
 }
 
 /// The one session whose id begins so, live or ended.
@@ -145,7 +176,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
         let Some((rows, mut changes)) = watch(door).await else {
             return false;
         };
-        if !connection.say(&Response::Told(Told::Sessions(rows))).await {
+        if !say(connection, rows).await {
             return false;
         }
         loop {
@@ -166,5 +197,30 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
                 Err(RecvError::Closed) => return false,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_frame_holds_is_cut_not_refused() {
+        let row = SessionRow {
+            title: Some("x".repeat(10 << 20)),
+            ..SessionRow::default()
+        };
+        let count = |rows| {
+            let mut decoder = becket_wire::frame::Decoder::new();
+            decoder.push(&packed(rows)?);
+            let frame = decoder.next_frame().ok()??;
+            match Response::from_frame(frame).ok()? {
+                Response::Told(Told::Sessions(rows)) => Some(rows.len()),
+                _ => None,
+            }
+        };
+        assert_eq!(count(vec![row.clone(); 3]), Some(3));
+        assert_eq!(count(vec![row.clone(); 4]), Some(2));
+        assert_eq!(count(Vec::new()), Some(0));
     }
 }

@@ -164,6 +164,10 @@ impl Session {
     pub fn name(&mut self, title: Option<String>) -> bool {
         let title = title.map(cut);
         self.named = title.is_some();
+        let title = title.map(|mut title| {
+            title.truncate(title.floor_char_boundary(LONGEST));
+            title
+        });
         let changed = self.title != title;
         self.title = title;
         changed

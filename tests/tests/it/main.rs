@@ -10,3 +10,4 @@ mod path;
 mod real;
 mod statusline;
 mod tmux;
+mod view;

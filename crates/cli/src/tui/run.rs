@@ -1,8 +1,10 @@
 //! The terminal around the view: raw mode, the other screen, the loop. It draws when something
 //! changed, and by itself only while something in sight moves.
 
-use std::io::{self, IsTerminal};
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -40,8 +42,9 @@ pub fn suits_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal() && !dumb
 }
 
-/// Shows the view until the person leaves it.
-pub fn open(world: &World) -> Result<()> {
+/// Shows the view until the person leaves it. What each draw takes is appended to `frame_times`.
+pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
+    let frame_times = frame_times.map(FrameTimes::open).transpose()?;
     let (to, from) = sync_channel(QUEUE);
     let look = Look::read(|name| std::env::var(name).ok());
     let mut screen = Screen::enter().context("could not take over the terminal")?;
@@ -56,6 +59,7 @@ pub fn open(world: &World) -> Result<()> {
     });
     let follower = Follower::new(world.clone(), to.clone());
     let mut view = View::new(look, hands, to, Some(follower));
+    view.frame_times = frame_times;
     view.run(&mut screen.terminal, &from)
 }
 
@@ -86,6 +90,24 @@ impl Drop for Screen {
     }
 }
 
+/// Where the bench reads how long each draw took: a line of microseconds each.
+struct FrameTimes(File);
+
+impl FrameTimes {
+    fn open(path: &Path) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(path);
+        let file = file.with_context(|| format!("could not write {}", path.display()))?;
+        Ok(Self(file))
+    }
+
+    fn add(&mut self, took: Duration) {
+        drop(
+            self.0
+                .write_all(format!("{}\n", took.as_micros()).as_bytes()),
+        );
+    }
+}
+
 struct View {
     model: Model,
     look: Look,
@@ -94,6 +116,7 @@ struct View {
     follower: Option<Follower>,
     clicks: Clicks,
     drawn: Drawn,
+    frame_times: Option<FrameTimes>,
 }
 
 /// What comes after a message.
@@ -123,6 +146,7 @@ impl View {
             follower,
             clicks: Clicks::default(),
             drawn: Drawn::default(),
+            frame_times: None,
         }
     }
 
@@ -137,6 +161,9 @@ impl View {
         loop {
             let at = Instant::now();
             self.draw(terminal)?;
+            if let Some(times) = &mut self.frame_times {
+                times.add(at.elapsed());
+            }
             let next = match self.quiet() {
                 None => from.recv().ok().map(|message| self.take(message)),
                 Some(quiet) => match from.recv_timeout(quiet) {

@@ -58,7 +58,7 @@ impl Demo {
         }
         std::thread::scope(|scope| {
             let playing = scope.spawn(move || player.play(&beats, &stopped, |_| Ok(())));
-            let shown = tui::open(&stage.world);
+            let shown = tui::open(&stage.world, None);
             drop(stop);
             let played = playing.join().unwrap_or(Ok(()));
             shown.and(played)

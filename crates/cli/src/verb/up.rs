@@ -79,7 +79,7 @@ impl Up {
         }
         tell_what_next(world);
         if !self.no_view && tui::suits_terminal() {
-            return verb::view::run(world);
+            return verb::view::run(world, None);
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,5 +1,6 @@
 //! `becket` without a verb: the live view, or where there is no terminal a word on how things are.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -11,9 +12,9 @@ use crate::client::Client;
 use crate::tui;
 use crate::world::World;
 
-pub fn run(world: &World) -> Result<ExitCode> {
+pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
     if tui::suits_terminal() {
-        tui::open(world)?;
+        tui::open(world, frame_times)?;
     } else {
         println!("{}", summary(world));
         println!("In a terminal, `becket` is the live view; `becket --help` tells all verbs.");

@@ -344,3 +344,43 @@ fn what_it_does_not_wait_for_counts_from_when_it_happened() {
     desk.heard("a", "Notification", &late, before);
     assert_eq!(desk.rows()[0].display, Display::Done);
 }
+
+#[test]
+fn where_there_is_no_room_whoever_was_quiet_longest_goes_and_comes_back() {
+    let mut desk = Desk::new();
+    desk.registry.room = 2;
+    for id in ["a", "b"] {
+        desk.event(id, "UserPromptSubmit", &json!({"prompt": id}));
+    }
+    desk.event("a", "Stop", &json!({}));
+    assert_eq!(desk.registry.news_of_crowd(), None);
+    desk.event("c", "UserPromptSubmit", &json!({}));
+    let ids = |desk: &mut Desk| {
+        let mut ids: Vec<String> = desk.rows().into_iter().map(|row| row.session_id).collect();
+        ids.sort();
+        ids.concat()
+    };
+    assert_eq!(ids(&mut desk), "ac");
+    let told = desk.registry.news_of_crowd().unwrap();
+    assert!(told.contains("more than 2 sessions live"), "{told}");
+    assert_eq!(desk.registry.news_of_crowd(), None, "once is enough");
+    desk.event("b", "Stop", &json!({}));
+    assert_eq!(ids(&mut desk), "bc");
+    let back = desk.rows().into_iter().find(|row| row.session_id == "b");
+    assert_eq!(back.unwrap().last_prompt.as_deref(), Some("b"));
+    desk.event("c", "SessionEnd", &json!({"reason": "other"}));
+    desk.event("a", "UserPromptSubmit", &json!({}));
+    assert_eq!(ids(&mut desk), "ab", "one that has ended is not missed");
+}
+
+#[test]
+fn an_id_that_is_far_too_long_makes_no_session() {
+    let mut desk = Desk::new();
+    let long = "x".repeat(LONGEST_ID + 1);
+    assert!(desk.event(&long, "UserPromptSubmit", &json!({})).is_none());
+    assert!(
+        desk.event(&long[1..], "UserPromptSubmit", &json!({}))
+            .is_some()
+    );
+    assert_eq!(desk.rows().len(), 1);
+}

@@ -335,3 +335,10 @@ fn what_is_too_long_is_cut_and_still_known_again() {
         "working(Thinking)"
     );
 }
+
+#[test]
+fn a_name_is_as_long_as_a_path_at_the_most() {
+    let mut session = Session::new("s", 1);
+    assert!(session.name(Some("ü".repeat(1 << 20))));
+    assert_eq!(session.title.map(|title| title.len()), Some(LONGEST));
+}

@@ -1,0 +1,199 @@
+//! One transcript as it grows: what is new in it, and what of it cannot be read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use becket_engine::transcript::{Finding, Tail, Unread};
+use becket_wire::session::Figures;
+use rustix::fs::OFlags;
+
+/// What is read of one transcript at once.
+const AT_ONCE: u64 = 8 << 20;
+/// Where somebody attends, the status line tells of context and cost: the past is not needed.
+pub(super) const OF_THE_PAST: u64 = 64 << 10;
+/// A transcript is made with the first reply, which takes its time. After so many looks in vain it
+/// is missing.
+pub(super) const IN_VAIN: u32 = 60;
+
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    tail: Tail,
+    path: PathBuf,
+    read: u64,
+    /// The rest of a line whose beginning was not read.
+    midway: bool,
+    /// It was there once.
+    seen: bool,
+    in_vain: u32,
+}
+
+impl Followed {
+    /// What is new in it. What is wrong with it is known afterwards.
+    pub(super) fn look(&mut self, path: &Path, whole: bool) -> (Vec<Finding>, Option<String>) {
+        let read = self.read(path, whole);
+        if !matches!(&read, Err(why) if why.kind() == io::ErrorKind::NotFound) {
+            self.in_vain = 0;
+        }
+        match read {
+            Ok(findings) => (findings, unreadable(self.tail.unread())),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => {
+                self.in_vain = self.in_vain.saturating_add(1);
+                let missing = self.seen || self.in_vain >= IN_VAIN;
+                let trouble = "its transcript is missing; what no event says is not known";
+                (Vec::new(), missing.then(|| trouble.to_owned()))
+            }
+            Err(why) => {
+                let trouble = format!("its transcript cannot be read: {why}");
+                (Vec::new(), Some(trouble))
+            }
+        }
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        self.tail.figures()
+    }
+
+    fn read(&mut self, path: &Path, whole: bool) -> io::Result<Vec<Finding>> {
+        let mut file = open(path)?;
+        self.seen = true;
+        let len = file.metadata()?.len();
+        if self.path != path || len < self.read {
+            self.begin(
+                path,
+                if whole {
+                    0
+                } else {
+                    len.saturating_sub(OF_THE_PAST)
+                },
+            );
+        }
+        if len == self.read {
+            return Ok(Vec::new());
+        }
+        file.seek(SeekFrom::Start(self.read))?;
+        let mut bytes = Vec::new();
+        self.read += file.take(AT_ONCE).read_to_end(&mut bytes)? as u64;
+        let mut bytes = &bytes[..];
+        if self.midway {
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            self.midway = end.is_none();
+            bytes = end.map_or(&[][..], |end| &bytes[end + 1..]);
+        }
+        Ok(self.tail.push(bytes))
+    }
+
+    /// Another file, or one that begins anew.
+    fn begin(&mut self, path: &Path, at: u64) {
+        self.path = path.to_owned();
+        self.tail = Tail::default();
+        self.read = at;
+        self.midway = at > 0;
+    }
+}
+
+/// Opens a file that somebody else named: a pipe would be waited for.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = options.open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    let what = if kind.is_dir() {
+        "it is a folder"
+    } else {
+        "it is no file"
+    };
+    Err(io::Error::other(what))
+}
+
+fn unreadable(unread: Unread) -> Option<String> {
+    let lines = |count: u64, one: &str, many: &str| match count {
+        0 => None,
+        1 => Some(format!("1 line {one}")),
+        _ => Some(format!("{count} lines {many}")),
+    };
+    let parts = [
+        lines(unread.broken, "is broken", "are broken"),
+        lines(unread.too_long, "is too long", "are too long"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts = parts.join(", ");
+    (!parts.is_empty()).then(|| format!("some of its transcript cannot be read: {parts}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn trouble(followed: &mut Followed, path: &Path) -> String {
+        followed.look(path, true).1.unwrap_or_default()
+    }
+
+    #[test]
+    fn what_is_missing_is_said_once_it_should_be_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let mut followed = Followed::default();
+        for _ in 1..IN_VAIN {
+            assert_eq!(trouble(&mut followed, &path), "");
+        }
+        assert!(trouble(&mut followed, &path).contains("missing"));
+        fs::write(&path, "{}\n").unwrap();
+        assert_eq!(trouble(&mut followed, &path), "");
+        fs::remove_file(&path).unwrap();
+        assert!(trouble(&mut followed, &path).contains("missing"));
+    }
+
+    #[test]
+    fn lines_that_are_broken_or_too_long_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let mut followed = Followed::default();
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"{\"type\":\"us").unwrap();
+        assert_eq!(trouble(&mut followed, &path), "", "its end may yet come");
+        file.write_all(b"\n\xff\x00\n{}\n").unwrap();
+        let told = "some of its transcript cannot be read: 2 lines are broken";
+        assert_eq!(trouble(&mut followed, &path), told);
+        file.write_all(&vec![b' '; 5 << 20]).unwrap();
+        file.write_all(b"\n").unwrap();
+        let told = format!("{told}, 1 line is too long");
+        assert_eq!(trouble(&mut followed, &path), told);
+        fs::write(&path, "{}\n").unwrap();
+        assert_eq!(trouble(&mut followed, &path), "", "it begins anew");
+    }
+
+    #[test]
+    fn half_a_line_of_the_past_is_passed_over_however_long_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.jsonl");
+        let mut followed = Followed::default();
+        let long = "x".repeat(2 * OF_THE_PAST as usize);
+        fs::write(&path, format!("{{\"text\":\"{long}")).unwrap();
+        assert_eq!(followed.look(&path, false), (Vec::new(), None));
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"end\"}\n").unwrap();
+        assert_eq!(followed.look(&path, false), (Vec::new(), None));
+    }
+
+    #[test]
+    fn what_is_no_file_is_never_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let mut followed = Followed::default();
+        assert!(trouble(&mut followed, &pipe).ends_with("it is no file"));
+        assert!(trouble(&mut followed, folder.path()).ends_with("it is a folder"));
+        assert!(trouble(&mut followed, Path::new("/dev/zero")).ends_with("it is no file"));
+    }
+}

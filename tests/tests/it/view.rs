@@ -1,0 +1,368 @@
+//! The live view in a real terminal: made-up events go through the real shim, and the screen is
+//! what a person sees.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use becket_tests::skip::{Unavailable, skip};
+use becket_tests::terminal::{Screen, Size, Terminal};
+use becket_tests::world::{World, call};
+use serde_json::{Value, json};
+
+const WIDE: Size = (120, 32);
+
+/// Begins a session at work on something.
+fn begin(world: &World, session: &str, project: &str, prompt: &str) {
+    let cwd = format!("/home/you/{project}");
+    let start = json!({"source": "startup", "model": "claude-opus-5-5", "cwd": cwd});
+    tell(world, session, "SessionStart", start);
+    tell(
+        world,
+        session,
+        "UserPromptSubmit",
+        json!({"prompt": prompt, "cwd": cwd}),
+    );
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "made where it is told")]
+fn tell(world: &World, session: &str, event: &str, fields: Value) {
+    let called = world.tell(session, event, &fields);
+    assert_eq!(called.code, Some(0), "{called:?}");
+}
+
+fn bash(command: &str) -> Value {
+    json!({"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": "t"})
+}
+
+/// What the status line says of a session.
+fn figures(world: &World, session: &str, percent: u32, cost: f64) {
+    let mut line = world.command(world.programs.join("becket-hook"));
+    line.args(["--statusline", "--home"])
+        .arg(&world.becket_home);
+    let payload = json!({
+        "session_id": session,
+        "model": {"id": "claude-opus-5-5", "display_name": "Opus 5.5"},
+        "cost": {"total_cost_usd": cost},
+        "context_window": {"context_window_size": 200_000, "used_percentage": percent},
+    });
+    let called = call(line, payload.to_string().as_bytes());
+    assert_eq!(called.code, Some(0), "{called:?}");
+}
+
+/// Eight sessions in three projects, in every state, two of them with subagents.
+fn eight(world: &World) {
+    begin(world, "aaaa0001", "shop", "Make the checkout idempotent");
+    tell(world, "aaaa0001", "PreToolUse", bash("psql shop_dev"));
+    tell(
+        world,
+        "aaaa0001",
+        "PermissionRequest",
+        bash("psql shop_dev"),
+    );
+    figures(world, "aaaa0001", 13, 0.37);
+    begin(world, "aaaa0002", "shop", "Find the slow query");
+    for (agent, kind) in [("x1", "Explore"), ("x2", "Plan")] {
+        let start = json!({"agent_id": agent, "agent_type": kind});
+        tell(world, "aaaa0002", "SubagentStart", start);
+    }
+    let mut call = bash("rg orders");
+    (call["agent_id"], call["agent_type"]) = (json!("x1"), json!("Explore"));
+    tell(world, "aaaa0002", "PreToolUse", call);
+    begin(world, "aaaa0003", "shop", "Dark mode");
+    tell(world, "aaaa0003", "Stop", json!({}));
+    figures(world, "aaaa0003", 91, 2.59);
+    begin(world, "aaaa0004", "infra", "Move the runners to arm64");
+    tell(
+        world,
+        "aaaa0004",
+        "StopFailure",
+        json!({"error": "overloaded"}),
+    );
+    begin(world, "aaaa0005", "infra", "Rotate the signing keys");
+    let ask = json!({"tool_name": "ExitPlanMode", "tool_input": {"plan": "1. rotate"}});
+    tell(world, "aaaa0005", "PermissionRequest", ask);
+    begin(world, "aaaa0006", "notes", "日本語の見出しを直す");
+    let start = json!({"agent_id": "r1", "agent_type": "researcher"});
+    tell(world, "aaaa0006", "SubagentStart", start);
+    let fetch = json!({
+        "tool_name": "WebFetch", "tool_input": {"url": "https://example.org"}, "agent_id": "r1",
+        "agent_type": "researcher",
+    });
+    tell(world, "aaaa0006", "PermissionRequest", fetch);
+    tell(world, "aaaa0006", "Stop", json!({}));
+    begin(world, "aaaa0007", "notes", "Summarise the week");
+    begin(world, "aaaa0008", "notes", "Sort the bookmarks");
+    tell(world, "aaaa0008", "PreCompact", json!({"trigger": "auto"}));
+}
+
+/// A command in a terminal, in the environment of this world and these variables.
+fn open(
+    world: &World,
+    command: &[&str],
+    size: Size,
+    env: &[(&str, &str)],
+) -> Result<Terminal, Unavailable> {
+    let becket = world.becket::<&str>([]);
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let mut variables: Vec<(String, String)> = becket
+        .get_envs()
+        .filter_map(|(name, value)| Some((text(name), text(value?))))
+        .collect();
+    variables.push(("TZ".to_owned(), "UTC".to_owned()));
+    for (name, value) in env {
+        variables.retain(|(known, _)| known != name);
+        variables.push(((*name).to_owned(), (*value).to_owned()));
+    }
+    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+    Terminal::start(&command, &variables, Path::new("/"), size)
+}
+
+/// The view of a world; what this machine cannot give makes it a skipped test.
+fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option<Terminal> {
+    match open(world, &["becket"], size, env) {
+        Ok(terminal) => Some(terminal),
+        Err(why) => {
+            skip(name, &why);
+            None
+        }
+    }
+}
+
+/// A screen without what differs from run to run: times are `T`, and whatever moves stands still.
+fn still(screen: &Screen) -> String {
+    let lines = screen.0.trim_end().lines().map(|line| {
+        let line = without_times(line);
+        let line = line.replace(['⠋', '⠙', '⠸', '⠴', '⠦', '⠇'], "⠋");
+        stopped(&line.replace('◇', "◆"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The same for a terminal without Unicode: work turns before a name in the list, and in the head.
+fn stopped(line: &str) -> String {
+    let turns = |text: &str| text.starts_with(['|', '/', '-', '\\']) && text[1..].starts_with(' ');
+    let name = line.trim_start();
+    let name = name
+        .strip_prefix("|-")
+        .or_else(|| name.strip_prefix("`-"))
+        .unwrap_or(name);
+    let head = line.find(" working").and_then(|end| line[..end].rfind(' '));
+    let at = match head.and_then(|number| number.checked_sub(1)) {
+        Some(at) if turns(line.get(at..).unwrap_or_default()) => at,
+        _ if turns(name) => line.len() - name.len(),
+        _ => return line.to_owned(),
+    };
+    [&line[..at], "|", &line[at + 1..]].concat()
+}
+
+/// `3s` and `1m02s` become a `T`, which ends where the time did, and `08:59:43` `HH:MM:SS`.
+fn without_times(line: &str) -> String {
+    let mut out = String::new();
+    let mut blanks = 0;
+    for word in line.split(' ') {
+        if word.is_empty() {
+            blanks += 1;
+            continue;
+        }
+        let shown = match word {
+            _ if is_clock(word) => "HH:MM:SS",
+            _ if is_span(word) => "T",
+            _ => word,
+        };
+        if shown == "T" && blanks > 1 {
+            // Right-aligned: the time grows to the left.
+            blanks += word.len() - 1;
+        }
+        out.push_str(&" ".repeat(blanks));
+        out.push_str(shown);
+        blanks = 1;
+    }
+    out
+}
+
+fn is_span(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit())
+        && word.ends_with(['s', 'm', 'h', 'd'])
+        && word.bytes().all(|byte| b"0123456789smhd".contains(&byte))
+}
+
+fn is_clock(word: &str) -> bool {
+    word.len() == 8
+        && word.bytes().enumerate().all(|(at, byte)| match at {
+            2 | 5 => byte == b':',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+#[test]
+fn nobody_is_there() {
+    let world = World::new();
+    let Some(view) = viewed("nobody_is_there", &world, WIDE, &[]) else {
+        return;
+    };
+    let screen = view.wait_text("No sessions.");
+    insta::assert_snapshot!(still(&screen));
+}
+
+#[test]
+fn one_session_comes_works_and_goes_while_somebody_looks() {
+    let world = World::new();
+    world.start_daemon();
+    let name = "one_session_comes_works_and_goes_while_somebody_looks";
+    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+        return;
+    };
+    view.wait_text("No sessions.");
+    begin(&world, "aaaa0001", "shop", "Make the checkout idempotent");
+    tell(
+        &world,
+        "aaaa0001",
+        "PreToolUse",
+        bash("cargo test -p checkout"),
+    );
+    figures(&world, "aaaa0001", 42, 1.5);
+    let screen = view.wait_for("its work and its events", |screen| {
+        screen.contains("PreToolUse") && screen.contains("42%") && screen.contains("$1.50")
+    });
+    insta::assert_snapshot!(still(&screen));
+    tell(&world, "aaaa0001", "SessionEnd", json!({"reason": "other"}));
+    view.wait_for("its end", |screen| !screen.contains("idempotent"));
+}
+
+#[test]
+fn eight_sessions_with_subagents() {
+    let world = World::new();
+    eight(&world);
+    let Some(view) = viewed("eight_sessions_with_subagents", &world, WIDE, &[]) else {
+        return;
+    };
+    let screen = view.wait_for("them and the events", |screen| {
+        screen.contains("Sort the bookmarks") && screen.contains("StopFailure")
+    });
+    insta::assert_snapshot!(still(&screen));
+}
+
+#[test]
+fn a_narrow_terminal() {
+    let world = World::new();
+    eight(&world);
+    let Some(view) = viewed("a_narrow_terminal", &world, (60, 15), &[]) else {
+        return;
+    };
+    let screen = view.wait_text("StopFailure");
+    for line in screen.0.lines() {
+        assert!(line.chars().count() <= 60, "{line:?}");
+    }
+    insta::assert_snapshot!(still(&screen));
+}
+
+#[test]
+fn without_colour_and_without_unicode() {
+    let world = World::new();
+    eight(&world);
+    let plain = [("NO_COLOR", "1"), ("LANG", "C")];
+    let Some(view) = viewed("without_colour_and_without_unicode", &world, WIDE, &plain) else {
+        return;
+    };
+    // Attention blinks, and is seen on every second look.
+    let screen = view.wait_for("them", |screen| {
+        screen.contains("StopFailure") && screen.contains("! Make the checkout")
+    });
+    insta::assert_snapshot!(still(&screen));
+    let drawn = view.tmux_says(&["capture-pane", "-p", "-e"]);
+    // Of 30 to 49 and 90 to 97 nothing may be there but "as it was": 39 and 49.
+    let colours = drawn.split("\u{1b}[").skip(1).filter(|code| {
+        let code = code.split('m').next().unwrap_or_default();
+        code.split(';').any(|part| {
+            let part: u32 = part.parse().unwrap_or(0);
+            matches!(part, 30..=38 | 40..=48 | 90..=107)
+        })
+    });
+    assert_eq!(colours.count(), 0, "{drawn}");
+    let shown = drawn.replace("日本語の見出しを直す", "");
+    assert!(shown.is_ascii(), "{shown}");
+}
+
+#[test]
+fn keys_filter_help_and_leave_the_terminal_as_it_was() {
+    let world = World::new();
+    eight(&world);
+    let script = "stty -g > before; echo as it was; becket; code=$?; stty -g > after; \
+                  cmp before after && echo left with $code; read wait";
+    let script = format!("cd {}; {script}", world.root().display());
+    let name = "keys_filter_help_and_leave_the_terminal_as_it_was";
+    let view = match open(&world, &["/bin/sh", "-c", &script], WIDE, &[]) {
+        Ok(view) => view,
+        Err(why) => return skip(name, &why),
+    };
+    view.wait_text("StopFailure");
+    view.press("/");
+    view.type_text("notes week");
+    view.wait_for("one of them alone", |screen| {
+        screen.contains("Summarise the week") && !screen.contains("runners")
+    });
+    view.press("Enter");
+    view.press("Escape");
+    view.wait_text("Move the runners");
+    view.press("?");
+    let help = view.wait_text("this help");
+    insta::assert_snapshot!(still(&help));
+    view.press("Escape");
+    view.wait_for("the list", |screen| !screen.contains("this help"));
+    view.press("q");
+    let left = view.wait_text("left with 0");
+    assert_eq!(left.0.trim_end(), "as it was\nleft with 0");
+    let modes = "#{alternate_on}#{mouse_any_flag}#{cursor_flag}#{keypad_flag}";
+    assert_eq!(view.tmux_says(&["display-message", "-p", modes]), "0010");
+}
+
+/// Stands for Claude Code: says who it is, and repeats what it reads.
+const CLAUDE: &str = r#"sh -c 'echo "I am $$ now"; while read line; do echo "got <$line>"; done'"#;
+
+fn pid(screen: &Screen) -> Option<u32> {
+    let mut lines = screen.0.lines();
+    lines.find_map(|line| line.strip_prefix("I am ")?.split(' ').next()?.parse().ok())
+}
+
+#[test]
+fn a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane() {
+    let name = "a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane";
+    let world = World::new();
+    let shell = ["/bin/bash", "--norc", "--noprofile", "-i"];
+    let pane = match open(&world, &shell, (100, 24), &[("PS1", "shell$ ")]) {
+        Ok(pane) => pane,
+        Err(why) => return skip(name, &why),
+    };
+    pane.wait_text("shell$");
+    pane.type_text(CLAUDE);
+    pane.press("Enter");
+    let said = pane.wait_for("its pid", |screen| pid(screen).is_some());
+    let mut shim = world.shim("UserPromptSubmit");
+    shim.env("CLAUDE_PID", pid(&said).expect("a pid").to_string())
+        .env("TMUX", format!("{},1,0", pane.socket().display()))
+        .env("TMUX_PANE", "%0");
+    let prompt = json!({
+        "hook_event_name": "UserPromptSubmit", "session_id": "aaaa0001", "prompt": "Begin here",
+    });
+    assert_eq!(call(shim, prompt.to_string().as_bytes()).code, Some(0));
+    let Some(view) = viewed(name, &world, WIDE, &[]) else {
+        return;
+    };
+    let send = |line: &str| {
+        view.press("r");
+        view.type_text(line);
+        view.wait_text(line);
+        view.press("Enter");
+    };
+    view.wait_text("Begin here");
+    send("hello there");
+    pane.wait_text("got <hello there>");
+    pane.press("C-z");
+    pane.wait_text("Stopped");
+    send("echo ran-in-shell");
+    view.wait_text("not in front");
+    pane.type_text("echo the ''end");
+    pane.press("Enter");
+    let screen = pane.wait_text("the end");
+    assert!(!screen.contains("ran-in-shell"), "{}", screen.0);
+}
