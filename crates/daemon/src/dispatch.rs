@@ -22,7 +22,7 @@ use crate::in_force::InForce;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::registry::{Applied, Asked, News, Process, Registry};
-use crate::store::{Decision, Limits, Record, Writer};
+use crate::store::{Decision, Kept, Limits, Record, Then, Writer};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
 pub(crate) const QUEUE: usize = 4096;
@@ -35,8 +35,8 @@ pub(crate) enum Message {
     Judged(Box<Judged>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
-    /// What was taken in from the spool.
-    TookIn(Vec<Record>),
+    /// What is taken in from the spool; it is committed with the sessions that it changes.
+    TookIn(Arc<Vec<Record>>, oneshot::Sender<(Vec<Kept>, Then)>),
     /// What no event says.
     Found(Vec<Found>),
     /// The processes of these sessions are gone.
@@ -98,7 +98,7 @@ impl Dispatcher {
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.registry.answer(asked, now_ms()),
-                Message::TookIn(records) => self.took_in(&records),
+                Message::TookIn(records, reply) => drop(reply.send(self.took_in(&records))),
                 Message::Found(found) => self.found(found),
                 Message::Gone(sessions) => self.gone(&sessions),
                 Message::Tick(reply) => drop(reply.send(self.tick())),
@@ -124,7 +124,7 @@ impl Dispatcher {
     }
 
     /// What somebody else answered changes live state too, as far as it is news.
-    fn took_in(&mut self, records: &[Record]) {
+    fn took_in(&mut self, records: &[Record]) -> (Vec<Kept>, Then) {
         let masker = self.in_force.masker();
         let mut changed = BTreeSet::new();
         for record in records
@@ -137,11 +137,11 @@ impl Dispatcher {
                 changed.extend(applied.map(|applied| applied.session));
             }
         }
+        let news = |id: &String| self.registry.news(id, now_ms());
+        let news: Vec<News> = changed.iter().filter_map(news).collect();
         let kept = changed.iter().filter_map(|id| self.registry.kept(id));
-        drop(self.writer.sessions(kept.collect()));
-        for id in changed {
-            self.registry.tell_of(&id, now_ms());
-        }
+        let then = Box::new(|| news.into_iter().for_each(News::tell));
+        (kept.collect(), then)
     }
 
     fn gone(&mut self, sessions: &[(String, Process)]) {

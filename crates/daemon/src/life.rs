@@ -31,7 +31,7 @@ use crate::infer;
 use crate::namespace::Namespaces;
 use crate::registry::{Process, Registry};
 use crate::serve::{self, Door, End};
-use crate::store::{self, OpenError, Tick, Writer};
+use crate::store::{self, OpenError, Record, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
 
 pub use lock::{Held, yield_to};
@@ -162,10 +162,14 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();
-    let taken_in = Box::new(move |records| {
+    let apply = Box::new(move |records: &Arc<Vec<Record>>| {
+        let (reply, applied) = oneshot::channel();
         if let Some(dispatcher) = for_spool.upgrade() {
-            drop(dispatcher.blocking_send(Message::TookIn(records)));
+            let records = Arc::clone(records);
+            drop(dispatcher.blocking_send(Message::TookIn(records, reply)));
         }
+        let nothing = || (Vec::new(), Box::new(|| ()) as Then);
+        applied.blocking_recv().unwrap_or_else(|_| nothing())
     });
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
@@ -174,7 +178,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
-        taken_in,
+        apply,
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
