@@ -97,7 +97,7 @@ impl Dispatcher {
                 Message::StatusLine(arrival) => self.status_line(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-                Message::Asked(asked) => self.registry.answer(asked, now_ms()),
+                Message::Asked(asked) => self.asked(asked),
                 Message::TookIn(records, reply) => drop(reply.send(self.took_in(&records))),
                 Message::Found(found) => self.found(found),
                 Message::Gone(sessions) => self.gone(&sessions),
@@ -140,8 +140,11 @@ impl Dispatcher {
         let news = |id: &String| self.registry.news(id, now_ms());
         let news: Vec<News> = changed.iter().filter_map(news).collect();
         let kept = changed.iter().filter_map(|id| self.registry.kept(id));
+        let kept = kept.collect();
         let then = Box::new(|| news.into_iter().for_each(News::tell));
-        (kept.collect(), then)
+        // What goes on from one of them.
+        self.flush();
+        (kept, then)
     }
 
     fn gone(&mut self, sessions: &[(String, Process)]) {
@@ -164,11 +167,23 @@ impl Dispatcher {
         self.flush();
     }
 
+    /// A person's word is kept at once, like an event.
+    fn asked(&mut self, asked: Asked) {
+        let said = matches!(asked, Asked::Name { .. } | Asked::Seen(..));
+        self.registry.answer(asked, now_ms());
+        if said {
+            self.flush();
+        }
+    }
+
     /// Has written what changed without an event.
     fn flush(&mut self) {
         let unwritten = self.registry.unwritten();
-        if !unwritten.is_empty() {
-            drop(self.writer.sessions(unwritten));
+        if unwritten.is_empty() {
+            return;
+        }
+        if let Err(unwritten) = self.writer.sessions(unwritten) {
+            self.registry.not_written(&unwritten);
         }
     }
 

@@ -155,6 +155,9 @@ impl Registry {
         }
         let mut changed = live.session.apply(&moment) | chained;
         changed |= live.session.find_project(envelope, is_git_root);
+        if changed && moment.event == EventName::SessionEnd {
+            self.chain_next(id);
+        }
         Some(Applied {
             session: id.to_owned(),
             at,
@@ -280,6 +283,15 @@ impl Registry {
             .map(|(id, _)| id.clone())
             .collect();
         changed.iter().filter_map(|id| self.kept(id)).collect()
+    }
+
+    /// These could not be written: the next time, then.
+    pub(crate) fn not_written(&mut self, sessions: &[Kept]) {
+        for kept in sessions {
+            if let Some(live) = self.sessions.get_mut(kept.session_id()) {
+                live.unwritten = true;
+            }
+        }
     }
 
     /// Lets go of what ended a while ago: the database has it.

@@ -30,6 +30,10 @@ impl Kept {
         })
     }
 
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
     /// What it takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
         self.state.len()

@@ -142,9 +142,13 @@ impl Writer {
         }
     }
 
-    /// Has sessions written that changed without an event.
-    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Full> {
-        self.queue(Job::Sessions(sessions))
+    /// Has sessions written that changed without an event, or gives them back.
+    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Vec<Kept>> {
+        let sent = self.jobs.try_send(Job::Sessions(sessions));
+        sent.map_err(|back| match back.into_inner() {
+            Job::Sessions(sessions) => sessions,
+            _ => Vec::new(),
+        })
     }
 
     /// Takes in the spool; comes back when that is done.
