@@ -25,7 +25,7 @@ use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, News, Process, Registry};
-use crate::store::{Decision, Limits, Record, Writer};
+use crate::store::{Decision, Kept, Limits, Record, Then, Writer};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
 pub(crate) const QUEUE: usize = 4096;
@@ -41,8 +41,8 @@ pub(crate) enum Message {
     Judged(Box<Judged>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
-    /// What was taken in from the spool.
-    TookIn(Vec<Record>),
+    /// What is taken in from the spool; it is committed with the sessions that it changes.
+    TookIn(Arc<Vec<Record>>, oneshot::Sender<(Vec<Kept>, Then)>),
     /// What no event says.
     Found(Vec<Found>),
     /// The processes of these sessions are gone.
@@ -104,8 +104,8 @@ impl Dispatcher {
                 Message::StatusLine(arrival) => self.status_line(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-                Message::Asked(asked) => self.registry.answer(asked, now_ms()),
-                Message::TookIn(records) => self.took_in(&records),
+                Message::Asked(asked) => self.asked(asked),
+                Message::TookIn(records, reply) => drop(reply.send(self.took_in(&records))),
                 Message::Found(found) => self.found(found),
                 Message::Gone(sessions) => self.gone(&sessions),
                 Message::Tick(reply) => drop(reply.send(self.tick())),
@@ -134,7 +134,7 @@ impl Dispatcher {
     }
 
     /// What somebody else answered changes live state too, as far as it is news.
-    fn took_in(&mut self, records: &[Record]) {
+    fn took_in(&mut self, records: &[Record]) -> (Vec<Kept>, Then) {
         let masker = self.in_force.masker();
         let mut changed = BTreeSet::new();
         for record in records
@@ -150,11 +150,14 @@ impl Dispatcher {
                 changed.insert(applied.session);
             }
         }
+        let news = |id: &String| self.registry.news(id, now_ms());
+        let news: Vec<News> = changed.iter().filter_map(news).collect();
         let kept = changed.iter().filter_map(|id| self.registry.kept(id));
-        drop(self.writer.sessions(kept.collect()));
-        for id in changed {
-            self.registry.tell_of(&id, now_ms());
-        }
+        let kept = kept.collect();
+        let then = Box::new(|| news.into_iter().for_each(News::tell));
+        // What goes on from one of them.
+        self.flush();
+        (kept, then)
     }
 
     fn gone(&mut self, sessions: &[(String, Process)]) {
@@ -196,11 +199,23 @@ impl Dispatcher {
         }
     }
 
+    /// A person's word is kept at once, like an event.
+    fn asked(&mut self, asked: Asked) {
+        let said = matches!(asked, Asked::Name { .. } | Asked::Seen(..));
+        self.registry.answer(asked, now_ms());
+        if said {
+            self.flush();
+        }
+    }
+
     /// Has written what changed without an event.
     fn flush(&mut self) {
         let unwritten = self.registry.unwritten();
-        if !unwritten.is_empty() {
-            drop(self.writer.sessions(unwritten));
+        if unwritten.is_empty() {
+            return;
+        }
+        if let Err(unwritten) = self.writer.sessions(unwritten) {
+            self.registry.not_written(&unwritten);
         }
     }
 

@@ -4,6 +4,7 @@
 mod detach;
 mod lock;
 mod log;
+mod process;
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -14,7 +15,6 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::Loader;
-use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
 use thiserror::Error;
 use tokio::net::UnixListener;
@@ -30,9 +30,9 @@ use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
 use crate::notice::Notices;
-use crate::registry::{Process, Registry};
+use crate::registry::Registry;
 use crate::serve::{self, Door, End};
-use crate::store::{self, OpenError, Tick, Writer};
+use crate::store::{self, OpenError, Record, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
 
 pub use lock::{Held, yield_to};
@@ -163,10 +163,14 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();
-    let taken_in = Box::new(move |records| {
+    let apply = Box::new(move |records: &Arc<Vec<Record>>| {
+        let (reply, applied) = oneshot::channel();
         if let Some(dispatcher) = for_spool.upgrade() {
-            drop(dispatcher.blocking_send(Message::TookIn(records)));
+            let records = Arc::clone(records);
+            drop(dispatcher.blocking_send(Message::TookIn(records, reply)));
         }
+        let nothing = || (Vec::new(), Box::new(|| ()) as Then);
+        applied.blocking_recv().unwrap_or_else(|_| nothing())
     });
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
@@ -175,7 +179,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
-        taken_in,
+        apply,
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -313,6 +317,8 @@ impl Daemon {
             if tokio::time::timeout(DRAIN, drained).await.is_err() {
                 warn!("some answers were still on their way");
             }
+            // With a tick goes what changed without an event.
+            drop(tick(&door).await);
             door.writer.close(end != End::Yielded).await;
             end
         });
@@ -358,20 +364,25 @@ async fn told_by_signal() {
     tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
 }
 
+/// Has the dispatcher look after itself.
+async fn tick(door: &Door) -> Option<Ticked> {
+    let (reply, ticked) = oneshot::channel();
+    drop(door.dispatcher.send(Message::Tick(reply)).await);
+    ticked.await.ok()
+}
+
 /// Wakes now and then: takes in the spool, keeps retention, and ends when there is no reason to be.
 async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
     loop {
-        let (reply, ticked) = oneshot::channel();
-        drop(door.dispatcher.send(Message::Tick(reply)).await);
-        let Ok(Ticked {
+        let Some(Ticked {
             limits,
             masker,
             idle,
             troubles,
             processes,
-        }) = ticked.await
+        }) = tick(door).await
         else {
             return End::Stopped;
         };
@@ -382,7 +393,7 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             masker,
         };
         door.writer.tick(tick).await;
-        look_for_processes(door, processes);
+        process::look_for(door, processes);
         tokio::time::sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;
@@ -395,33 +406,6 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
         if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
             return End::Idle;
         }
-    }
-}
-
-/// Finds out whose Claude Code is gone: no event tells of a process that was killed.
-fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
-    if processes.is_empty() {
-        return;
-    }
-    let dispatcher = door.dispatcher.clone();
-    tokio::task::spawn_blocking(move || {
-        let mut gone = processes;
-        gone.retain(|(_, process)| !is_alive(*process));
-        if !gone.is_empty() {
-            drop(dispatcher.blocking_send(Message::Gone(gone)));
-        }
-    });
-}
-
-fn is_alive((pid, start): Process) -> bool {
-    match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => {
-            let found = parent_and_start(&stat).map(|(_, start)| start);
-            let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
-            !dead && (start.is_none() || found == start)
-        }
-        // Only a process that is not there is gone: anything else says nothing.
-        Err(why) => why.kind() != io::ErrorKind::NotFound,
     }
 }
 

@@ -167,11 +167,15 @@ impl Registry {
         let before = live.session.shown();
         let mut changed = live.session.apply(&moment) | chained;
         changed |= live.session.find_project(envelope, is_git_root);
+        let display = Change::of(before, &live.session, moment.at);
+        if changed && moment.event == EventName::SessionEnd {
+            self.chain_next(id);
+        }
         Some(Applied {
             session: id.to_owned(),
             at,
             changed,
-            display: Change::of(before, &live.session, moment.at),
+            display,
         })
     }
 
@@ -318,6 +322,15 @@ impl Registry {
             .map(|(id, _)| id.clone())
             .collect();
         changed.iter().filter_map(|id| self.kept(id)).collect()
+    }
+
+    /// These could not be written: the next time, then.
+    pub(crate) fn not_written(&mut self, sessions: &[Kept]) {
+        for kept in sessions {
+            if let Some(live) = self.sessions.get_mut(kept.session_id()) {
+                live.unwritten = true;
+            }
+        }
     }
 
     /// Lets go of what ended a while ago: the database has it.

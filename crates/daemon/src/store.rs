@@ -24,4 +24,4 @@ pub use retain::Limits;
 pub(crate) use session::last_revision;
 pub use session::{Kept, Which, sessions};
 pub use write::{Feed, Full, Writer};
-pub(crate) use write::{Parts, Tick};
+pub(crate) use write::{Parts, Then, Tick};

@@ -4,6 +4,7 @@ use becket_engine::session::{Chain, Moment};
 use becket_wire::event::EventName;
 
 use super::Registry;
+use crate::life::now_ms;
 
 impl Registry {
     /// Chains a session that starts. True if it goes on from another.
@@ -30,6 +31,32 @@ impl Registry {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// A session has ended. If it was cleared away and that is heard late, the one that its process
+    /// began after it goes on from it.
+    pub(super) fn chain_next(&mut self, id: &str) {
+        let Some(ended) = self.sessions.get(id).map(|live| live.session.clone()) else {
+            return;
+        };
+        let process = (ended.pid, ended.pid_start);
+        let next = self.sessions.iter_mut().filter(|(_, live)| {
+            let session = &live.session;
+            (session.pid, session.pid_start) == process
+                && session.prev_session_id.is_none()
+                && Some(session.started_at) >= ended.ended_at
+        });
+        let next = next.min_by_key(|(_, live)| live.session.started_at);
+        if let Some((next, live)) = next
+            && ended.pid.is_some()
+            && ended.end_reason.as_deref() == Some("clear")
+            && *next != id
+        {
+            live.session.continue_from(&ended, Chain::Clear);
+            live.unwritten = true;
+            let next = next.clone();
+            self.tell_of(&next, now_ms());
         }
     }
 

@@ -8,6 +8,8 @@ CREATE TABLE sessions (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX sessions_live ON sessions (last_activity) WHERE ended_at IS NULL;
 CREATE INDEX sessions_ended ON sessions (last_activity) WHERE ended_at IS NOT NULL;
+-- A start asks for the highest one.
+CREATE INDEX sessions_revision ON sessions (revision);
 
 -- The session as it is after the event, in the same page.
 ALTER TABLE inbox ADD COLUMN session_id TEXT;

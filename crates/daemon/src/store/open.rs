@@ -229,6 +229,9 @@ fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection
 
 #[cfg(test)]
 mod tests {
+    use super::super::sample::{Home, masker, record, rows};
+    use super::super::session::{self, Which};
+    use super::super::{inbox, spool};
     use super::*;
 
     #[test]
@@ -305,5 +308,29 @@ mod tests {
             Err(OpenError::Newer { found: 99, .. })
         ));
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn what_waits_in_the_inbox_of_an_older_becket_is_settled() {
+        let home = Home::new();
+        let path = home.place.database();
+        {
+            let older = Connection::open(&path).unwrap();
+            older.execute_batch(MIGRATIONS[0]).unwrap();
+            older.pragma_update(None, "user_version", 1).unwrap();
+            let frames = spool::encode(&record(7, 1)).unwrap();
+            older
+                .execute("INSERT INTO inbox VALUES (7, ?1)", [frames])
+                .unwrap();
+        }
+        let mut connection = open(&path, 0).unwrap().connection;
+        let waiting = inbox::waiting(&connection, &masker()).unwrap();
+        inbox::settle(&mut connection, &waiting).unwrap();
+        assert_eq!(rows(&connection), [record(7, 1).to_row()]);
+        assert!(
+            session::sessions(&connection, Which::Live)
+                .unwrap()
+                .is_empty()
+        );
     }
 }

@@ -30,6 +30,10 @@ impl Kept {
         })
     }
 
+    pub(crate) fn session_id(&self) -> &str {
+        &self.session_id
+    }
+
     /// What it takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
         self.state.len()
@@ -161,6 +165,12 @@ fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>
 }
 
 fn select(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>> {
+    let (query, prefix) = query(which);
+    let mut select = connection.prepare_cached(&query)?;
+    select.query_map([prefix], Kept::read)?.collect()
+}
+
+fn query(which: Which<'_>) -> (String, &str) {
     let (condition, prefix) = match which {
         Which::Live => ("ended_at IS NULL".to_owned(), ""),
         Which::Ended(limit) => (
@@ -172,18 +182,50 @@ fn select(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kep
             prefix,
         ),
     };
-    let mut select = connection.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM sessions WHERE ?1 = ?1 AND {condition}"
-    ))?;
-    select.query_map([prefix], Kept::read)?.collect()
+    let query = format!("SELECT {COLUMNS} FROM sessions WHERE ?1 = ?1 AND {condition}");
+    (query, prefix)
 }
+
+const LAST_REVISION: &str = "SELECT max(revision) FROM
+    (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox)";
 
 /// The highest revision that was given.
 pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
-    let newest: Option<i64> = connection.query_row(
-        "SELECT max(revision) FROM (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox)",
-        [],
-        |row| row.get(0),
-    )?;
+    let newest: Option<i64> = connection.query_row(LAST_REVISION, [], |row| row.get(0))?;
     Ok(newest.unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::Home;
+    use super::*;
+
+    #[test]
+    fn however_many_sessions_have_ended_nothing_reads_them_all() {
+        let connection = Home::new().open();
+        let plan = |query: &str, prefix: &[&str]| -> Vec<String> {
+            let explain = format!("EXPLAIN QUERY PLAN {query}");
+            let mut explain = connection.prepare(&explain).unwrap();
+            let steps = explain.query_map(rusqlite::params_from_iter(prefix), |row| row.get(3));
+            steps.unwrap().map(Result::unwrap).collect()
+        };
+        let mut plans = vec![plan(LAST_REVISION, &[])];
+        for which in [Which::Live, Which::Ended(9), Which::Like("a")] {
+            let (query, prefix) = query(which);
+            plans.push(plan(&query, &[prefix]));
+        }
+        let expected = [
+            "COVERING INDEX sessions_revision",
+            "INDEX sessions_live",
+            "INDEX sessions_ended",
+            "PRIMARY KEY (session_id>? AND session_id<?)",
+        ];
+        for (plan, expected) in plans.iter().zip(expected) {
+            let of_sessions = plan.iter().filter(|step| step.contains("sessions"));
+            for step in of_sessions {
+                assert!(step.contains(expected), "{plan:?}");
+            }
+            assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")));
+        }
+    }
 }

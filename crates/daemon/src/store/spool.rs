@@ -1,11 +1,11 @@
 //! The spool: one file an event, left by whoever answered without a daemon, taken in by the next
 //! one. Each event goes in once, whatever dies in between.
 
-use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use becket_engine::mask::Masker;
 use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::record::{Decision, Record};
+use super::session;
+use super::write::Apply;
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
@@ -238,22 +240,24 @@ pub(super) struct TakenIn {
     pub(super) bad: u64,
 }
 
-/// Takes everything in: insert, commit, then unlink. `go_on` is asked after each step. What was
-/// done counts, also where it ended with an error.
+/// Takes everything in: insert, commit together with what it did to sessions, then unlink. `go_on`
+/// is asked after each step. What was done counts, also where it ended with an error.
 pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
     masker: &Masker,
     next_seq: &mut dyn FnMut() -> i64,
+    apply: &Apply,
     go_on: &mut dyn FnMut(Step) -> bool,
 ) -> (TakenIn, rusqlite::Result<()>) {
     let mut done = TakenIn::default();
     let mut waiting = waiting(place).into_iter().map(|(_, path)| path).peekable();
     while waiting.peek().is_some() {
-        let mut group = next_group(&mut waiting, place, masker, &mut done);
-        match insert_group(connection, &mut group, next_seq, go_on) {
+        let (files, records) = next_group(&mut waiting, place, masker, &mut done);
+        match insert_group(connection, records, next_seq, apply, go_on) {
             Ok(Some(new)) => {
-                if !remove_group(group, &new, &mut done, go_on) {
+                done.new.extend(Arc::unwrap_or_clone(new));
+                if !remove_group(files, go_on) {
                     break;
                 }
             }
@@ -264,25 +268,24 @@ pub(super) fn take_in(
     (done, Ok(()))
 }
 
-type Group = Vec<(PathBuf, Record)>;
-
 /// Reads as many files as one transaction takes.
 fn next_group(
     waiting: &mut impl Iterator<Item = PathBuf>,
     place: &Place,
     masker: &Masker,
     done: &mut TakenIn,
-) -> Group {
-    let mut group = Vec::new();
+) -> (Vec<PathBuf>, Vec<Record>) {
+    let (mut files, mut records) = (Vec::new(), Vec::new());
     let mut bytes = 0;
-    while group.len() < GROUP_FILES && bytes < GROUP_BYTES {
+    while files.len() < GROUP_FILES && bytes < GROUP_BYTES {
         let Some(path) = waiting.next() else {
             break;
         };
         match read(&path, masker) {
             Ok(Some(record)) => {
                 bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
-                group.push((path, record));
+                files.push(path);
+                records.push(record);
             }
             Ok(None) => {
                 done.bad += 1;
@@ -292,48 +295,43 @@ fn next_group(
             Err(_) => {}
         }
     }
-    group
+    (files, records)
 }
 
-/// Inserts a group in one transaction. Gives the seqs of those that are new; none if told to stop.
+/// Inserts a group in one transaction, and the sessions as they are after it. Gives those that are
+/// new; none if told to stop.
 fn insert_group(
     connection: &mut Connection,
-    group: &mut Group,
+    records: Vec<Record>,
     next_seq: &mut dyn FnMut() -> i64,
+    apply: &Apply,
     go_on: &mut dyn FnMut(Step) -> bool,
-) -> rusqlite::Result<Option<HashSet<i64>>> {
+) -> rusqlite::Result<Option<Arc<Vec<Record>>>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut new = HashSet::new();
-    for (_, record) in group {
+    let mut new = Vec::new();
+    for mut record in records {
         record.seq = next_seq();
         if record.insert(&transaction)? {
-            new.insert(record.seq);
+            new.push(record);
         }
         if !go_on(Step::Inserted) {
             return Ok(None);
         }
     }
+    let new = Arc::new(new);
+    let (sessions, then) = apply(&new);
+    session::write(&transaction, sessions.iter())?;
     transaction.commit()?;
+    then();
     Ok(go_on(Step::Committed).then_some(new))
 }
 
 /// Removes the files of a group that is committed. False if told to stop.
-fn remove_group(
-    group: Group,
-    new: &HashSet<i64>,
-    done: &mut TakenIn,
-    go_on: &mut dyn FnMut(Step) -> bool,
-) -> bool {
-    for (path, record) in group {
+fn remove_group(files: Vec<PathBuf>, go_on: &mut dyn FnMut(Step) -> bool) -> bool {
+    files.into_iter().all(|path| {
         drop(fs::remove_file(path));
-        if new.contains(&record.seq) {
-            done.new.push(record);
-        }
-        if !go_on(Step::Removed) {
-            return false;
-        }
-    }
-    true
+        go_on(Step::Removed)
+    })
 }
 
 /// Sets a file aside that is no event, so that it is looked at once only.

@@ -32,8 +32,9 @@ pub struct Full;
 /// What is done once an event is kept. It must not block.
 pub(crate) type Then = Box<dyn FnOnce() + Send>;
 
-/// Hears of what was taken in from the spool, on the writer's thread.
-pub(crate) type TakenIn = Box<dyn Fn(Vec<Record>) + Send>;
+/// Applies what comes from the spool: gives the sessions that change with it, and what is done once
+/// all that is kept. The writer's thread waits for it.
+pub(crate) type Apply = dyn Fn(&Arc<Vec<Record>>) -> (Vec<Kept>, Then) + Send;
 
 enum Job {
     Keep {
@@ -82,7 +83,7 @@ pub(crate) struct Parts {
     pub(crate) sequence: Arc<AtomicI64>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) taken_in: TakenIn,
+    pub(crate) apply: Box<Apply>,
 }
 
 impl Writer {
@@ -141,9 +142,13 @@ impl Writer {
         }
     }
 
-    /// Has sessions written that changed without an event.
-    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Full> {
-        self.queue(Job::Sessions(sessions))
+    /// Has sessions written that changed without an event, or gives them back.
+    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Vec<Kept>> {
+        let sent = self.jobs.try_send(Job::Sessions(sessions));
+        sent.map_err(|back| match back.into_inner() {
+            Job::Sessions(sessions) => sessions,
+            _ => Vec::new(),
+        })
     }
 
     /// Takes in the spool; comes back when that is done.

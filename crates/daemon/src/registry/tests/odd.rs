@@ -19,6 +19,43 @@ fn a_restart_between_the_two_halves_of_a_clear_keeps_the_line() {
 }
 
 #[test]
+fn a_clear_whose_end_is_heard_late_keeps_the_line() {
+    let mut desk = Desk::new();
+    desk.event("a", "SessionStart", &json!({"source": "startup"}));
+    desk.now += 10;
+    let end = payload("a", "SessionEnd", &json!({"reason": "clear"}));
+    let spooled = desk.envelope();
+    desk.event("b", "SessionStart", &json!({"source": "clear"}));
+    desk.pid = 77;
+    desk.event("c", "SessionStart", &json!({"source": "startup"}));
+    desk.apply(&end, &spooled, None);
+    let lines: BTreeMap<_, _> = desk
+        .rows()
+        .into_iter()
+        .map(|row| (row.session_id, row.line))
+        .collect();
+    let expected = [("b", "a"), ("c", "c")].map(|(id, line)| (id.into(), line.into()));
+    assert_eq!(lines, BTreeMap::from(expected));
+    assert_eq!(desk.registry.unwritten().len(), 1);
+}
+
+#[test]
+fn what_could_not_be_written_is_written_later() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", &json!({}));
+    let title = Some("the bridge".to_owned());
+    let session = "a".to_owned();
+    desk.told(|done| Asked::Name {
+        session,
+        title,
+        done,
+    });
+    let unwritten = desk.registry.unwritten();
+    desk.registry.not_written(&unwritten);
+    assert_eq!(desk.registry.unwritten().len(), 1);
+}
+
+#[test]
 fn what_is_told_late_hides_nothing_newer() {
     let mut desk = Desk::new();
     let mut changes = desk.registry.changes.subscribe();

@@ -1,9 +1,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use becket_engine::session::Session;
 use proptest::prelude::*;
 
 use super::super::inbox;
 use super::super::sample::{Home, decision, envelope, id, left, masker, payload, record, rows};
+use super::super::session::{Kept, Which};
 use super::*;
 
 const EVENTS: u32 = 6;
@@ -80,6 +82,7 @@ impl Daemon {
                 *next += 1;
                 *next - 1
             },
+            &|_| (Vec::new(), Box::new(|| ())),
             &mut |_| {
                 steps = steps.saturating_sub(1);
                 steps > 0
@@ -296,6 +299,7 @@ fn what_was_taken_in_before_a_failure_counts() {
         &home.place,
         &masker(),
         &mut || seq.next().unwrap(),
+        &|_| (Vec::new(), Box::new(|| ())),
         &mut |_| true,
     );
     assert!(ended.is_err());
@@ -315,4 +319,33 @@ fn nobody_masked_a_bare_frame_so_intake_does() {
     let row = &rows(&daemon.connection)[0];
     let kept = String::from_utf8(row.payload.clone().unwrap()).unwrap();
     assert!(!kept.contains(&secret) && row.masked == 1, "{kept}");
+}
+
+#[test]
+fn wherever_an_intake_dies_an_event_is_there_with_its_session_or_not_at_all() {
+    for steps in 1..=4 {
+        let home = Home::new();
+        home.leave(1, &left(1, None));
+        let mut connection = home.open();
+        let mut left = steps;
+        let (_, ended) = take_in(
+            &mut connection,
+            &home.place,
+            &masker(),
+            &mut || 1,
+            &|events| {
+                let at = events[0].envelope().at;
+                let kept = Kept::new(&Session::new("s", at), 1);
+                (kept.into_iter().collect(), Box::new(|| ()))
+            },
+            &mut |_| {
+                left -= 1;
+                left > 0
+            },
+        );
+        ended.unwrap();
+        let sessions = session::sessions(&connection, Which::Live).unwrap();
+        assert_eq!(sessions.len(), rows(&connection).len(), "{steps} steps");
+        assert_eq!(sessions.len(), usize::from(steps > 1));
+    }
 }

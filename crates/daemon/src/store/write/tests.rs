@@ -31,7 +31,7 @@ fn parts(home: &Home) -> Parts {
         sequence: Arc::new(AtomicI64::new(1_000_000)),
         feed: broadcast::channel(64).0,
         counters: Arc::new(Counters::default()),
-        taken_in: Box::new(drop),
+        apply: Box::new(|_| (Vec::new(), Box::new(|| ()))),
     }
 }
 

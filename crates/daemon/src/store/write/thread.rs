@@ -19,7 +19,7 @@ use super::super::record::Record;
 use super::super::retain::{Limits, Retention};
 use super::super::session::{self, Kept};
 use super::super::spool::{self, Left};
-use super::{Feed, Job, Parts, TakenIn, Then};
+use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
 
 /// What commits together at the most.
@@ -35,7 +35,7 @@ pub(super) struct WriterThread {
     sequence: Arc<AtomicI64>,
     feed: Feed,
     counters: Arc<Counters>,
-    taken_in: TakenIn,
+    apply: Box<Apply>,
     checkpointer: Checkpointer,
     retention: Retention,
     /// The events in the inbox, to settle them without reading them back.
@@ -83,7 +83,7 @@ impl WriterThread {
             sequence: parts.sequence,
             feed: parts.feed,
             counters: parts.counters,
-            taken_in: parts.taken_in,
+            apply: parts.apply,
             checkpointer,
             retention: Retention::default(),
             unsettled: Vec::new(),
@@ -331,6 +331,7 @@ impl WriterThread {
             &self.place,
             &self.masker,
             &mut next_seq,
+            &*self.apply,
             &mut |_| true,
         );
         // What was committed before a failure is in, all the same.
@@ -343,7 +344,6 @@ impl WriterThread {
         if !done.new.is_empty() {
             info!(events = done.new.len(), "took in the spool");
             self.checkpointer.nudge();
-            (self.taken_in)(done.new);
         }
         if let Err(why) = ended {
             warn!(%why, "could not take in the spool");

@@ -1,0 +1,36 @@
+//! The processes of the sessions: which of them are gone.
+
+use std::{fs, io};
+
+use becket_wire::process::{parent_and_start, process_state};
+
+use crate::dispatch::Message;
+use crate::registry::Process;
+use crate::serve::Door;
+
+/// Finds out whose Claude Code is gone: no event tells of a process that was killed.
+pub(super) fn look_for(door: &Door, processes: Vec<(String, Process)>) {
+    if processes.is_empty() {
+        return;
+    }
+    let dispatcher = door.dispatcher.clone();
+    tokio::task::spawn_blocking(move || {
+        let mut gone = processes;
+        gone.retain(|(_, process)| !is_alive(*process));
+        if !gone.is_empty() {
+            drop(dispatcher.blocking_send(Message::Gone(gone)));
+        }
+    });
+}
+
+fn is_alive((pid, start): Process) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => {
+            let found = parent_and_start(&stat).map(|(_, start)| start);
+            let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
+            !dead && (start.is_none() || found == start)
+        }
+        // Only a process that is not there is gone: anything else says nothing.
+        Err(why) => why.kind() != io::ErrorKind::NotFound,
+    }
+}
