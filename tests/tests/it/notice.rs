@@ -1,9 +1,10 @@
 //! Notices: by the answer where the terminal shows it, else by a command that the daemon runs.
 
+mod offer;
+
 use std::fs;
 use std::time::{Duration, Instant};
 
-use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, is_alive};
 use serde_json::{Value, json};
@@ -365,64 +366,4 @@ fn one_session_is_told_of_once_in_a_while() {
     });
     let told = both.expect("two notices");
     assert_eq!(told.matches('a').count(), 1, "{told}");
-}
-
-#[test]
-fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
-    let world = World::new();
-    world.run(&["up"]);
-    assert!(!world.path("config.toml").exists());
-    let said = world.run(&["up", "--notice", "osc777"]);
-    assert!(said.contains("notices are on: osc777"), "{said}");
-    let config = fs::read_to_string(world.path("config.toml")).expect("a config");
-    assert_eq!(config, "[notice]\non = \"all\"\nhow = \"osc777\"\n");
-    world.run(&["up", "--notice", "off"]);
-    assert!(asks(&world, SESSION).is_silent());
-    fs::write(world.path("config.toml"), "[notice").expect("a config");
-    let refused = world.output(&["up", "--notice", "bell"]);
-    let stderr = String::from_utf8_lossy(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(1), "{stderr}");
-    assert!(stderr.contains("becket config check"), "{stderr}");
-}
-
-#[test]
-fn up_asks_a_person_once() {
-    let world = World::new();
-    let up = |answer: &str| {
-        let command = [
-            world.programs.join("becket"),
-            "up".into(),
-            "--no-view".into(),
-        ];
-        let command = command.map(std::ffi::OsString::from);
-        let env = [
-            ("HOME", world.home.clone()),
-            ("BECKET_HOME", world.becket_home.clone()),
-            ("CLAUDE_CONFIG_DIR", world.home.join(".claude")),
-            ("PATH", "/usr/bin:/bin".into()),
-        ];
-        let env = env.map(|(name, value)| (name.to_owned(), value.display().to_string()));
-        let terminal = match Terminal::start(&command, &env, &world.home, (120, 40)) {
-            Ok(terminal) => terminal,
-            Err(why) => {
-                becket_tests::skip::skip("up_asks_a_person_once", &why);
-                return None;
-            }
-        };
-        if !answer.is_empty() {
-            terminal.wait_text("[y/N]");
-            terminal.type_text(answer);
-            terminal.press("Enter");
-        }
-        assert_eq!(terminal.wait_end(), 0);
-        Some(terminal.history())
-    };
-    for (answer, config) in [("n", false), ("what", false), ("y", true)] {
-        if up(answer).is_none() {
-            return;
-        }
-        assert_eq!(world.path("config.toml").exists(), config, "{answer}");
-    }
-    let again = up("").expect("a terminal");
-    assert!(!again.contains("[y/N]"), "{}", again.0);
 }
