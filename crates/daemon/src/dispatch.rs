@@ -133,8 +133,14 @@ impl Dispatcher {
         {
             let payload = record.payload();
             if let Ok(head) = Head::read(&payload) {
-                let applied = self.registry.apply(&head, record.envelope(), None, &masker);
-                changed.extend(applied.map(|applied| applied.session));
+                let envelope = record.envelope();
+                let Some(mut applied) = self.registry.apply(&head, envelope, None, &masker) else {
+                    continue;
+                };
+                if record.blocks_prompt() {
+                    self.registry.prompt_blocked(&mut applied);
+                }
+                changed.insert(applied.session);
             }
         }
         let news = |id: &String| self.registry.news(id, now_ms());
