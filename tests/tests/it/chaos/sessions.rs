@@ -6,7 +6,7 @@ use std::thread;
 
 use becket_engine::session::{Moment, Session};
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::World;
+use becket_tests::world::{World, call};
 use becket_wire::rpc::Envelope;
 use becket_wire::{Head, Version};
 use rustix::process::Signal;
@@ -45,6 +45,25 @@ fn two_hundred_kills_change_nothing_that_a_person_can_see() {
     }
     eprintln!("{wholly_checked} sessions checked wholly");
     assert!(wholly_checked > ROUNDS, "only {wholly_checked}");
+}
+
+#[test]
+fn what_no_event_says_outlives_every_end_too() {
+    let world = World::new();
+    send(&world, 0, 0);
+    let id = sessions(&world)[0]["session_id"].clone();
+    let id = id.as_str().expect("an id");
+    world.run(&["name", id, "the bridge"]);
+    sessions(&world);
+    world.kill_daemon();
+    assert_eq!(sessions(&world)[0]["title"], "the bridge", "after a kill");
+    let mut line = world.command(world.programs.join("becket-hook"));
+    line.args(["--statusline", "--home"])
+        .arg(&world.becket_home);
+    let figures = json!({"session_id": id, "cost": {"total_cost_usd": 0.5}});
+    call(line, figures.to_string().as_bytes());
+    world.run(&["daemon", "stop"]);
+    assert_eq!(sessions(&world)[0]["cost_usd"], 0.5, "after an end");
 }
 
 /// Several senders, each with sessions of its own, while the daemon dies and dies again.
