@@ -3,7 +3,7 @@
 //! for sessions that are at work.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Followed {
     }
 
     fn read(&mut self, one: &AtWork) -> io::Result<Vec<Finding>> {
-        let mut file = open(&one.transcript)?;
+        let mut file = File::open(&one.transcript)?;
         let len = file.metadata()?.len();
         if self.path != one.transcript || len < self.read {
             // Another file, or one that begins anew.
@@ -199,26 +199,17 @@ fn own_word(one: &AtWork) -> Option<(Inference, Option<i64>)> {
     }
 }
 
-/// Opens a plain file. A pipe in its place would hold whoever opens it for ever.
-fn open(path: &Path) -> io::Result<File> {
-    match fs::metadata(path)?.is_file() {
-        true => File::open(path),
-        false => Err(io::Error::other("it is no file")),
-    }
-}
-
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     let bound = session_file::LONGEST as u64 + 1;
-    open(path)?.take(bound).read_to_end(&mut content)?;
+    File::open(path)?.take(bound).read_to_end(&mut content)?;
     Ok(content)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs::OpenOptions;
+    use std::fs::{self, OpenOptions};
     use std::io::Write;
-    use std::process::Command;
 
     use super::*;
 
@@ -308,21 +299,6 @@ mod tests {
             say("s", "5", "busy"),
             Some((Inference::PermissionAnswered { .. }, 9))
         ));
-    }
-
-    #[test]
-    fn a_pipe_in_place_of_a_transcript_holds_nobody_up() {
-        let folder = folder();
-        let one = at_work(folder.path(), true);
-        let made = Command::new("mkfifo").arg(&one.transcript).status();
-        assert!(made.unwrap().success());
-        let (done, looked) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let found = Transcripts::default().look(std::slice::from_ref(&one));
-            done.send(found[0].trouble.clone())
-        });
-        let trouble = looked.recv_timeout(Duration::from_secs(30)).unwrap();
-        assert!(trouble.unwrap().contains("no file"));
     }
 
     #[test]
