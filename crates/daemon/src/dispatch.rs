@@ -143,10 +143,15 @@ impl Dispatcher {
         {
             let payload = record.payload();
             if let Ok(head) = Head::read(&payload) {
-                let applied = self.registry.apply(&head, record.envelope(), None, &masker);
-                let Some(applied) = applied else { continue };
-                let event = Moment::new(&head, record.envelope()).event;
+                let envelope = record.envelope();
+                let Some(mut applied) = self.registry.apply(&head, envelope, None, &masker) else {
+                    continue;
+                };
+                let event = Moment::new(&head, envelope).event;
                 self.tell_of(applied.display.as_ref(), Some(&event), now_ms());
+                if record.blocks_prompt() {
+                    self.registry.prompt_blocked(&mut applied);
+                }
                 changed.insert(applied.session);
             }
         }

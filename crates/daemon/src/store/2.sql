@@ -5,7 +5,7 @@ CREATE TABLE sessions (
     last_activity INTEGER NOT NULL,
     ended_at INTEGER,
     state BLOB NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT;
 CREATE INDEX sessions_live ON sessions (last_activity) WHERE ended_at IS NULL;
 CREATE INDEX sessions_ended ON sessions (last_activity) WHERE ended_at IS NOT NULL;
 -- A start asks for the highest one.

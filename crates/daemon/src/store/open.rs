@@ -136,7 +136,7 @@ fn is_half_begun(error: &rusqlite::Error) -> bool {
         .is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
 }
 
-fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
+pub(super) fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
@@ -323,6 +323,11 @@ mod tests {
                 .execute("INSERT INTO inbox VALUES (7, ?1)", [frames])
                 .unwrap();
         }
+        let unchanged = open_to_read(&path).unwrap().unwrap();
+        assert_eq!(inbox::waiting(&unchanged, &masker()).unwrap().len(), 1);
+        let live = session::sessions(&unchanged, Which::Live).unwrap();
+        assert!(live.is_empty());
+        drop(unchanged);
         let mut connection = open(&path, 0).unwrap().connection;
         let waiting = inbox::waiting(&connection, &masker()).unwrap();
         inbox::settle(&mut connection, &waiting).unwrap();

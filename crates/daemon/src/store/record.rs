@@ -128,6 +128,13 @@ impl Record {
         &self.envelope
     }
 
+    /// Whether what was answered kept a prompt from being sent.
+    pub(crate) fn blocks_prompt(&self) -> bool {
+        let blocks = |decision: &Decision| matches!(&*decision.answer, "block" | "stop");
+        self.event.as_deref() == Some("UserPromptSubmit")
+            && self.decision.as_ref().is_some_and(blocks)
+    }
+
     /// Roughly what the event takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
         self.body.len() + self.session.as_ref().map_or(0, Kept::weight) + 1024

@@ -6,6 +6,8 @@ use becket_engine::session::Session;
 use rusqlite::{Connection, Row, params};
 use tracing::warn;
 
+use super::open;
+
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -86,6 +88,9 @@ pub(super) fn put_in_inbox(
 
 /// The session beside each event in the inbox, by the event's number.
 pub(super) fn in_inbox(connection: &Connection) -> rusqlite::Result<HashMap<i64, Kept>> {
+    if knows_none(connection)? {
+        return Ok(HashMap::new());
+    }
     let mut select = connection.prepare_cached(&format!(
         "SELECT {COLUMNS}, seq FROM inbox WHERE session_id IS NOT NULL"
     ))?;
@@ -164,7 +169,15 @@ fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>
     Ok(found)
 }
 
+/// Whether an older becket made this database. Who only reads it cannot bring it up to date.
+fn knows_none(connection: &Connection) -> rusqlite::Result<bool> {
+    open::user_version(connection).map(|version| version < 2)
+}
+
 fn select(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>> {
+    if knows_none(connection)? {
+        return Ok(Vec::new());
+    }
     let (query, prefix) = query(which);
     let mut select = connection.prepare_cached(&query)?;
     select.query_map([prefix], Kept::read)?.collect()
@@ -218,7 +231,7 @@ mod tests {
             "COVERING INDEX sessions_revision",
             "INDEX sessions_live",
             "INDEX sessions_ended",
-            "PRIMARY KEY (session_id>? AND session_id<?)",
+            "INDEX sqlite_autoindex_sessions_1 (session_id>? AND session_id<?)",
         ];
         for (plan, expected) in plans.iter().zip(expected) {
             let of_sessions = plan.iter().filter(|step| step.contains("sessions"));

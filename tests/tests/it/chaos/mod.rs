@@ -6,6 +6,7 @@ mod kill;
 mod load;
 mod races;
 mod retention;
+mod sessions;
 mod stop;
 mod takeover;
 

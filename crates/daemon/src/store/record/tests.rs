@@ -89,3 +89,18 @@ fn an_answer_of_silence_takes_an_older_decision_away() {
     alone.insert(&connection).unwrap();
     assert_eq!(rows(&connection)[0].decision, None);
 }
+
+#[test]
+fn only_a_prompt_that_was_not_sent_is_blocked() {
+    let answered = |event: &str, answer: &str| {
+        let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
+        let mut record = record_of(1, envelope(1), payload.as_bytes());
+        record.decision = Some(decision(answer));
+        record.blocks_prompt()
+    };
+    assert!(answered("UserPromptSubmit", "block"));
+    assert!(answered("UserPromptSubmit", "stop"));
+    assert!(!answered("UserPromptSubmit", "context"));
+    assert!(!answered("Stop", "block"));
+    assert!(!record(1, 1).blocks_prompt());
+}

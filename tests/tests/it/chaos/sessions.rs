@@ -1,0 +1,195 @@
+//! kill -9 at any moment, and what the sessions do is still what their events say.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use becket_engine::session::{Moment, Session};
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{World, call};
+use becket_wire::rpc::Envelope;
+use becket_wire::{Head, Version};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::Chance;
+
+const ROUNDS: u64 = 40;
+const KILLS: u64 = 5;
+const SENDERS: u64 = 4;
+const SESSIONS: u64 = 20;
+
+/// What one session goes through again and again.
+const TURN: [(&str, &str); 7] = [
+    ("UserPromptSubmit", ""),
+    ("PreToolUse", "Read"),
+    ("PostToolUse", "Read"),
+    ("PreToolUse", "Bash"),
+    ("PermissionRequest", "Bash"),
+    ("PostToolUse", "Bash"),
+    ("StopFailure", ""),
+];
+
+#[test]
+fn two_hundred_kills_change_nothing_that_a_person_can_see() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let next: Vec<AtomicU64> = (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
+    let mut wholly_checked = 0;
+    for _ in 0..ROUNDS {
+        kill_under_load(&world, &next, &mut chance);
+        let shown = sessions(&world);
+        wholly_checked += is_what_the_events_say(&shown, &world.events());
+        world.kill_daemon();
+        assert_eq!(sessions(&world), shown, "after another kill, at rest");
+    }
+    eprintln!("{wholly_checked} sessions checked wholly");
+    assert!(wholly_checked > ROUNDS, "only {wholly_checked}");
+}
+
+#[test]
+fn what_no_event_says_outlives_every_end_too() {
+    let world = World::new();
+    send(&world, 0, 0);
+    let id = sessions(&world)[0]["session_id"].clone();
+    let id = id.as_str().expect("an id");
+    world.run(&["name", id, "the bridge"]);
+    sessions(&world);
+    world.kill_daemon();
+    assert_eq!(sessions(&world)[0]["title"], "the bridge", "after a kill");
+    let mut line = world.command(world.programs.join("becket-hook"));
+    line.args(["--statusline", "--home"])
+        .arg(&world.becket_home);
+    let figures = json!({"session_id": id, "cost": {"total_cost_usd": 0.5}});
+    call(line, figures.to_string().as_bytes());
+    world.run(&["daemon", "stop"]);
+    assert_eq!(sessions(&world)[0]["cost_usd"], 0.5, "after an end");
+}
+
+/// Several senders, each with sessions of its own, while the daemon dies and dies again.
+fn kill_under_load(world: &World, next: &[AtomicU64], chance: &mut Chance) {
+    let end = AtomicBool::new(false);
+    let sent = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for sender in 0..SENDERS {
+            let (end, sent) = (&end, &sent);
+            scope.spawn(move || {
+                let mine = || (sender..SESSIONS).step_by(SENDERS as usize);
+                for session in mine().cycle() {
+                    if end.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let number = next[session as usize].fetch_add(1, Ordering::Relaxed);
+                    send(world, session, number);
+                    sent.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for _ in 0..KILLS {
+            let enough = sent.load(Ordering::Relaxed) + chance.below(12);
+            let more = || (sent.load(Ordering::Relaxed) >= enough).then_some(());
+            let came =
+                wait::until(PATIENCE, more).and(wait::until(PATIENCE, || world.daemon_pid()));
+            chance.moment();
+            world.signal_daemon(Signal::KILL);
+            if came.is_none() {
+                break;
+            }
+        }
+        end.store(true, Ordering::Relaxed);
+    });
+}
+
+fn send(world: &World, session: u64, number: u64) {
+    let (event, tool) = TURN[(number % TURN.len() as u64) as usize];
+    let turn = number / TURN.len() as u64;
+    let payload = json!({
+        "hook_event_name": event,
+        "session_id": format!("0190a1b2-c3d4-7e5f-8a6b-{session:012}"),
+        "prompt_id": format!("p{turn}"),
+        "prompt": (event == "UserPromptSubmit").then(|| format!("prompt {turn}")),
+        "tool_name": tool,
+        "tool_use_id": format!("{tool}{turn}"),
+        "tool_input": {},
+        "error": "overloaded",
+        "number": number,
+        // Some are judged in the daemon's pool.
+        "filler": "x".repeat(if number.is_multiple_of(9) { 20_000 } else { 100 }),
+    });
+    let called = world.send(event, payload.to_string());
+    assert!(called.is_silent(), "{called:?}");
+}
+
+/// A daemon that dies with several threads is asked once more before its socket is gone.
+fn sessions(world: &World) -> Vec<Value> {
+    let answered = wait::until(PATIENCE, || {
+        let output = world.output(&["sessions", "--json"]);
+        output.status.success().then_some(output.stdout)
+    });
+    serde_json::from_slice(&answered.expect("an answer")).expect("JSON")
+}
+
+/// Compares every session with a fold of its own events. One whose last turn went through the
+/// daemon alone is compared wholly, and counted: where events overtook each other on two roads,
+/// only the last prompt does not depend on who came first.
+fn is_what_the_events_say(shown: &[Value], log: &[Value]) -> u64 {
+    let mut by_session: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for row in log {
+        let session = row["session_id"].as_str().expect("a session");
+        by_session.entry(session).or_default().push(row);
+    }
+    let number = |row: &Value| row["payload"]["number"].as_u64();
+    let mut wholly = 0;
+    for (session, mut events) in by_session {
+        events.sort_by_key(|row| number(row));
+        let prompt = events
+            .iter()
+            .rposition(|row| row["event"] == "UserPromptSubmit")
+            .expect("a prompt");
+        let fold = fold(session, &events);
+        let row = shown.iter().find(|row| row["session_id"] == session);
+        let row = row.unwrap_or_else(|| panic!("{session} is not shown"));
+        assert_eq!(row["last_prompt"], json!(fold.last_prompt), "{row}");
+        if events[prompt..].iter().any(|row| row["source"] != "daemon") {
+            continue;
+        }
+        let expected = fold.row(0);
+        let said = ["status", "detail", "reason", "display", "error"].map(|name| &row[name]);
+        let expected = [
+            json!(expected.status.word()),
+            json!(expected.status.detail()),
+            json!(expected.status.reason()),
+            json!(expected.display),
+            json!(expected.error),
+        ];
+        assert_eq!(said, expected.each_ref(), "{row}\n{:#?}", &events[prompt..]);
+        wholly += 1;
+    }
+    wholly
+}
+
+fn fold(id: &str, events: &[&Value]) -> Session {
+    let mut session = Session::new(id, 0);
+    for (at, row) in (0..).zip(events) {
+        let payload = row["payload"].to_string();
+        let head = Head::read(payload.as_bytes()).expect("a head");
+        let envelope = Envelope {
+            id: row["id"]
+                .as_str()
+                .and_then(|id| id.parse().ok())
+                .expect("an id"),
+            at,
+            version: Version::current(),
+            event: None,
+            from: None,
+            home: String::new(),
+            pid: 1,
+            pid_start: None,
+            pid_is_claude: false,
+            variables: BTreeMap::new(),
+            cut: None,
+        };
+        session.apply(&Moment::new(&head, &envelope));
+    }
+    session
+}
