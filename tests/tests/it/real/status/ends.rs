@@ -50,6 +50,7 @@ fn a_session_that_was_left_is_history_until_it_is_resumed() {
         let story = given
             .on("first thing", [say("one is done")])
             .on("second thing", [gate("word").then(say("two"))])
+            .needs(&["CLAUDE_CODE_SESSION_ATTENDED"])
             .begin()?;
         let person = story.person()?;
         person.submits("first thing");
