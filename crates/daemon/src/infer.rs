@@ -4,7 +4,7 @@
 
 mod followed;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -80,8 +80,8 @@ struct Transcripts(HashMap<String, Followed>);
 
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
-        self.0
-            .retain(|session, _| at_work.iter().any(|one| one.session == *session));
+        let wanted: HashSet<&str> = at_work.iter().map(|one| &*one.session).collect();
+        self.0.retain(|session, _| wanted.contains(&**session));
         let found = at_work.iter().map(|one| {
             let followed = self.0.entry(one.session.clone()).or_default();
             let (findings, trouble) = followed.look(&one.transcript, one.whole);

@@ -410,6 +410,16 @@ fn without_tmux_everything_else_goes_on() {
             "{id}: {said}"
         );
     }
+    // The daemon wants to push into those servers, and counts that it cannot.
+    let failed = || {
+        let failed = world.status()["counts"]["tmux_failed"].as_u64();
+        failed.filter(|count| *count > 0)
+    };
+    assert!(
+        wait::until(PATIENCE, failed).is_some(),
+        "{}",
+        world.status()
+    );
     let mut paint = world.becket(["tmux", "paint"]);
     paint.env("PATH", &path).env("TMUX", &socket);
     let painted = paint.output().expect("becket runs");
