@@ -61,16 +61,18 @@ pub fn run(order: &Order) -> Result<Report> {
             live.watch(&mut rivals[at])?;
         }
     }
-    let frames = live.frames()?;
+    let [frames, busy] = live.frames()?;
     let frames = frames.figures().context("the view drew nothing")?;
+    let busy = busy.figures().context("the view drew nothing")?;
     drop(live);
-    tell(&rivals, frames, &mut report);
+    tell(&rivals, frames, busy, &mut report);
     let looks = look::run(&programs, order)?;
     let figures = look::tell(&looks, &mut report);
     report.figures = json!({
         "programs": rivals.iter().map(Rival::json).collect::<Vec<_>>(),
         "frame_us": {
             "count": frames.count, "median": frames.median, "p99": frames.p99, "max": frames.max,
+            "busy_median": busy.median, "busy_p99": busy.p99, "busy_max": busy.max,
         },
         "looks": figures,
     });
@@ -161,11 +163,15 @@ impl Scene {
         Ok(took)
     }
 
-    fn frames(&self) -> Result<Samples> {
+    /// What each frame took by the clock, and of the processor.
+    fn frames(&self) -> Result<[Samples; 2]> {
         let text = std::fs::read_to_string(self.world.root().join("frames"))?;
-        let mut frames = Samples::default();
+        let mut frames = [Samples::new(), Samples::new()];
         for line in text.lines() {
-            frames.push(Duration::from_micros(line.parse()?));
+            let (took, busy) = line.split_once(' ').context("an odd line of times")?;
+            for (samples, micros) in frames.iter_mut().zip([took, busy]) {
+                samples.push(Duration::from_micros(micros.parse()?));
+            }
         }
         Ok(frames)
     }
@@ -200,7 +206,7 @@ fn ticks(stat: &str) -> Option<u64> {
     Some(user + fields.next()?.parse::<u64>().ok()?)
 }
 
-fn tell(rivals: &[Rival], frames: Figures, report: &mut Report) {
+fn tell(rivals: &[Rival], frames: Figures, busy: Figures, report: &mut Report) {
     let view = Rival::figure(&rivals[0].busy);
     let rows = rivals.iter().map(|rival| {
         let busy = Rival::figure(&rival.busy);
@@ -225,14 +231,13 @@ fn tell(rivals: &[Rival], frames: Figures, report: &mut Report) {
     });
     report.tables.push(Table {
         title: "Frames of the live view".to_owned(),
-        columns: vec!["", "µs"],
-        rows: [
-            ("median", frames.median),
-            ("p99", frames.p99),
-            ("most", frames.max),
-        ]
-        .map(|(which, micros)| vec![which.to_owned(), number(micros)])
-        .to_vec(),
+        columns: vec!["", "median µs", "p99 µs", "most µs"],
+        rows: [("by the clock", frames), ("of the processor", busy)]
+            .map(|(which, took)| {
+                let micros = [took.median, took.p99, took.max].map(number);
+                [vec![which.to_owned()], micros.to_vec()].concat()
+            })
+            .to_vec(),
     });
     report.notes.push(format!(
         "{} frames, the first one of each view among them",

@@ -16,7 +16,7 @@ pub struct Args {
     /// Work with this becket home instead of ~/.becket
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
-    /// Append what every draw of the live view took, in microseconds
+    /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
     frame_times: Option<PathBuf>,
     #[command(subcommand)]

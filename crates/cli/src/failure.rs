@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use crate::tell::is_inert;
+
 /// Exit codes: part of the command line that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
@@ -71,8 +73,15 @@ pub fn tell(error: &anyhow::Error) -> ExitCode {
     };
     let red = anstyle::AnsiColor::Red.on_default().bold();
     let cyan = anstyle::AnsiColor::Cyan.on_default().bold();
-    anstream::eprintln!("{red}error:{red:#} {error:#}");
+    // An id, a title or a path in it may be anybody's.
+    let inert = |text: String| -> String {
+        let shown = |c: &char| *c == '\n' || is_inert(*c);
+        text.chars().filter(shown).collect()
+    };
+    let what = inert(format!("{error:#}"));
+    anstream::eprintln!("{red}error:{red:#} {what}");
     if let Some(hint) = hint {
+        let hint = inert(hint.to_owned());
         anstream::eprintln!("{cyan}hint:{cyan:#} {hint}");
     }
     ExitCode::from(code as u8)

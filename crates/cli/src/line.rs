@@ -6,7 +6,7 @@ use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
+use crate::tell::{BAD, BOLD, DIM, WARN, clock, is_inert, moment};
 
 /// How much of a name and of an event's own words a line shows at the most.
 const NAME: usize = 64;
@@ -254,10 +254,7 @@ pub fn about(row: &EventRow) -> String {
 
 /// The beginning of somebody else's text. Its control characters must not reach the terminal.
 fn visible(text: &str, most: usize) -> String {
-    text.chars()
-        .filter(|c| !c.is_control())
-        .take(most)
-        .collect()
+    text.chars().filter(|c| is_inert(*c)).take(most).collect()
 }
 
 #[cfg(test)]

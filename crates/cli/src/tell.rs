@@ -9,6 +9,14 @@ pub const GOOD: Style = AnsiColor::Green.on_default();
 pub const WARN: Style = AnsiColor::Yellow.on_default();
 pub const BAD: Style = AnsiColor::Red.on_default();
 
+/// Whether a terminal shows this and does not obey it: no control character, and nothing that turns
+/// the direction of what follows.
+pub fn is_inert(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
+}
+
 /// A moment as scripts get it: RFC 3339 in UTC, with milliseconds.
 pub fn moment(at_ms: i64) -> String {
     jiff::Timestamp::from_millisecond(at_ms)

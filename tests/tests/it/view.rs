@@ -130,8 +130,12 @@ fn viewed(name: &str, world: &World, size: Size, env: &[(&str, &str)]) -> Option
 
 /// A screen without what differs from run to run: times are `T`, and whatever moves stands still.
 fn still(screen: &Screen) -> String {
-    let lines = screen.0.trim_end().lines().map(|line| {
-        let line = without_times(line);
+    let lines = screen.0.trim_end().lines().enumerate().map(|(row, line)| {
+        let mut line = without_times(line);
+        while row == 0 && line.contains("   ") {
+            // The head's two ends come nearer as a wait grows.
+            line = line.replace("   ", "  ");
+        }
         let line = line.replace(['⠋', '⠙', '⠸', '⠴', '⠦', '⠇'], "⠋");
         stopped(&line.replace('◇', "◆"))
     });
@@ -149,7 +153,7 @@ fn stopped(line: &str) -> String {
     let head = line.find(" working").and_then(|end| line[..end].rfind(' '));
     let at = match head.and_then(|number| number.checked_sub(1)) {
         Some(at) if turns(line.get(at..).unwrap_or_default()) => at,
-        _ if turns(name) => line.len() - name.len(),
+        _ if turns(name) && line.starts_with(' ') => line.len() - name.len(),
         _ => return line.to_owned(),
     };
     [&line[..at], "|", &line[at + 1..]].concat()

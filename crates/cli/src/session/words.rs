@@ -4,6 +4,7 @@ use becket_wire::session::{AgentRow, Display, MAIN, SessionRow, Status};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::glyph::Glyphs;
+use crate::tell::is_inert;
 
 /// More of somebody else's text is never looked at for one line.
 const MOST: usize = 500;
@@ -18,11 +19,9 @@ pub fn one_line(text: &str) -> String {
 
 /// The words of a text, without what a terminal would obey.
 fn inert(text: &str) -> impl Iterator<Item = String> {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_inert = move |c: &char| !c.is_control() && !turns(*c);
     let words = text.split_whitespace();
     words
-        .map(move |word| word.chars().filter(is_inert).collect::<String>())
+        .map(|word| word.chars().filter(|c| is_inert(*c)).collect::<String>())
         .filter(|word| !word.is_empty())
 }
 

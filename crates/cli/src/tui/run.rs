@@ -18,6 +18,7 @@ use ratatui::crossterm::event::{
 };
 use ratatui::crossterm::execute;
 use ratatui::{DefaultTerminal, Terminal};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::draw::{self, Drawn};
 use super::feed::{self, Follower, Message, QUEUE};
@@ -90,7 +91,8 @@ impl Drop for Screen {
     }
 }
 
-/// Where the bench reads how long each draw took: a line of microseconds each.
+/// Where the bench reads how long each draw took: a line each, microseconds of the clock and of the
+/// processor.
 struct FrameTimes(File);
 
 impl FrameTimes {
@@ -100,11 +102,15 @@ impl FrameTimes {
         Ok(Self(file))
     }
 
-    fn add(&mut self, took: Duration) {
-        drop(
-            self.0
-                .write_all(format!("{}\n", took.as_micros()).as_bytes()),
-        );
+    fn add(&mut self, took: Duration, busy: Duration) {
+        let line = format!("{} {}\n", took.as_micros(), busy.as_micros());
+        drop(self.0.write_all(line.as_bytes()));
+    }
+
+    /// The processor time of this thread so far.
+    fn busy() -> Duration {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::try_from(now).unwrap_or_default()
     }
 }
 
@@ -160,9 +166,10 @@ impl View {
     {
         loop {
             let at = Instant::now();
+            let busy = self.frame_times.is_some().then(FrameTimes::busy);
             self.draw(terminal)?;
-            if let Some(times) = &mut self.frame_times {
-                times.add(at.elapsed());
+            if let (Some(times), Some(busy)) = (&mut self.frame_times, busy) {
+                times.add(at.elapsed(), FrameTimes::busy() - busy);
             }
             let next = match self.quiet() {
                 None => from.recv().ok().map(|message| self.take(message)),

@@ -8,6 +8,8 @@ use becket_wire::rpc::Ask;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
+use crate::session::words;
+use crate::tell::is_inert;
 use crate::world::{World, is_inside_claude, the_session};
 
 /// A title is for one line.
@@ -54,9 +56,10 @@ impl Name {
             session: row.session_id.clone(),
             title: title.clone(),
         })?;
+        let id = words::one_line(&row.session_id);
         match title {
-            Some(title) => println!("{} is called `{title}`.", row.session_id),
-            None => println!("{} has no title.", row.session_id),
+            Some(title) => println!("{id} is called `{title}`."),
+            None => println!("{id} has no title."),
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -65,7 +68,7 @@ impl Name {
 /// The title on one line; why not, if it cannot be one.
 fn checked(text: &str) -> Result<String> {
     // What moves the cursor goes; what separates words stays a space.
-    let spaced = text.replace(char::is_control, " ");
+    let spaced = text.replace(|c| !is_inert(c), " ");
     let title = spaced.split_whitespace().collect::<Vec<_>>().join(" ");
     let length = title.chars().count();
     if title.is_empty() {
@@ -89,7 +92,7 @@ mod tests {
     #[test]
     fn a_title_is_one_line() {
         assert_eq!(
-            checked("  Fix\tthe\nlogin \u{1b}[31m").unwrap(),
+            checked("  Fix\tthe\nlogin\u{202e} \u{1b}[31m").unwrap(),
             "Fix the login [31m"
         );
         assert_eq!(checked(&"é".repeat(200)).unwrap().chars().count(), 200);

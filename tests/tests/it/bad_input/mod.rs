@@ -12,6 +12,7 @@ mod owner;
 mod payload;
 mod peer;
 mod program;
+mod sessions;
 mod spool;
 mod stdio;
 
