@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{INTERACTIVE, Moment};
 
-/// Calls that may be open at once, questions that may be pending at once. Far more than there are;
-/// past it the oldest call is forgotten, and the newest question.
-const MAX: usize = 256;
+/// Calls that may be open at once, and questions that may be pending at once: more than there are.
+/// Past it the oldest call is forgotten, and the newest question. All of them are written with every
+/// event, so that a bound too high would be paid for.
+const MAX_CALLS: usize = 32;
+const MAX_QUESTIONS: usize = 64;
 
 /// A tool call that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +33,7 @@ impl Calls {
             return;
         };
         self.end(Some(id));
-        if self.0.len() == MAX {
+        if self.0.len() >= MAX_CALLS {
             self.0.remove(0);
         }
         self.0.push(Call {
@@ -176,7 +178,7 @@ impl Asks {
             (_, None) => old.is_the_same_as(&new),
             (None, Some(_)) => false,
         });
-        if stands || self.0.len() == MAX {
+        if stands || self.0.len() >= MAX_QUESTIONS {
             return false;
         }
         self.0.push(new);
