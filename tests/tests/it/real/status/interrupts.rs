@@ -22,7 +22,7 @@ fn break_off(
         .on("work hard", [turn, say("never said")])
         .on("never mind", [gate("word").then(say("all right"))])
         .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
-        .since("2.1.197", "word about itself")
+        .needs(&["CLAUDE_PID"])
         .begin()?;
     let person = story.person()?;
 
