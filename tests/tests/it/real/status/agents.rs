@@ -130,7 +130,7 @@ fn child_asks(given: Given, front: bool, yes: bool) -> Result<(), Unavailable> {
         .on("touch the sheep", [run, gate("last").then(say("touched"))])
         .on("task-notification", [say("it is back")])
         .env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", only_front)
-        .since("2.1.260", "word about itself at a subagent's dialog")
+        .needs(&["CLAUDE_PID"])
         .begin()?;
     let person = story.person()?;
 

@@ -15,6 +15,7 @@ fn clear_keeps_the_line_and_its_title() {
         let story = given
             .on("first thing", [say("one is done")])
             .on("second thing", [say("two is done")])
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
@@ -111,6 +112,7 @@ fn a_killed_claude_ends_its_session() {
     story(|given| {
         let story = given
             .on("think hard", [gate("thinking").then(say("never said"))])
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
@@ -150,6 +152,7 @@ fn a_claude_that_was_killed_while_no_daemon_was_there_is_gone() {
     story(|given| {
         let story = given
             .on("think hard", [gate("thinking").then(say("never said"))])
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 

@@ -22,7 +22,6 @@ fn break_off(
         .on("work hard", [turn, say("never said")])
         .on("never mind", [gate("word").then(say("all right"))])
         .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
-        .since("2.1.197", "word about itself")
         .begin()?;
     let person = story.person()?;
 
@@ -56,7 +55,8 @@ fn break_off(
 fn esc_before_the_first_word_is_seen() {
     story(|given| {
         let turn = gate("thinking").then(say("never said"));
-        break_off(given, turn, |person| {
+        // Only Claude Code's own word tells, and that is found by its process.
+        break_off(given.needs(&["CLAUDE_PID"]), turn, |person| {
             person.story().model.wait_at("thinking");
         })?;
         Ok(())

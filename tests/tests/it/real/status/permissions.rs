@@ -105,7 +105,7 @@ fn a_permission_that_was_given_is_seen_while_the_call_runs() {
         let run = bash("touch made.txt; until [ -e go ]; do sleep 0.1; done");
         let story = given
             .on("touch it", [run, say("made")])
-            .since("2.1.197", "word about itself")
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 

@@ -17,7 +17,7 @@ fn a_prompt_that_was_typed_during_a_turn_is_work_after_it() {
         let story = given
             .on("first thing", [gate("one").then(say("one is done"))])
             .on("second thing", [gate("two").then(say("two is done"))])
-            .since("2.1.197", "word about itself")
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
@@ -83,7 +83,7 @@ fn esc_is_seen_while_a_command_runs_behind() {
             .on("think hard", [gate("thinking").then(say("never said"))])
             .on("task-notification", [say("it is back")])
             .settings(Scope::Local, json!({"permissions": {"allow": ["Bash"]}}))
-            .since("2.1.197", "word about itself")
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
@@ -114,7 +114,7 @@ fn a_prompt_that_somebodys_hook_blocks_is_no_work() {
         let story = given
             .on("first thing", [say("never said")])
             .hook(Hook::on("UserPromptSubmit").blocks("not today"))
-            .since("2.1.197", "word about itself")
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
@@ -141,7 +141,7 @@ fn a_turn_that_somebodys_hook_ends_is_over() {
                 ],
             )
             .hook(Hook::on("PreToolUse").answers(&enough))
-            .since("2.1.197", "word about itself")
+            .needs(&["CLAUDE_PID"])
             .begin()?;
         let person = story.person()?;
 
