@@ -196,13 +196,16 @@ impl Registry {
     /// Lets go of whoever was quiet longest, of the ended ones first.
     fn make_room(&mut self) -> Option<()> {
         let written = self.sessions.iter().filter(|(_, live)| !live.unwritten);
-        let quiet = written.min_by_key(|(_, Live { session, .. })| {
-            (session.ended_at.is_none(), session.last_activity)
-        });
-        let (id, live) = quiet?;
-        self.crowded |= live.session.ended_at.is_none();
+        // Of two that spoke in the same millisecond always the same one goes.
+        let (_, id) = written
+            .map(|(id, Live { session, .. })| {
+                let is_live = session.ended_at.is_none();
+                ((is_live, session.last_activity), id)
+            })
+            .min()?;
         let id = id.clone();
-        self.sessions.remove(&id);
+        let gone = self.sessions.remove(&id)?;
+        self.crowded |= gone.session.ended_at.is_none();
         Some(())
     }
 

@@ -384,3 +384,17 @@ fn an_id_that_is_far_too_long_makes_no_session() {
     );
     assert_eq!(desk.rows().len(), 1);
 }
+
+#[test]
+fn of_those_that_were_quiet_equally_long_always_the_same_one_goes() {
+    for _ in 0..20 {
+        let mut desk = Desk::new();
+        desk.registry.room = 4;
+        for id in ["a", "b", "c", "d", "e"] {
+            // All in one millisecond.
+            desk.now = 1_000;
+            desk.event(id, "UserPromptSubmit", &json!({}));
+        }
+        assert!(!desk.registry.sessions.contains_key("a"));
+    }
+}
