@@ -1,4 +1,6 @@
-//! The events that are sent: a PreToolUse of 2 KB, with new ids each time.
+//! The events that are sent: of 2 KB, with new ids each time. To the shim goes the beginning of a
+//! call, and now and then the end of all; to the socket the end of one: a session has no more calls open than a
+//! real one.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +15,9 @@ pub const SIZE: usize = 2048;
 /// Events are spread over so many sessions where there are many of them.
 const SESSIONS: u64 = 500;
 
+/// What goes to the socket.
+const EVENT: &str = "PostToolUse";
+
 const TOOL_USE_ID: &str = "toolu_bench_0000000000000000";
 const SESSION: &str = "0bec4e70-0000-4000-8000-000000000000";
 
@@ -23,7 +28,7 @@ pub fn now_ms() -> i64 {
 }
 
 /// A payload as Claude Code sends it for a Bash call.
-fn payload() -> Vec<u8> {
+fn payload(name: &str) -> Vec<u8> {
     let event = |command: &str| {
         json!({
             "session_id": SESSION,
@@ -32,7 +37,7 @@ fn payload() -> Vec<u8> {
             "prompt_id": "f47f35a6-678d-479e-b558-6e937418b1e5",
             "permission_mode": "default",
             "effort": {"level": "medium"},
-            "hook_event_name": "PreToolUse",
+            "hook_event_name": name,
             "tool_name": "Bash",
             "tool_input": {"command": command, "description": "Change what the bench asks for"},
             "tool_use_id": TOOL_USE_ID,
@@ -71,7 +76,7 @@ pub struct Payloads {
 
 impl Payloads {
     pub fn new() -> Result<Self> {
-        let bytes = payload();
+        let bytes = payload("PreToolUse");
         let id_at = find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16;
         Ok(Self {
             bytes,
@@ -84,6 +89,13 @@ impl Payloads {
         self.count += 1;
         write_hex(&mut self.bytes[self.id_at..][..16], self.count);
         &self.bytes
+    }
+
+    /// The end of all calls so far.
+    pub fn end() -> Vec<u8> {
+        json!({"session_id": SESSION, "hook_event_name": "PostToolBatch", "tool_calls": []})
+            .to_string()
+            .into_bytes()
     }
 }
 
@@ -109,7 +121,7 @@ impl Frames {
             id,
             at: now,
             version: Version::current(),
-            event: Some("PreToolUse".into()),
+            event: Some(EVENT.into()),
             from: Some("settings".into()),
             home: place.home().to_string_lossy().into_owned(),
             pid: std::process::id(),
@@ -121,7 +133,7 @@ impl Frames {
             ]),
             cut: None,
         };
-        let bytes = encode_event(&envelope, &payload())?;
+        let bytes = encode_event(&envelope, &payload(EVENT))?;
         let first = find(&bytes, SESSION)?;
         let second = first + 36 + find(&bytes[first + 36..], SESSION)?;
         Ok(Self {

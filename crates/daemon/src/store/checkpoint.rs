@@ -15,11 +15,11 @@ const OFTEN: usize = 2 << 20;
 /// and nobody writes; under constant load the writer has to move the last part itself, and everybody
 /// waits for the disk meanwhile (some 30 ms). A log that grows for ever is slow too: a new block on
 /// the disk costs many times one that is used again.
-const LONG: i64 = 32 << 10;
+const LONG: i64 = 16 << 10;
 /// What may be left for the writer to move, in pages.
-const LITTLE: i64 = 512;
+const LITTLE: i64 = 256;
 /// However much is left: a log of so many pages begins anew (512 MB).
-const TOO_LONG: i64 = 128 << 10;
+const TOO_LONG: i64 = 64 << 10;
 
 enum Order {
     Checkpoint,

@@ -142,6 +142,9 @@ pub(super) fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
+    // Of an event of 2 KB one fits into SQLite's usual page, and three into this: a third more events
+    // a second. A database that is there already keeps its own.
+    connection.pragma_update(None, "page_size", 8192)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
