@@ -149,7 +149,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    connection.pragma_update(None, "cache_size", -8192)?;
+    // In KB. The ends of all indexes have to fit, one a session too: with half of it, and a million
+    // events of 500 sessions, an event cost half as much again.
+    connection.pragma_update(None, "cache_size", -16384)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     // An end must be quick, for the next daemon waits: the log is left to it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
