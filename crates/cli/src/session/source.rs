@@ -12,7 +12,7 @@ use crate::world::World;
 
 #[derive(Debug)]
 pub enum Source<'a> {
-    Daemon(Client),
+    Daemon(Client, &'a World),
     Database(&'a World),
 }
 
@@ -23,7 +23,7 @@ impl<'a> Source<'a> {
             return Self::Database(world);
         }
         match Client::connect_or_start(world) {
-            Ok(client) => Self::Daemon(client),
+            Ok(client) => Self::Daemon(client, world),
             Err(error) => {
                 anstream::eprintln!("warning: {error:#}; reading the database without it");
                 Self::Database(world)
@@ -31,23 +31,46 @@ impl<'a> Source<'a> {
         }
     }
 
-    pub fn sessions(&mut self, query: SessionQuery) -> Result<Vec<SessionRow>> {
+    pub fn sessions(&mut self, query: &SessionQuery) -> Result<Vec<SessionRow>> {
         match self {
-            Self::Daemon(client) => client.sessions(query),
-            Self::Database(world) => sessions_without_daemon(world, &query),
+            Self::Daemon(client, world) => {
+                again(client, world, |client| client.sessions(query.clone()))
+            }
+            Self::Database(world) => sessions_without_daemon(world, query),
         }
     }
 
     pub fn events(&mut self, query: EventQuery) -> Result<Vec<EventRow>> {
         match self {
-            Self::Daemon(client) => client.events(query),
+            Self::Daemon(client, world) => {
+                again(client, world, |client| client.events(query.clone()))
+            }
             Self::Database(world) => log::read(world, query),
         }
     }
 
     /// The session that is meant: see [`one`].
     pub fn one(&mut self, meant: &str) -> Result<SessionRow> {
-        one(meant, |query| self.sessions(query))
+        one(meant, |query| self.sessions(&query))
+    }
+}
+
+/// Asks the next daemon once, if this one ends in the middle of it.
+fn again<T>(
+    client: &mut Client,
+    world: &World,
+    mut ask: impl FnMut(&mut Client) -> Result<T>,
+) -> Result<T> {
+    let went_away = |error: &anyhow::Error| {
+        let failure = error.downcast_ref::<Failure>();
+        failure.is_some_and(Failure::is_unreachable)
+    };
+    match ask(client) {
+        Err(error) if went_away(&error) => {
+            *client = Client::next_daemon(world)?;
+            ask(client)
+        }
+        answer => answer,
     }
 }
 

@@ -51,7 +51,7 @@ impl Sessions {
             all: self.all,
             limit: self.limit.or((!self.json).then_some(FOR_A_PERSON)),
         };
-        let mut rows = Source::open(world).sessions(query)?;
+        let mut rows = Source::open(world).sessions(&query)?;
         if self.all {
             rows.extend(unhooked::find(&rows));
         }

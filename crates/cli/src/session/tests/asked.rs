@@ -18,7 +18,7 @@ use super::made::{NOW, asks};
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::session::goal::{Goal, wait};
-use crate::session::source::one;
+use crate::session::source::{Source, one};
 use crate::world::World;
 
 /// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.
@@ -181,6 +181,22 @@ fn the_next_daemon_goes_on() {
     let third = vec![(Ask::Watch, sessions(asks()))];
     let row = waited(vec![first, second, third], Goal::Attention, None).unwrap();
     assert_eq!(row, asks());
+}
+
+#[test]
+fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
+    let everything = || Ask::Sessions(SessionQuery::default());
+    let gone = || vec![(everything(), vec![])];
+    let answers = vec![(everything(), sessions(asks()))];
+    let (daemon, world) = Scripted::new(vec![gone(), answers]);
+    let found = Source::open(&world).sessions(&SessionQuery::default());
+    assert_eq!(found.unwrap(), [asks()]);
+    daemon.end();
+    let (daemon, world) = Scripted::new(vec![gone(), gone()]);
+    let why = Source::open(&world).sessions(&SessionQuery::default());
+    let why = why.unwrap_err();
+    assert!(why.downcast_ref::<Failure>().unwrap().is_unreachable());
+    daemon.end();
 }
 
 #[test]
