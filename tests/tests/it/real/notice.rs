@@ -75,10 +75,11 @@ fn long_work_that_ends_rings_and_ends() {
 
         person.submits("be quick");
         person.wait_text("that was quick");
+        // However long it took: the machine may be busy.
         rings(
             &story,
             &person,
-            "]777;notify;Claude Code in project;is done after 0 s",
+            "]777;notify;Claude Code in project;is done after ",
         );
         person.ready();
         person.leaves();
