@@ -164,14 +164,9 @@ fn esc_at_a_dialog_and_in_a_tool_refuses_the_call() {
 }
 
 #[test]
-fn a_turn_that_died_and_the_cost_of_one_that_did_not_are_in_the_transcript() {
+fn the_cost_of_a_turn_is_in_the_transcript() {
     story(|given| {
-        let failing = error(400, "invalid_request_error", "no such thing");
-        let story = given
-            .on("do it", [say("done").usage(5000, 60)])
-            .on("break it", [failing])
-            .needs(&["isApiErrorMessage"])
-            .begin()?;
+        let story = given.on("do it", [say("done").usage(5000, 60)]).begin()?;
         let run = story.print("do it").run();
         let mut tail = Tail::default();
         tail.push(&fs::read(transcript(&story)).expect("a transcript"));
@@ -183,14 +178,32 @@ fn a_turn_that_died_and_the_cost_of_one_that_did_not_are_in_the_transcript() {
             cost.map(|cost| (cost * 1e9).round())
         );
         assert!(cost.is_some_and(|cost| cost > 0.0));
+        Ok(())
+    });
+}
 
-        let broken = story.print("break it").resume(&run.session()).run();
-        assert!(!broken.status.success() || broken.result()["is_error"] == true);
-        let died = found(&story).into_iter().find_map(|what| match what {
-            What::ApiError { text, .. } => text,
-            _ => None,
-        });
-        assert!(died.is_some_and(|text| text.contains("no such thing")));
+/// At the terminal: in print mode the program ends, and with it the hook, some 10 ms later.
+#[test]
+fn a_turn_that_died_is_in_the_transcript() {
+    story(|given| {
+        let failing = error(400, "invalid_request_error", "no such thing");
+        let story = given
+            .on("break it", [failing])
+            .needs(&["isApiErrorMessage", "StopFailure"])
+            .begin()?;
+        let person = story.person()?;
+        person.submits("break it");
+        story.wait_event("StopFailure");
+        let died = || {
+            found(&story).into_iter().find_map(|what| match what {
+                What::ApiError { text, .. } => text,
+                _ => None,
+            })
+        };
+        let died = comes(&story, "an error", PATIENCE, died);
+        assert!(died.contains("no such thing"), "{died}");
+        person.ready();
+        person.leaves();
         Ok(())
     });
 }
