@@ -249,6 +249,10 @@ impl Pane {
             TmuxError::Refused(said) if said.starts_with("can't find pane") => {
                 return self.gone();
             }
+            TmuxError::Refused(said) if said.contains("no current client") => (
+                Code::Failed,
+                "nobody is attached to that tmux server: tmux attach, then again",
+            ),
             TmuxError::Refused(_) => (Code::Failed, "tmux 3.0 or newer is needed"),
         };
         Failure::new(code, why.to_string()).hint(hint).into()
