@@ -13,7 +13,6 @@ mod leave;
 mod line;
 mod log;
 mod offer;
-mod replace;
 mod session;
 mod settings;
 mod tell;

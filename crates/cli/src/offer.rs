@@ -8,9 +8,9 @@ use becket_engine::config::{Level, Loader};
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 use crate::failure::{Code, Failure};
-use crate::replace::{Attempt, Snapshot};
 use crate::tui;
 use crate::world::World;
+use becket_engine::replace::{Attempt, Snapshot};
 
 /// No config file is larger than this.
 const LARGEST: u64 = 1 << 20;

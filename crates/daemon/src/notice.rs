@@ -9,7 +9,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use becket_engine::notice::{Notice, Program};
+use becket_engine::notice::Notice;
+use becket_engine::run::Program;
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;
 use rustix::process::{Pid, Signal, kill_process_group};

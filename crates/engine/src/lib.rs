@@ -1,12 +1,18 @@
 //! How an event is judged: rules as pure functions, and the edges that feed them.
 
 pub mod config;
+pub mod hooks;
 pub mod judge;
 pub mod mask;
+pub mod matcher;
+pub mod merge;
 pub mod notice;
 pub mod price;
+pub mod replace;
+pub mod run;
 pub mod session;
 pub mod session_file;
 pub mod status;
 pub mod statusline;
 pub mod transcript;
+pub mod trust;

@@ -10,8 +10,9 @@ use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::session::Display;
 
-pub use wish::{How, On, Program, Quiet, Wishes};
+pub use wish::{How, On, Quiet, Wishes};
 
+use crate::run::Program;
 use crate::session::{Moment, Session};
 
 /// How many characters of a text are told.

@@ -15,6 +15,7 @@ pub mod place;
 pub mod process;
 pub mod registration;
 pub mod rpc;
+pub mod run;
 pub mod session;
 pub mod version;
 

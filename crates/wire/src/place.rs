@@ -50,6 +50,16 @@ impl Place {
         self.home.join("sessions")
     }
 
+    /// What a hook remembers of a session.
+    pub fn memory(&self, session: &str, hook: &str) -> PathBuf {
+        self.run().join("hooks").join(session).join(hook)
+    }
+
+    /// Which projects the user trusts, and as what.
+    pub fn trust(&self) -> PathBuf {
+        self.home.join("trust.json")
+    }
+
     pub fn spool(&self) -> PathBuf {
         self.home.join("spool")
     }

@@ -17,8 +17,8 @@ use super::scope::Scope;
 use super::unregister::{Kept, unregister_line};
 use crate::claude;
 use crate::failure::{Code, Failure};
-use crate::replace::{self, Attempt, Snapshot};
 use crate::world::World;
+use becket_engine::replace::{self, Attempt, Snapshot};
 
 const MAX_SETTINGS: u64 = 16 << 20;
 const MAX_ATTEMPTS: usize = 20;

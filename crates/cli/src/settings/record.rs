@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::document::SettingsError;
 use super::register::value;
 use super::unregister::{Kept, unregister};
-use crate::replace::{self, Attempt, Snapshot};
+use becket_engine::replace::{self, Attempt, Snapshot};
 
 /// A record holds two settings files.
 const MAX_RECORD: u64 = 64 << 20;

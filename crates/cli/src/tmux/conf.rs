@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becket_wire::Place;
 
 use crate::failure::{Code, Failure};
-use crate::replace::{self, Attempt, Snapshot};
+use becket_engine::replace::{self, Attempt, Snapshot};
 
 const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
 const END: &str = "# <<< becket <<<";

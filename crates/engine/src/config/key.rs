@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
-use crate::notice::{How, On, Program, Quiet};
+use crate::notice::{How, On, Quiet};
+use crate::run::Program;
 use crate::statusline::Template;
 
 /// One key.

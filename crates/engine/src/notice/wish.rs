@@ -1,12 +1,12 @@
 //! What a person wants to be told, as the configuration says it.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
 use super::Kind;
+use crate::run::Program;
 
 /// `[notice]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -70,24 +70,6 @@ impl How {
                 Some(format!("\u{1b}]777;notify;{title};{text}\u{7}"))
             }
             Self::Command => None,
-        }
-    }
-}
-
-/// A program of the person's own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Program {
-    /// For `sh`.
-    Shell(String),
-    /// A program with its arguments, run as it is.
-    List(Vec<String>),
-}
-
-impl fmt::Display for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shell(line) => f.write_str(line),
-            Self::List(words) => f.write_str(&words.join(" ")),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `[notice]`: what of it counts where.
 
 use super::*;
-use crate::notice::{How, Program, Quiet};
+use crate::notice::{How, Quiet};
+use crate::run::Program;
 
 #[test]
 fn notices_are_as_the_user_writes_them() {

@@ -1,0 +1,51 @@
+//! Named hooks: what each is, which events it wants, and whether it runs in this session.
+
+pub mod builtin;
+pub mod name;
+pub mod slash;
+pub mod switch;
+
+use std::time::Duration;
+
+use becket_wire::event::EventName;
+
+use crate::config::Origin;
+use crate::matcher::{Matcher, Paths};
+use crate::run::Program;
+use builtin::BuiltIn;
+
+/// A named hook, as the layers of the config together say it.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    pub name: String,
+    /// One line; of a hook of the user's own that says none, its command.
+    pub description: String,
+    pub on: Vec<EventName>,
+    /// What Claude Code would call the matcher.
+    pub tools: Matcher,
+    /// The files that it wants to hear of; all, if empty.
+    pub paths: Paths,
+    /// Types of subagents in which it does not run.
+    pub skip_agents: Vec<String>,
+    pub action: Action,
+    /// Cut to fit what Claude Code waits.
+    pub timeout: Duration,
+    /// It changes the input of the tool: such hooks run one after the other, before all others.
+    pub rewrites: bool,
+    /// Nobody waits for it, and what it says counts for nothing.
+    pub is_async: bool,
+    /// Where it is named first.
+    pub declared: Origin,
+    /// Where the config switches it off.
+    pub off: Option<Origin>,
+    /// It stands in a project that nobody trusts: it is listed, and never run.
+    pub untrusted: bool,
+}
+
+/// What a hook does.
+#[derive(Debug, Clone)]
+pub enum Action {
+    Run(Program),
+    /// One of ours, with its own keys as written.
+    BuiltIn(&'static BuiltIn, toml::Table),
+}

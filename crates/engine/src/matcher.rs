@@ -1,0 +1,10 @@
+//! Which hooks an event concerns: Claude Code's matcher language, paths and agents.
+
+/// A matcher as Claude Code reads it: a list of plain words, else a regular expression; empty or
+/// `*` is everything.
+#[derive(Debug, Clone, Default)]
+pub struct Matcher;
+
+/// Globs over the files that an event is about; `!` takes away again. None means any event.
+#[derive(Debug, Clone, Default)]
+pub struct Paths;

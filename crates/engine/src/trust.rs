@@ -1,0 +1,1 @@
+//! Whether a project's `.becket/` counts: what it would run, pinned by content, approved once.

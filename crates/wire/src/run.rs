@@ -1,0 +1,29 @@
+//! One run of a named hook, as it is kept and told.
+
+use serde::{Deserialize, Serialize};
+
+use crate::EventId;
+
+/// What one hook did on one event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRow {
+    pub hook: String,
+    /// The event that it ran on.
+    pub event_id: EventId,
+    pub event: String,
+    pub session_id: Option<String>,
+    pub agent_id: Option<String>,
+    /// When it was started: milliseconds since 1970.
+    pub at: i64,
+    pub took_us: i64,
+    /// None if it did not end by itself.
+    pub exit: Option<i32>,
+    /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `async`, `not started`, `invalid`.
+    pub outcome: String,
+    /// What it decided, in the words of the log; none for silence.
+    pub decision: Option<String>,
+    /// Bytes that it wrote, what was dropped included.
+    pub said: u64,
+    /// Why it failed, in a line or two.
+    pub note: Option<String>,
+}
