@@ -1,6 +1,7 @@
 //! Named hooks: what each is, which events it wants, and whether it runs in this session.
 
 pub mod builtin;
+pub mod carry;
 pub mod name;
 pub mod slash;
 pub mod switch;

@@ -40,6 +40,20 @@ impl Decision {
             stderr: text(&output.stderr),
         })
     }
+
+    /// Without secrets: other people's programs have spoken.
+    pub(crate) fn masked(self, masker: &Masker) -> Self {
+        let mask = |text: String| {
+            let masked = masker.mask(text.as_bytes()).bytes;
+            String::from_utf8_lossy(&masked).into_owned()
+        };
+        Self {
+            reason: self.reason.map(mask),
+            stdout: mask(self.stdout),
+            stderr: mask(self.stderr),
+            ..self
+        }
+    }
 }
 
 /// An event, masked and packed, ready to be written.
