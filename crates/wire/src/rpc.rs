@@ -220,6 +220,8 @@ pub struct Counts {
     pub in_memory: u64,
     /// Events that nothing could keep.
     pub lost: u64,
+    /// Runs of hooks that nothing could keep.
+    pub runs_lost: u64,
     /// Events taken in from the spool.
     pub taken_in: u64,
     /// Spool files that could not be read, set aside in `spool/bad`.

@@ -98,6 +98,7 @@ fn alone(place: &Place, why: &str) -> Result<ExitCode> {
         masked: masked.count,
         source: Source::Alone,
         why: why.to_owned(),
+        runs: Vec::new(),
     };
     if let Err(error) = spool::leave(place, &envelope, &masked.bytes, &left) {
         // Claude Code shows the stderr of a hook that exits 0 in its debug log only.
