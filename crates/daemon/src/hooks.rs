@@ -26,7 +26,7 @@ use crate::connection::Answerer;
 use crate::dispatch::{Dispatcher, Judged, Message};
 use crate::life::now_ms;
 use crate::registry::Applied;
-use crate::store::{Decision, Outcome, Record};
+use crate::store::{Decision, Record};
 
 /// The hooks of so many events run at once; more have to wait.
 const AT_ONCE: usize = 64;
@@ -67,7 +67,7 @@ pub(crate) enum Decided {
 
 /// The hooks of an event are done.
 pub(crate) struct Hooked {
-    seq: i64,
+    record: Record,
     at: Instant,
     verdict: Verdict,
     runs: Vec<RunRow>,
@@ -148,6 +148,7 @@ impl Dispatcher {
             .map(|applied| self.keep_session(&verdict, applied))
             .unwrap_or_default();
         record.session = session;
+        record.held = true;
         let cancel = Cancel::new();
         let (environment, handed) = oneshot::channel();
         let (begin, begun) = oneshot::channel();
@@ -160,7 +161,7 @@ impl Dispatcher {
         });
         let run = Run {
             plan,
-            seq,
+            record: record.clone(),
             at,
             verdict,
             applied,
@@ -178,30 +179,29 @@ impl Dispatcher {
     /// The hooks of an event are done: keeps what they decided, then answers.
     pub(crate) fn hooked(&mut self, hooked: Hooked) {
         let Hooked {
-            seq,
+            mut record,
             at,
             verdict,
             runs,
             applied,
             answerer,
         } = hooked;
-        self.decided(seq, &verdict);
+        self.decided(record.seq, &verdict);
         let output = verdict.output();
         let masker = self.in_force.masker();
-        let decision = Decision::new(verdict.decision(), &output).map(|it| it.masked(&masker));
-        let runs = runs.into_iter().map(|run| masked(run, &masker)).collect();
+        // Whoever hung up heard nothing of it.
+        if !runs.iter().any(|run| run.outcome == "cancelled") {
+            let decision = Decision::new(verdict.decision(), &output);
+            record.decision = decision.map(|decision| decision.masked(&masker));
+            record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));
+        }
+        record.runs = runs.into_iter().map(|run| masked(run, &masker)).collect();
         self.run_notice(verdict.notice.as_ref(), now_ms());
         let blocked = applied.filter(|_| verdict.blocks_prompt());
         let (session, news) = blocked
             .map(|applied| self.keep_session(&verdict, applied))
             .unwrap_or_default();
-        let outcome = Outcome {
-            seq,
-            took_us: Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX)),
-            decision,
-            runs,
-            session,
-        };
+        record.session = session;
         let answer = Response::Answer {
             version: self.version,
             output,
@@ -213,7 +213,7 @@ impl Dispatcher {
                 news.tell();
             }
         });
-        if self.writer.decide(outcome, then).is_err() {
+        if self.writer.decide(record, then).is_err() {
             self.counters.busy.add(1);
         }
     }
@@ -259,7 +259,7 @@ impl Dispatcher {
 /// One event's hooks on their way.
 struct Run {
     plan: Plan,
-    seq: i64,
+    record: Record,
     at: Instant,
     verdict: Verdict,
     applied: Option<Applied>,
@@ -300,7 +300,7 @@ impl Run {
     fn run(self, environment: &Arc<[(OsString, OsString)]>, answerer: Answerer) {
         let Self {
             plan,
-            seq,
+            record,
             at,
             verdict,
             applied,
@@ -325,7 +325,7 @@ impl Run {
             }
             let by = done.merged.by;
             tell(Message::Hooked(Box::new(Hooked {
-                seq,
+                record,
                 at,
                 verdict: verdict.merged(answer, by),
                 runs: done.runs,
