@@ -53,10 +53,13 @@ fn runs_of_words(name: &str) -> impl Iterator<Item = &str> {
         .chain(gaps.iter().map(|at| at + 1))
         .collect();
     let ends: Vec<usize> = gaps.into_iter().chain([name.len()]).collect();
-    begins.into_iter().enumerate().flat_map(move |(first, begin)| {
-        let ends = ends[first..].to_vec();
-        ends.into_iter().map(move |end| &name[begin..end])
-    })
+    begins
+        .into_iter()
+        .enumerate()
+        .flat_map(move |(first, begin)| {
+            let ends = ends[first..].to_vec();
+            ends.into_iter().map(move |end| &name[begin..end])
+        })
 }
 
 #[cfg(test)]

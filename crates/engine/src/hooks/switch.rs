@@ -11,7 +11,7 @@ use becket_wire::Place;
 use becket_wire::id::parse_uuid;
 
 pub use board::SwitchBoard;
-pub use file::{Read, Switched, SwitchError, copy, disable, enable, set_aside};
+pub use file::{Read, SwitchError, Switched, copy, disable, enable, set_aside};
 
 use super::Hook;
 use crate::config::Origin;

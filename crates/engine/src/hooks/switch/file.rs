@@ -157,8 +157,7 @@ fn edit(
     cwd: &Path,
     change: impl Fn(&mut Vec<String>) -> bool,
 ) -> Result<Switched, SwitchError> {
-    let path =
-        path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
+    let path = path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
     let lock = take_lock(place)?;
     let mut set_aside = None;
     for _ in 0..MAX_ATTEMPTS {
@@ -254,7 +253,9 @@ impl Content {
         let Value::Object(mut rest) = value else {
             return Err("not an object".to_owned());
         };
-        let names = rest.remove(DISABLED).unwrap_or_else(|| Value::Array(vec![]));
+        let names = rest
+            .remove(DISABLED)
+            .unwrap_or_else(|| Value::Array(vec![]));
         let names = names.as_array().ok_or("disabledHooks is no list")?;
         let name = |name: &Value| name.as_str().map(str::to_owned);
         let names: Option<Vec<String>> = names.iter().map(name).collect();

@@ -188,7 +188,12 @@ fn one_that_is_damaged_can_be_set_aside_alone_again_and_again() {
 #[test]
 fn an_id_that_is_no_uuid_is_no_path() {
     let home = Home::new();
-    for session in ["", "s1", "../../etc/passwd", "77850d98-4378-4282-9d8f-d2b7113deb2/"] {
+    for session in [
+        "",
+        "s1",
+        "../../etc/passwd",
+        "77850d98-4378-4282-9d8f-d2b7113deb2/",
+    ] {
         let error = disable(&home.place, session, "a", home.cwd()).unwrap_err();
         assert!(matches!(error, SwitchError::NoSwitches(_)), "{error}");
         assert_eq!(Switches::read(&home.place, session), Read::default());
@@ -204,7 +209,10 @@ fn an_id_that_is_no_uuid_is_no_path() {
 fn a_session_inherits_once() {
     let home = Home::new();
     assert!(!copy(&home.place, SESSION, OTHER).unwrap());
-    assert!(!home.place.sessions().exists(), "nothing to copy costs nothing");
+    assert!(
+        !home.place.sessions().exists(),
+        "nothing to copy costs nothing"
+    );
     home.disable("a");
     let mut json = home.json();
     json["about"] = "prototype".into();
