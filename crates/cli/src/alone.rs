@@ -13,11 +13,11 @@ use becket_daemon::store::spool::{self, Left};
 use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::hooks::carry::{Asked, Kit, Plan};
-use becket_engine::hooks::slash;
+use becket_engine::hooks::kept;
+use becket_engine::hooks::slash::{self, Scene};
 use becket_engine::hooks::switch::Switches;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
-use becket_engine::merge::fit;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::run::Cancel;
 use becket_engine::session::project_of;
@@ -120,14 +120,14 @@ impl Event<'_> {
         let slash = slash::parse(head)?;
         let session = head.session_id.as_deref().unwrap_or_default();
         let cwd = head.cwd.as_deref().unwrap_or_default();
-        let acted = slash::act(
-            &slash,
-            &self.config.hooks,
-            self.place,
+        let scene = Scene {
+            place: self.place,
             session,
-            cwd.as_ref(),
-        );
-        let answer = slash::answer(&acted.lines);
+            cwd: cwd.as_ref(),
+            agent_type: None,
+            hooks: &self.config.hooks,
+        };
+        let answer = slash::answer(&slash::act(slash.verb, &slash.argument, &scene).lines);
         Some(verdict.clone().merged(answer, Some("switch".to_owned())))
     }
 
@@ -157,7 +157,6 @@ impl Event<'_> {
         if plan.hooks.len() < before {
             self.start_behind(why, frame);
         }
-        let said = self.place.said(plan.event_id);
         let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
         let mut found = None;
         plan.carry_out(
@@ -172,11 +171,12 @@ impl Event<'_> {
         let Some(done) = found else {
             return (verdict, Vec::new());
         };
-        let (answer, rest) = fit(done.merged.answer, becket_daemon::LONGEST_TEXT, || said);
-        if let Some((file, text)) = rest {
-            let masked = self.masker();
-            becket_daemon::leave_text(&file, &masked.mask(text.as_bytes()).bytes);
-        }
+        let answer = kept::shorten(
+            done.merged.answer,
+            self.place,
+            self.envelope.id,
+            &self.masker(),
+        );
         (verdict.merged(answer, done.merged.by), done.runs)
     }
 
@@ -238,7 +238,7 @@ impl Event<'_> {
             masked: masked.count,
             source: Source::Alone,
             why: why.to_owned(),
-            runs: becket_daemon::masked_runs(runs, &masker),
+            runs: kept::masked(runs, &masker),
         };
         if let Err(error) = spool::leave(self.place, self.envelope, &masked.bytes, &left) {
             // Claude Code shows the stderr of a hook that exits 0 in its debug log only.

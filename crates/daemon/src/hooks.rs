@@ -3,18 +3,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becket_engine::hooks::carry::{Done, Kit, Plan};
+use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
-use becket_engine::merge::fit;
 use becket_engine::run::Cancel;
 use becket_wire::rpc::{Response, read_environment};
 use becket_wire::run::RunRow;
@@ -34,8 +31,6 @@ const AT_ONCE: usize = 64;
 const REMEMBERED: Duration = Duration::from_secs(6);
 /// Whoever asked waits a little longer than the hooks may take: their answer has to be kept first.
 const MARGIN: Duration = Duration::from_secs(2);
-/// Claude Code puts longer texts into a file, and shows the model the beginning only.
-const LONGEST_TEXT: usize = 9_000;
 
 /// What the dispatcher knows of hooks.
 #[derive(Debug)]
@@ -195,7 +190,7 @@ impl Dispatcher {
             record.decision = decision.map(|decision| decision.masked(&masker));
             record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));
         }
-        record.runs = runs.into_iter().map(|run| masked(run, &masker)).collect();
+        record.runs = kept::masked(runs, &masker);
         self.run_notice(verdict.notice.as_ref(), now_ms());
         let blocked = applied.filter(|_| verdict.blocks_prompt());
         let (session, news) = blocked
@@ -219,8 +214,8 @@ impl Dispatcher {
     }
 
     pub(crate) fn hook_ended(&mut self, run: RunRow) {
-        let run = masked(run, &self.in_force.masker());
-        if self.writer.runs(vec![run]).is_err() {
+        let run = kept::masked(vec![run], &self.in_force.masker());
+        if self.writer.runs(run).is_err() {
             self.counters.busy.add(1);
         }
     }
@@ -310,7 +305,7 @@ impl Run {
             masker,
             myself,
         } = self;
-        let said = place.said(plan.event_id);
+        let event = plan.event_id;
         let own = verdict.answer().clone();
         let again = own.clone();
         let tell = |message| {
@@ -319,10 +314,7 @@ impl Run {
             }
         };
         let answered = |done: Done| {
-            let (answer, rest) = fit(done.merged.answer, LONGEST_TEXT, || said);
-            if let Some((file, text)) = rest {
-                leave(&file, &masker.mask(text.as_bytes()).bytes);
-            }
+            let answer = kept::shorten(done.merged.answer, &place, event, &masker);
             let by = done.merged.by;
             tell(Message::Hooked(Box::new(Hooked {
                 record,
@@ -335,30 +327,5 @@ impl Run {
         };
         let later = |run| tell(Message::HookEnded(Box::new(run)));
         plan.carry_out(&kit, environment, &cancel, own, |_| again, answered, later);
-    }
-}
-
-/// Keeps a text that is too long for an answer.
-fn leave(file: &std::path::Path, text: &[u8]) {
-    let folder = file.parent().unwrap_or(file);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    let written = made.and_then(|()| {
-        let mut options = fs::OpenOptions::new();
-        options.create(true).truncate(true).write(true).mode(0o600);
-        options.open(file)?.write_all(text)
-    });
-    if let Err(why) = written {
-        warn!(%why, "could not keep a long text of a hook's");
-    }
-}
-
-fn masked(run: RunRow, masker: &Masker) -> RunRow {
-    let mask = |text: String| {
-        let masked = masker.mask(text.as_bytes()).bytes;
-        String::from_utf8_lossy(&masked).into_owned()
-    };
-    RunRow {
-        note: run.note.map(mask),
-        ..run
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod builtin;
 pub mod carry;
+pub mod kept;
 pub mod name;
 pub mod slash;
 pub mod switch;

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use cancel::Cancel;
+pub use clock::GRACE;
 pub use said::Occasion;
 
 /// A program of the person's own.

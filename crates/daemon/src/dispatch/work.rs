@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use becket_engine::config::Snapshot;
 use becket_engine::hooks::carry::{Asked, Plan};
-use becket_engine::hooks::slash::{self, Slash};
+use becket_engine::hooks::slash::{self, Scene, Slash};
 use becket_engine::hooks::switch::Switches;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
@@ -89,8 +89,14 @@ impl Work {
     fn act(&self, slash: &Slash, hooking: &Hooking, head: &Head<'_>) -> Answer {
         let session = head.session_id.as_deref().unwrap_or_default();
         let cwd = head.cwd.as_deref().unwrap_or_default();
-        let acted = slash::act(slash, &self.config.hooks, &hooking.place, session, cwd.as_ref());
-        slash::answer(&acted.lines)
+        let scene = Scene {
+            place: &hooking.place,
+            session,
+            cwd: cwd.as_ref(),
+            agent_type: None,
+            hooks: &self.config.hooks,
+        };
+        slash::answer(&slash::act(slash.verb, &slash.argument, &scene).lines)
     }
 
     fn plan(

@@ -16,7 +16,7 @@ use super::switch::{State, Switches, state};
 use super::{Action, Hook};
 use crate::matcher::concerns;
 use crate::merge::{Merged, Said, merge};
-use crate::run::{Cancel, GRACE, Job, Program, Ran, run};
+use crate::run::{Cancel, GRACE, Job, Occasion, Program, Ran, run};
 
 /// The programs that hooks are started with.
 #[derive(Debug, Clone)]
@@ -151,13 +151,13 @@ impl Plan {
     fn done(&self, mut ran: Vec<Ran>, own: Answer, judge: impl FnOnce(&[u8]) -> Answer) -> Done {
         let place = |ran: &Ran| self.hooks.iter().position(|hook| hook.name == ran.hook);
         ran.sort_by_key(place);
-        let runs = ran.iter().map(|ran| self.row(ran)).collect();
-        let said = |ran: &Ran| {
-            let answer = ran.answer(&self.event).ok()?;
-            let hook = ran.hook.clone();
-            Some(Said { hook, answer })
-        };
-        let said: Vec<Said> = ran.iter().filter_map(said).collect();
+        let (mut runs, mut said) = (Vec::new(), Vec::new());
+        for ran in ran {
+            let read = ran.answer(&self.event);
+            runs.push(self.row_of(&ran, &read));
+            let hook = ran.hook;
+            said.extend(read.ok().map(|answer| Said { hook, answer }));
+        }
         let mut merged = merge(&self.event, own, said.clone());
         if let Some(input) = changed_input(&merged.answer)
             && let Some(payload) = with_input(&self.payload, input)
@@ -168,7 +168,17 @@ impl Plan {
     }
 
     fn row(&self, ran: &Ran) -> RunRow {
-        ran.row(self.event_id, &self.event, self.session_id.clone(), self.agent_id.clone())
+        self.row_of(ran, &ran.answer(&self.event))
+    }
+
+    fn row_of(&self, ran: &Ran, read: &Result<Answer, String>) -> RunRow {
+        let on = Occasion {
+            event_id: self.event_id,
+            event: &self.event,
+            session_id: self.session_id.as_deref(),
+            agent_id: self.agent_id.as_deref(),
+        };
+        ran.row(on, read)
     }
 }
 

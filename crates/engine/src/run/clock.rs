@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a program may take to end once it was asked to.
-const GRACE: Duration = Duration::from_secs(2);
+pub const GRACE: Duration = Duration::from_secs(2);
 /// The same, where nobody waits for it any more.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// How long what is in the pipes may take to come, once the program has ended. Who holds them still
