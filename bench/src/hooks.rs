@@ -57,7 +57,10 @@ pub fn run(order: &Order) -> Result<Report> {
 fn configure(world: &World, hooks: usize) -> Result<()> {
     let mut config = String::new();
     for hook in 0..hooks {
-        write!(config, "[hooks.h{hook}]\non = \"PreToolUse\"\nrun = [\"/bin/true\"]\n")?;
+        write!(
+            config,
+            "[hooks.h{hook}]\non = \"PreToolUse\"\nrun = [\"/bin/true\"]\n"
+        )?;
     }
     let file = world.place.config();
     std::fs::write(&file, config).with_context(|| format!("could not write {}", file.display()))
@@ -70,16 +73,19 @@ fn tell(samples: &[Samples; CONTENDERS.len()], report: &mut Report) {
     };
     let added = |figures: Figures| figures.median - bare.median;
     let ratio = added(ten) / added(one);
-    let rows = CONTENDERS.iter().zip(&figures).map(|((name, _), &figures)| {
-        vec![
-            (*name).to_owned(),
-            number(figures.median),
-            number(added(figures)),
-            number(added(figures) / added(one)),
-            number(figures.p99),
-            figures.count.to_string(),
-        ]
-    });
+    let rows = CONTENDERS
+        .iter()
+        .zip(&figures)
+        .map(|((name, _), &figures)| {
+            vec![
+                (*name).to_owned(),
+                number(figures.median),
+                number(added(figures)),
+                number(added(figures) / added(one)),
+                number(figures.p99),
+                figures.count.to_string(),
+            ]
+        });
     report.tables.push(Table {
         title: "One tool call inside Claude Code (a Read)".to_owned(),
         columns: vec![

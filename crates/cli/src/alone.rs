@@ -255,7 +255,9 @@ fn environment() -> Arc<[(OsString, OsString)]> {
 pub fn read_stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let stdin = std::io::stdin().lock();
-    stdin.take((HEAD + MAX_BODY) as u64).read_to_end(&mut bytes)?;
+    stdin
+        .take((HEAD + MAX_BODY) as u64)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -1,5 +1,6 @@
 //! becket, the program people type.
 
+mod alone;
 mod args;
 mod beside;
 mod canary;

@@ -162,9 +162,7 @@ impl Dispatcher {
         if late {
             self.counters.late.add(1);
         }
-        let (mut config, masker) = self
-            .in_force
-            .for_event(event.envelope.at, now_ms, at, None);
+        let (mut config, masker) = self.in_force.for_event(event.envelope.at, now_ms, at, None);
         let head = Head::read(&payload);
         let double_of = self
             .doubles
@@ -194,7 +192,9 @@ impl Dispatcher {
         let minute = display
             .as_ref()
             .map_or(0, |_| notice::minute_of_day(now_ms));
-        let acts = hooking.as_ref().is_some_and(|hooking| hooking.slash.is_some());
+        let acts = hooking
+            .as_ref()
+            .is_some_and(|hooking| hooking.slash.is_some());
         if acts {
             self.hooks.expect(seq, FIRST_WORD);
         }
@@ -347,4 +347,3 @@ fn arrival_mark() -> Mark {
         id: EventId::at(now, [0; 2]),
     }
 }
-

@@ -113,7 +113,8 @@ impl Hooks {
             return Vec::new();
         };
         let output = output();
-        self.decided.push_back((Instant::now(), seq, output.clone()));
+        self.decided
+            .push_back((Instant::now(), seq, output.clone()));
         let doubles = pending.doubles.into_iter();
         doubles.map(|answerer| (answerer, output.clone())).collect()
     }
@@ -134,8 +135,16 @@ impl Dispatcher {
         let Some(plan) = plan else { return };
         let seq = record.seq;
         self.hooks.expect(seq, plan.longest());
-        let for_ms = self.hooks.pending.get(&seq).map_or(0, |pending| pending.for_ms);
-        let Ok(hold) = (Response::Hold { for_ms, need_env: true }).to_frame() else {
+        let for_ms = self
+            .hooks
+            .pending
+            .get(&seq)
+            .map_or(0, |pending| pending.for_ms);
+        let Ok(hold) = (Response::Hold {
+            for_ms,
+            need_env: true,
+        })
+        .to_frame() else {
             return;
         };
         let (session, news) = applied
@@ -232,11 +241,16 @@ impl Dispatcher {
 
     /// A double of an event that is not decided yet waits with it.
     pub(crate) fn wait_for(&mut self, seq: i64, for_ms: u32, record: Record, answerer: Answerer) {
-        let hold = Response::Hold { for_ms, need_env: false };
+        let hold = Response::Hold {
+            for_ms,
+            need_env: false,
+        };
         let (Ok(hold), Some(pending)) = (hold.to_frame(), self.hooks.pending.get_mut(&seq)) else {
             return;
         };
-        pending.doubles.push(answerer.hold(hold, None, Cancel::new()));
+        pending
+            .doubles
+            .push(answerer.hold(hold, None, Cancel::new()));
         self.keep(record, Box::new(|| ()), false);
     }
 

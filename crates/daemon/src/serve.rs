@@ -188,7 +188,10 @@ async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option
             _ => false,
         }
     };
-    if !tokio::time::timeout(FRAME_TIME, handed).await.unwrap_or(false) {
+    if !tokio::time::timeout(FRAME_TIME, handed)
+        .await
+        .unwrap_or(false)
+    {
         cancel.cancel();
     }
     tokio::select! {

@@ -11,7 +11,7 @@ impl Dispatcher {
         let envelope = &arrival.event.envelope;
         let (config, _) = self
             .in_force
-            .for_event(envelope.at, arrival.now_ms, arrival.at);
+            .for_event(envelope.at, arrival.now_ms, arrival.at, None);
         let read = figures(&arrival.event.payload);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
         let mut line = Line::of(read);

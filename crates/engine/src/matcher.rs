@@ -8,3 +8,13 @@ pub struct Matcher;
 /// Globs over the files that an event is about; `!` takes away again. None means any event.
 #[derive(Debug, Clone, Default)]
 pub struct Paths;
+
+pub fn concerns(
+    hook: &crate::hooks::Hook,
+    event: &becket_wire::event::EventName,
+    _: &becket_wire::Head<'_>,
+    _: &[u8],
+    _: &std::path::Path,
+) -> bool {
+    hook.on.contains(event)
+}

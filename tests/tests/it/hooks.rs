@@ -91,13 +91,16 @@ fn script(path: &Path, body: &str) -> PathBuf {
 
 #[track_caller]
 fn wait_file(path: &Path) -> String {
-    let read = || fs::read_to_string(path).ok().filter(|text| text.ends_with('\n'));
+    let read = || {
+        fs::read_to_string(path)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    };
     wait::until(PATIENCE, read).unwrap_or_else(|| panic!("{} never came", path.display()))
 }
 
 fn answer(called: &Called) -> Value {
-    serde_json::from_str(&called.stdout)
-        .unwrap_or_else(|why| panic!("no JSON ({why}): {called:?}"))
+    serde_json::from_str(&called.stdout).unwrap_or_else(|why| panic!("no JSON ({why}): {called:?}"))
 }
 
 const DENIES: &str = r#"
@@ -137,7 +140,10 @@ fn a_hook_of_the_users_own_denies_a_call() {
 #[test]
 fn an_event_that_no_hook_wants_is_answered_with_silence() {
     let ship = Ship::new(DENIES);
-    let event = ship.event("PreToolUse", &json!({"tool_name": "Read", "tool_use_id": "t"}));
+    let event = ship.event(
+        "PreToolUse",
+        &json!({"tool_name": "Read", "tool_use_id": "t"}),
+    );
     assert!(ship.world.send("PreToolUse", event).is_silent());
     let event = ship.event("Stop", &json!({"stop_hook_active": false}));
     assert!(ship.world.send("Stop", event).is_silent());
@@ -157,7 +163,10 @@ run = ["./look", "an argument"]
         "look",
         r#"cat > "got-$MARK"; { pwd; echo "$1"; echo "$BECKET_HOOK"; echo "$CI"; echo "$SECRET_WIND"; } > "env-$MARK""#,
     );
-    for (mark, shim) in [("daemon", Ship::shim as fn(&Ship, &str) -> Command), ("alone", Ship::alone)] {
+    for (mark, shim) in [
+        ("daemon", Ship::shim as fn(&Ship, &str) -> Command),
+        ("alone", Ship::alone),
+    ] {
         let mut shim = shim(&ship, "PreToolUse");
         shim.env("MARK", mark).env("SECRET_WIND", "west wind");
         let payload = format!(" {}\n", ship.bash(mark));
@@ -167,7 +176,10 @@ run = ["./look", "an argument"]
         let env = ship.wait_file(&format!("env-{mark}"));
         let project = ship.project.canonicalize().expect("a folder");
         let project = project.display();
-        assert_eq!(env, format!("{project}\nan argument\nlook\ntrue\nwest wind\n"));
+        assert_eq!(
+            env,
+            format!("{project}\nan argument\nlook\ntrue\nwest wind\n")
+        );
     }
     ship.world.run(&["daemon", "stop"]);
     for file in ["becket.db", "becket.db-wal", "log/daemon.log"] {
@@ -187,7 +199,9 @@ fn what_is_switched_off_does_not_run_in_this_session_alone() {
     assert_eq!(said, "🔒 Disabled no-bash for this session\n", "{done:?}");
     assert!(ship.calls("t1").is_silent());
     assert!(call(ship.alone("PreToolUse"), ship.bash("t2").as_bytes()).is_silent());
-    let other = ship.bash("t3").replace(SESSION, "11111111-2222-4333-8444-555555555555");
+    let other = ship
+        .bash("t3")
+        .replace(SESSION, "11111111-2222-4333-8444-555555555555");
     let called = call(ship.shim("PreToolUse"), other.as_bytes());
     assert!(called.stdout.contains("not today"), "{called:?}");
     fs::remove_file(ship.world.path(&format!("sessions/{SESSION}.json"))).expect("a file");

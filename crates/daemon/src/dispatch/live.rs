@@ -83,7 +83,7 @@ impl Dispatcher {
         self.run_notice(notice.as_ref(), now);
     }
 
-    pub(super) fn run_notice(&mut self, notice: Option<&Notice>, now: i64) {
+    pub(crate) fn run_notice(&mut self, notice: Option<&Notice>, now: i64) {
         let Some(notice) = notice else { return };
         if let Some(row) = self.registry.row(&notice.session, now) {
             self.notices.run(notice, &row);

@@ -113,8 +113,6 @@ impl Work {
             payload,
             project: &hooking.project,
         };
-        Plan::of(&asked, &self.config.hooks, || {
-            Arc::clone(&hooking.switches)
-        })
+        Plan::of(&asked, &self.config.hooks, || Arc::clone(&hooking.switches))
     }
 }

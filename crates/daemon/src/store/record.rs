@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
@@ -46,7 +47,7 @@ impl Decision {
     }
 
     /// Without secrets: other people's programs have spoken.
-    pub(crate) fn masked(self, masker: &Masker) -> Self {
+    pub fn masked(self, masker: &Masker) -> Self {
         let mask = |text: String| {
             let masked = masker.mask(text.as_bytes()).bytes;
             String::from_utf8_lossy(&masked).into_owned()

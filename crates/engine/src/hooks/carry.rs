@@ -127,10 +127,19 @@ impl Plan {
             until,
         };
         let mut ran: Vec<Ran> = Vec::new();
-        for hook in self.hooks.iter().filter(|hook| hook.rewrites && !hook.is_async) {
+        for hook in self
+            .hooks
+            .iter()
+            .filter(|hook| hook.rewrites && !hook.is_async)
+        {
             let one = vec![stage.job(hook)];
             let mut of_this = None;
-            run(one, cancel, |mut done| of_this = done.pop(), |late| later(self.row(&late)));
+            run(
+                one,
+                cancel,
+                |mut done| of_this = done.pop(),
+                |late| later(self.row(&late)),
+            );
             let Some(of_this) = of_this else { continue };
             if let Some(input) = new_input(&of_this, &self.event)
                 && let Some(payload) = with_input(&stage.payload, &input)
@@ -139,7 +148,10 @@ impl Plan {
             }
             ran.push(of_this);
         }
-        let others = self.hooks.iter().filter(|hook| !hook.rewrites || hook.is_async);
+        let others = self
+            .hooks
+            .iter()
+            .filter(|hook| !hook.rewrites || hook.is_async);
         let jobs = others.map(|hook| stage.job(hook)).collect();
         let finish = |rest: Vec<Ran>| {
             ran.extend(rest);
@@ -254,7 +266,10 @@ mod tests {
         let payload = br#"{ "a":1, "tool_input" : {"x": [1, 2]} , "z": "tool_input"}"#;
         let input: Rest = serde_json::from_str(r#"{"y":3}"#).unwrap();
         let new = with_input(payload, &input).unwrap();
-        assert_eq!(new, br#"{ "a":1, "tool_input" : {"y":3} , "z": "tool_input"}"#);
+        assert_eq!(
+            new,
+            br#"{ "a":1, "tool_input" : {"y":3} , "z": "tool_input"}"#
+        );
         assert_eq!(with_input(b"{}", &input), None);
     }
 }

@@ -18,17 +18,61 @@ struct Bad {
 }
 
 const BAD: [Bad; 11] = [
-    Bad { name: "hangs", run: "\"exec sleep 1000\"", outcome: "timed out" },
-    Bad { name: "forks-and-hangs", run: "\"sleep 1000 & sleep 1000 & wait\"", outcome: "timed out" },
-    Bad { name: "leaves-one-behind", run: "\"(trap '' TERM; exec sleep 3) & exit 0\"", outcome: "ok" },
-    Bad { name: "prints-100-mb", run: "\"head -c 100000000 /dev/zero | tr '\\\\0' x\"", outcome: "ok" },
-    Bad { name: "half-a-json", run: "\"printf '{\\\"decision\\\": \\\"blo'\"", outcome: "invalid" },
-    Bad { name: "closes-stdout", run: "\"exec >&-; exit 0\"", outcome: "ok" },
-    Bad { name: "ignores-term", run: "\"trap '' TERM; while :; do sleep 1; done\"", outcome: "timed out" },
-    Bad { name: "exits-137", run: "\"exit 137\"", outcome: "failed" },
-    Bad { name: "not-executable", run: "[\"./not-executable\"]", outcome: "not started" },
-    Bad { name: "missing", run: "[\"./nowhere\"]", outcome: "not started" },
-    Bad { name: "needs-a-tty", run: "\"read answer < /dev/tty\"", outcome: "failed" },
+    Bad {
+        name: "hangs",
+        run: "\"exec sleep 1000\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "forks-and-hangs",
+        run: "\"sleep 1000 & sleep 1000 & wait\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "leaves-one-behind",
+        run: "\"(trap '' TERM; exec sleep 3) & exit 0\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "prints-100-mb",
+        run: "\"head -c 100000000 /dev/zero | tr '\\\\0' x\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "half-a-json",
+        run: "\"printf '{\\\"decision\\\": \\\"blo'\"",
+        outcome: "invalid",
+    },
+    Bad {
+        name: "closes-stdout",
+        run: "\"exec >&-; exit 0\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "ignores-term",
+        run: "\"trap '' TERM; while :; do sleep 1; done\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "exits-137",
+        run: "\"exit 137\"",
+        outcome: "failed",
+    },
+    Bad {
+        name: "not-executable",
+        run: "[\"./not-executable\"]",
+        outcome: "not started",
+    },
+    Bad {
+        name: "missing",
+        run: "[\"./nowhere\"]",
+        outcome: "not started",
+    },
+    Bad {
+        name: "needs-a-tty",
+        run: "\"read answer < /dev/tty\"",
+        outcome: "failed",
+    },
 ];
 
 #[test]
@@ -45,7 +89,12 @@ fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
         assert_eq!(called.code, Some(0), "{}: {called:?}", bad.name);
         let said = answer(&called);
         assert_eq!(said["systemMessage"], "good: all is well", "{}", bad.name);
-        assert_eq!(said.as_object().map(serde_json::Map::len), Some(1), "{}: {said}", bad.name);
+        assert_eq!(
+            said.as_object().map(serde_json::Map::len),
+            Some(1),
+            "{}: {said}",
+            bad.name
+        );
         let runs = ship.recent();
         let run = runs.iter().find(|run| run["hook"] == bad.name);
         let run = run.unwrap_or_else(|| panic!("{} is not in {runs:?}", bad.name));
@@ -58,13 +107,14 @@ fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
 
 #[test]
 fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
-    let ship = Ship::new(
-        "[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n",
-    );
+    let ship =
+        Ship::new("[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n");
     ship.world.start_daemon();
     let mut child = start(ship.shim("PreToolUse"));
     let mut stdin = child.stdin.take().expect("stdin");
-    stdin.write_all(ship.bash("t1").as_bytes()).expect("an event");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
     drop(stdin);
     let pid = ship.wait_file("begun");
     ship.world.kill_daemon();

@@ -55,7 +55,9 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
     ship.world.start_daemon();
     let mut child = start(ship.shim("PreToolUse"));
     let mut stdin = child.stdin.take().expect("stdin");
-    stdin.write_all(ship.bash("t1").as_bytes()).expect("an event");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
     drop(stdin);
     ship.wait_file("begun");
     child.kill().expect("a kill");
@@ -63,5 +65,11 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
     ship.wait_file("ended");
     let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
     assert_eq!(run["outcome"], "cancelled");
-    assert!(call(ship.shim("Stop"), ship.event("Stop", &serde_json::json!({})).as_bytes()).is_silent());
+    assert!(
+        call(
+            ship.shim("Stop"),
+            ship.event("Stop", &serde_json::json!({})).as_bytes()
+        )
+        .is_silent()
+    );
 }

@@ -14,15 +14,25 @@ fn hooks_of_one_event_run_side_by_side() {
         let run = format!(
             "touch begun-{n}; while [ $(ls begun-* | wc -l) -lt 10 ]; do sleep 0.02; done; echo context {n}"
         );
-        write!(config, "[hooks.h{n}]\non = \"UserPromptSubmit\"\nrun = \"{run}\"\ntimeout = \"50s\"\n")
-            .expect("a text");
+        write!(
+            config,
+            "[hooks.h{n}]\non = \"UserPromptSubmit\"\nrun = \"{run}\"\ntimeout = \"50s\"\n"
+        )
+        .expect("a text");
     }
     let ship = Ship::new(&config);
-    let event = ship.event("UserPromptSubmit", &json!({"prompt": "go", "prompt_id": "p"}));
+    let event = ship.event(
+        "UserPromptSubmit",
+        &json!({"prompt": "go", "prompt_id": "p"}),
+    );
     let called = ship.world.send("UserPromptSubmit", event);
     let said = answer(&called);
-    let context = said["hookSpecificOutput"]["additionalContext"].as_str().expect("context");
-    let places: Vec<_> = (0..10).map(|n| context.find(&format!("context {n}"))).collect();
+    let context = said["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .expect("context");
+    let places: Vec<_> = (0..10)
+        .map(|n| context.find(&format!("context {n}")))
+        .collect();
     assert!(places.iter().all(Option::is_some), "{context}");
     assert!(places.is_sorted(), "in the order of the config: {context}");
     assert_eq!(ship.recent().len(), 10);
@@ -55,7 +65,11 @@ run = "cat > seen"
     let said = answer(&ship.calls("t1"));
     let input = &said["hookSpecificOutput"]["updatedInput"]["command"];
     assert_eq!(input, "echo hello one two");
-    assert!(said["hookSpecificOutput"].get("permissionDecision").is_none());
+    assert!(
+        said["hookSpecificOutput"]
+            .get("permissionDecision")
+            .is_none()
+    );
     let seen = std::fs::read_to_string(ship.project.join("seen")).expect("a file");
     assert!(seen.contains("echo hello one two"), "{seen}");
 }
@@ -70,7 +84,11 @@ fn a_denial_outweighs_an_allow_and_both_are_recorded() {
     let mut config = String::new();
     for word in ["allow", "deny", "ask"] {
         let run = say(word);
-        write!(config, "[hooks.says-{word}]\non = \"PreToolUse\"\nrun = \"\"\"{run}\"\"\"\n").expect("a text");
+        write!(
+            config,
+            "[hooks.says-{word}]\non = \"PreToolUse\"\nrun = \"\"\"{run}\"\"\"\n"
+        )
+        .expect("a text");
     }
     let ship = Ship::new(&config);
     let said = &answer(&ship.calls("t1"))["hookSpecificOutput"];
