@@ -18,3 +18,15 @@ pub fn concerns(
 ) -> bool {
     hook.on.contains(event)
 }
+
+impl Matcher {
+    pub fn parse(_: &str) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
+
+impl Paths {
+    pub fn parse(_: &[String]) -> Result<Self, String> {
+        Ok(Self)
+    }
+}
