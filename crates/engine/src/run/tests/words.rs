@@ -90,7 +90,10 @@ fn a_failure_is_told_in_a_line_or_two() {
     let told = ran(Outcome::Exited(1), "", &long).answer(&EventName::Stop);
     let told = told.unwrap_err();
     assert!(told.starts_with("the hook exited with 1: long long"));
-    assert!(told.ends_with(" …") && told.chars().count() <= 502, "{told}");
+    assert!(
+        told.ends_with(" …") && told.chars().count() <= 502,
+        "{told}"
+    );
 }
 
 #[test]
