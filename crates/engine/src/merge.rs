@@ -30,7 +30,13 @@ type Voice<'a> = (Option<&'a str>, &'a Answer);
 /// the turn wins; those who agree are all quoted. Of changes the last declared one stands, and
 /// becket's own last of all; but paths to watch are put together, and a flag that one sets stays set.
 /// What the event does not take is dropped.
-pub fn merge(event: &EventName, own: Answer, said: Vec<Said>) -> Merged {
+pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
+    if said.is_empty() && own.event() == event {
+        return Merged {
+            answer: own,
+            by: None,
+        };
+    }
     let hooks = said
         .iter()
         .map(|said| (Some(said.hook.as_str()), &said.answer));

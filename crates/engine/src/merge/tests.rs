@@ -33,8 +33,8 @@ const PRE: EventName = EventName::PreToolUse;
 /// Hooks a, b, … each with their JSON.
 fn merged(event: &EventName, own: &Value, answers: &[Value]) -> Merged {
     let hooks = ["a", "b", "c", "d", "e"].iter().zip(answers);
-    let answers = hooks.map(|(hook, json)| said(event, hook, json)).collect();
-    merge(event, read(event, own), answers)
+    let answers: Vec<Said> = hooks.map(|(hook, json)| said(event, hook, json)).collect();
+    merge(event, read(event, own), &answers)
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn an_answer_to_another_event_is_dropped() {
         "a",
         &json!({"decision": "block", "systemMessage": "x"}),
     );
-    let merged = merge(&PRE, silent(&EventName::Stop), vec![stop]);
+    let merged = merge(&PRE, silent(&EventName::Stop), &[stop]);
     assert_eq!(
         merged,
         Merged {
@@ -182,7 +182,7 @@ fn whose_decision_it_is() {
         Some("b")
     );
     assert_eq!(
-        by(&stop, tell.clone(), &[tell.clone()]),
+        by(&stop, tell.clone(), std::slice::from_ref(&tell)),
         None,
         "becket's own comes first"
     );
