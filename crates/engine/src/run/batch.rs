@@ -71,7 +71,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
         match Running::start(job, apart) {
             Ok(running) => self.running.push(Member { running, place }),
-            Err(ran) => self.deliver(place, ran),
+            Err(ran) => self.deliver(place, *ran),
         }
     }
 

@@ -46,12 +46,12 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Ran> {
+    pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
         let (at, started) = (milliseconds(), Instant::now());
         let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
-                return Err(Ran {
+                return Err(Box::new(Ran {
                     hook: job.hook,
                     at,
                     took: started.elapsed(),
@@ -59,7 +59,7 @@ impl Running {
                     stdout: Vec::new(),
                     stderr: Vec::new(),
                     dropped: 0,
-                });
+                }));
             }
         };
         let pid = Pid::from_child(&child);

@@ -57,7 +57,7 @@ impl Yard {
                 Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
                 _ => assert!(Instant::now() < until, "no {name}"),
             }
-            thread::yield_now();
+            thread::park_timeout(Duration::from_millis(5));
         }
     }
 
@@ -111,7 +111,7 @@ fn wait_until_gone(pid: Pid) {
     let until = Instant::now() + WATCHDOG;
     while !is_gone(pid) {
         assert!(Instant::now() < until, "{pid:?} still runs");
-        thread::yield_now();
+        thread::park_timeout(Duration::from_millis(5));
     }
 }
 

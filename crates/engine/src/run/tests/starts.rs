@@ -78,7 +78,7 @@ fn a_program_may_say_itself_that_it_goes_on_in_the_background() {
         fs::write(yard.path("answered"), "").unwrap();
     };
     run(vec![yard.sh(line)], &Cancel::new(), answered, |ran| {
-        later.push(ran)
+        later.push(ran);
     });
     assert_eq!(later[0].outcome, Outcome::Exited(0));
     assert_eq!(text(&later[0].stdout), "more\n");
