@@ -41,7 +41,33 @@ pub struct Call<'a> {
 }
 
 /// Every built-in, in the order in which lists show them.
+#[cfg(not(test))]
 pub const BUILT_INS: &[BuiltIn] = &[];
+
+/// Stand-ins, until the real ones are here.
+#[cfg(test)]
+pub const BUILT_INS: &[BuiltIn] = &[
+    BuiltIn {
+        name: "typecheck-changed",
+        description: "Type checking of changed files",
+        on: &[EventName::PostToolUse],
+        tools: "Write|Edit",
+        timeout: Duration::from_secs(30),
+        starts_project_tools: true,
+        keys: &["command"],
+        run: |_| Output::default(),
+    },
+    BuiltIn {
+        name: "create-checkpoint",
+        description: "A snapshot of the work tree",
+        on: &[EventName::Stop],
+        tools: "",
+        timeout: Duration::from_secs(30),
+        starts_project_tools: false,
+        keys: &["keep"],
+        run: |_| Output::default(),
+    },
+];
 
 impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
