@@ -15,6 +15,7 @@ mod log;
 mod offer;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
 mod tui;
