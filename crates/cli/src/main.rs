@@ -16,6 +16,7 @@ mod log;
 mod offer;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
 mod tui;

@@ -6,7 +6,7 @@ mod words;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use becket_wire::answer::{Answer, Opinion};
+use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::{Head, Place};
 
@@ -158,6 +158,9 @@ fn one(verb: Verb, hook: &Hook, scene: &Scene<'_>) -> Acted {
     if let Some(origin) = &hook.off {
         return Acted::new(words::off_in_config(&hook.name, origin), 0);
     }
+    if hook.managed {
+        return Acted::new(words::managed(&hook.name, &hook.declared), 0);
+    }
     let Scene {
         place,
         session,
@@ -205,11 +208,17 @@ pub fn states<'a>(
     hooks.iter().map(with_state).collect()
 }
 
-/// How it is answered at UserPromptSubmit, so that no model is asked.
+/// How it is answered at UserPromptSubmit, so that no model is asked. Of what Claude Code offers, a
+/// block without the original prompt shows the lines as they are, each on a line of its own, and
+/// leaves nothing of it in the context. (`continue: false` puts "Operation stopped by hook:" before
+/// the first; with a `systemMessage` the prompt goes on to the model.)
 pub fn answer(lines: &str) -> Answer {
     let mut answer = Answer::silent(EventName::UserPromptSubmit);
     let reason = lines.to_owned();
-    drop(answer.give(Opinion::Block { reason }));
+    let given = answer
+        .give(Opinion::Block { reason })
+        .and_then(|()| answer.change(Change::SuppressPrompt(true)));
+    debug_assert_eq!(given, Ok(()));
     answer
 }
 

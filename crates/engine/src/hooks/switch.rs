@@ -82,13 +82,14 @@ impl fmt::Display for State {
     }
 }
 
-/// Config off > not trusted > session > subagent > on.
+/// Config off > not trusted > session > subagent > on. What the machine's owner manages, no session
+/// switches off.
 pub fn state(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> State {
     let skips = |agent: &str| hook.skip_agents.iter().any(|skipped| skipped == agent);
     match &hook.off {
         Some(origin) => State::OffInConfig(origin.clone()),
         None if hook.untrusted => State::NotTrusted,
-        None if switches.is_off(&hook.name) => State::DisabledForSession,
+        None if !hook.managed && switches.is_off(&hook.name) => State::DisabledForSession,
         None if agent_type.is_some_and(skips) => State::SkippedForAgent,
         None => State::Enabled,
     }

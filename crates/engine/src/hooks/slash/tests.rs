@@ -34,6 +34,7 @@ fn hook(name: &str, description: &str) -> Hook {
         declared: origin,
         off: None,
         untrusted: false,
+        managed: false,
     }
 }
 
@@ -185,6 +186,15 @@ fn what_is_off_in_config_stays_so() {
 }
 
 #[test]
+fn what_is_managed_stays_on() {
+    let mut managed = hook("audit", "Who did what");
+    managed.managed = true;
+    let talk = Talk::with(vec![Arc::new(managed)]);
+    insta::assert_snapshot!(talk.say(Verb::Disable, "audit"), @"⚠️  Hook 'audit' is managed on this machine, and no session switches it: /home/user/.becket/config.toml:3");
+    assert!(!talk.place().sessions().exists(), "nothing was changed");
+}
+
+#[test]
 fn an_untrusted_hook_can_be_switched_and_runs_all_the_less() {
     let talk = Talk::with(all_states());
     insta::assert_snapshot!(talk.say(Verb::Disable, "house"), @r"
@@ -318,4 +328,12 @@ fn the_recorded_slash_command_is_one() {
     let payload = include_bytes!("../../../../wire/fixtures/UserPromptSubmit.slash_command.json");
     let head = Head::read(payload).unwrap();
     assert_eq!(parse(&head).unwrap().verb, Verb::Disable);
+}
+
+#[test]
+fn it_is_answered_by_a_block_that_hides_the_prompt() {
+    let lines = Talk::with(seeds_hooks()).say(Verb::Disable, "lint");
+    let output = answer(&lines).render();
+    assert_eq!((output.exit, output.stderr.is_empty()), (0, true));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"🔒 Disabled lint-changed for this session"}"#);
 }

@@ -33,6 +33,10 @@ pub fn off_in_config(hook: &str, origin: &Origin) -> String {
     format!("⚠️  Hook '{hook}' is off in the configuration, for every session: {origin}")
 }
 
+pub fn managed(hook: &str, origin: &Origin) -> String {
+    format!("⚠️  Hook '{hook}' is managed on this machine, and no session switches it: {origin}")
+}
+
 pub fn not_trusted() -> String {
     "⚠️  It does not run anyway: this project is not trusted (becket trust)".to_owned()
 }

@@ -1,45 +1,20 @@
 //! The switches of all sessions at hand, for who asks at every event: one stat if nothing changed.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
-use std::os::unix::fs::MetadataExt;
+use std::fs;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
 
 use becket_wire::Place;
 
 use super::{Read, Switches, path};
+use crate::stamp::{Seen, is_settled};
 
 /// So many sessions are remembered; who asked longest ago goes first, and is read again.
 const MAX_SESSIONS: usize = 1024;
-/// A file that was written so shortly before it was read may be written again without a new time:
-/// the clock of the file system ticks only every few milliseconds.
-const SETTLED: Duration = Duration::from_millis(50);
-
-/// What tells one state of a file from another without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    inode: (u64, u64),
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            inode: (metadata.dev(), metadata.ino()),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
 
 #[derive(Debug)]
 struct Known {
-    /// None: there was no file.
-    stamp: Option<Stamp>,
+    seen: Seen,
     /// The stamp can be relied on.
     settled: bool,
     switches: Arc<Switches>,
@@ -72,23 +47,23 @@ impl SwitchBoard {
             return Arc::clone(&self.nothing_off);
         };
         self.asked += 1;
-        let metadata = fs::metadata(path).ok();
-        let stamp = metadata.as_ref().map(Stamp::of);
+        let metadata = fs::metadata(path);
+        let seen = Seen::of(&metadata);
         if let Some(known) = self.known.get_mut(session)
             && known.settled
-            && known.stamp == stamp
+            && known.seen == seen
         {
             known.asked = self.asked;
             return Arc::clone(&known.switches);
         }
-        let Read { switches, trouble } = match stamp {
-            Some(_) => Switches::read(&self.place, session),
-            None => Read::default(),
+        let Read { switches, trouble } = match seen {
+            Seen::Absent => Read::default(),
+            _ => Switches::read(&self.place, session),
         };
         let switches = Arc::new(switches);
         let known = Known {
-            stamp,
-            settled: metadata.as_ref().is_none_or(is_settled),
+            seen,
+            settled: metadata.as_ref().map_or(true, is_settled),
             switches: Arc::clone(&switches),
             trouble,
             asked: self.asked,
@@ -114,14 +89,10 @@ impl SwitchBoard {
     }
 }
 
-fn is_settled(metadata: &Metadata) -> bool {
-    let age = |since: SystemTime| SystemTime::now().duration_since(since);
-    let modified = metadata.modified().ok();
-    modified.and_then(|since| age(since).ok()) > Some(SETTLED)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::super::{disable, enable};
     use super::*;
 

@@ -260,6 +260,7 @@ fn hook() -> Hook {
         declared: origin(),
         off: None,
         untrusted: false,
+        managed: false,
     }
 }
 
@@ -285,6 +286,9 @@ fn config_goes_before_trust_before_session_before_subagent() {
         state(&hook, &off, Some("Explore")),
         State::DisabledForSession
     );
+    hook.managed = true;
+    assert_eq!(state(&hook, &off, None), State::Enabled);
+    hook.managed = false;
     hook.untrusted = true;
     assert_eq!(state(&hook, &off, Some("Explore")), State::NotTrusted);
     hook.off = Some(origin());
