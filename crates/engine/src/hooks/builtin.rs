@@ -5,6 +5,7 @@ mod check_any_changed;
 mod check_comment_replacement;
 mod check_todos;
 mod check_unused_parameters;
+mod create_checkpoint;
 pub mod edit;
 pub mod memory;
 pub mod source;
@@ -57,6 +58,7 @@ pub const BUILT_INS: &[BuiltIn] = &[
     check_any_changed::CHECK_ANY_CHANGED,
     check_comment_replacement::CHECK_COMMENT_REPLACEMENT,
     check_unused_parameters::CHECK_UNUSED_PARAMETERS,
+    create_checkpoint::CREATE_CHECKPOINT,
 ];
 
 impl BuiltIn {

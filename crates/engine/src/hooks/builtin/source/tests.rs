@@ -24,7 +24,7 @@ fn script() {
         (r#"'\'' + a"#, "tttt + a"),
         ("`a${b + `c${d}`}e` + f", "ttttb + ttttdttttt + f"),
         ("`${ {a: {}} }` + b", "ttt {a: {}} tt + b"),
-        ("x = /[/\"]'/.test(y) // n", "x = tttttttt.test(y) cccc"),
+        ("x = /[/\"]'/.test(y) // n", "x = ttttttt.test(y) cccc"),
         ("a / b / 'c'", "a / b / ttt"),
         ("return /'/", "return ttt"),
         ("(a) / b; c / d", "(a) / b; c / d"),
