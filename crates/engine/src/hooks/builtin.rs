@@ -1,6 +1,18 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
 
+mod check_any_changed;
+mod check_comment_replacement;
+mod check_todos;
+mod check_unused_parameters;
+mod create_checkpoint;
+pub mod edit;
+pub mod memory;
+pub mod source;
+#[cfg(test)]
+mod tests;
+pub mod turn;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,32 +53,12 @@ pub struct Call<'a> {
 }
 
 /// Every built-in, in the order in which lists show them.
-#[cfg(not(test))]
-pub const BUILT_INS: &[BuiltIn] = &[];
-
-/// Stand-ins, until the real ones are here.
-#[cfg(test)]
 pub const BUILT_INS: &[BuiltIn] = &[
-    BuiltIn {
-        name: "typecheck-changed",
-        description: "Type checking of changed files",
-        on: &[EventName::PostToolUse],
-        tools: "Write|Edit",
-        timeout: Duration::from_secs(30),
-        starts_project_tools: true,
-        keys: &["command"],
-        run: |_| Output::default(),
-    },
-    BuiltIn {
-        name: "create-checkpoint",
-        description: "A snapshot of the work tree",
-        on: &[EventName::Stop],
-        tools: "",
-        timeout: Duration::from_secs(30),
-        starts_project_tools: false,
-        keys: &["keep"],
-        run: |_| Output::default(),
-    },
+    check_todos::CHECK_TODOS,
+    check_any_changed::CHECK_ANY_CHANGED,
+    check_comment_replacement::CHECK_COMMENT_REPLACEMENT,
+    check_unused_parameters::CHECK_UNUSED_PARAMETERS,
+    create_checkpoint::CREATE_CHECKPOINT,
 ];
 
 impl BuiltIn {
