@@ -1,5 +1,6 @@
 //! becket, the program people type.
 
+mod adopt;
 mod args;
 mod beside;
 mod canary;

@@ -130,7 +130,10 @@ fn put_one(document: &Document<'_>, entry: &Foreign) -> Result<String, SettingsE
         (_, _, None, Some(root)) => Container::from(root).append(document, |indent| {
             let before = format!("{}{indent}", newline(text));
             let property = entry.property();
-            format!("\"hooks\": {{{before}{}{property}{before}}}", step(document))
+            format!(
+                "\"hooks\": {{{before}{}{property}{before}}}",
+                step(document)
+            )
         }),
         (_, _, None, None) => Splices::default(),
     };

@@ -58,7 +58,13 @@ fn where_a_hook_answers_claude_code_waits() {
     assert_eq!(mended, make_synchronous(&text, &waits).unwrap());
     let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
     assert_eq!(asynchronous(&mended), asynchronous(&text) - 1);
-    assert!(mended.contains(r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#));
+    assert!(mended.contains(
+        r#""Notification", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}"#
+    ));
     assert_eq!(inspect(&mended, &waits).unwrap().count(State::Different), 0);
-    assert_eq!(register(&mended, &late).unwrap(), mended, "and it may stay so");
+    assert_eq!(
+        register(&mended, &late).unwrap(),
+        mended,
+        "and it may stay so"
+    );
 }
