@@ -5,6 +5,7 @@ mod beside;
 mod canary;
 mod claude;
 mod client;
+mod commands;
 mod demo;
 mod doctor;
 mod failure;
