@@ -40,6 +40,7 @@ enum Verb {
     Config(verb::config::Config),
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
+    Builtin(verb::builtin::Builtin),
     Statusline(verb::statusline::Statusline),
 }
 
@@ -68,6 +69,7 @@ impl Args {
             Verb::Daemon(verb) => verb.run(&world),
             Verb::Config(verb) => verb.run(&world),
             Verb::Statusline(verb) => verb.run(&world),
+            Verb::Builtin(verb) => verb.run(&world),
             // `main` has taken every real call already.
             Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),

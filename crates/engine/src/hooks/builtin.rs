@@ -1,6 +1,24 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
 
+mod capture;
+mod changed;
+mod check;
+mod known;
+pub mod language;
+mod lint_changed;
+mod lint_project;
+mod on_edit;
+mod on_stop;
+mod question;
+mod report;
+mod target;
+mod test_changed;
+mod test_project;
+mod tool;
+mod typecheck_changed;
+mod typecheck_project;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,10 +59,22 @@ pub struct Call<'a> {
 }
 
 /// Every built-in, in the order in which lists show them.
-pub const BUILT_INS: &[BuiltIn] = &[];
+pub const BUILT_INS: &[BuiltIn] = &[
+    typecheck_changed::HOOK,
+    lint_changed::HOOK,
+    test_changed::HOOK,
+    typecheck_project::HOOK,
+    lint_project::HOOK,
+    test_project::HOOK,
+];
 
 impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_INS.iter().find(|hook| hook.name == name)
     }
+}
+
+/// A hook's own keys, as `becket builtin --options` is given them.
+pub fn options_from_json(text: &str) -> Result<toml::Table, serde_json::Error> {
+    serde_json::from_str(text)
 }
