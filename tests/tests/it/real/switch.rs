@@ -21,10 +21,10 @@ fn given(given: Given) -> Given {
         .registered(Recorder::witness())
         .file("tsconfig.json", "{}\n")
         .file("package.json", "{}\n")
-        .rule(becket_tests::model::Rule::on("write it").turns([
-            write("it.ts", "export const it = 1;\n"),
-            say("written"),
-        ]))
+        .rule(
+            becket_tests::model::Rule::on("write it")
+                .turns([write("it.ts", "export const it = 1;\n"), say("written")]),
+        )
 }
 
 fn checks(story: &Story) -> usize {
@@ -39,7 +39,11 @@ fn writes(story: &Story, person: &Person<'_>) {
     let before = stops();
     person.submits("write it");
     let stopped = wait::until(PATIENCE, || (stops() > before).then_some(()));
-    assert!(stopped.is_some(), "the turn never ended:\n{}", person.screen().0);
+    assert!(
+        stopped.is_some(),
+        "the turn never ended:\n{}",
+        person.screen().0
+    );
     person.ready();
 }
 
@@ -52,7 +56,11 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     person.press("Enter");
     person.wait_text(line);
     person.ready();
-    assert_eq!(story.model.requests().len(), before, "a request for {command}");
+    assert_eq!(
+        story.model.requests().len(),
+        before,
+        "a request for {command}"
+    );
 }
 
 #[test]
