@@ -13,6 +13,7 @@ pub mod replace;
 pub mod run;
 pub mod session;
 pub mod session_file;
+mod stamp;
 pub mod status;
 pub mod statusline;
 pub mod transcript;

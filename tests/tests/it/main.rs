@@ -5,6 +5,7 @@ mod chaos;
 mod checkpoint;
 mod demo;
 mod docs;
+mod hooks;
 mod init;
 mod notice;
 mod path;
