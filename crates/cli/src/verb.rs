@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod builtin;
+pub mod checkpoint;
 pub mod completions;
 pub mod config;
 pub mod daemon;

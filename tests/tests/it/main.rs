@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod chaos;
+mod checkpoint;
 mod demo;
 mod docs;
 mod hooks;
