@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use becket_tests::skip::skip;
-use becket_tests::terminal::{Size, Terminal};
+use becket_tests::terminal::Terminal;
 use becket_tests::world::World;
 use serde_json::{Value, json};
 
@@ -313,7 +313,7 @@ fn in_a_terminal_it_asks() {
         world.programs.join("becket").into_os_string(),
         "adopt".into(),
     ];
-    let terminal = match Terminal::start(&command, &variables, &world.home, Size(100, 30)) {
+    let terminal = match Terminal::start(&command, &variables, &world.home, (100, 30)) {
         Ok(terminal) => terminal,
         Err(why) => return skip("in_a_terminal_it_asks", &why),
     };
