@@ -1,6 +1,7 @@
 //! becket, the program people type.
 
 mod adopt;
+mod alone;
 mod args;
 mod beside;
 mod canary;
@@ -16,6 +17,7 @@ mod log;
 mod offer;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
 mod tui;
