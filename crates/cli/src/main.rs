@@ -1,5 +1,6 @@
 //! becket, the program people type.
 
+mod alone;
 mod args;
 mod beside;
 mod canary;
@@ -17,6 +18,7 @@ mod offer;
 mod run;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
 mod tui;

@@ -100,7 +100,7 @@ pub fn is_inside_claude() -> bool {
     own_session().is_some()
 }
 
-/// The session that this call comes from, if Claude Code has started it.
+/// The session of the Claude Code that has started this call.
 pub fn own_session() -> Option<String> {
     let id = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
     id.filter(|id| !id.is_empty())

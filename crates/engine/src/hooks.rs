@@ -1,6 +1,8 @@
 //! Named hooks: what each is, which events it wants, and whether it runs in this session.
 
 pub mod builtin;
+pub mod carry;
+pub mod kept;
 pub mod name;
 pub mod slash;
 pub mod switch;
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use becket_wire::event::EventName;
 
-use crate::config::Origin;
+use crate::config::{Origin, room_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
 use builtin::BuiltIn;
@@ -38,8 +40,18 @@ pub struct Hook {
     pub declared: Origin,
     /// Where the config switches it off.
     pub off: Option<Origin>,
-    /// It stands in a project that nobody trusts: it is listed, and never run.
+    /// It stands in a project that nobody trusts, or starts such a project's tools: it is listed,
+    /// and never run.
     pub untrusted: bool,
+    /// The managed file defines or switches it: nobody else can.
+    pub managed: bool,
+}
+
+impl Hook {
+    /// How long it may take on that event: Claude Code does not wait equally long for all.
+    pub fn timeout_on(&self, event: &EventName) -> Duration {
+        self.timeout.min(room_on(event))
+    }
 }
 
 /// What a hook does.

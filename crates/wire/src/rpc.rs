@@ -8,7 +8,7 @@ use crate::answer::Output;
 use crate::envelope::encode_sent;
 pub use crate::envelope::{
     CARRIED, CARRIED_BY_LINE, Cut, Envelope, EventFrame, EventRequest, WRONG, carried,
-    encode_event, environment_block,
+    encode_event, environment_block, read_environment,
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};

@@ -4,6 +4,7 @@ mod bad_input;
 mod chaos;
 mod demo;
 mod docs;
+mod hooks;
 mod init;
 mod notice;
 mod path;

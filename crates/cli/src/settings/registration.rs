@@ -178,6 +178,10 @@ mod tests {
     #[test]
     fn every_event_is_registered_or_left_out_on_purpose() {
         let registered = REGISTERED.iter().map(|registered| registered.event);
+        for event in EventName::ALL {
+            let here = REGISTERED.iter().any(|it| it.event == event.as_str());
+            assert_eq!(event.is_registered(), here, "{event}");
+        }
         let mut here: Vec<_> = registered.chain(NOT_REGISTERED.iter().copied()).collect();
         let mut known: Vec<_> = EventName::ALL.iter().map(EventName::as_str).collect();
         here.sort_unstable();
@@ -190,6 +194,8 @@ mod tests {
         for registered in REGISTERED {
             let event = EventName::from(registered.event);
             assert_eq!(event.comes_late(), registered.asynchronous, "{event}");
+            let waits = event.waits().as_secs();
+            assert_eq!(waits, u64::from(registered.timeout), "{event}");
         }
     }
 

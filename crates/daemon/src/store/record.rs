@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
@@ -43,6 +44,20 @@ impl Decision {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         })
+    }
+
+    /// Without secrets: other people's programs have spoken.
+    pub fn masked(self, masker: &Masker) -> Self {
+        let mask = |text: String| {
+            let masked = masker.mask(text.as_bytes()).bytes;
+            String::from_utf8_lossy(&masked).into_owned()
+        };
+        Self {
+            reason: self.reason.map(mask),
+            stdout: mask(self.stdout),
+            stderr: mask(self.stderr),
+            ..self
+        }
     }
 }
 

@@ -140,7 +140,6 @@ impl Writer {
     /// Completes an event that was kept before its named hooks ran (`held`): the same record, now
     /// with its time, its decision, its runs and its session as it is after them. All of it is one
     /// transaction, and `then` is called after it, on this thread or on the writer's.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no hook runs yet"))]
     pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), Full> {
         record.held = false;
         record.decided = true;
@@ -148,7 +147,6 @@ impl Writer {
     }
 
     /// Has runs written that ended after their event was answered.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no hook runs yet"))]
     pub(crate) fn runs(&self, runs: Vec<RunRow>) -> Result<(), Full> {
         self.queue(Job::Runs(runs))
     }

@@ -10,12 +10,14 @@ use std::sync::Arc;
 
 use becket_wire::Place;
 
-use super::Config;
-use super::layer::{Layer, Level, Source, parse_pairs, parse_variables};
+use super::layer::{Layer, Level, RawTable, Source, parse_pairs, parse_variables};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
+use super::{Config, hook};
 use file::File;
 use last_good::LastGood;
+
+use crate::hooks::Hook;
 
 /// The files of the config, lowest first.
 #[derive(Debug, Clone)]
@@ -87,6 +89,9 @@ pub struct Snapshot {
     pub config: Config,
     /// Every value with what set it.
     pub settings: BTreeMap<String, Setting>,
+    /// The named hooks in the order in which they are declared, those that are off and those that
+    /// nobody trusts included.
+    pub hooks: Vec<Arc<Hook>>,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
     /// Counts the changes that this loader saw.
@@ -178,32 +183,43 @@ impl Loader {
     }
 
     fn snapshot(&self, generation: u64) -> Snapshot {
-        // Nobody can say yet that a project counts, so none does.
-        let in_force = self
-            .files
-            .iter()
-            .filter(|file| file.standing() != Standing::NotTrusted)
-            .filter_map(File::layer);
+        let trusted = false;
+        let counts = |file: &&File| file.standing(trusted) != Standing::NotTrusted;
+        let in_force = self.files.iter().filter(counts).filter_map(File::layer);
         let Effective {
             config,
-            settings,
+            mut settings,
             warnings,
         } = merge(in_force.chain(&self.fixed));
-        let mut problems: Vec<Problem> = self
-            .files
-            .iter()
-            .flat_map(File::problems)
+        let others = self.files.iter().filter(|file| !counts(file));
+        let others = others.filter_map(File::layer).flat_map(|it| &it.tables);
+        let untrusted: Vec<RawTable> = others
+            .filter(|table| table.section == "hooks")
             .cloned()
             .collect();
+        let named = hook::read(&config.hooks, &untrusted, trusted);
+        settings.extend(named.settings);
+        let mut problems: Vec<Problem> = Vec::new();
+        for file in &self.files {
+            problems.extend(file.problems().iter().cloned().map(|mut problem| {
+                // What does not count is no trouble.
+                if !counts(&file) {
+                    problem.severity = Severity::Warning;
+                }
+                problem
+            }));
+        }
         problems.extend_from_slice(&self.fixed_problems);
         problems.extend(warnings);
+        problems.extend(named.problems);
         let report = |file: &File| Report {
             source: file.source.clone(),
-            standing: file.standing(),
+            standing: file.standing(trusted),
         };
         Snapshot {
             config,
             settings,
+            hooks: named.hooks,
             files: self.files.iter().map(report).collect(),
             problems,
             generation,

@@ -1,6 +1,18 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
 
+mod check_any_changed;
+mod check_comment_replacement;
+mod check_todos;
+mod check_unused_parameters;
+mod create_checkpoint;
+pub mod edit;
+pub mod memory;
+pub mod source;
+#[cfg(test)]
+mod tests;
+pub mod turn;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,7 +53,13 @@ pub struct Call<'a> {
 }
 
 /// Every built-in, in the order in which lists show them.
-pub const BUILT_INS: &[BuiltIn] = &[];
+pub const BUILT_INS: &[BuiltIn] = &[
+    check_todos::CHECK_TODOS,
+    check_any_changed::CHECK_ANY_CHANGED,
+    check_comment_replacement::CHECK_COMMENT_REPLACEMENT,
+    check_unused_parameters::CHECK_UNUSED_PARAMETERS,
+    create_checkpoint::CREATE_CHECKPOINT,
+];
 
 impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
