@@ -29,6 +29,7 @@ enum Verb {
     Demo(verb::demo::Demo),
     Init(verb::init::Init),
     Uninit(verb::uninit::Uninit),
+    Adopt(verb::adopt::Adopt),
     Doctor(verb::doctor::Doctor),
     Sessions(verb::sessions::Sessions),
     Show(verb::show::Show),
@@ -63,6 +64,7 @@ impl Args {
         match verb {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
+            Verb::Adopt(verb) => verb.run(&world),
             Verb::Up(verb) => verb.run(&world),
             Verb::Demo(verb) => verb.run(&world),
             Verb::Doctor(verb) => verb.run(&world),

@@ -1,5 +1,6 @@
 //! becket, the program people type.
 
+mod adopt;
 mod alone;
 mod args;
 mod beside;

@@ -1,5 +1,6 @@
 //! One verb, one file, of the same name as its request, its handler and its test.
 
+pub mod adopt;
 pub mod completions;
 pub mod config;
 pub mod daemon;

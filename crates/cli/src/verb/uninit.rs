@@ -6,7 +6,9 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::init::{ScopeArgs, print_diff, report, tell_backup};
+use crate::adopt;
 use crate::settings::{self, Outcome, Scope, State};
+use crate::tell::WARN;
 use crate::tmux::conf;
 use crate::world::World;
 
@@ -49,6 +51,12 @@ impl Uninit {
             print_diff(&outcome);
         } else {
             tell(world, &outcome, events);
+        }
+        if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
+            anstream::eprintln!(
+                "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
+                outcome.file.display()
+            );
         }
         for file in tmux.iter().filter(|_| !self.json) {
             anstream::println!("took becket's lines out of {}", file.display());

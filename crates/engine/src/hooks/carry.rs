@@ -170,11 +170,11 @@ impl Plan {
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
-        let mut merged = merge(&self.event, own, said.clone());
+        let mut merged = merge(&self.event, own, &said);
         if let Some(input) = changed_input(&merged.answer)
             && let Some(payload) = with_input(&self.payload, input)
         {
-            merged = merge(&self.event, judge(&payload), said);
+            merged = merge(&self.event, judge(&payload), &said);
         }
         Done { merged, runs }
     }
