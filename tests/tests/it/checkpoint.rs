@@ -25,13 +25,25 @@ impl Repo {
         repo.git(&["init", "-q", "-b", "main"]);
         repo.write("a.txt", "committed\n");
         repo.git(&["add", "-A"]);
-        repo.git(&["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "first"]);
+        repo.git(&[
+            "-c",
+            "user.name=n",
+            "-c",
+            "user.email=e",
+            "commit",
+            "-qm",
+            "first",
+        ]);
         repo
     }
 
     fn git(&self, args: &[&str]) -> String {
         let mut git = self.world.command("git");
-        let output = git.args(args).current_dir(&self.root).output().expect("git");
+        let output = git
+            .args(args)
+            .current_dir(&self.root)
+            .output()
+            .expect("git");
         assert!(output.status.success(), "git {args:?}: {output:?}");
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
@@ -91,9 +103,12 @@ impl Repo {
 
 /// What was said, without what differs from run to run.
 fn steady(text: &str) -> String {
-    let is_hash = |word: &str| word.len() == 10 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hash =
+        |word: &str| word.len() == 10 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     let lines = text.lines().map(|line| {
-        let words = line.split(' ').map(|word| if is_hash(word) { "HASHHASHHA" } else { word });
+        let words = line
+            .split(' ')
+            .map(|word| if is_hash(word) { "HASHHASHHA" } else { word });
         words.collect::<Vec<_>>().join(" ")
     });
     lines.collect::<Vec<_>>().join("\n")
@@ -166,7 +181,10 @@ fn restore_brings_files_back_and_keeps_what_was_there() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("then\n"));
     assert_eq!(repo.read("gone.txt").as_deref(), Some("then\n"));
     assert_eq!(repo.read("later.txt").as_deref(), Some("now\n"));
-    assert_eq!(fs::read(repo.root.join(".git/index")).expect("an index"), index);
+    assert_eq!(
+        fs::read(repo.root.join(".git/index")).expect("an index"),
+        index
+    );
 
     let again = repo.run(&["restore", &name, "--yes"]);
     assert!(again.contains("nothing to restore"), "{again}");
@@ -190,7 +208,10 @@ fn only_one_path_from_a_folder_below() {
     repo.write("deep/x", "now");
     repo.write("y", "now");
     let mut command = repo.command(&["restore", &name, "--yes", "--path", "x"]);
-    let output = command.current_dir(repo.root.join("deep")).output().expect("becket");
+    let output = command
+        .current_dir(repo.root.join("deep"))
+        .output()
+        .expect("becket");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(repo.read("deep/x").as_deref(), Some("then"));
     assert_eq!(repo.read("y").as_deref(), Some("now"));
@@ -243,7 +264,10 @@ fn in_a_terminal_it_asks() {
             }
         };
         let screen = terminal.wait_text("[y/N]");
-        assert!(screen.contains("Write 1 file and delete 1 file, as in"), "{screen:?}");
+        assert!(
+            screen.contains("Write 1 file and delete 1 file, as in"),
+            "{screen:?}"
+        );
         assert!(screen.contains("delete      later.txt"), "{screen:?}");
         terminal.type_text(key);
         terminal.press("Enter");
