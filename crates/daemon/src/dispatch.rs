@@ -239,8 +239,13 @@ impl Dispatcher {
         if late {
             self.counters.late.add(1);
         }
-        let (config, masker) = self.in_force.for_event(event.envelope.at, now_ms, at);
         let head = Head::read(&payload);
+        let known = head.as_ref().ok();
+        let project = known.and_then(|head| self.registry.project_of(head, &event.envelope));
+        let began = event.envelope.at;
+        let (config, masker) = self
+            .in_force
+            .for_event(began, now_ms, at, project.as_deref());
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);

@@ -4,6 +4,7 @@
 mod ask;
 mod chain;
 mod news;
+mod project;
 mod secret;
 
 use std::collections::HashMap;

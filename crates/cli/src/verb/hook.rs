@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -14,6 +14,7 @@ use becket_engine::config::Loader;
 use becket_engine::judge::{Case, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::{Change, minute_of_day};
+use becket_engine::session::project_of;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::rpc::{EventRequest, Request, Source};
 use becket_wire::{Head, Place, Registration};
@@ -72,12 +73,20 @@ fn alone(place: &Place, why: &str) -> Result<ExitCode> {
     else {
         bail!("stdin holds no event's frame");
     };
-    let config = Loader::read_only(place).current();
     let head = Head::read(&payload);
+    let cwd = head.as_ref().ok().and_then(|head| head.cwd.as_deref());
+    let claude = envelope.variable("CLAUDE_PROJECT_DIR");
+    let has_git = |folder: &Path| folder.join(".git").exists();
+    let project = cwd.map(|cwd| project_of(cwd, claude, has_git));
+    let mut loader = match project {
+        Some(project) => Loader::for_project(place, Path::new(&project)),
+        None => Loader::read_only(place),
+    };
+    let config = loader.current();
     let change = head
         .as_ref()
         .ok()
-        .and_then(|head| Change::alone(head, &envelope, |folder| folder.join(".git").exists()));
+        .and_then(|head| Change::alone(head, &envelope, has_git));
     let case = Case {
         envelope: &envelope,
         payload: &payload,
