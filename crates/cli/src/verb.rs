@@ -13,6 +13,7 @@ pub mod sessions;
 pub mod show;
 pub mod statusline;
 pub mod tmux;
+pub mod trust;
 pub mod uninit;
 pub mod up;
 pub mod view;
