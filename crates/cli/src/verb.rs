@@ -22,6 +22,7 @@ pub mod show;
 pub mod stats;
 pub mod statusline;
 pub mod tmux;
+pub mod trust;
 pub mod uninit;
 pub mod up;
 pub mod view;
