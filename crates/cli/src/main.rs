@@ -1,5 +1,7 @@
 //! becket, the program people type.
 
+mod adopt;
+mod alone;
 mod args;
 mod beside;
 mod canary;
@@ -10,10 +12,12 @@ mod demo;
 mod doctor;
 mod failure;
 mod glyph;
+mod grid;
 mod leave;
 mod line;
 mod log;
 mod offer;
+mod run;
 mod session;
 mod settings;
 mod switch;

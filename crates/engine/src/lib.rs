@@ -1,5 +1,6 @@
 //! How an event is judged: rules as pure functions, and the edges that feed them.
 
+pub mod checkpoint;
 pub mod config;
 pub mod hooks;
 pub mod judge;

@@ -9,8 +9,10 @@ use super::init::{
     ScopeArgs, commands_json, folder_of, print_command_diffs, print_diff, report, tell_backup,
     tell_left_alone,
 };
+use crate::adopt;
 use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, State};
+use crate::tell::WARN;
 use crate::tmux::conf;
 use crate::world::World;
 
@@ -60,6 +62,12 @@ impl Uninit {
             print_command_diffs(&commands);
         } else {
             tell(world, &outcome, &commands, events);
+        }
+        if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
+            anstream::eprintln!(
+                "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
+                outcome.file.display()
+            );
         }
         for file in tmux.iter().filter(|_| !self.json) {
             anstream::println!("took becket's lines out of {}", file.display());
