@@ -12,5 +12,6 @@ mod notice;
 mod path;
 mod real;
 mod statusline;
+mod switch;
 mod tmux;
 mod view;
