@@ -46,6 +46,7 @@ enum Verb {
     Gc(verb::gc::Gc),
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
+    Builtin(verb::builtin::Builtin),
     Statusline(verb::statusline::Statusline),
 }
 
@@ -80,6 +81,7 @@ impl Args {
             Verb::Config(verb) => verb.run(&world),
             Verb::Gc(verb) => verb.run(&world),
             Verb::Statusline(verb) => verb.run(&world),
+            Verb::Builtin(verb) => verb.run(&world),
             // `main` has taken every real call already.
             Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),
