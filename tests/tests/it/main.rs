@@ -1,5 +1,6 @@
 //! becket as a whole, in a hermetic world.
 
+mod adopt;
 mod bad_input;
 mod chaos;
 mod checkpoint;

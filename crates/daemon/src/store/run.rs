@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::run::RunRow;
+use becket_wire::run::{FINE, RunRow};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
@@ -137,6 +137,59 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
         },
         tool: row.get(12)?,
     })
+}
+
+/// The newest event of which there is something to tell, with its time: it was decided, or a hook
+/// failed on it. To ring a bell is to decide nothing.
+pub fn last_told(
+    connection: &Connection,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let decided = match session {
+        None => {
+            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+             WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
+        }
+        Some(_) => {
+            "SELECT at, id FROM events e WHERE session_id = ?1
+             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND d.answer <> 'terminal')
+             ORDER BY at DESC LIMIT 1"
+        }
+    };
+    let mut found = first(connection, decided, session)?;
+    if open::user_version(connection)? >= 3 {
+        let failed = format!(
+            "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
+            FINE.join("', '"),
+            session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        );
+        found = found.max(first(connection, &failed, session)?);
+    }
+    Ok(found)
+}
+
+fn first(
+    connection: &Connection,
+    sql: &str,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let mut select = connection.prepare(sql)?;
+    select
+        .query_map([session], |row| {
+            Ok((row.get(0)?, EventId::from_bytes(row.get(1)?)))
+        })?
+        .next()
+        .transpose()
+}
+
+/// Why an event did not come by the daemon, in the words of whoever answered it.
+pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<String>> {
+    if open::user_version(connection)? < 3 {
+        return Ok(None);
+    }
+    let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
+    let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
+    Ok(found.transpose()?.flatten())
 }
 
 /// What hooks said may hold secrets: none of them is kept. Whoever makes a run or a decision of

@@ -194,3 +194,28 @@ fn an_event_that_comes_again_brings_no_run_twice() {
     assert!(!event.insert(&connection).unwrap());
     assert_eq!(all(&connection).len(), 2);
 }
+
+#[test]
+fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
+    let connection = Home::new().open();
+    let last = |session| last_told(&connection, session).unwrap();
+    assert_eq!(last(None), None);
+    let mut silent = record(9, 9);
+    silent.runs = vec![run(9, "lint")];
+    silent.insert(&connection).unwrap();
+    assert_eq!(last(None), None, "nothing was decided, nothing failed");
+    let mut denied = record(1, 1);
+    denied.decision = Some(decision("deny"));
+    denied.insert(&connection).unwrap();
+    assert_eq!(last(None), Some((1, id(1))));
+    assert_eq!(last(Some("s")), Some((1, id(1))));
+    let failed = RunRow {
+        outcome: "timed out".into(),
+        session_id: Some("other".into()),
+        ..run(2, "lint")
+    };
+    insert(&connection, &[failed]).unwrap();
+    assert_eq!(last(None), Some((2, id(2))));
+    assert_eq!(last(Some("s")), Some((1, id(1))));
+    assert_eq!(last(Some("other")), Some((2, id(2))));
+}
