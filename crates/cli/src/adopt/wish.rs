@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use becket_engine::matcher::Matcher;
 use becket_engine::run::Program;
 use becket_wire::event::EventName;
 use serde_json::{Map, Value};
@@ -105,13 +106,7 @@ fn tools(entry: &Foreign, event: &EventName) -> Result<Option<String>, String> {
     if !event.has_matcher() || is_everything(tools) {
         return Ok(None);
     }
-    let foreign = ["(?=", "(?!", "(?<=", "(?<!", "\\k<"];
-    let counts_back = |pair: &[u8]| pair[0] == b'\\' && pair[1].is_ascii_digit();
-    if foreign.iter().any(|part| tools.contains(part))
-        || tools.as_bytes().windows(2).any(counts_back)
-    {
-        return Err("its matcher is an expression that becket does not read".to_owned());
-    }
+    Matcher::parse(tools).map_err(|why| format!("its matcher: {why}"))?;
     Ok(Some(tools.clone()))
 }
 
