@@ -262,7 +262,30 @@ fn one_command_is_one_hook_where_it_can_be() {
     );
     adopt_all(&home);
     let file = home.file().display().to_string();
-    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @"");
+    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @r#"
+    [hooks.x]
+    description = "adopted from FILE"
+    on = ["PreToolUse", "PostToolUse"]
+    tools = "Bash|Read"
+    run = "x"
+    timeout = "9s"
+
+    [hooks.y]
+    description = "adopted from FILE"
+    on = "PreToolUse"
+    tools = "Bash"
+    run = "y"
+
+    [hooks.x-stop]
+    description = "adopted from FILE"
+    on = "Stop"
+    run = "x"
+
+    [hooks.y-stop]
+    description = "adopted from FILE"
+    on = ["Stop", "Setup"]
+    run = "y"
+    "#);
 }
 
 #[test]
@@ -286,7 +309,7 @@ fn what_claude_code_ran_once_does_not_run_twice() {
     undo_all(&home);
     assert_eq!(
         (home.text(), fs::read_to_string(&file).unwrap()),
-        (before, shared)
+        (before, shared.clone())
     );
     assert!(!theirs.parent().unwrap().exists(), "the folder was ours");
 
@@ -390,9 +413,25 @@ fn the_list_fits() {
         };
         anstream::adapter::strip_str(&table(&here, &look)).to_string()
     };
-    insta::assert_snapshot!(shown(usize::MAX), @"");
-    insta::assert_snapshot!(shown(50), @"");
-    let wide = |line: &&str| unicode_width::UnicodeWidthStr::width(*line) > 50;
-    let rows = shown(50);
-    assert_eq!(rows.lines().take(3).find(wide), None);
+    insta::assert_snapshot!(shown(usize::MAX), @r#"
+       NAME      ON           TOOLS       RUNS                                                   FROM
+    1  prettier  PostToolUse  Edit|Write  npx prettier --write "$(jq -r .tool_input.file_path)"  user
+    2  say-stop  Stop                     say done                                               user
+    say-stop: `once` means nothing in settings, and is dropped
+
+    3 hooks stay where they are:
+      PostToolUse http://127.0.0.1:9/hook (user)
+        type http: becket runs commands only
+      Stop x (user)
+        `if` has no counterpart
+      WorktreeCreate mk (user)
+        a hook on WorktreeCreate replaces git: becket keeps away
+    "#);
+    let narrow = shown(50);
+    let narrow: Vec<_> = narrow.lines().take(3).collect();
+    insta::assert_snapshot!(narrow.join("\n"), @"
+       NAME      ON           RUNS                FROM
+    1  prettier  PostToolUse  npx prettier --wr…  user
+    2  say-stop  Stop         say done            user
+    ");
 }

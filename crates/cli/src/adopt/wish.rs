@@ -254,7 +254,24 @@ mod tests {
             ]
             .map(why)
             .join("\n"),
-            @""
+            @r#"
+        type http: becket runs commands only
+        type prompt: becket runs commands only
+        it has no type that Claude Code knows
+        its `type` is no text
+        it has no command
+        its `command` is no text
+        `if` has no counterpart
+        `asyncRewake` has no counterpart
+        `onFailure` has no counterpart
+        becket has no shell "powershell"
+        its `args` are no list of texts
+        its `args` are no list of texts
+        its `timeout` is no number of seconds
+        its `timeout` is no number of seconds
+        its `async` is neither true nor false
+        becket does not know its field "model"
+        "#
         );
         let matched = |matcher: Value| {
             read(
