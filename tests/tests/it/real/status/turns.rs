@@ -197,6 +197,11 @@ fn a_teammate_that_has_nothing_to_do_is_idle() {
             .needs(&["TeammateIdle"])
             .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
+        // SubagentStop, which comes just before, would tell of it too: nobody hears it here.
+        let mut settings = story.home.settings(Scope::User);
+        let hooks = settings["hooks"].as_object_mut().expect("hooks");
+        assert!(hooks.remove("SubagentStop").is_some());
+        story.home.set_settings(Scope::User, &settings);
         let person = story.person()?;
 
         person.submits("make a team");
