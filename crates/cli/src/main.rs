@@ -1,20 +1,26 @@
 //! becket, the program people type.
 
+mod adopt;
+mod alone;
 mod args;
 mod beside;
 mod canary;
 mod claude;
 mod client;
+mod commands;
 mod demo;
 mod doctor;
 mod failure;
 mod glyph;
+mod grid;
 mod leave;
 mod line;
 mod log;
 mod offer;
+mod run;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
 mod tui;

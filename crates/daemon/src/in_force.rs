@@ -49,6 +49,7 @@ impl InForce {
         began_ms: i64,
         now_ms: i64,
         now: Instant,
+        _: Option<&std::path::Path>,
     ) -> (Arc<Snapshot>, Arc<Masker>) {
         let (looked_ms, looked) = self.looked;
         if began_ms >= looked_ms || now.duration_since(looked) > AT_LEAST_EVERY {

@@ -7,7 +7,7 @@ mod news;
 mod secret;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becket_engine::mask::Masker;
@@ -80,6 +80,8 @@ pub(crate) struct Applied {
     /// From when it counts.
     at: i64,
     pub(crate) changed: bool,
+    /// A session that goes on from another since this event: from which, and which.
+    pub(crate) chained: Option<(String, String)>,
     /// What whoever looks at the session sees now, if that is something else.
     pub(crate) display: Option<Change>,
 }
@@ -159,22 +161,23 @@ impl Registry {
         if !self.sessions.contains_key(id) {
             self.admit(id, &moment, makes)?;
         }
-        let chained = self.chain(id, &moment);
+        let mut chained = self.chain(id, &moment);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = heard {
             live.session.nothing_after(now);
         }
         let before = live.session.shown();
-        let mut changed = live.session.apply(&moment) | chained;
+        let mut changed = live.session.apply(&moment) | chained.is_some();
         changed |= live.session.find_project(envelope, is_git_root);
         let display = Change::of(before, &live.session, moment.at);
         if changed && moment.event == EventName::SessionEnd {
-            self.chain_next(id);
+            chained = self.chain_next(id);
         }
         Some(Applied {
             session: id.to_owned(),
             at,
             changed,
+            chained,
             display,
         })
     }
@@ -266,6 +269,12 @@ impl Registry {
         let before = self.sessions.get(id)?.session.shown();
         self.touch(id, now, |session| session.infer(inference, at));
         Change::of(before, &self.sessions.get(id)?.session, at)
+    }
+
+    /// The project that a session works in.
+    pub(crate) fn project(&self, id: &str) -> Option<PathBuf> {
+        let project = self.sessions.get(id)?.session.project.as_deref();
+        project.map(PathBuf::from)
     }
 
     /// The session as whoever looks on gets it.

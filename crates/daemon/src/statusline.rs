@@ -11,7 +11,7 @@ impl Dispatcher {
         let envelope = &arrival.event.envelope;
         let (config, _) = self
             .in_force
-            .for_event(envelope.at, arrival.now_ms, arrival.at);
+            .for_event(envelope.at, arrival.now_ms, arrival.at, None);
         let read = figures(&arrival.event.payload);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
         let mut line = Line::of(read);
@@ -19,6 +19,7 @@ impl Dispatcher {
             self.registry
                 .figures(&session, &line.figures, arrival.now_ms);
             line.waiting = self.registry.waiting_besides(&session);
+            line.off = self.hooks.board.of(&session).disabled().to_vec();
         }
         line.wrong.extend(self.counters.own_troubles());
         let answer = Response::Answer {

@@ -1,9 +1,12 @@
 //! becket as a whole, in a hermetic world.
 
+mod adopt;
 mod bad_input;
 mod chaos;
+mod checkpoint;
 mod demo;
 mod docs;
+mod hooks;
 mod init;
 mod notice;
 mod path;
