@@ -197,7 +197,7 @@ mod tests {
             on in proptest::option::of("off|attention|done|all"),
             comment in "[ -~]{0,20}",
         ) {
-            let on = on.map_or(String::new(), |on| format!("on = \"{on}\"\n"));
+            let on = on.map_or(String::new(), |on| format!("on = \"{on}\" # {comment}\n"));
             let text = format!("# {comment}\n[notice] # {comment}\n{on}[store]\nkeep_days = {days} # {comment}\n");
             let after = edited(&text, Choice::Osc9).unwrap();
             let table: DocumentMut = after.parse().unwrap();
