@@ -109,10 +109,15 @@ impl Sample {
         }
     }
 
+    pub fn tool(&self) -> Option<String> {
+        let head = Head::read(&self.payload).ok()?;
+        head.tool.map(std::borrow::Cow::into_owned)
+    }
+
     /// The event, and the tool that it is about.
     pub fn name(&self) -> String {
-        let head = Head::read(&self.payload).unwrap_or_default();
-        let words = [Some(self.event.as_str()), head.tool.as_deref()];
+        let tool = self.tool();
+        let words = [Some(self.event.as_str()), tool.as_deref()];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 }

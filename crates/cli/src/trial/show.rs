@@ -32,7 +32,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
     );
     let mut field = |name: &str, value: String| {
         // Writing into a String does not fail.
-        let _ = writeln!(out, "  {DIM}{name:8}{DIM:#}  {value}");
+        let _ = writeln!(out, "  {DIM}{name:10}{DIM:#}  {value}");
     };
     field(
         "outcome",
@@ -50,7 +50,11 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
         let said = tried.for_claude();
         if said > 0 {
             let style = words::length(said);
-            let said = format!("{said} characters, about {} tokens", tokens(said));
+            let said = format!(
+                "{}, about {}",
+                many(said, "character", "characters"),
+                many(tokens(said), "token", "tokens")
+            );
             field("for Claude", format!("{style}{said}{style:#}"));
         }
     }
@@ -67,6 +71,10 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
         let _ = writeln!(out, "  {DIM}{} bytes more{DIM:#}", tried.ran.dropped);
     }
     out + &claude_gets(&tried.output(sample), look)
+}
+
+fn many(number: u64, one: &str, several: &str) -> String {
+    count(usize::try_from(number).unwrap_or(usize::MAX), one, several)
 }
 
 fn origin(from: &From, look: &Look) -> String {
@@ -134,6 +142,7 @@ fn part(title: &str, text: &[u8], look: &Look) -> String {
 pub struct Json<'a> {
     hook: &'a str,
     event: &'a str,
+    tool: Option<String>,
     event_id: Option<String>,
     would_run: bool,
     standing: Option<&'a str>,
@@ -169,6 +178,7 @@ pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>)
     Json {
         hook: &row.hook,
         event: sample.event.as_str(),
+        tool: sample.tool(),
         event_id: sample.id().map(|id| id.to_string()),
         would_run: standing.is_none(),
         standing,
@@ -196,6 +206,7 @@ pub fn json<'a>(tried: &'a Tried, sample: &'a Sample, standing: Option<&'a str>)
 pub struct Profile {
     pub hook: String,
     pub event: Option<String>,
+    pub tool: Option<String>,
     pub event_id: Option<String>,
     pub runs: usize,
     pub median_us: i64,
@@ -219,7 +230,8 @@ impl Profile {
         let telling = telling.or(trials.last()).map(|tried| &tried.row);
         Self {
             hook: hook.to_owned(),
-            event: Some(sample.name()),
+            event: Some(sample.event.as_str().to_owned()),
+            tool: sample.tool(),
             event_id: sample.id().map(|id| id.to_string()),
             runs: trials.len(),
             median_us: times.at(50),
@@ -238,6 +250,7 @@ impl Profile {
         Self {
             hook: hook.to_owned(),
             event: None,
+            tool: None,
             event_id: None,
             runs: 0,
             median_us: 0,
@@ -300,9 +313,13 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         _ => crate::tell::GOOD,
     };
     let length = words::length(profile.characters);
+    let event: Vec<&str> = [&profile.event, &profile.tool]
+        .into_iter()
+        .filter_map(|word| word.as_deref())
+        .collect();
     [
         Cell::new(&profile.hook, BOLD),
-        Cell::plain(profile.event.as_deref().unwrap_or_default()),
+        Cell::plain(event.join(" ")),
         Cell::plain(if_ran(profile.runs.to_string())),
         Cell::new(
             if_ran(words::took(profile.median_us)),
