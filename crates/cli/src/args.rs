@@ -36,6 +36,7 @@ enum Verb {
     Name(verb::name::Name),
     Wait(verb::wait::Wait),
     Events(verb::events::Events),
+    Checkpoint(verb::checkpoint::Checkpoint),
     Hooks(verb::hooks::Hooks),
     Disable(verb::disable::Disable),
     Enable(verb::enable::Enable),
@@ -50,6 +51,7 @@ enum Verb {
     Gc(verb::gc::Gc),
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
+    Builtin(verb::builtin::Builtin),
     Statusline(verb::statusline::Statusline),
 }
 
@@ -75,6 +77,7 @@ impl Args {
             Verb::Name(verb) => verb.run(&world),
             Verb::Wait(verb) => verb.run(&world),
             Verb::Events(verb) => verb.run(&world),
+            Verb::Checkpoint(verb) => verb.run(&world),
             Verb::Hooks(verb) => verb.run(&world),
             Verb::Disable(verb) => verb.run(&world),
             Verb::Enable(verb) => verb.run(&world),
@@ -88,6 +91,7 @@ impl Args {
             Verb::Config(verb) => verb.run(&world),
             Verb::Gc(verb) => verb.run(&world),
             Verb::Statusline(verb) => verb.run(&world),
+            Verb::Builtin(verb) => verb.run(&world),
             // `main` has taken every real call already.
             Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),

@@ -7,6 +7,7 @@ mod beside;
 mod canary;
 mod claude;
 mod client;
+mod commands;
 mod demo;
 mod doctor;
 mod failure;

@@ -18,7 +18,7 @@ mod splice;
 mod status_line;
 mod synchronous;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod unregister;
 
 pub use change::{

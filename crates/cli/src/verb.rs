@@ -1,6 +1,8 @@
 //! One verb, one file, of the same name as its request, its handler and its test.
 
 pub mod adopt;
+pub mod builtin;
+pub mod checkpoint;
 pub mod completions;
 pub mod config;
 pub mod daemon;

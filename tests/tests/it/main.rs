@@ -1,7 +1,9 @@
 //! becket as a whole, in a hermetic world.
 
+mod adopt;
 mod bad_input;
 mod chaos;
+mod checkpoint;
 mod demo;
 mod docs;
 mod hooks;

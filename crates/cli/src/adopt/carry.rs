@@ -49,7 +49,7 @@ impl Change {
 
 /// What is to be done to the files of one scope.
 #[derive(Debug)]
-struct Plan<'a> {
+pub(super) struct Plan<'a> {
     scope: Scope,
     file: PathBuf,
     hooks: Vec<&'a Named>,
@@ -109,7 +109,7 @@ fn late(hooks: &[&Named]) -> Vec<String> {
         .collect()
 }
 
-fn plans<'a>(found: &Found, hooks: &[&'a Named]) -> Vec<Plan<'a>> {
+pub(super) fn plans<'a>(found: &Found, hooks: &[&'a Named]) -> Vec<Plan<'a>> {
     let files = found
         .files
         .iter()
@@ -152,7 +152,11 @@ struct Target {
     modes: (u32, u32),
 }
 
-fn prepare(world: &World, plan: &Plan<'_>, registration: &Registration) -> Result<Prepared> {
+pub(super) fn prepare(
+    world: &World,
+    plan: &Plan<'_>,
+    registration: &Registration,
+) -> Result<Prepared> {
     let snapshot = settings::snapshot(&plan.file)?;
     let before = settings::text_of(&snapshot)?.unwrap_or_default();
     let broken = |error| unreadable(&plan.file, &error);

@@ -1,7 +1,8 @@
 //! What becket must never do to somebody's settings file.
 
-mod any;
-mod command;
+pub mod any;
+pub mod command;
+mod foreign;
 mod line;
 mod properties;
 mod realistic;

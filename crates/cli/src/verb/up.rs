@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use super::init::{folder_of, install};
 use crate::offer::{self, Choice};
 use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
@@ -52,6 +53,13 @@ impl Up {
         }
         if outcome.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's stands beneath it");
+        }
+        let commands = install(world, Scope::User, false);
+        if let Some(folder) = folder_of(&commands) {
+            step(
+                "wrote /hook:disable, /hook:enable and /hook:status",
+                &folder.display().to_string(),
+            );
         }
         let started = client::start(world)?;
         let how = if started {

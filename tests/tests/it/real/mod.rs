@@ -11,5 +11,6 @@ mod rarer;
 mod sessions;
 mod status;
 mod statusline;
+mod switch;
 mod tools;
 mod untold;

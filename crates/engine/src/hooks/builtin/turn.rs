@@ -10,6 +10,8 @@ use becket_wire::event::{Event, EventName, PermissionMode};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     pub event: EventName,
+    /// The subagent whose turn it was.
+    pub agent: Option<String>,
     pub transcript: Option<PathBuf>,
     /// A hook has already kept it going.
     pub active: bool,
@@ -48,6 +50,7 @@ impl Turn {
         let mut tasks = tasks.iter().flatten();
         Some(Self {
             event: name,
+            agent: common.agent_id.clone(),
             transcript: transcript.as_deref().map(PathBuf::from),
             active: active.unwrap_or(false),
             asked: said.as_deref().is_some_and(asks),

@@ -162,15 +162,19 @@ fn after_a_denial_by_auto_mode_it_works_on() {
         let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
         let story = given
             .on("send it", [send, gate("word").then(say("no"))])
+            // The batch that follows would tell of it too.
+            .hook(Hook::on("PermissionDenied").held("denied"))
             .needs(&["PermissionDenied"])
             .begin()?;
 
         let run = story.print("send it").mode("auto").start();
-        story.model.wait_at("word");
-        story.events().only("PermissionDenied");
+        story.wait_event("PermissionDenied");
         let next = story.wait_session("at work", is("working(Thinking)", false));
+        story.events().none_of("PostToolBatch");
         assert_eq!(next["permission_mode"], "auto");
         assert_eq!(next["failed_tools"], 0);
+        story.let_go("denied");
+        story.model.wait_at("word");
         story.model.open("word");
         run.finish();
         Ok(())
