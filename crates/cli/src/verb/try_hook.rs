@@ -16,7 +16,7 @@ pub struct Try {
     #[arg(value_name = "NAME")]
     hook: String,
     /// The event: a file, or the id of a recorded one (default: the newest that the hook wants)
-    #[arg(long, value_name = "FILE|EVENT_ID")]
+    #[arg(long, value_name = "EVENT")]
     event: Option<String>,
     /// Print JSON
     #[arg(long)]
