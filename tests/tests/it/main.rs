@@ -10,4 +10,5 @@ mod path;
 mod real;
 mod statusline;
 mod tmux;
+mod trust;
 mod view;
