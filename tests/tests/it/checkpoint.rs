@@ -1,5 +1,5 @@
-//! `becket checkpoint` in a repository, as a person uses it. The checkpoint itself is made by the
-//! built-in, as Claude Code's Stop would have it made.
+//! `becket checkpoint` in a repository, as a person uses it. The checkpoints are made by the
+//! built-in, as on a Stop.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,8 +8,10 @@ use std::process::{Command, Output};
 
 use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
-use becket_tests::world::World;
-use serde_json::Value;
+use becket_tests::world::{World, call};
+use serde_json::{Value, json};
+
+const SESSION: &str = "85d6d150-187f-464e-b9d0-1f5d4639bdac";
 
 struct Repo {
     world: World,
@@ -74,26 +76,33 @@ impl Repo {
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
-    /// A checkpoint of what is there: with the very commands of the built-in's.
+    /// A checkpoint of what is there, at a moment that a test can name.
     fn keep(&self) -> String {
-        self.keep_as("85d6d150-187f-464e-b9d0-1f5d4639bdac", 1_000_000_000_000)
+        self.keep_at(SESSION, "20010909T014640.000")
     }
 
-    fn keep_as(&self, session: &str, at: i64) -> String {
-        use becket_engine::checkpoint::{Git, Made, Present, Wish, make};
-        let git = Git::find(&self.root).expect("git").expect("a repository");
-        let present = Present::take(&git, 50 << 20).expect("a tree");
-        let wish = Wish {
-            session: Some(session),
-            event: "Stop",
-            at,
-            keep: 10,
-            always: false,
-        };
-        match make(&git, &present, &wish).expect("a checkpoint") {
-            Made::New(name) => name,
-            Made::Same => panic!("nothing changed"),
-        }
+    fn keep_at(&self, session: &str, moment: &str) -> String {
+        let before = self.listed();
+        let event = json!({"session_id": session, "hook_event_name": "Stop", "cwd": self.root});
+        let hook = self.world.becket(["builtin", "create-checkpoint"]);
+        let called = call(hook, event.to_string().as_bytes());
+        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let new = self.listed().into_iter().find(|one| !before.contains(one));
+        let new = new.expect("a new checkpoint");
+        let text = |field: &str| new[field].as_str().expect("a text").to_owned();
+        let (made, commit) = (text("name"), text("commit"));
+        let name = format!("{}/{moment}", &session[..8]);
+        self.git(&[
+            "update-ref",
+            &format!("refs/becket/checkpoints/{name}"),
+            &commit,
+        ]);
+        self.git(&[
+            "update-ref",
+            "-d",
+            &format!("refs/becket/checkpoints/{made}"),
+        ]);
+        name
     }
 
     fn listed(&self) -> Vec<Value> {
@@ -128,7 +137,10 @@ fn list_and_show() {
     repo.write("new/b.txt", "new\n");
     repo.keep();
     repo.write("a.txt", "again\n");
-    repo.keep_as("0f70117c-c644-46b9-af33-46d3babdc3d2", 1_000_000_900_000);
+    repo.keep_at(
+        "0f70117c-c644-46b9-af33-46d3babdc3d2",
+        "20010909T020140.000",
+    );
 
     insta::assert_snapshot!(steady(&repo.run(&["list"])));
     insta::assert_snapshot!(steady(&repo.run(&["show", "20010909T0146"])));
@@ -192,8 +204,8 @@ fn restore_brings_files_back_and_keeps_what_was_there() {
     assert!(kept.starts_with("person/"), "{done}");
     let back = repo.run(&["restore", kept, "--yes", "--exact", "--json"]);
     let back: Value = serde_json::from_str(&back).expect("JSON");
-    assert_eq!(back["written"], serde_json::json!(["a.txt"]));
-    assert_eq!(back["deleted"], serde_json::json!(["gone.txt"]));
+    assert_eq!(back["written"], json!(["a.txt"]));
+    assert_eq!(back["deleted"], json!(["gone.txt"]));
     assert_eq!(repo.read("a.txt").as_deref(), Some("now\n"));
     assert_eq!(repo.read("gone.txt"), None);
     assert_eq!(repo.read("later.txt").as_deref(), Some("now\n"));
@@ -223,7 +235,7 @@ fn what_goes_wrong_is_said() {
     repo.write("a.txt", "1");
     let name = repo.keep();
     repo.write("a.txt", "2");
-    repo.keep_as("85d6d150-187f-464e-b9d0-1f5d4639bdac", 1_000_000_900_000);
+    repo.keep_at(SESSION, "20010909T020140.000");
     let mut told = Vec::new();
     for args in [
         &["show", "ffffffff"][..],

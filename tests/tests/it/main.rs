@@ -11,6 +11,7 @@ mod init;
 mod notice;
 mod path;
 mod real;
+mod runs;
 mod statusline;
 mod switch;
 mod tmux;

@@ -9,24 +9,25 @@ mod check_comment_replacement;
 mod check_todos;
 mod check_unused_parameters;
 mod create_checkpoint;
-pub mod edit;
+mod edit;
 mod known;
 pub mod language;
 mod lint_changed;
 mod lint_project;
-pub mod memory;
+mod memory;
 mod on_edit;
 mod on_stop;
 mod question;
 mod report;
-pub mod source;
+mod self_review;
+mod source;
 mod target;
 mod test_changed;
 mod test_project;
 #[cfg(test)]
 mod tests;
 mod tool;
-pub mod turn;
+mod turn;
 mod typecheck_changed;
 mod typecheck_project;
 
@@ -77,11 +78,12 @@ pub const BUILT_INS: &[BuiltIn] = &[
     typecheck_project::HOOK,
     lint_project::HOOK,
     test_project::HOOK,
-    check_todos::CHECK_TODOS,
-    check_any_changed::CHECK_ANY_CHANGED,
-    check_comment_replacement::CHECK_COMMENT_REPLACEMENT,
-    check_unused_parameters::CHECK_UNUSED_PARAMETERS,
-    create_checkpoint::CREATE_CHECKPOINT,
+    check_todos::HOOK,
+    check_any_changed::HOOK,
+    check_comment_replacement::HOOK,
+    check_unused_parameters::HOOK,
+    self_review::HOOK,
+    create_checkpoint::HOOK,
 ];
 
 impl BuiltIn {

@@ -13,7 +13,7 @@ use super::tool::path_folders;
 use super::turn::Turn;
 use super::{BuiltIn, Call, memory};
 
-pub const SELF_REVIEW: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "self-review",
     description: "Asks Claude a few questions about the code that it changed",
     on: &[EventName::Stop],
@@ -91,7 +91,10 @@ fn reason(call: &Call<'_>, changed: &[&PathBuf]) -> String {
 
 /// The next few of them: the person's own, else ours.
 fn questions(call: &Call<'_>) -> Vec<String> {
-    let own = call.options.get("questions").and_then(toml::Value::as_array);
+    let own = call
+        .options
+        .get("questions")
+        .and_then(toml::Value::as_array);
     let own = own.into_iter().flatten().filter_map(toml::Value::as_str);
     let own: Vec<String> = own.map(|own| own.chars().take(LONGEST).collect()).collect();
     let all = match own.is_empty() {
@@ -120,7 +123,10 @@ impl<'a> Wanted<'a> {
                 Some(path) => (false, path),
                 None => (true, path),
             };
-            let glob = GlobBuilder::new(path).literal_separator(true).build().ok()?;
+            let glob = GlobBuilder::new(path)
+                .literal_separator(true)
+                .build()
+                .ok()?;
             Some((takes, glob.compile_matcher()))
         };
         Self {
@@ -134,7 +140,9 @@ impl<'a> Wanted<'a> {
         let name = file.strip_prefix(self.project).unwrap_or(file);
         let unsaid = self.globs.iter().all(|(takes, _)| !takes);
         let last = self.globs.iter().rfind(|(_, glob)| glob.is_match(name));
-        let is_code = name.to_str().is_some_and(|name| Language::of(name).is_some());
+        let is_code = name
+            .to_str()
+            .is_some_and(|name| Language::of(name).is_some());
         is_code && last.map_or(unsaid, |(takes, _)| *takes)
     }
 }
@@ -160,7 +168,10 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             fs::create_dir(home.path().join("project")).unwrap();
             fs::write(home.path().join("t.jsonl"), "").unwrap();
-            let session = Self { home, options: options.parse().unwrap() };
+            let session = Self {
+                home,
+                options: options.parse().unwrap(),
+            };
             session.git(&["init", "-q"]);
             session
         }
@@ -185,7 +196,7 @@ mod tests {
             fields["transcript_path"] = json!(self.home.path().join("t.jsonl"));
             let project = self.home.path().join("project");
             let memory = self.home.path().join("memory");
-            let output = ran_in(&SELF_REVIEW, &stop(&fields), &project, &memory, &self.options);
+            let output = ran_in(&HOOK, &stop(&fields), &project, &memory, &self.options);
             blocked(&output)
         }
     }
@@ -200,7 +211,10 @@ mod tests {
         session.write("b.ts", "22");
         let said = session.ends(json!({})).unwrap();
         assert!(said.contains("(b.ts)"), "{said}");
-        assert!(said.contains(QUESTIONS[3]) && !said.contains(QUESTIONS[0]), "{said}");
+        assert!(
+            said.contains(QUESTIONS[3]) && !said.contains(QUESTIONS[0]),
+            "{said}"
+        );
     }
 
     #[test]
@@ -225,8 +239,14 @@ mod tests {
     fn a_turn_that_is_not_over_waits_and_a_review_is_not_reviewed() {
         let session = Session::new("");
         session.write("a.go", "1");
-        assert_eq!(session.ends(json!({"last_assistant_message": "Shall I?"})), None);
-        assert_eq!(session.ends(json!({"background_tasks": [{"status": "running"}]})), None);
+        assert_eq!(
+            session.ends(json!({"last_assistant_message": "Shall I?"})),
+            None
+        );
+        assert_eq!(
+            session.ends(json!({"background_tasks": [{"status": "running"}]})),
+            None
+        );
         assert!(session.ends(json!({})).is_some());
         session.write("a.go", "22");
         assert_eq!(session.ends(json!({"stop_hook_active": true})), None);
