@@ -1,6 +1,7 @@
 //! becket as a whole, in a hermetic world.
 
 mod bad_input;
+mod builtin;
 mod chaos;
 mod demo;
 mod docs;
