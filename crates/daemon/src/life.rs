@@ -26,6 +26,7 @@ use crate::connection::Budget;
 use crate::counters::Counters;
 use crate::dispatch::{self, Dispatcher, Message, Ticked};
 use crate::doubles::Doubles;
+use crate::hooks::Hooks;
 use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
@@ -159,7 +160,9 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         })?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let key = store::mask_key(place).map_err(LifeError::Key)?;
-    let in_force = InForce::new(Loader::for_daemon(place), key, now_ms());
+    let home = place.clone();
+    let open = Box::new(move |project: &Path| Loader::for_daemon_in(&home, project));
+    let in_force = InForce::new(Loader::for_daemon(place), open, key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();
@@ -194,6 +197,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         counters: Arc::clone(&counters),
         registry: Registry::open(place, broadcast::channel(CHANGES).0),
         doubles: Doubles::default(),
+        hooks: Hooks::new(place, std::env::current_exe()?),
         notices: Notices::new(Arc::clone(&counters)),
         myself: to_dispatcher.downgrade(),
     };

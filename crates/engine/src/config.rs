@@ -1,6 +1,7 @@
 //! Configuration: TOML in layers, each value with the place that set it. The rules are pure; only
 //! the loader touches files.
 
+mod hook;
 mod key;
 mod layer;
 mod load;
@@ -12,11 +13,15 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub(crate) use hook::room_on;
+pub use hook::{HOOK_KEYS, HookKey, is_name as is_hook_name};
 pub use key::{KEYS, Key};
-pub use layer::{Layer, Level, RawTable, Source, parse_layer, parse_pairs, parse_variables};
+pub use layer::{
+    Layer, Level, RawKey, RawTable, Source, parse_layer, parse_pairs, parse_variables,
+};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
-pub use problem::{ConfigError, Problem, Severity};
+pub use problem::{ConfigError, Position, Problem, Severity};
 pub use schema::schema;
 pub use value::{Form, Value};
 

@@ -1,5 +1,6 @@
 //! How an event is judged: rules as pure functions, and the edges that feed them.
 
+pub mod checkpoint;
 pub mod config;
 pub mod hooks;
 pub mod judge;
@@ -12,6 +13,7 @@ pub mod replace;
 pub mod run;
 pub mod session;
 pub mod session_file;
+mod stamp;
 pub mod status;
 pub mod statusline;
 pub mod transcript;

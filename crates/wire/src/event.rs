@@ -8,6 +8,7 @@ mod table;
 mod words;
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -93,6 +94,27 @@ impl EventName {
     /// Whether Claude Code compares the matcher of a registration with anything.
     pub fn has_matcher(&self) -> bool {
         self.matcher_field().is_some()
+    }
+
+    /// How long Claude Code waits for a hook of ours on it, as we are registered.
+    pub fn waits(&self) -> Duration {
+        let seconds = match self {
+            Self::UserPromptSubmit => 60,
+            Self::SessionEnd => 10,
+            _ if self.comes_late() => 10,
+            _ => 600,
+        };
+        Duration::from_secs(seconds)
+    }
+
+    /// Whether becket is registered for it. A hook on `WorktreeCreate` replaces git, and its fellow
+    /// goes with it; `MessageDisplay` would be one process for each piece of text.
+    pub fn is_registered(&self) -> bool {
+        let not = matches!(
+            self,
+            Self::WorktreeCreate | Self::WorktreeRemove | Self::MessageDisplay
+        );
+        !not
     }
 
     /// Whether becket has it registered as async: Claude Code does not wait for it, so it may come

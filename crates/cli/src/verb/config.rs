@@ -85,7 +85,7 @@ fn values(snapshot: &Snapshot) -> String {
             ]
         })
         .collect();
-    for table in snapshot.config.hooks.iter().chain(&snapshot.config.guards) {
+    for table in &snapshot.config.guards {
         let path = format!("{}.{}", table.section, table.name);
         let origin = format!("{}:{}", table.file.display(), table.line);
         rows.push([path, "(as written)".to_owned(), origin]);
@@ -279,7 +279,7 @@ mod tests {
         };
         write(
             "home/config.toml",
-            "[store]\nkeep_days = 7\nkeep_byte = 1\n\n[hooks.mine]\nrun = \"x\"\n",
+            "[store]\nkeep_days = 7\nkeep_byte = 1\n\n[hooks.mine]\nrun = \"x\"\non = [\"Stop\"]\n",
         );
         write("managed.toml", "[daemon]\nidle = \"soon\" # é\n");
         write("project/.becket/config.toml", "[guards.x]\n");
@@ -296,20 +296,22 @@ mod tests {
 
     #[test]
     fn shows_every_value_with_what_set_it() {
-        insta::assert_snapshot!(shown(values), @r"
-        daemon.idle           12h           built-in
-        mask.enabled          true          built-in
-        notice.after          1m            built-in
-        notice.command                      built-in
-        notice.how            bell          built-in
-        notice.on             off           built-in
-        notice.quiet          never         built-in
-        statusline.bar_width  10            built-in
+        insta::assert_snapshot!(shown(values), @r#"
+        daemon.idle           12h       built-in
+        hooks.mine.enabled    true      /home/config.toml:5
+        hooks.mine.on         ["Stop"]  /home/config.toml:7
+        hooks.mine.run        x         /home/config.toml:6
+        mask.enabled          true      built-in
+        notice.after          1m        built-in
+        notice.command                  built-in
+        notice.how            bell      built-in
+        notice.on             off       built-in
+        notice.quiet          never     built-in
+        statusline.bar_width  10        built-in
         statusline.template   {project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}  built-in
-        store.keep_bytes      4GiB          built-in
-        store.keep_days       7             /home/config.toml:2
-        hooks.mine            (as written)  /home/config.toml:5
-        ");
+        store.keep_bytes      4GiB      built-in
+        store.keep_days       7         /home/config.toml:2
+        "#);
     }
 
     #[test]
@@ -347,7 +349,7 @@ mod tests {
         };
         insta::assert_snapshot!(shown(value), @r#"{"file":"/home/config.toml","key":"store.keep_days","last_good":false,"level":"user","line":2,"value":7,"variable":null}"#);
         let table = |snapshot: &Snapshot| all_json(snapshot)["tables"][0].to_string();
-        insta::assert_snapshot!(shown(table), @r#"{"file":"/home/config.toml","key":"hooks.mine","level":"user","line":5,"value":{"run":"x"}}"#);
+        insta::assert_snapshot!(shown(table), @r#"{"file":"/home/config.toml","key":"hooks.mine","level":"user","line":5,"value":{"on":["Stop"],"run":"x"}}"#);
         let file = |snapshot: &Snapshot| all_json(snapshot)["files"][2].to_string();
         insta::assert_snapshot!(shown(file), @r#"{"exists":true,"file":"/project/.becket/config.toml","level":"project","standing":"not-trusted"}"#);
         let problem = |snapshot: &Snapshot| all_json(snapshot)["problems"][0].to_string();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::key::{KEYS, Key, RAW, nearest};
-use super::problem::{ConfigError, Problem, Severity};
+use super::problem::{ConfigError, Position, Problem, Severity};
 use super::value::Value;
 
 /// Who speaks. A higher one has the last word.
@@ -89,6 +89,21 @@ pub struct RawTable {
     pub level: Level,
     pub file: PathBuf,
     pub line: usize,
+    /// Where its name stands.
+    pub at: Position,
+    /// Of a hook: its keys that are known, in the order of the file.
+    pub keys: Vec<RawKey>,
+    /// The file does not parse any more; this is of its last good copy.
+    pub last_good: bool,
+}
+
+/// One key of a hook's table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawKey {
+    pub name: String,
+    pub value: Value,
+    /// Where its value stands.
+    pub at: Position,
 }
 
 impl Layer {
@@ -112,6 +127,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
         text,
         layer: Layer::new(source.level, Some(&source.file)),
         errors: Vec::new(),
+        hook_errors: Vec::new(),
     };
     for error in errors {
         reader.syntax(&error);
@@ -122,24 +138,29 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     }
     let Reader {
         mut layer,
-        mut errors,
+        errors,
+        hook_errors,
         ..
     } = reader;
-    if errors.is_empty() {
-        layer.entries.sort_by_key(|entry| entry.line);
-        layer.tables.sort_by_key(|table| table.line);
+    layer.entries.sort_by_key(|entry| entry.line);
+    layer.tables.sort_by_key(|table| table.line);
+    if errors.is_empty() && hook_errors.is_empty() {
         return Ok(layer);
     }
-    errors.append(&mut layer.warnings);
-    errors.sort_by_key(|problem| problem.at.as_ref().map(|at| (at.line, at.column)));
-    Err(ConfigError { problems: errors })
+    let mut problems = layer.warnings.clone();
+    let rest = errors.is_empty().then(|| Box::new(layer));
+    problems.extend(errors.into_iter().chain(hook_errors));
+    problems.sort_by_key(|problem| problem.at.as_ref().map(|at| (at.line, at.column)));
+    Err(ConfigError { problems, rest })
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     source: &'a Source,
     text: &'a str,
-    layer: Layer,
+    pub(super) layer: Layer,
     errors: Vec<Problem>,
+    /// What is wrong with hooks: each leaves out its own hook only.
+    pub(super) hook_errors: Vec<Problem>,
 }
 
 impl Reader<'_> {
@@ -199,26 +220,32 @@ impl Reader<'_> {
 
     fn raw(&mut self, section: &'static str, tables: &DeTable<'_>) {
         for (name, value) in tables {
-            if !value.get_ref().is_table() {
+            let DeValue::Table(keys) = value.get_ref() else {
                 let message = format!(
                     "{section}.{0}: expected a table [{section}.{0}]",
                     name.get_ref()
                 );
                 self.errors.push(self.problem(message, value.span()));
                 continue;
-            }
-            let owned: Option<toml::Table> =
+            };
+            let table: Option<toml::Table> =
                 serde::Deserialize::deserialize(toml::de::ValueDeserializer::from(value.clone()))
                     .ok();
-            let line = self.line(&name.span());
-            self.layer.tables.push(RawTable {
+            let table = RawTable {
                 section,
                 name: name.get_ref().to_string(),
-                table: owned.unwrap_or_default(),
+                table: table.unwrap_or_default(),
                 level: self.source.level,
                 file: self.source.file.clone(),
-                line,
-            });
+                line: self.line(&name.span()),
+                at: self.position(name.span()),
+                keys: Vec::new(),
+                last_good: false,
+            };
+            match section {
+                "hooks" => self.hook(table, keys),
+                _ => self.layer.tables.push(table),
+            }
         }
     }
 
@@ -234,16 +261,20 @@ impl Reader<'_> {
         self.errors.push(problem);
     }
 
-    fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
+    pub(super) fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
         let mut problem = self.problem(message, at).hint(hint);
         problem.severity = Severity::Warning;
         self.layer.warnings.push(problem);
     }
 
-    fn problem(&self, message: String, at: Range<usize>) -> Problem {
+    pub(super) fn problem(&self, message: String, at: Range<usize>) -> Problem {
         Problem::error("", message)
             .in_file(&self.source.file)
             .at(self.text, at)
+    }
+
+    pub(super) fn position(&self, at: Range<usize>) -> Position {
+        Position::of(self.text, at)
     }
 
     fn line(&self, at: &Range<usize>) -> usize {

@@ -1,12 +1,12 @@
 //! Many layers, one config: for each key the highest layer that may set it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
 use super::Config;
 use super::key::{KEYS, Key};
-use super::layer::{Entry, Layer, Level};
+use super::layer::{Entry, Layer, Level, RawTable};
 use super::problem::Problem;
 use super::value::Value;
 
@@ -39,13 +39,24 @@ pub struct Origin {
 }
 
 impl Origin {
-    const BUILT_IN: Self = Self {
+    pub(super) const BUILT_IN: Self = Self {
         level: Level::BuiltIn,
         file: None,
         line: None,
         variable: None,
         last_good: false,
     };
+
+    /// Of a line of a table that is kept as written.
+    pub(super) fn of(table: &RawTable, line: usize) -> Self {
+        Self {
+            level: table.level,
+            file: Some(table.file.clone()),
+            line: Some(line),
+            variable: None,
+            last_good: table.last_good,
+        }
+    }
 }
 
 impl fmt::Display for Origin {
@@ -70,6 +81,11 @@ impl fmt::Display for Origin {
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
     let mut layers: Vec<&Layer> = layers.into_iter().collect();
     layers.sort_by_key(|layer| layer.level);
+    let own = layers.iter().filter(|layer| !layer.level.is_foreign());
+    let guards = own
+        .flat_map(|layer| &layer.tables)
+        .filter(|table| table.section == "guards");
+    let own_guards: BTreeSet<&str> = guards.map(|table| table.name.as_str()).collect();
     let mut effective = Effective {
         config: Config::default(),
         settings: defaults(),
@@ -80,10 +96,7 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
             effective.take(layer, entry);
         }
         for table in &layer.tables {
-            match table.section {
-                "hooks" => effective.config.hooks.push(table.clone()),
-                _ => effective.config.guards.push(table.clone()),
-            }
+            effective.take_table(layer, table, &own_guards);
         }
     }
     for (path, setting) in &effective.settings {
@@ -104,6 +117,27 @@ fn defaults() -> BTreeMap<String, Setting> {
 }
 
 impl Effective {
+    fn take_table(&mut self, layer: &Layer, table: &RawTable, own_guards: &BTreeSet<&str>) {
+        let table = RawTable {
+            last_good: layer.last_good,
+            ..table.clone()
+        };
+        if table.section == "hooks" {
+            self.config.hooks.push(table);
+        } else if layer.level.is_foreign() && own_guards.contains(table.name.as_str()) {
+            let message = format!(
+                "guards.{} is the user's: the {} may add or tighten guards, never relax them",
+                table.name, layer.level
+            );
+            let problem = Problem::warning("", message).in_file(&table.file);
+            let hint = "give the guard another name".to_owned();
+            self.warnings
+                .push(problem.at_position(table.at).hint(Some(hint)));
+        } else {
+            self.config.guards.push(table);
+        }
+    }
+
     fn take(&mut self, layer: &Layer, entry: &Entry) {
         let origin = Origin {
             level: layer.level,

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::layer::Layer;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
     /// The layer is not in force as it is written.
@@ -38,10 +40,12 @@ pub struct Position {
 }
 
 /// A layer that cannot be in force: everything that is wrong with it, warnings too.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 #[error("{}", .problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct ConfigError {
     pub problems: Vec<Problem>,
+    /// What can be in force all the same, if nothing but hooks is wrong: the others.
+    pub rest: Option<Box<Layer>>,
 }
 
 impl Problem {
@@ -69,8 +73,12 @@ impl Problem {
         self
     }
 
-    pub(super) fn at(mut self, text: &str, span: Range<usize>) -> Self {
-        self.at = Some(Position::of(text, span));
+    pub(super) fn at(self, text: &str, span: Range<usize>) -> Self {
+        self.at_position(Position::of(text, span))
+    }
+
+    pub(super) fn at_position(mut self, at: Position) -> Self {
+        self.at = Some(at);
         self
     }
 

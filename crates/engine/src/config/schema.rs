@@ -1,9 +1,12 @@
 //! A JSON schema of the config files, for editors: made from the table of keys.
 
+use becket_wire::event::EventName;
 use serde_json::{Map, Value as Json, json};
 
+use super::hook::{HOOK_KEYS, HookKey};
 use super::key::{KEYS, Key, RAW};
 use super::value::Form;
+use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 
 /// The schema of a config file.
 pub fn schema() -> Json {
@@ -28,6 +31,7 @@ pub fn schema() -> Json {
             "additionalProperties": { "type": "object" },
         });
     }
+    schema["properties"]["hooks"] = hooks();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("becket config");
     schema
@@ -59,8 +63,58 @@ fn close(properties: Map<String, Json>) -> Json {
     json!({ "type": "object", "properties": named, "additionalProperties": others })
 }
 
+/// `[hooks.*]`: the built-ins by their names, and any other name.
+fn hooks() -> Json {
+    let of = |built_in: Option<&BuiltIn>| {
+        let known = |key: &&HookKey| built_in.is_none() || key.name != "run";
+        let mut properties: Map<String, Json> = HOOK_KEYS
+            .iter()
+            .filter(known)
+            .map(|key| (key.name.to_owned(), hook_property(key)))
+            .collect();
+        let own = built_in.map_or(&[][..], |hook| hook.keys);
+        for key in own {
+            properties.entry(*key).or_insert_with(|| json!({}));
+        }
+        let mut table = json!({
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false,
+        });
+        if let Some(hook) = built_in {
+            table["description"] = json!(hook.description);
+        }
+        table
+    };
+    let named: Map<String, Json> = BUILT_INS
+        .iter()
+        .map(|hook| (hook.name.to_owned(), of(Some(hook))))
+        .collect();
+    json!({ "type": "object", "properties": named, "additionalProperties": of(None) })
+}
+
+fn hook_property(key: &HookKey) -> Json {
+    let mut property = form(key.form);
+    if key.name == "on" {
+        let events: Vec<&str> = EventName::ALL.iter().map(EventName::as_str).collect();
+        let event = json!({ "type": "string", "examples": events });
+        property = json!({ "anyOf": [event, { "type": "array", "items": event }] });
+    }
+    property["description"] = json!(key.about);
+    property
+}
+
 fn property(key: &Key) -> Json {
-    let mut property = match key.form {
+    let mut property = form(key.form);
+    property["description"] = json!(key.about);
+    if let Some(default) = key.default {
+        property["default"] = serde_json::from_str(default).unwrap_or_else(|_| json!(default));
+    }
+    property
+}
+
+fn form(form: Form) -> Json {
+    match form {
         Form::Bool => json!({ "type": "boolean" }),
         Form::Number { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Form::Bytes => json!({
@@ -73,11 +127,8 @@ fn property(key: &Key) -> Json {
             "pattern": "^(never|([0-9]+(ms|s|m|h|d))+)$",
         }),
         Form::Text(_) => json!({ "type": "string" }),
-        Form::Program => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
-    };
-    property["description"] = json!(key.about);
-    if let Some(default) = key.default {
-        property["default"] = serde_json::from_str(default).unwrap_or_else(|_| json!(default));
+        Form::Program | Form::Words(_) => {
+            json!({ "type": ["string", "array"], "items": { "type": "string" } })
+        }
     }
-    property
 }

@@ -5,6 +5,8 @@ mod notices;
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value as Json;
+
 use super::*;
 use crate::notice::On;
 
@@ -148,7 +150,7 @@ fn hooks_and_guards_are_kept_as_written() {
     assert_eq!(told(text), [""; 0]);
     let config = merge(&[
         layer(Level::User, text),
-        layer(Level::System, "[hooks.style]\non = 1"),
+        layer(Level::System, "[hooks.style]\non = \"Stop\""),
     ])
     .config;
     let lines: Vec<_> = config
@@ -160,6 +162,39 @@ fn hooks_and_guards_are_kept_as_written() {
     assert_eq!(config.hooks[1].table["run"][0].as_str(), Some("x"));
     assert_eq!(config.guards[0].name, "prod");
     assert_eq!(config.guards[0].table["when"]["x"].as_integer(), Some(1));
+}
+
+#[test]
+fn a_project_may_add_guards_but_not_touch_those_of_its_reader() {
+    let layers = [
+        layer(
+            Level::Project,
+            "[guards.prod]\nanswer = \"warn\"\n[guards.more]\n[guards.late]\n",
+        ),
+        layer(Level::User, "[guards.prod]\nanswer = \"deny\""),
+        layer(Level::Managed, "[guards.late]\nanswer = \"deny\""),
+    ];
+    let effective = merge(&layers);
+    let guards: Vec<_> = effective
+        .config
+        .guards
+        .iter()
+        .map(|guard| (guard.level, &*guard.name))
+        .collect();
+    let expected = [
+        (Level::User, "prod"),
+        (Level::Project, "more"),
+        (Level::Managed, "late"),
+    ];
+    assert_eq!(guards, expected);
+    let told: Vec<String> = effective.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        told,
+        [
+            "/project.toml:1:9: guards.prod is the user's: the project may add or tighten guards, never relax them (give the guard another name)",
+            "/project.toml:4:9: guards.late is the user's: the project may add or tighten guards, never relax them (give the guard another name)",
+        ]
+    );
 }
 
 #[test]
@@ -234,6 +269,17 @@ fn the_schema_knows_every_key_and_no_other() {
         schema["properties"]["daemon"]["properties"]["idle"]["default"],
         "12h"
     );
+    let hooks = &schema["properties"]["hooks"];
+    let own = &hooks["additionalProperties"];
+    assert_eq!(own["properties"]["timeout"]["type"], "string");
+    assert_eq!(own["additionalProperties"], false);
+    assert_eq!(own["properties"]["command"], Json::Null);
+    let built_in = &hooks["properties"]["typecheck-changed"];
+    assert_eq!(built_in["properties"]["enabled"]["type"], "boolean");
+    assert_eq!(built_in["properties"]["run"], Json::Null);
+    assert!(built_in["properties"]["command"].is_object());
+    let events = &own["properties"]["on"]["anyOf"][0]["examples"];
+    assert!(events.as_array().unwrap().contains(&Json::from("Stop")));
     assert_eq!(
         schema["properties"]["guards"]["additionalProperties"]["type"],
         "object"

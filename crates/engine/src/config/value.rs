@@ -55,6 +55,19 @@ pub enum Form {
     Text(fn(&str, &str) -> Result<(), String>),
     /// A program of the user's: a text for `sh`, or a list that runs as it is.
     Program,
+    /// One text or a list of them, each of which this function accepts.
+    Words(fn(&str) -> Result<(), String>),
+}
+
+impl Value {
+    /// What a text or a list of texts says.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            Self::Text(text) => vec![text.clone()],
+            Self::List(words) => words.clone(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Form {
@@ -67,15 +80,16 @@ impl Form {
                 self.number(number.map_err(|_| format!("expected {self}"))?)
             }
             (
-                Self::Bytes | Self::Span { .. } | Self::Text(_) | Self::Program,
+                Self::Bytes | Self::Span { .. } | Self::Text(_) | Self::Program | Self::Words(_),
                 DeValue::String(text),
             ) => self.read_text(name, text),
+            (Self::Words(check), DeValue::Array(words)) => {
+                let words = self.texts(words)?;
+                words.iter().try_for_each(|word| check(word))?;
+                Ok(Value::List(words))
+            }
             (Self::Program, DeValue::Array(words)) => {
-                let word = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
-                    DeValue::String(text) => Ok(text.to_string()),
-                    other => Err(format!("expected {self}, found {} in it", told(other))),
-                };
-                let words: Vec<String> = words.iter().map(word).collect::<Result<_, _>>()?;
+                let words = self.texts(words)?;
                 match words.first().is_some_and(|program| !program.is_empty()) {
                     true => Ok(Value::List(words)),
                     false => Err(format!("expected {self}, found a list without one")),
@@ -83,6 +97,14 @@ impl Form {
             }
             _ => Err(format!("expected {self}, found {}", told(value))),
         }
+    }
+
+    fn texts(&self, words: &[toml::Spanned<DeValue<'_>>]) -> Result<Vec<String>, String> {
+        let word = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            other => Err(format!("expected {self}, found {} in it", told(other))),
+        };
+        words.iter().map(word).collect()
     }
 
     /// Reads a value of the environment or the command line.
@@ -105,6 +127,7 @@ impl Form {
             },
             Self::Text(check) => check(name, text).map(|()| Value::Text(text.to_owned())),
             Self::Program => Ok(Value::Text(text.to_owned())),
+            Self::Words(check) => check(text).map(|()| Value::Text(text.to_owned())),
         }
     }
 
@@ -137,6 +160,7 @@ impl fmt::Display for Form {
             ),
             Self::Text(_) => f.write_str("a text"),
             Self::Program => f.write_str("a command, or a list of a program and its arguments"),
+            Self::Words(_) => f.write_str("a text, or a list of texts"),
         }
     }
 }

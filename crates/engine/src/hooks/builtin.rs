@@ -4,18 +4,30 @@
 mod capture;
 mod changed;
 mod check;
+mod check_any_changed;
+mod check_comment_replacement;
+mod check_todos;
+mod check_unused_parameters;
+mod create_checkpoint;
+mod edit;
 mod known;
 pub mod language;
 mod lint_changed;
 mod lint_project;
+mod memory;
 mod on_edit;
 mod on_stop;
 mod question;
 mod report;
+mod self_review;
+mod source;
 mod target;
 mod test_changed;
 mod test_project;
+#[cfg(test)]
+mod tests;
 mod tool;
+mod turn;
 mod typecheck_changed;
 mod typecheck_project;
 
@@ -66,6 +78,12 @@ pub const BUILT_INS: &[BuiltIn] = &[
     typecheck_project::HOOK,
     lint_project::HOOK,
     test_project::HOOK,
+    check_todos::HOOK,
+    check_any_changed::HOOK,
+    check_comment_replacement::HOOK,
+    check_unused_parameters::HOOK,
+    self_review::HOOK,
+    create_checkpoint::HOOK,
 ];
 
 impl BuiltIn {

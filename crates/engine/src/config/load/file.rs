@@ -2,50 +2,16 @@
 
 use std::fs::{self, Metadata};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use super::last_good::LastGood;
 use super::{Layer, Source, Standing};
-use crate::config::{Problem, Severity, parse_layer};
+use crate::config::{ConfigError, Problem, Severity, parse_layer};
+use crate::stamp::{Seen, is_absence, is_settled};
+use crate::trust::hash_of;
 
 /// Nobody writes a config that long.
 const MAX_SIZE: u64 = 1 << 20;
-/// A file that was written so shortly before it was read may be written again without a new time:
-/// the clock of the file system ticks only every few milliseconds.
-const SETTLED: Duration = Duration::from_millis(50);
-
-/// What tells one state of a file from another without reading it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-/// What a look at the file showed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Seen {
-    Absent,
-    Stamp(Stamp),
-    Refused(io::ErrorKind),
-}
-
 /// What is known of the file, and what of it counts.
 #[derive(Debug, PartialEq)]
 struct State {
@@ -90,22 +56,35 @@ impl File {
         self.state.layer.as_ref()
     }
 
-    pub fn standing(&self) -> Standing {
-        self.state.standing
+    /// How it stands. A project's counts only if it is what the person has approved.
+    pub fn standing(&self, trusted: bool) -> Standing {
+        match self.state.standing {
+            Standing::Absent => Standing::Absent,
+            _ if self.is_foreign() && !trusted => Standing::NotTrusted,
+            standing => standing,
+        }
     }
 
     pub fn problems(&self) -> &[Problem] {
         &self.state.problems
     }
 
+    /// The hash of what was read of it.
+    pub fn hash(&self) -> Option<String> {
+        Some(hash_of(self.text.as_ref()?.as_bytes()))
+    }
+
+    /// Its folder is not there, so nothing of it is. Says whether that is different now.
+    pub fn is_gone(&mut self) -> bool {
+        let changed = self.state != State::ABSENT;
+        (self.seen, self.text, self.state) = (None, None, State::ABSENT);
+        changed
+    }
+
     /// Looks at the file, and reads it if it changed. Says whether anything is different now.
     pub fn refresh(&mut self, last_good: &LastGood) -> bool {
         let metadata = fs::metadata(&self.source.file);
-        let seen = match &metadata {
-            Ok(metadata) => Seen::Stamp(Stamp::of(metadata)),
-            Err(error) if is_absence(error) => Seen::Absent,
-            Err(error) => Seen::Refused(error.kind()),
-        };
+        let seen = Seen::of(&metadata);
         if self.settled && self.seen.as_ref() == Some(&seen) {
             return false;
         }
@@ -126,7 +105,11 @@ impl File {
                     // What refused may pass without a trace in the stamp.
                     self.settled = false;
                     let problem = Problem::error("", format!("could not read it: {error}"));
-                    self.fall_back(vec![problem.in_file(&self.source.file)], last_good)
+                    let error = ConfigError {
+                        problems: vec![problem.in_file(&self.source.file)],
+                        rest: None,
+                    };
+                    self.fall_back(error, last_good)
                 }
             }
         };
@@ -138,40 +121,46 @@ impl File {
     fn judge(&self, text: &str, last_good: &LastGood) -> State {
         let layer = match parse_layer(&self.source, text) {
             Ok(layer) => layer,
-            Err(error) => return self.fall_back(error.problems, last_good),
+            Err(error) => return self.fall_back(error, last_good),
         };
         if !self.is_foreign() {
             last_good.keep(&self.source.file, text);
         }
         State {
-            standing: match self.is_foreign() {
-                true => Standing::NotTrusted,
-                false => Standing::InForce,
-            },
+            standing: Standing::InForce,
             problems: layer.warnings.clone(),
             layer: Some(layer),
         }
     }
 
-    /// The last good copy in its place: the one in memory, else the one on disk. A project's files
-    /// have none, because they do not count.
-    fn fall_back(&self, mut problems: Vec<Problem>, last_good: &LastGood) -> State {
+    /// The last good copy in its place: the one in memory, else the one on disk; else what is left
+    /// of it without the hooks that are wrong. A project's files have no copy: what was approved
+    /// was this, and nothing older.
+    fn fall_back(&self, error: ConfigError, last_good: &LastGood) -> State {
+        let ConfigError { mut problems, rest } = error;
         let on_disk = || parse_layer(&self.source, &last_good.find(&self.source.file)?).ok();
-        let mut layer = match self.is_foreign() {
+        let copy = match self.is_foreign() {
             true => None,
             false => self.state.layer.clone().or_else(on_disk),
         };
-        let (standing, then) = match &mut layer {
-            Some(layer) => {
-                layer.last_good = true;
-                (Standing::LastGood, "its last good copy stays in force")
+        let (standing, layer, then) = match (copy, rest) {
+            (Some(mut copy), _) => {
+                copy.last_good = true;
+                let then = "its last good copy stays in force";
+                (Standing::LastGood, Some(copy), then)
             }
-            None if self.is_foreign() => (Standing::NotTrusted, "the file is not trusted anyway"),
-            None => (Standing::Broken, "nothing of this file is in force"),
+            (None, Some(rest)) => {
+                let then = "this hook is left out, the rest of the file is in force";
+                (Standing::InForce, Some(*rest), then)
+            }
+            (None, None) => (Standing::Broken, None, "nothing of this file is in force"),
         };
         let mut errors = problems.iter_mut();
         if let Some(first) = errors.find(|problem| problem.severity == Severity::Error) {
-            first.hint = Some(then.to_owned());
+            first.hint = Some(match first.hint.take() {
+                Some(hint) => format!("{hint}; {then}"),
+                None => then.to_owned(),
+            });
         }
         State {
             standing,
@@ -183,21 +172,6 @@ impl File {
     fn is_foreign(&self) -> bool {
         self.source.level.is_foreign()
     }
-}
-
-fn is_absence(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
-}
-
-fn is_settled(metadata: &Metadata) -> bool {
-    let age = metadata
-        .modified()
-        .ok()
-        .and_then(|modified| SystemTime::now().duration_since(modified).ok());
-    age.is_some_and(|age| age > SETTLED)
 }
 
 /// Reads a regular file of a sane size. Anything else is refused: to open a pipe would hang.
@@ -217,6 +191,8 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, SystemTime};
+
     use super::*;
     use crate::config::Level;
 
@@ -230,7 +206,7 @@ mod tests {
         fs::write(&file.source.file, text).unwrap();
         set_time(&file.source.file, modified);
         let metadata = fs::metadata(&file.source.file).unwrap();
-        file.seen = Some(Seen::Stamp(Stamp::of(&metadata)));
+        file.seen = Some(Seen::of(&Ok(metadata)));
     }
 
     #[test]

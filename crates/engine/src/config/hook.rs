@@ -1,0 +1,351 @@
+//! From `[hooks.*]` of all layers to hooks: key by key the highest layer, over the defaults of a
+//! built-in of that name.
+
+mod key;
+mod table;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use becket_wire::event::EventName;
+
+pub use key::{HOOK_KEYS, HookKey};
+pub use table::is_name;
+
+use super::layer::{Level, RawKey, RawTable};
+use super::merge::{Origin, Setting};
+use super::problem::{Position, Problem};
+use super::value::Value;
+use crate::hooks::builtin::{BUILT_INS, BuiltIn};
+use crate::hooks::{Action, Hook};
+use crate::matcher::{Matcher, Paths};
+use crate::run::Program;
+use crate::trust::Pins;
+
+/// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
+const SPARE: Duration = Duration::from_secs(2);
+
+/// The hooks of a config, and every key of theirs with what set it.
+#[derive(Debug, Default)]
+pub struct Named {
+    pub hooks: Vec<Arc<Hook>>,
+    pub settings: BTreeMap<String, Setting>,
+    pub problems: Vec<Problem>,
+}
+
+/// A project that the person has approved.
+#[derive(Debug, Clone, Copy)]
+pub struct Trusted<'a> {
+    pub root: &'a Path,
+    pub pins: &'a Pins,
+}
+
+/// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
+/// those are listed, and change nothing of the others.
+pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
+    let mut named = Named::default();
+    for (tables, in_force) in [(in_force, true), (untrusted, false)] {
+        let mut names: Vec<&str> = Vec::new();
+        for table in tables {
+            let known = names.contains(&&*table.name);
+            let listed = named.hooks.iter().any(|hook| hook.name == table.name);
+            if !known && !listed {
+                names.push(&table.name);
+            }
+        }
+        for name in names {
+            let tables = tables.iter().filter(|table| table.name == name).collect();
+            named.take(name, tables, in_force, trusted);
+        }
+    }
+    named
+}
+
+/// How long a hook may take at the most on that event.
+pub(crate) fn room_on(event: &EventName) -> Duration {
+    event.waits().saturating_sub(SPARE)
+}
+
+impl Trusted<'_> {
+    /// Sees to it that a program starts the files that were approved, wherever the session works.
+    fn lead(&self, program: &mut Program) {
+        let Program::List(words) = program else {
+            return;
+        };
+        for word in words {
+            let path = word.strip_prefix("./").unwrap_or(word);
+            // Without a slash it may be anything: a program on the PATH, or no file at all.
+            if word.contains('/') && self.pins.names(path) {
+                *word = self.root.join(path).to_string_lossy().into_owned();
+            }
+        }
+    }
+}
+
+impl Named {
+    fn take(
+        &mut self,
+        name: &str,
+        tables: Vec<&RawTable>,
+        in_force: bool,
+        trusted: Option<&Trusted<'_>>,
+    ) {
+        let built_in = BuiltIn::find(name);
+        let Some(merged) = Merged::of(tables, built_in, &mut self.problems) else {
+            return;
+        };
+        match merged.hook(name, in_force, trusted) {
+            Ok((hook, warning)) => {
+                self.problems.extend(warning);
+                if in_force {
+                    self.settings.extend(merged.settings(name));
+                }
+                self.hooks.push(Arc::new(hook));
+            }
+            // What does not count is no trouble either.
+            Err(problem) if in_force => self.problems.push(problem),
+            Err(_) => {}
+        }
+    }
+}
+
+/// One hook, as its tables together say it.
+struct Merged<'a> {
+    built_in: Option<&'static BuiltIn>,
+    /// Where it is named first.
+    first: &'a RawTable,
+    managed: bool,
+    keys: BTreeMap<&'a str, (&'a RawTable, &'a RawKey)>,
+}
+
+impl<'a> Merged<'a> {
+    /// What the managed file defines is as it says there, whole.
+    fn of(
+        mut tables: Vec<&'a RawTable>,
+        built_in: Option<&'static BuiltIn>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
+        tables.sort_by_key(|table| table.level);
+        let managed = tables.iter().find(|table| table.level == Level::Managed);
+        let managed = managed.copied();
+        let defines =
+            |table: &RawTable| built_in.is_some() || table.keys.iter().any(|key| key.name == "run");
+        if let Some(managed) = managed.filter(|table| defines(table)) {
+            let others = tables.iter().filter(|table| table.level != Level::Managed);
+            problems.extend(others.map(|other| {
+                let what = format!("hooks.{} is set by {}", other.name, managed.file.display());
+                warning(other, &other.at, format!("{what}, and by nobody else"))
+            }));
+            tables = vec![managed];
+        }
+        let first = *tables.first()?;
+        let mut keys = BTreeMap::new();
+        for table in tables {
+            for key in &table.keys {
+                keys.insert(&*key.name, (table, key));
+            }
+        }
+        Some(Self {
+            built_in,
+            first,
+            managed: managed.is_some(),
+            keys,
+        })
+    }
+
+    fn hook(
+        &self,
+        name: &str,
+        in_force: bool,
+        trusted: Option<&Trusted<'_>>,
+    ) -> Result<(Hook, Option<Problem>), Problem> {
+        let mut action = self.action(name)?;
+        let description = self.description(&action);
+        let root = trusted.filter(|_| self.runs_what_a_project_says());
+        if let (Some(trusted), Action::Run(program)) = (root, &mut action) {
+            trusted.lead(program);
+        }
+        let on = self.events(name)?;
+        let (timeout, warning) = self.timeout(name, &on);
+        let starts_tools = self.built_in.is_some_and(|hook| hook.starts_project_tools);
+        let hook = Hook {
+            name: name.to_owned(),
+            description,
+            tools: self.tools(),
+            paths: Paths::parse(&self.words("paths")).unwrap_or_default(),
+            skip_agents: self.words("skip_agents"),
+            rewrites: self.is_set("rewrites"),
+            is_async: self.is_set("async"),
+            declared: Origin::of(self.first, self.first.line),
+            off: self.off(),
+            untrusted: !in_force || (starts_tools && trusted.is_none()),
+            managed: self.managed,
+            root: root.map(|trusted| trusted.root.to_path_buf()),
+            action,
+            on,
+            timeout,
+        };
+        Ok((hook, warning))
+    }
+
+    fn runs_what_a_project_says(&self) -> bool {
+        let run = self.keys.get("run");
+        run.is_some_and(|(table, _)| table.level.is_foreign())
+    }
+
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        self.keys.get(key).map(|(_, key)| &key.value)
+    }
+
+    fn words(&self, key: &str) -> Vec<String> {
+        self.value(key).map(Value::words).unwrap_or_default()
+    }
+
+    fn is_set(&self, key: &str) -> bool {
+        self.value(key) == Some(&Value::Bool(true))
+    }
+
+    fn off(&self) -> Option<Origin> {
+        let (table, key) = self.keys.get("enabled")?;
+        (key.value == Value::Bool(false)).then(|| Origin::of(table, key.at.line))
+    }
+
+    fn action(&self, name: &str) -> Result<Action, Problem> {
+        if let Some(built_in) = self.built_in {
+            let mut own = toml::Table::new();
+            for key in built_in.keys {
+                if let Some(value) = self
+                    .keys
+                    .get(key)
+                    .and_then(|(table, _)| table.table.get(*key))
+                {
+                    own.insert((*key).to_owned(), value.clone());
+                }
+            }
+            return Ok(Action::BuiltIn(built_in, own));
+        }
+        match self.value("run") {
+            Some(Value::List(words)) => Ok(Action::Run(Program::List(words.clone()))),
+            Some(Value::Text(line)) if !line.trim().is_empty() => {
+                Ok(Action::Run(Program::Shell(line.clone())))
+            }
+            _ => {
+                let near = key::likest(name, BUILT_INS.iter().map(|hook| hook.name));
+                let hint = match near {
+                    Some(near) => format!("did you mean {near}?"),
+                    None => "run = [\"a program\", \"and its arguments\"]".to_owned(),
+                };
+                let what = format!("hooks.{name} has no `run`, and is no built-in");
+                Err(self.left_out(what, hint))
+            }
+        }
+    }
+
+    fn events(&self, name: &str) -> Result<Vec<EventName>, Problem> {
+        let mut on: Vec<EventName> = Vec::new();
+        for word in self.words("on") {
+            let event = EventName::from(word.trim());
+            if !on.contains(&event) {
+                on.push(event);
+            }
+        }
+        match self.built_in {
+            Some(built_in) if on.is_empty() => Ok(built_in.on.to_vec()),
+            None if on.is_empty() => {
+                let what = format!("hooks.{name} has no `on`: it would never run");
+                Err(self.left_out(what, "on = \"PostToolUse\"".to_owned()))
+            }
+            _ => Ok(on),
+        }
+    }
+
+    fn tools(&self) -> Matcher {
+        let text = match (self.value("tools"), self.built_in) {
+            (Some(Value::Text(text)), _) => text,
+            (_, Some(built_in)) => built_in.tools,
+            _ => "",
+        };
+        Matcher::parse(text).unwrap_or_default()
+    }
+
+    fn description(&self, action: &Action) -> String {
+        let said = match (self.value("description"), action) {
+            (Some(Value::Text(text)), _) => text.clone(),
+            (_, Action::BuiltIn(built_in, _)) => built_in.description.to_owned(),
+            (_, Action::Run(program)) => program.to_string(),
+        };
+        said.lines().next().unwrap_or_default().trim().to_owned()
+    }
+
+    /// Cut to what the most patient of its events leaves.
+    fn timeout(&self, name: &str, on: &[EventName]) -> (Duration, Option<Problem>) {
+        let most = on.iter().map(room_on).max().unwrap_or_default();
+        let Some((table, key)) = self.keys.get("timeout") else {
+            let own = self.built_in.map_or(most, |built_in| built_in.timeout);
+            return (own.min(most), None);
+        };
+        let said = match &key.value {
+            Value::Span(said) => said.unwrap_or(Duration::MAX),
+            _ => most,
+        };
+        let least = on.iter().min_by_key(|event| room_on(event));
+        let cut = least.filter(|event| room_on(event) < said).map(|event| {
+            let room = Value::Span(Some(room_on(event)));
+            let waits = Value::Span(Some(event.waits()));
+            warning(
+                table,
+                &key.at,
+                format!(
+                    "hooks.{name}.timeout: cut to {room} on {event}, for which Claude Code waits {waits}"
+                ),
+            )
+        });
+        (said.min(most), cut)
+    }
+
+    /// Every key in force, those of the built-in that nobody set included.
+    fn settings(&self, name: &str) -> BTreeMap<String, Setting> {
+        let mut settings = BTreeMap::new();
+        let mut put = |key: &str, value, origin| {
+            settings.insert(format!("hooks.{name}.{key}"), Setting { value, origin });
+        };
+        if let Some(built_in) = self.built_in {
+            let on = built_in.on.iter().map(|event| event.as_str().to_owned());
+            put("on", Value::List(on.collect()), Origin::BUILT_IN);
+            put(
+                "tools",
+                Value::Text(built_in.tools.to_owned()),
+                Origin::BUILT_IN,
+            );
+            put(
+                "timeout",
+                Value::Span(Some(built_in.timeout)),
+                Origin::BUILT_IN,
+            );
+        }
+        put(
+            "enabled",
+            Value::Bool(true),
+            Origin::of(self.first, self.first.line),
+        );
+        for (key, (table, raw)) in &self.keys {
+            put(key, raw.value.clone(), Origin::of(table, raw.at.line));
+        }
+        settings
+    }
+
+    fn left_out(&self, what: String, hint: String) -> Problem {
+        let problem = Problem::error("", what).in_file(&self.first.file);
+        problem.at_position(self.first.at.clone()).hint(Some(hint))
+    }
+}
+
+fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
+    let problem = Problem::warning("", message).in_file(&table.file);
+    problem.at_position(at.clone())
+}
+
+#[cfg(test)]
+mod tests;

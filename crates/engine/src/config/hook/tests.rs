@@ -1,0 +1,358 @@
+//! From files to hooks.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::{Layer, Source, merge, parse_layer};
+
+fn source(level: Level) -> Source {
+    let file = PathBuf::from(format!("/{level}.toml"));
+    Source { level, file }
+}
+
+fn layer(level: Level, text: &str) -> Layer {
+    parse_layer(&source(level), text).unwrap()
+}
+
+/// The hooks of these layers, all of them in force.
+fn named(layers: &[(Level, &str)]) -> Named {
+    let layers: Vec<Layer> = layers.iter().map(|(it, text)| layer(*it, text)).collect();
+    let pins = Pins::default();
+    read(&merge(&layers).config.hooks, &[], Some(&trusted(&pins)))
+}
+
+fn trusted(pins: &Pins) -> Trusted<'_> {
+    let root = Path::new("/project");
+    Trusted { root, pins }
+}
+
+fn told(named: &Named) -> Vec<String> {
+    named.problems.iter().map(ToString::to_string).collect()
+}
+
+/// What is wrong with a file of the user's.
+fn wrong(text: &str) -> Vec<String> {
+    let problems = match parse_layer(&source(Level::User), text) {
+        Ok(layer) => layer.warnings,
+        Err(error) => error.problems,
+    };
+    problems.iter().map(ToString::to_string).collect()
+}
+
+const STYLE: &str = r#"
+[hooks.house-style]
+description = "Our naming rules"
+on = ["PostToolUse", "Stop", "Stop"]
+tools = "Write|Edit"
+paths = ["src/**/*.rs"]
+run = ["scripts/house-style", "--changed"]
+timeout = "30s"
+skip_agents = ["Explore"]
+rewrites = true
+async = true
+"#;
+
+#[test]
+fn every_key_of_a_hook_is_read() {
+    let named = named(&[(Level::User, STYLE)]);
+    assert_eq!(told(&named), [""; 0]);
+    let hook = &named.hooks[0];
+    assert_eq!(hook.name, "house-style");
+    assert_eq!(hook.description, "Our naming rules");
+    assert_eq!(hook.on, [EventName::PostToolUse, EventName::Stop]);
+    assert_eq!(hook.skip_agents, ["Explore"]);
+    assert_eq!(hook.timeout, Duration::from_secs(30));
+    assert!(hook.rewrites && hook.is_async && !hook.untrusted && !hook.managed);
+    assert_eq!(hook.off, None);
+    assert_eq!(hook.declared.to_string(), "/user.toml:2");
+    let Action::Run(program) = &hook.action else {
+        panic!("{hook:?}")
+    };
+    assert_eq!(program.to_string(), "scripts/house-style --changed");
+    let origin = |key: &str| named.settings[key].origin.to_string();
+    assert_eq!(origin("hooks.house-style.timeout"), "/user.toml:8");
+    assert_eq!(origin("hooks.house-style.enabled"), "/user.toml:2");
+}
+
+#[test]
+fn a_hook_that_says_little_takes_what_claude_code_would() {
+    let named = named(&[(
+        Level::User,
+        "hooks.x = { on = \"UserPromptSubmit\", run = \"a | b\\nc\" }",
+    )]);
+    let hook = &named.hooks[0];
+    assert_eq!(hook.description, "a | b");
+    assert_eq!(hook.timeout, Duration::from_secs(58));
+    assert!(!hook.rewrites && !hook.is_async);
+    assert!(matches!(&hook.action, Action::Run(Program::Shell(line)) if line == "a | b\nc"));
+}
+
+#[test]
+fn layers_are_put_on_each_other_key_by_key() {
+    let named = named(&[
+        (Level::Local, "[hooks.b]\nenabled = false"),
+        (
+            Level::User,
+            "[hooks.z]\non = \"Stop\"\nrun = \"z\"\n[hooks.b]\ntimeout = \"5s\"",
+        ),
+        (
+            Level::System,
+            "[hooks.b]\non = \"Stop\"\nrun = \"b\"\ntimeout = \"9s\"",
+        ),
+        (Level::Project, "[hooks.a]\non = \"Stop\"\nrun = \"a\""),
+    ]);
+    assert_eq!(told(&named), [""; 0]);
+    let names: Vec<&str> = named.hooks.iter().map(|hook| &*hook.name).collect();
+    assert_eq!(names, ["b", "z", "a"], "lowest layer first, then line");
+    let hook = &named.hooks[0];
+    assert_eq!(hook.timeout, Duration::from_secs(5));
+    assert_eq!(hook.declared.to_string(), "/system.toml:1");
+    assert_eq!(hook.off.as_ref().unwrap().to_string(), "/local.toml:2");
+    let origin = |key: &str| named.settings[key].origin.to_string();
+    assert_eq!(origin("hooks.b.timeout"), "/user.toml:5");
+    assert_eq!(origin("hooks.b.run"), "/system.toml:3");
+}
+
+#[test]
+fn what_the_managed_file_defines_is_nobody_elses() {
+    let audit = "[hooks.audit]\non = \"Stop\"\nrun = \"audit\"\n";
+    let user = "[hooks.audit]\nenabled = false\ntimeout = \"1s\"\nskip_agents = \"Explore\"\n";
+    let defined = named(&[(Level::Managed, audit), (Level::User, user)]);
+    let hook = &defined.hooks[0];
+    assert!(hook.managed && hook.off.is_none() && hook.skip_agents.is_empty());
+    assert_eq!(hook.timeout, Duration::from_secs(598));
+    assert_eq!(
+        told(&defined),
+        ["/user.toml:1:8: hooks.audit is set by /managed.toml, and by nobody else"]
+    );
+    let switched = named(&[
+        (Level::Managed, "hooks.mine.enabled = true"),
+        (
+            Level::User,
+            "[hooks.mine]\nenabled = false\non = \"Stop\"\nrun = \"x\"",
+        ),
+    ]);
+    assert_eq!(told(&switched), [""; 0]);
+    assert!(switched.hooks[0].managed && switched.hooks[0].off.is_none());
+}
+
+#[test]
+fn what_nobody_trusts_is_listed_and_changes_nothing() {
+    let own = layer(Level::User, "[hooks.mine]\non = \"Stop\"\nrun = \"mine\"");
+    let theirs = layer(
+        Level::Project,
+        "[hooks.mine]\nrun = \"evil\"\nenabled = false\n[hooks.theirs]\non = \"SessionStart\"\nrun = \"evil\"\n[hooks.half]\non = \"Stop\"",
+    );
+    let named = read(&own.tables, &theirs.tables, None);
+    assert_eq!(told(&named), [""; 0], "what does not count is no trouble");
+    let hooks: Vec<_> = named
+        .hooks
+        .iter()
+        .map(|hook| (&*hook.name, hook.untrusted))
+        .collect();
+    assert_eq!(hooks, [("mine", false), ("theirs", true)]);
+    assert!(named.hooks[0].off.is_none());
+    assert_eq!(named.hooks[0].description, "mine");
+    assert!(
+        named
+            .settings
+            .keys()
+            .all(|key| key.starts_with("hooks.mine."))
+    );
+}
+
+#[test]
+fn a_built_in_brings_its_defaults_and_its_own_keys() {
+    let built_in = BuiltIn::find("typecheck-changed").unwrap();
+    let text = "[hooks.typecheck-changed]\ncommand = [\"tsc\", \"-p\", \".\"]\n";
+    let named = named(&[(Level::User, text)]);
+    assert_eq!(told(&named), [""; 0]);
+    let hook = &named.hooks[0];
+    assert_eq!(hook.on, built_in.on);
+    assert_eq!(hook.description, built_in.description);
+    assert_eq!(hook.timeout, built_in.timeout);
+    let Action::BuiltIn(found, own) = &hook.action else {
+        panic!("{hook:?}")
+    };
+    assert_eq!(found.name, built_in.name);
+    assert_eq!(own["command"][2].as_str(), Some("."));
+    let origin = |key: &str| named.settings[key].origin.to_string();
+    assert_eq!(origin("hooks.typecheck-changed.on"), "built-in");
+    assert_eq!(origin("hooks.typecheck-changed.command"), "/user.toml:2");
+}
+
+#[test]
+fn what_starts_the_projects_tools_needs_trust_whoever_named_it() {
+    let text = "[hooks.typecheck-changed]\n[hooks.create-checkpoint]\n";
+    let tables = layer(Level::User, text).tables;
+    let pins = Pins::default();
+    let untrusted = |it: bool| {
+        let named = read(&tables, &[], it.then(|| trusted(&pins)).as_ref());
+        let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
+        named.hooks.iter().map(of).collect::<Vec<_>>()
+    };
+    let (tools, checkpoint) = (
+        "typecheck-changed".to_owned(),
+        "create-checkpoint".to_owned(),
+    );
+    assert_eq!(
+        untrusted(false),
+        [(tools.clone(), true), (checkpoint.clone(), false)]
+    );
+    assert_eq!(untrusted(true), [(tools, false), (checkpoint, false)]);
+}
+
+#[test]
+fn a_hook_without_a_program_or_an_event_is_left_out_alone() {
+    let text = "[hooks.typechek-changed]\nenabled = true\n[hooks.qqqqq]\non = \"Stop\"\n[hooks.deaf]\nrun = \"x\"\n[hooks.good]\non = \"Stop\"\nrun = \"x\"";
+    let named = named(&[(Level::User, text)]);
+    assert_eq!(
+        told(&named),
+        [
+            "/user.toml:1:8: hooks.typechek-changed has no `run`, and is no built-in (did you mean typecheck-changed?)",
+            "/user.toml:3:8: hooks.qqqqq has no `run`, and is no built-in (run = [\"a program\", \"and its arguments\"])",
+            "/user.toml:5:8: hooks.deaf has no `on`: it would never run (on = \"PostToolUse\")",
+        ]
+    );
+    assert_eq!(named.hooks.len(), 1);
+    assert_eq!(named.hooks[0].name, "good");
+}
+
+#[test]
+fn what_is_wrong_with_a_hook_is_told_with_its_place() {
+    for (text, expected) in [
+        (
+            "hooks.x.on = 3",
+            "/user.toml:1:14: hooks.x.on: expected a text, or a list of texts, found 3",
+        ),
+        (
+            "hooks.x.on = [\"\"]",
+            "/user.toml:1:14: hooks.x.on: expected the name of an event",
+        ),
+        (
+            "hooks.x.run = []",
+            "/user.toml:1:15: hooks.x.run: expected a command",
+        ),
+        (
+            "[hooks.x]\ntimeout = 30",
+            "/user.toml:2:11: hooks.x.timeout: expected a time",
+        ),
+        (
+            "hooks.x.enabled = 1",
+            "/user.toml:1:19: hooks.x.enabled: expected true or false",
+        ),
+        (
+            "[hooks.\"a b\"]",
+            "/user.toml:1:8: \"a b\" cannot be the name of a hook",
+        ),
+        ("[hooks.\"../x\"]", "/user.toml:1:8: \"../x\" cannot be"),
+        (
+            "[hooks.typecheck-changed]\nrun = \"x\"",
+            "/user.toml:2:7: hooks.typecheck-changed.run: this hook is a built-in; use `command`",
+        ),
+    ] {
+        let wrong = wrong(text);
+        assert_eq!(wrong.len(), 1, "{wrong:?}");
+        assert!(wrong[0].starts_with(expected), "{}\n{expected}", wrong[0]);
+        assert!(parse_layer(&source(Level::User), text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn one_wrong_hook_leaves_the_rest_of_the_file() {
+    let text = "store.keep_days = 3\n[hooks.bad]\non = 3\n[hooks.good]\non = \"Stop\"\nrun = \"x\"";
+    let error = parse_layer(&source(Level::User), text).unwrap_err();
+    let rest = error.rest.unwrap();
+    let names: Vec<&str> = rest.tables.iter().map(|table| &*table.name).collect();
+    assert_eq!((names, rest.entries.len()), (vec!["good"], 1));
+    let broken = format!("{text}\n[store]\nx");
+    let error = parse_layer(&source(Level::User), &broken).unwrap_err();
+    assert_eq!(error.rest, None, "what does not parse means nothing");
+}
+
+#[test]
+fn what_is_not_known_is_a_warning_with_the_nearest() {
+    let text = "[hooks.x]\nrun = \"x\"\non = [\"PreTooluse\", \"Zzz\", \"WorktreeCreate\"]\ntimout = \"3s\"\n[hooks.typecheck-changed]\ncomand = \"x\"";
+    let mut all = wrong(text);
+    all.sort();
+    assert_eq!(
+        all,
+        [
+            "/user.toml:3:6: hooks.x.on: PreTooluse is no event that becket knows (did you mean PreToolUse?)",
+            "/user.toml:3:6: hooks.x.on: Zzz is no event that becket knows",
+            "/user.toml:3:6: hooks.x.on: becket is not registered for WorktreeCreate, so nothing runs on it",
+            "/user.toml:4:1: hooks.x.timout is no key that becket knows (did you mean timeout?)",
+            "/user.toml:6:1: hooks.typecheck-changed.comand is no key that becket knows (did you mean command?)",
+        ]
+    );
+    let named = named(&[(Level::User, text)]);
+    assert_eq!(
+        named.hooks[0].on[0],
+        EventName::Other("PreTooluse".to_owned())
+    );
+}
+
+#[test]
+fn nobody_gets_more_time_than_claude_code_gives() {
+    let named = named(&[(
+        Level::User,
+        "[hooks.x]\non = [\"Stop\", \"SessionEnd\"]\nrun = \"x\"\ntimeout = \"20m\"",
+    )]);
+    let hook = &named.hooks[0];
+    assert_eq!(hook.timeout, Duration::from_secs(598));
+    assert_eq!(
+        hook.timeout_on(&EventName::SessionEnd),
+        Duration::from_secs(8)
+    );
+    assert_eq!(hook.timeout_on(&EventName::Stop), Duration::from_secs(598));
+    assert_eq!(
+        told(&named),
+        [
+            "/user.toml:4:11: hooks.x.timeout: cut to 8s on SessionEnd, for which Claude Code waits 10s"
+        ]
+    );
+}
+
+#[test]
+fn names_are_plain() {
+    for good in ["a", "typecheck-changed", "9.x_y", &"x".repeat(64)] {
+        assert!(is_name(good), "{good}");
+    }
+    for bad in ["", ".", "..", "-x", "a/b", "a b", "A", "é", &"x".repeat(65)] {
+        assert!(!is_name(bad), "{bad}");
+    }
+}
+
+proptest! {
+    /// Whatever the layers say, in whatever order they come: a hook is listed once, and key by key
+    /// the highest layer holds.
+    #[test]
+    fn the_highest_layer_holds(
+        said in proptest::collection::vec((0_usize..3, 0_usize..4, 1_u64..500), 1..12),
+        seed in any::<usize>(),
+    ) {
+        const LEVELS: [Level; 4] = [Level::System, Level::User, Level::Project, Level::Local];
+        let mut texts: Vec<String> = vec![String::new(); LEVELS.len()];
+        let mut seen = BTreeMap::new();
+        for (hook, level, seconds) in &said {
+            if seen.insert((*hook, *level), *seconds).is_none() {
+                texts[*level] += &format!("[hooks.h{hook}]\non = \"Stop\"\nrun = \"x\"\ntimeout = \"{seconds}s\"\n");
+            } else {
+                seen.insert((*hook, *level), *said.iter().find(|it| (it.0, it.1) == (*hook, *level)).map(|it| &it.2).unwrap());
+            }
+        }
+        let mut layers: Vec<_> = LEVELS.iter().copied().zip(texts.iter().map(String::as_str)).collect();
+        layers.rotate_left(seed % LEVELS.len());
+        let named = named(&layers);
+        prop_assert_eq!(told(&named), Vec::<String>::new());
+        let hooks: std::collections::BTreeSet<usize> = seen.keys().map(|key| key.0).collect();
+        prop_assert_eq!(named.hooks.len(), hooks.len());
+        for hook in hooks {
+            let (_, seconds) = seen.range((hook, 0)..(hook + 1, 0)).next_back().unwrap();
+            let found = named.hooks.iter().find(|it| it.name == format!("h{hook}")).unwrap();
+            prop_assert_eq!(found.timeout, Duration::from_secs(*seconds));
+        }
+    }
+}
