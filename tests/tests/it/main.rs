@@ -2,6 +2,7 @@
 
 mod adopt;
 mod bad_input;
+mod builtin;
 mod chaos;
 mod checkpoint;
 mod demo;
