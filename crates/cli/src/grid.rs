@@ -177,7 +177,7 @@ mod tests {
         ");
         insta::assert_snapshot!(plain(&rows, 30), @r"
         NAME          TIME  NOTE
-        typecheck…   1.2 s  no end af…
+        typecheck-…  1.2 s  no end af…
         lint          8 ms
         ");
         insta::assert_snapshot!(plain(&rows, 12), @r"

@@ -23,6 +23,7 @@ mod settings;
 mod switch;
 mod tell;
 mod tmux;
+mod trial;
 mod tui;
 mod unhooked;
 mod verb;

@@ -34,4 +34,4 @@ pub use registration::{REGISTERED, Registration, StatusLine, Strict};
 pub use scope::{Scope, SettingsFile, files};
 pub use shell::words;
 pub use status_line::Standing;
-pub use synchronous::{events as synchronous_events, tables, texts};
+pub use synchronous::{events as synchronous_events, hooks as named_hooks};

@@ -11,6 +11,8 @@ mod init;
 mod notice;
 mod path;
 mod real;
+mod runs;
 mod statusline;
+mod switch;
 mod tmux;
 mod view;

@@ -1,6 +1,7 @@
 //! What stands in the settings files that concern a session started here.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use becket_engine::hooks::builtin::BUILT_INS;
 use becket_engine::replace;
 
 use super::named::{Named, Read, Why, hooks, name_all};
-use super::table::says;
+use super::table::{self, says};
 use super::wish::Wish;
 use crate::settings::{
     self, Foreign, Inspection, Scope, SettingsFile, State, Strict, inspect, unreadable,
@@ -134,15 +135,21 @@ fn wish(world: &World, scope: Scope, entry: &Foreign) -> Result<Wish, String> {
 
 /// Gives names: none that a config has, and none of a built-in.
 fn name(world: &World, mut hooks: Vec<Named>) -> Vec<Named> {
-    let tables = settings::tables(world);
-    let configured = tables.iter().map(|table| table.name.clone());
+    let scopes = [Scope::User, Scope::Project, Scope::Local];
+    let written = scopes.map(|scope| {
+        let text = fs::read_to_string(config_of(world, scope)).unwrap_or_default();
+        (scope, table::hooks(&text))
+    });
+    let named = settings::named_hooks(world);
+    let configured = named.iter().map(|hook| hook.name.clone());
+    let there = written.iter().flat_map(|(_, hooks)| hooks.keys().cloned());
     let built_in = BUILT_INS.iter().map(|hook| hook.name.to_owned());
-    let taken = configured.chain(built_in).collect();
+    let taken = configured.chain(there).chain(built_in).collect();
     name_all(&mut hooks, &taken, |hook| {
-        let file = config_of(world, hook.scope);
-        let mut there = tables.iter().filter(|table| table.file == file);
-        let written = there.find(|table| says(&table.table, hook))?;
-        Some(written.name.clone())
+        let (_, there) = written.iter().find(|(scope, _)| *scope == hook.scope)?;
+        let same = |table: &toml::Value| table.as_table().is_some_and(|table| says(table, hook));
+        let (name, _) = there.iter().find(|(_, table)| same(table))?;
+        Some(name.clone())
     });
     hooks
 }

@@ -6,7 +6,6 @@ use becket_engine::run::Program;
 use toml_edit::{Array, Value};
 
 use super::named::Named;
-use crate::settings::texts;
 
 /// One table as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -161,6 +160,23 @@ pub fn cut(text: &str, block: &Block) -> Option<String> {
 /// Whether a config names that hook at all.
 pub fn names(text: &str, name: &str) -> bool {
     parse(text).is_ok_and(|mut table| take_away(&mut table, name))
+}
+
+/// Every hook that a config names, however it does.
+pub fn hooks(text: &str) -> toml::Table {
+    let hooks = parse(text).ok().and_then(|mut table| table.remove("hooks"));
+    match hooks {
+        Some(toml::Value::Table(hooks)) => hooks,
+        _ => toml::Table::new(),
+    }
+}
+
+/// A text, or the texts of a list.
+pub fn texts(value: &toml::Value) -> Vec<String> {
+    let one = value.as_str().into_iter();
+    let many = value.as_array().into_iter().flatten();
+    let all = one.chain(many.filter_map(toml::Value::as_str));
+    all.map(str::to_owned).collect()
 }
 
 /// Whether a table says what the hook says, and is on.

@@ -1,13 +1,13 @@
 //! Hooks moved and given back, on real files in a throw-away home.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, symlink};
+mod trouble;
+
+use std::fs;
 use std::path::PathBuf;
 
 use becket_engine::config::{Level, Source, parse_layer};
 use proptest::prelude::*;
 
-use super::carry::{plans, prepare};
 use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, table, undo};
 use crate::glyph::Glyphs;
 use crate::session::Look;
@@ -262,7 +262,30 @@ fn one_command_is_one_hook_where_it_can_be() {
     );
     adopt_all(&home);
     let file = home.file().display().to_string();
-    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @"");
+    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @r#"
+    [hooks.x]
+    description = "adopted from FILE"
+    on = ["PreToolUse", "PostToolUse"]
+    tools = "Bash|Read"
+    run = "x"
+    timeout = "9s"
+
+    [hooks.y]
+    description = "adopted from FILE"
+    on = "PreToolUse"
+    tools = "Bash"
+    run = "y"
+
+    [hooks.x-stop]
+    description = "adopted from FILE"
+    on = "Stop"
+    run = "x"
+
+    [hooks.y-stop]
+    description = "adopted from FILE"
+    on = ["Stop", "Setup"]
+    run = "y"
+    "#);
 }
 
 #[test]
@@ -286,7 +309,7 @@ fn what_claude_code_ran_once_does_not_run_twice() {
     undo_all(&home);
     assert_eq!(
         (home.text(), fs::read_to_string(&file).unwrap()),
-        (before, shared)
+        (before, shared.clone())
     );
     assert!(!theirs.parent().unwrap().exists(), "the folder was ours");
 
@@ -370,178 +393,6 @@ fn where_an_adopted_hook_answers_claude_code_waits() {
 }
 
 #[test]
-fn whoever_writes_in_between_is_not_overwritten() {
-    let (home, before) = registered(&stop(&command("a")));
-    let here = found(&home);
-    let registration = settings::registration_of(&home.world, Strict::Keep).unwrap();
-    let hooks = can(&here);
-    let plans = plans(&here, &hooks);
-    let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
-    let theirs = format!("{before} ");
-    fs::write(home.file(), &theirs).unwrap();
-    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
-    assert_eq!(
-        (home.text(), config(&home)),
-        (theirs.clone(), None),
-        "nothing was done"
-    );
-    assert!(undo_all(&home).is_empty(), "and nothing remembered");
-
-    let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
-    fs::write(home.world.place.config(), "# new\n").unwrap();
-    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
-    assert_eq!(
-        (home.text(), config(&home).unwrap()),
-        (theirs, "# new\n".to_owned())
-    );
-
-    fs::write(home.file(), before.replace("\"a\"", "\"b\"")).unwrap();
-    let error = adopt(&home.world, &here, &hooks, false).unwrap_err();
-    assert!(
-        format!("{error:#}").contains("was changed meanwhile"),
-        "{error:#}"
-    );
-    assert_eq!(config(&home).unwrap(), "# new\n");
-}
-
-#[test]
-fn after_a_crash_between_the_two_files_it_goes_on_or_back() {
-    for goes_on in [true, false] {
-        let (home, before) = registered(&stop(&command("a")));
-        adopt_all(&home);
-        let after = home.text();
-        // The settings were never written.
-        fs::write(home.file(), &before).unwrap();
-        if goes_on {
-            let here = found(&home);
-            assert!(here.hooks[0].is_written && here.hooks[0].name == "a");
-            adopt_all(&home);
-            assert_eq!(home.text(), after);
-            assert_eq!(config(&home).unwrap().matches("[hooks.").count(), 1);
-        }
-        assert!(undo_all(&home)[0].exact);
-        assert_eq!((home.text(), config(&home)), (before, None));
-    }
-}
-
-#[test]
-fn what_nobody_may_write_is_not_written() {
-    let read_only = |path: PathBuf, mode: u32| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    };
-    let (home, before) = registered(&stop(&command("a")));
-    fs::create_dir_all(home.world.place.home()).unwrap();
-    fs::write(home.world.place.config(), "# mine\n").unwrap();
-    for file in [home.file(), home.world.place.config()] {
-        read_only(file.clone(), 0o444);
-        let here = found(&home);
-        let error = adopt(&home.world, &here, &can(&here), false).unwrap_err();
-        assert!(
-            format!("{error:#}").contains(&*file.to_string_lossy()),
-            "{error:#}"
-        );
-        assert_eq!(
-            (home.text(), config(&home).unwrap()),
-            (before.clone(), "# mine\n".to_owned())
-        );
-        read_only(file, 0o600);
-    }
-    adopt_all(&home);
-    let after = home.text();
-    read_only(home.world.place.config(), 0o444);
-    undo(&home.world, false).unwrap_err();
-    assert_eq!(home.text(), after, "all or nothing");
-    read_only(home.world.place.config(), 0o600);
-    undo_all(&home);
-    assert_eq!(
-        (home.text(), config(&home).unwrap()),
-        (before, "# mine\n".to_owned())
-    );
-}
-
-#[test]
-fn a_config_that_does_not_parse_changes_nothing() {
-    let (home, before) = registered(&stop(&command("a")));
-    fs::create_dir_all(home.world.place.home()).unwrap();
-    for broken in [
-        "[store\n",
-        "hooks = {}\n",
-        "hooks = 1\n",
-        "x = \"",
-        "[[hooks.b]]\n[hooks.b.c]\na=\n",
-    ] {
-        fs::write(home.world.place.config(), broken).unwrap();
-        let here = found(&home);
-        let error = adopt(&home.world, &here, &can(&here), false).unwrap_err();
-        assert!(format!("{error:#}").contains("config.toml:"), "{error:#}");
-        assert_eq!(
-            (home.text(), config(&home).unwrap()),
-            (before.clone(), broken.to_owned())
-        );
-    }
-}
-
-#[test]
-fn links_are_kept() {
-    let (home, before) = registered(&stop(&command("a")));
-    let (real, real_config) = (
-        home.world.cwd.join("real.json"),
-        home.world.cwd.join("real.toml"),
-    );
-    fs::rename(home.file(), &real).unwrap();
-    symlink(&real, home.file()).unwrap();
-    fs::write(&real_config, "\r\n# mine\r\n").unwrap();
-    fs::create_dir_all(home.world.place.home()).unwrap();
-    symlink(&real_config, home.world.place.config()).unwrap();
-    adopt_all(&home);
-    assert!(home.file().is_symlink() && home.world.place.config().is_symlink());
-    let text = fs::read_to_string(&real_config).unwrap();
-    assert!(text.contains("[hooks.a]\r\n"));
-    assert_eq!(text.matches('\n').count(), text.matches("\r\n").count());
-    undo_all(&home);
-    assert!(home.file().is_symlink() && home.world.place.config().is_symlink());
-    assert_eq!(
-        (home.text(), config(&home).unwrap()),
-        (before, "\r\n# mine\r\n".to_owned())
-    );
-}
-
-#[test]
-fn any_command_survives_the_config() {
-    let odd = [
-        "echo \"a\" 'b' \\\\ $x",
-        "a\nb\tc\r",
-        "\u{1b}[31m",
-        "'''\"\"\"",
-        "é🪝",
-        "#",
-        "\u{7f}\u{85}",
-    ];
-    for line in odd {
-        for shell in [true, false] {
-            let value = match shell {
-                true => serde_json::json!({"type": "command", "command": line}),
-                false => {
-                    serde_json::json!({"type": "command", "command": "x", "args": [line, "y"]})
-                }
-            };
-            let (home, before) = registered(&stop(&value.to_string()));
-            let expected = found(&home).hooks[0].program.clone();
-            adopt_all(&home);
-            let table: toml::Table = config(&home).unwrap().parse().unwrap();
-            let (_, hook) = table["hooks"].as_table().unwrap().iter().next().unwrap();
-            let run = match &hook["run"] {
-                toml::Value::String(line) => becket_engine::run::Program::Shell(line.clone()),
-                words => becket_engine::run::Program::List(settings::texts(words)),
-            };
-            assert_eq!(run, expected, "{line:?}");
-            undo_all(&home);
-            assert_eq!(home.text(), before);
-        }
-    }
-}
-
-#[test]
 fn the_list_fits() {
     let (home, _) = registered(
         r#"{"hooks": {
@@ -562,9 +413,25 @@ fn the_list_fits() {
         };
         anstream::adapter::strip_str(&table(&here, &look)).to_string()
     };
-    insta::assert_snapshot!(shown(usize::MAX), @"");
-    insta::assert_snapshot!(shown(50), @"");
-    let wide = |line: &&str| unicode_width::UnicodeWidthStr::width(*line) > 50;
-    let rows = shown(50);
-    assert_eq!(rows.lines().take(3).find(wide), None);
+    insta::assert_snapshot!(shown(usize::MAX), @r#"
+       NAME      ON           TOOLS       RUNS                                                   FROM
+    1  prettier  PostToolUse  Edit|Write  npx prettier --write "$(jq -r .tool_input.file_path)"  user
+    2  say-stop  Stop                     say done                                               user
+    say-stop: `once` means nothing in settings, and is dropped
+
+    3 hooks stay where they are:
+      PostToolUse http://127.0.0.1:9/hook (user)
+        type http: becket runs commands only
+      Stop x (user)
+        `if` has no counterpart
+      WorktreeCreate mk (user)
+        a hook on WorktreeCreate replaces git: becket keeps away
+    "#);
+    let narrow = shown(50);
+    let narrow: Vec<_> = narrow.lines().take(3).collect();
+    insta::assert_snapshot!(narrow.join("\n"), @"
+       NAME      ON           RUNS                FROM
+    1  prettier  PostToolUse  npx prettier --wr…  user
+    2  say-stop  Stop         say done            user
+    ");
 }

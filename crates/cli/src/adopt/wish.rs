@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use becket_engine::matcher::Matcher;
 use becket_engine::run::Program;
 use becket_wire::event::EventName;
 use serde_json::{Map, Value};
@@ -105,13 +106,7 @@ fn tools(entry: &Foreign, event: &EventName) -> Result<Option<String>, String> {
     if !event.has_matcher() || is_everything(tools) {
         return Ok(None);
     }
-    let foreign = ["(?=", "(?!", "(?<=", "(?<!", "\\k<"];
-    let counts_back = |pair: &[u8]| pair[0] == b'\\' && pair[1].is_ascii_digit();
-    if foreign.iter().any(|part| tools.contains(part))
-        || tools.as_bytes().windows(2).any(counts_back)
-    {
-        return Err("its matcher is an expression that becket does not read".to_owned());
-    }
+    Matcher::parse(tools).map_err(|why| format!("its matcher: {why}"))?;
     Ok(Some(tools.clone()))
 }
 
@@ -259,7 +254,24 @@ mod tests {
             ]
             .map(why)
             .join("\n"),
-            @""
+            @r#"
+        type http: becket runs commands only
+        type prompt: becket runs commands only
+        it has no type that Claude Code knows
+        its `type` is no text
+        it has no command
+        its `command` is no text
+        `if` has no counterpart
+        `asyncRewake` has no counterpart
+        `onFailure` has no counterpart
+        becket has no shell "powershell"
+        its `args` are no list of texts
+        its `args` are no list of texts
+        its `timeout` is no number of seconds
+        its `timeout` is no number of seconds
+        its `async` is neither true nor false
+        becket does not know its field "model"
+        "#
         );
         let matched = |matcher: Value| {
             read(

@@ -76,7 +76,8 @@ pub fn full(why: &Why, look: &Look) -> String {
     if !why.skipped.is_empty() {
         let row = |one: &Skipped| [Cell::new(&one.hook, BOLD), Cell::plain(&one.reason)];
         let rows: Vec<_> = why.skipped.iter().map(row).collect();
-        out += &format!("\n{BOLD}Hooks that did not run{BOLD:#}\n");
+        out +=
+            &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(as things stand now){DIM:#}\n");
         out += &indent(&grid(SKIPPED, &rows, &inside));
     }
     out

@@ -1,16 +1,22 @@
 //! `becket why`: why an event came out as it did.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::store::RunQuery;
-use becket_wire::EventId;
+use becket_daemon::store::{FoundRun, RunQuery};
+use becket_engine::config::Loader;
+use becket_engine::hooks::switch::{State, Switches, state};
+use becket_engine::matcher::concerns;
+use becket_wire::event::EventName;
+use becket_wire::rpc::EventRow;
+use becket_wire::{EventId, Head};
 
 use crate::failure::{Code, Failure};
-use crate::run::full::{Json, Why as Told, full};
+use crate::run::full::{Json, Skipped, Why as Told, full};
 use crate::run::source::Runs;
 use crate::session::Look;
-use crate::world::{World, own_session};
+use crate::world::{World, own_session, project_of};
 
 /// Show why an event came out as it did: each hook with its time and outcome, and the decision
 #[derive(Debug, clap::Args)]
@@ -33,7 +39,7 @@ impl Why {
             Some(id) => id,
             None => last(&runs, self.session)?,
         };
-        let told = tell(&runs, id)?;
+        let told = tell(world, &runs, id)?;
         if self.json {
             println!("{}", serde_json::to_string(&Json::from(&told))?);
         } else {
@@ -55,7 +61,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     })
 }
 
-fn tell(runs: &Runs<'_>, id: EventId) -> Result<Told> {
+fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     let event = runs.event(id)?.ok_or_else(|| {
         let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
         failure.hint("becket events --json shows the ids of events")
@@ -66,13 +72,37 @@ fn tell(runs: &Runs<'_>, id: EventId) -> Result<Told> {
     };
     let mut ran = runs.find(&query)?;
     ran.sort_by(|one, other| {
-        let key = |found: &becket_daemon::store::FoundRun| (found.run.at, found.run.hook.clone());
+        let key = |found: &FoundRun| (found.run.at, found.run.hook.clone());
         key(one).cmp(&key(other))
     });
     Ok(Told {
         detour: runs.detour(id),
+        skipped: skipped(world, &event, &ran),
         event,
         runs: ran,
-        skipped: Vec::new(),
     })
+}
+
+/// The hooks that wanted the event and did not run, as far as today's config and switches tell why.
+fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
+    let payload = event.payload.as_deref().unwrap_or_default();
+    let Ok(head) = Head::read(payload) else {
+        return Vec::new();
+    };
+    let name: EventName = head.event.as_deref().unwrap_or_default().into();
+    let project = project_of(Path::new(head.cwd.as_deref().unwrap_or("/")));
+    let config = Loader::for_project(&world.place, project).current();
+    let session = head.session_id.as_deref().unwrap_or_default();
+    let switches = Switches::read(&world.place, session).switches;
+    let missing = config.hooks.iter().filter(|hook| {
+        let has_run = ran.iter().any(|found| found.run.hook == hook.name);
+        !has_run && concerns(hook, &name, &head, payload, project)
+    });
+    let why = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
+    why.filter(|(_, state)| *state != State::Enabled)
+        .map(|(hook, state)| Skipped {
+            hook: hook.name.clone(),
+            reason: state.to_string(),
+        })
+        .collect()
 }

@@ -1,15 +1,11 @@
 //! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
 
-use std::borrow::Cow;
-
-use becket_engine::mask::Masker;
 use becket_wire::EventId;
 use becket_wire::run::{FINE, RunRow};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::open;
-use super::record::Decision;
 
 /// The word for a run that goes on in the background.
 const UNDER_WAY: &str = "async";
@@ -190,30 +186,6 @@ pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<S
     let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
     let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
     Ok(found.transpose()?.flatten())
-}
-
-/// What hooks said may hold secrets: none of them is kept. Whoever makes a run or a decision of
-/// what a hook said calls this before it goes to the writer or into the spool.
-pub fn mask_said(decision: Option<&mut Decision>, runs: &mut [RunRow], masker: &Masker) {
-    if let Some(decision) = decision {
-        for text in [&mut decision.stdout, &mut decision.stderr] {
-            if let Cow::Owned(masked) = masker.mask(text.as_bytes()).bytes {
-                *text = String::from_utf8_lossy(&masked).into_owned();
-            }
-        }
-        mask_text(&mut decision.reason, masker);
-    }
-    for run in runs {
-        mask_text(&mut run.note, masker);
-    }
-}
-
-fn mask_text(text: &mut Option<String>, masker: &Masker) {
-    if let Some(said) = text
-        && let Cow::Owned(masked) = masker.mask(said.as_bytes()).bytes
-    {
-        *said = String::from_utf8_lossy(&masked).into_owned();
-    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
 use super::{Config, hook};
 use crate::hooks::Hook;
-use crate::trust::{Project, Trust, Watch};
+use crate::trust::{Pins, Project, Trust, Watch};
 use file::File;
 use last_good::LastGood;
 
@@ -122,6 +122,8 @@ pub struct Loader {
     fixed: Vec<Layer>,
     fixed_problems: Vec<Problem>,
     watch: Option<Watch>,
+    /// What would be approved.
+    assumed: Option<Pins>,
     current: Option<Arc<Snapshot>>,
 }
 
@@ -160,8 +162,15 @@ impl Loader {
             last_good: LastGood::new(place.last_good(), may_write),
             fixed: Vec::new(),
             fixed_problems: Vec::new(),
+            assumed: None,
             current: None,
         }
+    }
+
+    /// Shows what would hold if these pins were approved.
+    pub fn as_if_approved(mut self, pins: Pins) -> Self {
+        self.assumed = Some(pins);
+        self
     }
 
     /// Adds what the environment says.
@@ -210,7 +219,7 @@ impl Loader {
     /// The project as it was approved, if what was read of it is that.
     fn trusted(&self) -> Option<Trusted<'_>> {
         let watch = self.watch.as_ref()?;
-        let pins = watch.pins()?;
+        let pins = self.assumed.as_ref().or_else(|| watch.pins())?;
         let approved = |file: &File| match (file.hash(), file.source.level) {
             (None, _) => file.standing(true) == Standing::Absent,
             (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),

@@ -7,6 +7,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 
+use becket_wire::Place;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -109,9 +110,12 @@ impl Pins {
     }
 }
 
-/// What would be pinned of a project as it is now.
-pub fn pins_of(project: &Path) -> Result<Pins, Refusal> {
-    collect(project, true).map(|looked| looked.pins)
+/// What would be pinned of a project as it is now. In the user's home, `.becket/` is becket's own
+/// home and no project's.
+pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
+    let folder = project.join(FOLDER).canonicalize().ok();
+    let own = folder.is_none() || folder != place.home().canonicalize().ok();
+    collect(project, own).map(|looked| looked.pins)
 }
 
 /// What was looked at, so that a later look costs one stat each.

@@ -63,7 +63,7 @@ impl World {
     }
 
     fn trust(&self) -> Pins {
-        let pins = pins_of(&self.project()).unwrap();
+        let pins = pins_of(&self.project(), &self.place()).unwrap();
         self.approve(&self.project(), &pins);
         pins
     }
@@ -218,7 +218,7 @@ fn links_are_pinned_as_links_and_as_what_they_lead_to() {
     world.write("project/shared/b.md", "a");
     fs::remove_file(world.path("project/.becket/a.md")).unwrap();
     symlink("../shared/b.md", world.path("project/.becket/a.md")).unwrap();
-    let now = pins_of(&world.project()).unwrap();
+    let now = pins_of(&world.project(), &world.place()).unwrap();
     let changes: Vec<_> = now
         .changes_since(&pins)
         .into_iter()
@@ -238,10 +238,13 @@ fn what_leads_out_or_has_no_end_cannot_be_approved() {
     let link = world.path("project/.becket/out");
     symlink("../../outside", &link).unwrap();
     let path = ".becket/out".to_owned();
-    assert_eq!(pins_of(&world.project()), Err(Refusal::LeadsOut { path }));
+    assert_eq!(
+        pins_of(&world.project(), &world.place()),
+        Err(Refusal::LeadsOut { path })
+    );
     fs::remove_file(&link).unwrap();
     symlink("../.becket", &link).unwrap();
-    let refused = pins_of(&world.project());
+    let refused = pins_of(&world.project(), &world.place());
     assert!(
         matches!(refused, Err(Refusal::TooMuch { .. })),
         "{refused:?}"
@@ -256,7 +259,10 @@ fn what_leads_out_or_has_no_end_cannot_be_approved() {
     )
     .unwrap();
     let path = ".becket/out".to_owned();
-    assert_eq!(pins_of(&world.project()), Err(Refusal::Odd { path }));
+    assert_eq!(
+        pins_of(&world.project(), &world.place()),
+        Err(Refusal::Odd { path })
+    );
 }
 
 #[test]
@@ -278,7 +284,7 @@ fn what_a_run_names_in_the_project_is_pinned() {
     let run = |run: &str| {
         let text = format!("[hooks.x]\non = \"Stop\"\nrun = {run}\n");
         world.write("project/.becket/config.toml", &text);
-        let pins = pins_of(&world.project()).unwrap();
+        let pins = pins_of(&world.project(), &world.place()).unwrap();
         let files = pins.paths().filter(|path| !path.starts_with(".becket"));
         files.map(str::to_owned).collect::<Vec<_>>()
     };
@@ -386,6 +392,41 @@ fn a_damaged_book_counts_as_empty_and_is_set_aside() {
     assert_eq!(fs::read(&aside).unwrap(), b"{\"projects\": 3}");
     assert_eq!(Book::read(&world.place()).unwrap(), Book::default());
     assert_eq!(loader.current().errors().count(), 0);
+}
+
+#[test]
+fn beckets_own_home_is_no_projects() {
+    let world = World::new();
+    world.write("you/.becket/config.toml", "");
+    let place = Place::new(world.path("you/.becket"));
+    assert!(pins_of(&world.path("you"), &place).unwrap().is_empty());
+    assert!(
+        !pins_of(&world.path("you"), &world.place())
+            .unwrap()
+            .is_empty()
+    );
+}
+
+#[test]
+fn what_would_count_can_be_seen_before() {
+    let world = World::new();
+    let pins = pins_of(&world.project(), &world.place()).unwrap();
+    let preview = world
+        .loader("project")
+        .as_if_approved(pins.clone())
+        .current();
+    assert_eq!(untrusted(&preview), [("style".to_owned(), false)]);
+    assert_eq!(trust(&preview), Trust::No, "nobody said so yet");
+    world.write(
+        "project/.becket/config.toml",
+        "[hooks.other]\non = \"Stop\"\nrun = \"x\"\n",
+    );
+    let other = world.loader("project").as_if_approved(pins).current();
+    assert_eq!(
+        untrusted(&other),
+        [("other".to_owned(), true)],
+        "these pins are not of it"
+    );
 }
 
 #[test]

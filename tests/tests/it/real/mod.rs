@@ -3,6 +3,7 @@
 mod agents;
 mod answers;
 mod broken;
+mod commands;
 mod dialogs;
 mod failures;
 mod notice;

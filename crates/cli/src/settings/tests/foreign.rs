@@ -58,7 +58,7 @@ proptest! {
         prop_assert_eq!(comments(&rest, &some), comments(&text, &some));
         let ours = |text: &str| {
             let document = Document::parse(split_mark(text).1).unwrap();
-            let entries: Vec<_> = document.ours().iter().map(|one| one.entry.range.width()).collect();
+            let entries: Vec<_> = document.ours().iter().map(|one| one.entry.range.end - one.entry.range.start).collect();
             entries
         };
         prop_assert_eq!(ours(&rest), ours(&text));
@@ -110,9 +110,44 @@ fn what_holds_nothing_else_goes_too() {
     let mut entries = foreign(text).unwrap();
     entries.retain(|entry| entry.value["command"] == "a");
     let rest = take_out(text, &entries).unwrap();
-    insta::assert_snapshot!(rest, @"");
+    insta::assert_snapshot!(rest, @r#"
+    {
+      "model": "opus",
+      "hooks": {
+        "PostToolUse": [
+          {
+            "matcher": "Edit",
+            "hooks": [
+              { "type": "command", "command": "b" } // stays
+            ]
+          }
+        ],
+        // about setup
+        "Setup": [{ "hooks": [ /* here */] }]
+      }
+    }
+    "#);
     let back = put_back(&rest, &entries).unwrap();
-    insta::assert_snapshot!(back, @"");
+    insta::assert_snapshot!(back, @r#"
+    {
+      "model": "opus",
+      "hooks": {
+        "PostToolUse": [
+          {
+            "matcher": "Edit",
+            "hooks": [
+              { "type": "command", "command": "b" }, // stays
+              { "type": "command", "command": "a" }
+            ]
+          },
+          {"matcher": "Bash", "hooks": [{ "type": "command", "command": "a" }]}
+        ],
+        // about setup
+        "Setup": [{ "hooks": [ /* here */ { "type": "command", "command": "a" }] }],
+        "Stop": [{"hooks": [{ "type": "command", "command": "a" }]}]
+      }
+    }
+    "#);
     let none = take_out(
         r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "a"}]}]}}"#,
         &entries,
