@@ -64,6 +64,7 @@ pub fn examine(world: &World) -> Vec<Check> {
     if world.place.home().exists() {
         let snapshot = Loader::read_only(&world.place).current();
         checks.push(state::config(&snapshot));
+        checks.extend(state::trust(world));
         let (answers, daemon) = state::daemon(world, &snapshot);
         checks.extend(daemon);
         checks.extend(state::database(world));

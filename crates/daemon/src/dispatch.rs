@@ -162,8 +162,13 @@ impl Dispatcher {
         if late {
             self.counters.late.add(1);
         }
-        let (mut config, masker) = self.in_force.for_event(event.envelope.at, now_ms, at, None);
         let head = Head::read(&payload);
+        let known = head.as_ref().ok();
+        let project = known.and_then(|head| self.registry.project_of(head, &event.envelope));
+        let began = event.envelope.at;
+        let (config, masker) = self
+            .in_force
+            .for_event(began, now_ms, at, project.as_deref());
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
@@ -173,21 +178,14 @@ impl Dispatcher {
                 let prompt = now_ms - event.envelope.at < FIRST_WORD.as_millis() as i64;
                 let heard = (prompt && !late).then(arrival_mark);
                 applied = self.registry.apply(head, &event.envelope, heard, &masker);
+                self.follow_switches(applied.as_ref());
             }
             let session = head.session_id.as_deref().unwrap_or_default();
-            if let Some(project) = self.registry.project(session) {
-                let envelope_at = event.envelope.at;
-                config = self
-                    .in_force
-                    .for_event(envelope_at, now_ms, at, Some(&project))
-                    .0;
-                if double_of.is_none() && !late {
-                    hooking = self.hooking(head, session, project, !config.hooks.is_empty());
-                }
+            if let Some(project) = project.filter(|_| double_of.is_none() && !late) {
+                hooking = self.hooking(head, session, project, !config.hooks.is_empty());
             }
             told = self.registry.was_told(session, config.generation);
         }
-        self.follow_switches(applied.as_ref());
         let display = applied.as_mut().and_then(|applied| applied.display.take());
         let minute = display
             .as_ref()

@@ -160,7 +160,9 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         })?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let key = store::mask_key(place).map_err(LifeError::Key)?;
-    let in_force = InForce::new(Loader::for_daemon(place), key, now_ms());
+    let home = place.clone();
+    let open = Box::new(move |project: &Path| Loader::for_daemon_in(&home, project));
+    let in_force = InForce::new(Loader::for_daemon(place), open, key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();

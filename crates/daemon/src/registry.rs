@@ -4,10 +4,11 @@
 mod ask;
 mod chain;
 mod news;
+mod project;
 mod secret;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use becket_engine::mask::Masker;
@@ -269,12 +270,6 @@ impl Registry {
         let before = self.sessions.get(id)?.session.shown();
         self.touch(id, now, |session| session.infer(inference, at));
         Change::of(before, &self.sessions.get(id)?.session, at)
-    }
-
-    /// The project that a session works in.
-    pub(crate) fn project(&self, id: &str) -> Option<PathBuf> {
-        let project = self.sessions.get(id)?.session.project.as_deref();
-        project.map(PathBuf::from)
     }
 
     /// The session as whoever looks on gets it.

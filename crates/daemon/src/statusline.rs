@@ -9,11 +9,12 @@ use crate::dispatch::{Arrival, Dispatcher};
 impl Dispatcher {
     pub(crate) fn status_line(&mut self, arrival: Arrival) {
         let envelope = &arrival.event.envelope;
-        let (config, _) = self
-            .in_force
-            .for_event(envelope.at, arrival.now_ms, arrival.at, None);
         let read = figures(&arrival.event.payload);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
+        let project = session.as_ref().and_then(|id| self.registry.project(id));
+        let (config, _) =
+            self.in_force
+                .for_event(envelope.at, arrival.now_ms, arrival.at, project.as_deref());
         let mut line = Line::of(read);
         if let Some(session) = session {
             self.registry

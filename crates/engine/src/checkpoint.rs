@@ -14,7 +14,7 @@ pub use git::{Git, GitError};
 pub use keep::{Made, Wish, make};
 pub use present::Present;
 pub use read::{Checkpoint, Found, Status, changes, find, list};
-pub use restore::{Plan, plan};
+pub use restore::{Plan, holds, plan};
 
 /// All checkpoints of a repository.
 const REFS: &str = "refs/becket/checkpoints/";

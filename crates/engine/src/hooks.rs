@@ -7,6 +7,7 @@ pub mod name;
 pub mod slash;
 pub mod switch;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use becket_wire::event::EventName;
@@ -14,6 +15,7 @@ use becket_wire::event::EventName;
 use crate::config::{Origin, room_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
+use crate::trust::words_of;
 use builtin::BuiltIn;
 
 /// A named hook, as the layers of the config together say it.
@@ -45,12 +47,30 @@ pub struct Hook {
     pub untrusted: bool,
     /// The managed file defines or switches it: nobody else can.
     pub managed: bool,
+    /// The project whose `.becket/` says what it runs.
+    pub root: Option<PathBuf>,
 }
 
 impl Hook {
     /// How long it may take on that event: Claude Code does not wait equally long for all.
     pub fn timeout_on(&self, event: &EventName) -> Duration {
         self.timeout.min(room_on(event))
+    }
+
+    /// Whether in that folder a word of its program names another file than the one that was
+    /// approved. Such a hook must not run there.
+    pub fn is_led_astray(&self, cwd: &Path) -> bool {
+        let (Some(root), Action::Run(program)) = (&self.root, &self.action) else {
+            return false;
+        };
+        let other = |word: &String| {
+            let Ok(here) = cwd.join(word).canonicalize() else {
+                return false;
+            };
+            let approved = root.join(word).canonicalize();
+            here.is_file() && approved.map_or(true, |approved| approved != here)
+        };
+        cwd != root && words_of(program, root).iter().any(other)
     }
 }
 

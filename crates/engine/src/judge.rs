@@ -137,26 +137,37 @@ fn ring(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A config that does not parse is told where the person looks anyway: when a session starts or a
-/// prompt is sent, once a session and state of the config.
+/// A config that does not parse, and a project that nobody trusts, are told where the person looks
+/// anyway: when a session starts or a prompt is sent, once a session and state of the config.
 fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
     let (false, Ok(head)) = (case.told, case.head) else {
         return;
     };
-    let asked = matches!(
-        verdict.answer.event(),
-        EventName::SessionStart | EventName::UserPromptSubmit
-    );
+    let starts = *verdict.answer.event() == EventName::SessionStart;
+    if !starts && *verdict.answer.event() != EventName::UserPromptSubmit {
+        return;
+    }
     let errors: Vec<String> = case.config.errors().map(ToString::to_string).collect();
-    let (true, false, Some(session)) = (asked, errors.is_empty(), head.session_id.as_deref())
-    else {
+    let config = (!errors.is_empty()).then(|| {
+        let errors = errors.join("\n");
+        format!("becket: {errors}\nRun `becket config check` to see it all.")
+    });
+    // Where nobody looks, nobody is asked.
+    let asks = starts && case.envelope.attended();
+    let project = case.config.project.as_ref().filter(|_| asks);
+    let trust = project.and_then(|project| project.says());
+    let by = match (&config, trust) {
+        (None, None) => return,
+        (Some(_), _) => "config",
+        (None, Some(_)) => "trust",
+    };
+    let Some(session) = head.session_id.as_deref() else {
         return;
     };
-    verdict.answer.tell(format!(
-        "becket: {}\nRun `becket config check` to see it all.",
-        errors.join("\n")
-    ));
-    verdict.by = Some("config".to_owned());
+    let trust = trust.map(|says| format!("becket: {says}"));
+    let told: Vec<String> = config.into_iter().chain(trust).collect();
+    verdict.answer.tell(told.join("\n"));
+    verdict.by = Some(by.to_owned());
     verdict.told = Some((session.to_owned(), case.config.generation));
 }
 

@@ -15,9 +15,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use batch::Batch;
 pub use cancel::Cancel;
 pub use clock::GRACE;
 pub use said::Occasion;
+use spawn::Apart;
 
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +98,17 @@ pub fn run(
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    batch::Batch::start(jobs, cancel, answered, later).run();
+    run_apart(jobs, &Apart::fitting(), cancel, answered, later);
+}
+
+fn run_apart(
+    jobs: Vec<Job>,
+    apart: &Apart,
+    cancel: &Cancel,
+    answered: impl FnOnce(Vec<Ran>),
+    later: impl FnMut(Ran),
+) {
+    Batch::start(jobs, apart, cancel, answered, later).run();
 }
 
 #[cfg(test)]

@@ -1,17 +1,53 @@
 //! Whether a project's `.becket/` counts: what it would run, pinned by content, approved once.
 
-use std::fmt::Write;
+mod book;
+mod key;
+mod pin;
+mod start;
+mod watch;
 
-use sha2::{Digest, Sha256};
+use std::path::PathBuf;
 
-/// The hash of a content, in letters.
-pub(crate) fn hash_of(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
+pub use book::{Approval, Book, BookError, change};
+pub use key::key_of;
+pub(crate) use pin::hash_of;
+pub use pin::{Change, How, Pins, Refusal, pins_of};
+pub(crate) use start::words_of;
+pub(crate) use watch::Watch;
+
+/// Whether the person has said that a project counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trust {
+    Yes,
+    /// They had, but it is not what they approved any more.
+    Changed,
+    #[default]
+    No,
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").ok();
-        text
-    })
+/// The project that a config is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Project {
+    pub folder: PathBuf,
+    pub trust: Trust,
+    /// There is something in its `.becket/` that would count.
+    pub holds: bool,
 }
+
+impl Project {
+    /// Why its `.becket/` does nothing, and what to do; nothing if there is none, or it counts.
+    pub fn says(&self) -> Option<&'static str> {
+        match (self.holds, self.trust) {
+            (false, _) | (_, Trust::Yes) => None,
+            (true, Trust::No) => Some(
+                "This project's .becket/ is not trusted, so it does nothing. Run `becket trust` to see what it would run.",
+            ),
+            (true, Trust::Changed) => Some(
+                "This project's .becket/ is not what you trusted, so it does nothing. Run `becket trust` to see what changed.",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

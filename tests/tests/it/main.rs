@@ -3,6 +3,7 @@
 mod adopt;
 mod bad_input;
 mod chaos;
+mod checkpoint;
 mod demo;
 mod docs;
 mod hooks;
@@ -10,6 +11,8 @@ mod init;
 mod notice;
 mod path;
 mod real;
+mod runs;
 mod statusline;
+mod switch;
 mod tmux;
 mod view;

@@ -1,14 +1,18 @@
 //! Config, daemon, database, spool.
 
+use std::sync::Arc;
+
 use becket_daemon::store::{self, spool};
-use becket_engine::config::Snapshot;
+use becket_engine::config::{Loader, Snapshot};
+use becket_engine::hooks::Hook;
+use becket_engine::trust::Trust;
 use becket_wire::Version;
 
 use super::Check;
 use crate::client::Client;
 use crate::failure::Failure;
 use crate::tell::{counts, moment};
-use crate::world::World;
+use crate::world::{World, project_of};
 
 pub(super) fn config(snapshot: &Snapshot) -> Check {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
@@ -17,6 +21,28 @@ pub(super) fn config(snapshot: &Snapshot) -> Check {
         (None, Some(first)) => Check::warning("config", first.to_string(), "becket config check"),
         (None, None) => Check::good("config", "in order"),
     }
+}
+
+/// Whether the project that doctor was called in counts; nothing where that makes no difference.
+pub(super) fn trust(world: &World) -> Option<Check> {
+    let snapshot = Loader::for_project(&world.place, project_of(&world.cwd)).current();
+    let project = snapshot.project.as_ref()?;
+    if let Some(says) = project.says() {
+        let what = says.split_once(". ").map_or(says, |(first, _)| first);
+        return Some(Check::warning("trust", what, "becket trust"));
+    }
+    let waits = |hook: &&Arc<Hook>| hook.untrusted && hook.off.is_none();
+    let waiting = snapshot.hooks.iter().filter(waits);
+    let waiting: Vec<&str> = waiting.map(|hook| &*hook.name).collect();
+    if !waiting.is_empty() {
+        let what = format!(
+            "this project is not trusted, so these hooks start none of its tools: {}",
+            waiting.join(", ")
+        );
+        return Some(Check::warning("trust", what, "becket trust"));
+    }
+    let trusted = project.trust == Trust::Yes;
+    trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
 /// The daemon: started if need be, and asked how it is. Says whether it answered.

@@ -180,6 +180,28 @@ impl Registration {
     }
 }
 
+/// The hooks of the plugin: the same events, by programs that are found in PATH.
+#[cfg(test)]
+fn plugin_hooks() -> String {
+    let entry = |registered: &Registered| {
+        let event = registered.event;
+        let more = match registered.asynchronous {
+            true => r#", "async": true"#,
+            false => "",
+        };
+        format!(
+            r#"    "{event}": [{{"hooks": [{{"type": "command", "command": "becket-hook", "args": ["--event", "{event}", "--from", "plugin"], "timeout": {}{more}}}]}}]"#,
+            registered.timeout
+        )
+    };
+    let entries: Vec<String> = REGISTERED.iter().map(entry).collect();
+    let what = "Every hook event goes through becket";
+    format!(
+        "{{\n  \"description\": \"{what}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n",
+        entries.join(",\n")
+    )
+}
+
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -261,5 +283,18 @@ mod tests {
         insta::assert_snapshot!(entry("FileChanged"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "FileChanged", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10, "async": true}"#);
         insta::assert_snapshot!(entry("SessionEnd"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "SessionEnd", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10}"#);
         serde_json::from_str::<serde_json::Value>(&entry("Stop")).unwrap();
+    }
+
+    /// `BECKET_WRITE_PLUGIN=1 cargo test -p becket plugin` writes the file.
+    #[test]
+    fn the_plugin_registers_the_same_events() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin/hooks/hooks.json");
+        if std::env::var_os("BECKET_WRITE_PLUGIN").is_some() {
+            std::fs::write(&file, plugin_hooks()).unwrap();
+        }
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(text, plugin_hooks(), "{}", file.display());
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["hooks"].as_object().unwrap().len(), REGISTERED.len());
     }
 }

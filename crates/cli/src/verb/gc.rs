@@ -61,7 +61,7 @@ impl Gc {
             remove(&left)?;
             println!("Deleted {things}.");
         } else if !is_attended() {
-            println!("Nothing was deleted: `becket gc --yes` deletes {things}.");
+            println!("Nothing was deleted: --yes deletes {things}.");
         }
         Ok(ExitCode::SUCCESS)
     }

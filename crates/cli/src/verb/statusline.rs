@@ -2,6 +2,7 @@
 //! the shim becomes when no daemon makes ours.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -13,7 +14,7 @@ use becket_wire::rpc::{Envelope, EventRequest, Request, Response, WRONG};
 use becket_wire::{Missed, Place, Registration, bounds};
 
 use crate::alone::{read_frame, read_stdin};
-use crate::world::World;
+use crate::world::{World, project_of};
 use crate::{beside, settings};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
@@ -95,7 +96,9 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
 
 /// The line as far as the JSON itself tells it, and that there is no daemon.
 fn without_daemon(place: &Place, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
-    let mut line = Line::of(figures(payload));
+    let read = figures(payload);
+    let cwd = read.as_ref().ok().and_then(|read| read.cwd.clone());
+    let mut line = Line::of(read);
     let why = match why {
         "busy" => "becket: the daemon is busy",
         "refused" => "becket: the daemon is another version's",
@@ -104,7 +107,11 @@ fn without_daemon(place: &Place, envelope: &Envelope, payload: &[u8], why: &str)
         _ => "becket: the daemon does not answer",
     };
     line.wrong.push(why.to_owned());
-    let config = Loader::read_only(place).current();
+    let mut loader = match cwd {
+        Some(cwd) => Loader::for_project(place, project_of(Path::new(&cwd))),
+        None => Loader::read_only(place),
+    };
+    let config = loader.current();
     answer(line, envelope, &config).stdout
 }
 

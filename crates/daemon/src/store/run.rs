@@ -1,15 +1,11 @@
 //! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
 
-use std::borrow::Cow;
-
-use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::run::RunRow;
+use becket_wire::run::{FINE, RunRow};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::open;
-use super::record::Decision;
 
 /// The word for a run that goes on in the background.
 const UNDER_WAY: &str = "async";
@@ -139,28 +135,57 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
     })
 }
 
-/// What hooks said may hold secrets: none of them is kept. Whoever makes a run or a decision of
-/// what a hook said calls this before it goes to the writer or into the spool.
-pub fn mask_said(decision: Option<&mut Decision>, runs: &mut [RunRow], masker: &Masker) {
-    if let Some(decision) = decision {
-        for text in [&mut decision.stdout, &mut decision.stderr] {
-            if let Cow::Owned(masked) = masker.mask(text.as_bytes()).bytes {
-                *text = String::from_utf8_lossy(&masked).into_owned();
-            }
+/// The newest event of which there is something to tell, with its time: it was decided, or a hook
+/// failed on it. To ring a bell is to decide nothing.
+pub fn last_told(
+    connection: &Connection,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let decided = match session {
+        None => {
+            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+             WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
         }
-        mask_text(&mut decision.reason, masker);
+        Some(_) => {
+            "SELECT at, id FROM events e WHERE session_id = ?1
+             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND d.answer <> 'terminal')
+             ORDER BY at DESC LIMIT 1"
+        }
+    };
+    let mut found = first(connection, decided, session)?;
+    if open::user_version(connection)? >= 3 {
+        let failed = format!(
+            "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
+            FINE.join("', '"),
+            session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        );
+        found = found.max(first(connection, &failed, session)?);
     }
-    for run in runs {
-        mask_text(&mut run.note, masker);
-    }
+    Ok(found)
 }
 
-fn mask_text(text: &mut Option<String>, masker: &Masker) {
-    if let Some(said) = text
-        && let Cow::Owned(masked) = masker.mask(said.as_bytes()).bytes
-    {
-        *said = String::from_utf8_lossy(&masked).into_owned();
+fn first(
+    connection: &Connection,
+    sql: &str,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let mut select = connection.prepare(sql)?;
+    select
+        .query_map([session], |row| {
+            Ok((row.get(0)?, EventId::from_bytes(row.get(1)?)))
+        })?
+        .next()
+        .transpose()
+}
+
+/// Why an event did not come by the daemon, in the words of whoever answered it.
+pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<String>> {
+    if open::user_version(connection)? < 3 {
+        return Ok(None);
     }
+    let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
+    let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
+    Ok(found.transpose()?.flatten())
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ fn prune(git: &Git, made: &str, folder: &str, keep: usize) -> Result<(), GitErro
     let all = list(git)?;
     let others = || all.iter().filter(|one| one.name != made);
     let own = others().filter(|one| is_of(one, folder)).skip(keep - 1);
-    let elder = others().skip((keep * SESSIONS).saturating_sub(1));
+    let elder = others().skip(keep.saturating_mul(SESSIONS) - 1);
     let mut old: Vec<&Checkpoint> = own.chain(elder).collect();
     old.sort_by(|a, b| a.name.cmp(&b.name));
     old.dedup_by(|a, b| a.name == b.name);

@@ -117,6 +117,8 @@ pub fn find(all: &[Checkpoint], word: &str) -> Found {
         !word.is_empty() && (by_hash || time.starts_with(word) || one.name.starts_with(word))
     };
     let mut fitting: Vec<&Checkpoint> = all.iter().filter(fits).collect();
+    // Two that were made of the same in the same second are one commit.
+    fitting.dedup_by(|a, b| a.commit == b.commit);
     match fitting.len() {
         0 => Found::None,
         1 => Found::One(Box::new(fitting.remove(0).clone())),

@@ -60,6 +60,18 @@ pub fn plan(
     })
 }
 
+/// Whether a checkpoint has any of these paths, as typed in `folder`.
+pub fn holds(
+    git: &Git,
+    checkpoint: &Checkpoint,
+    folder: &Path,
+    paths: &[OsString],
+) -> Result<bool, GitError> {
+    let args = ["ls-tree", "-r", "-z", "--name-only", &checkpoint.tree, "--"];
+    let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
+    Ok(!git.run_in(folder, &args, &paths)?.is_empty())
+}
+
 fn differ(
     git: &Git,
     from: &str,

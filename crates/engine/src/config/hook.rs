@@ -5,6 +5,7 @@ mod key;
 mod table;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
+use crate::trust::Pins;
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
@@ -33,9 +35,16 @@ pub struct Named {
     pub problems: Vec<Problem>,
 }
 
+/// A project that the person has approved.
+#[derive(Debug, Clone, Copy)]
+pub struct Trusted<'a> {
+    pub root: &'a Path,
+    pub pins: &'a Pins,
+}
+
 /// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
 /// those are listed, and change nothing of the others.
-pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: bool) -> Named {
+pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
         let mut names: Vec<&str> = Vec::new();
@@ -59,8 +68,30 @@ pub(crate) fn room_on(event: &EventName) -> Duration {
     event.waits().saturating_sub(SPARE)
 }
 
+impl Trusted<'_> {
+    /// Sees to it that a program starts the files that were approved, wherever the session works.
+    fn lead(&self, program: &mut Program) {
+        let Program::List(words) = program else {
+            return;
+        };
+        for word in words {
+            let path = word.strip_prefix("./").unwrap_or(word);
+            // Without a slash it may be anything: a program on the PATH, or no file at all.
+            if word.contains('/') && self.pins.names(path) {
+                *word = self.root.join(path).to_string_lossy().into_owned();
+            }
+        }
+    }
+}
+
 impl Named {
-    fn take(&mut self, name: &str, tables: Vec<&RawTable>, in_force: bool, trusted: bool) {
+    fn take(
+        &mut self,
+        name: &str,
+        tables: Vec<&RawTable>,
+        in_force: bool,
+        trusted: Option<&Trusted<'_>>,
+    ) {
         let built_in = BuiltIn::find(name);
         let Some(merged) = Merged::of(tables, built_in, &mut self.problems) else {
             return;
@@ -128,15 +159,20 @@ impl<'a> Merged<'a> {
         &self,
         name: &str,
         in_force: bool,
-        trusted: bool,
+        trusted: Option<&Trusted<'_>>,
     ) -> Result<(Hook, Option<Problem>), Problem> {
-        let action = self.action(name)?;
+        let mut action = self.action(name)?;
+        let description = self.description(&action);
+        let root = trusted.filter(|_| self.runs_what_a_project_says());
+        if let (Some(trusted), Action::Run(program)) = (root, &mut action) {
+            trusted.lead(program);
+        }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
         let starts_tools = self.built_in.is_some_and(|hook| hook.starts_project_tools);
         let hook = Hook {
             name: name.to_owned(),
-            description: self.description(&action),
+            description,
             tools: self.tools(),
             paths: Paths::parse(&self.words("paths")).unwrap_or_default(),
             skip_agents: self.words("skip_agents"),
@@ -144,13 +180,19 @@ impl<'a> Merged<'a> {
             is_async: self.is_set("async"),
             declared: Origin::of(self.first, self.first.line),
             off: self.off(),
-            untrusted: !in_force || (starts_tools && !trusted),
+            untrusted: !in_force || (starts_tools && trusted.is_none()),
             managed: self.managed,
+            root: root.map(|trusted| trusted.root.to_path_buf()),
             action,
             on,
             timeout,
         };
         Ok((hook, warning))
+    }
+
+    fn runs_what_a_project_says(&self) -> bool {
+        let run = self.keys.get("run");
+        run.is_some_and(|(table, _)| table.level.is_foreign())
     }
 
     fn value(&self, key: &str) -> Option<&'a Value> {

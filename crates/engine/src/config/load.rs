@@ -7,17 +7,19 @@ mod last_good;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use becket_wire::Place;
 
+use super::hook::Trusted;
 use super::layer::{Layer, Level, RawTable, Source, parse_pairs, parse_variables};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
 use super::{Config, hook};
+use crate::hooks::Hook;
+use crate::trust::{Pins, Project, Trust, Watch};
 use file::File;
 use last_good::LastGood;
-
-use crate::hooks::Hook;
 
 /// The files of the config, lowest first.
 #[derive(Debug, Clone)]
@@ -38,15 +40,19 @@ impl Files {
         }
     }
 
+    /// The project's `.becket/`. In the user's home that is becket's own home and no project's.
+    fn folder(&self) -> Option<PathBuf> {
+        let folder = self.project.as_ref()?.join(".becket");
+        (!is_folder_of(&folder, &self.user)).then_some(folder)
+    }
+
     fn sources(&self) -> Vec<Source> {
         let source = |level, file: PathBuf| Source { level, file };
         let mut sources = vec![
             source(Level::System, self.system.clone()),
             source(Level::User, self.user.clone()),
         ];
-        // In the user's home, `.becket/` is becket's own home and no project's.
-        let project = self.project.as_ref().map(|folder| folder.join(".becket"));
-        if let Some(folder) = project.filter(|folder| !is_folder_of(folder, &self.user)) {
+        if let Some(folder) = self.folder() {
             sources.push(source(Level::Project, folder.join("config.toml")));
             sources.push(source(Level::Local, folder.join("local.toml")));
         }
@@ -94,7 +100,9 @@ pub struct Snapshot {
     pub hooks: Vec<Arc<Hook>>,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
-    /// Counts the changes that this loader saw.
+    /// The project that it is for, and whether that counts.
+    pub project: Option<Project>,
+    /// Another one for every state of the config that this process saw, in whatever project.
     pub generation: u64,
 }
 
@@ -113,6 +121,9 @@ pub struct Loader {
     /// What does not change while this process lives: environment and command line.
     fixed: Vec<Layer>,
     fixed_problems: Vec<Problem>,
+    watch: Option<Watch>,
+    /// What would be approved.
+    assumed: Option<Pins>,
     current: Option<Arc<Snapshot>>,
 }
 
@@ -127,6 +138,13 @@ impl Loader {
         Self::with_files(&Files::of(place), place, false)
     }
 
+    /// The daemon's, with the files of a project.
+    pub fn for_daemon_in(place: &Place, project: &Path) -> Self {
+        let mut files = Files::of(place);
+        files.project = Some(project.to_path_buf());
+        Self::with_files(&files, place, true)
+    }
+
     /// Read only, with the files of a project.
     pub fn for_project(place: &Place, project: &Path) -> Self {
         let mut files = Files::of(place);
@@ -136,13 +154,23 @@ impl Loader {
 
     /// With files that stand elsewhere.
     pub fn with_files(files: &Files, place: &Place, may_write: bool) -> Self {
+        let own = files.folder().is_some();
+        let watch = |project: &PathBuf| Watch::new(place, project, own);
         Self {
+            watch: files.project.as_ref().map(watch),
             files: files.sources().into_iter().map(File::new).collect(),
             last_good: LastGood::new(place.last_good(), may_write),
             fixed: Vec::new(),
             fixed_problems: Vec::new(),
+            assumed: None,
             current: None,
         }
+    }
+
+    /// Shows what would hold if these pins were approved.
+    pub fn as_if_approved(mut self, pins: Pins) -> Self {
+        self.assumed = Some(pins);
+        self
     }
 
     /// Adds what the environment says.
@@ -167,14 +195,20 @@ impl Loader {
 
     /// The config as it is now.
     pub fn current(&mut self) -> Arc<Snapshot> {
-        let mut changed = false;
+        static GENERATION: AtomicU64 = AtomicU64::new(1);
+        // Trust first: what is read after that is compared with what was approved.
+        let mut changed = self.watch.as_mut().is_some_and(Watch::refresh);
+        let bare = self.watch.as_ref().is_none_or(Watch::is_bare);
         for file in &mut self.files {
-            changed |= file.refresh(&self.last_good);
+            changed |= match bare && file.source.level.is_foreign() {
+                true => file.is_gone(),
+                false => file.refresh(&self.last_good),
+            };
         }
         match &self.current {
             Some(current) if !changed => Arc::clone(current),
-            before => {
-                let generation = before.as_ref().map_or(1, |before| before.generation + 1);
+            _ => {
+                let generation = GENERATION.fetch_add(1, Ordering::Relaxed);
                 let snapshot = Arc::new(self.snapshot(generation));
                 self.current = Some(Arc::clone(&snapshot));
                 snapshot
@@ -182,8 +216,26 @@ impl Loader {
         }
     }
 
+    /// The project as it was approved, if what was read of it is that.
+    fn trusted(&self) -> Option<Trusted<'_>> {
+        let watch = self.watch.as_ref()?;
+        let pins = self.assumed.as_ref().or_else(|| watch.pins())?;
+        let approved = |file: &File| match (file.hash(), file.source.level) {
+            (None, _) => file.standing(true) == Standing::Absent,
+            (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),
+            (Some(hash), Level::Local) => pins.has(".becket/local.toml", &hash),
+            _ => true,
+        };
+        let mut foreign = self.files.iter().filter(|it| it.source.level.is_foreign());
+        foreign.all(approved).then(|| Trusted {
+            root: &watch.project().folder,
+            pins,
+        })
+    }
+
     fn snapshot(&self, generation: u64) -> Snapshot {
-        let trusted = false;
+        let approved = self.trusted();
+        let trusted = approved.is_some();
         let counts = |file: &&File| file.standing(trusted) != Standing::NotTrusted;
         let in_force = self.files.iter().filter(counts).filter_map(File::layer);
         let Effective {
@@ -197,7 +249,7 @@ impl Loader {
             .filter(|table| table.section == "hooks")
             .cloned()
             .collect();
-        let named = hook::read(&config.hooks, &untrusted, trusted);
+        let named = hook::read(&config.hooks, &untrusted, approved.as_ref());
         settings.extend(named.settings);
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {
@@ -212,6 +264,11 @@ impl Loader {
         problems.extend_from_slice(&self.fixed_problems);
         problems.extend(warnings);
         problems.extend(named.problems);
+        let unread = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
+        problems.extend(unread.map(|why| {
+            let hint = "`becket trust` sets it aside and begins anew".to_owned();
+            Problem::error("trust", format!("{why}, so no project is trusted")).hint(Some(hint))
+        }));
         let report = |file: &File| Report {
             source: file.source.clone(),
             standing: file.standing(trusted),
@@ -222,6 +279,13 @@ impl Loader {
             hooks: named.hooks,
             files: self.files.iter().map(report).collect(),
             problems,
+            project: self.watch.as_ref().map(|watch| Project {
+                trust: match (watch.project().trust, trusted) {
+                    (Trust::Yes, false) => Trust::Changed,
+                    (trust, _) => trust,
+                },
+                ..watch.project().clone()
+            }),
             generation,
         }
     }

@@ -1,17 +1,35 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
 
+mod capture;
+mod changed;
+mod check;
 mod check_any_changed;
 mod check_comment_replacement;
 mod check_todos;
 mod check_unused_parameters;
 mod create_checkpoint;
-pub mod edit;
-pub mod memory;
-pub mod source;
+mod edit;
+mod known;
+pub mod language;
+mod lint_changed;
+mod lint_project;
+mod memory;
+mod on_edit;
+mod on_stop;
+mod question;
+mod report;
+mod self_review;
+mod source;
+mod target;
+mod test_changed;
+mod test_project;
 #[cfg(test)]
 mod tests;
-pub mod turn;
+mod tool;
+mod turn;
+mod typecheck_changed;
+mod typecheck_project;
 
 use std::path::Path;
 use std::time::Duration;
@@ -54,15 +72,27 @@ pub struct Call<'a> {
 
 /// Every built-in, in the order in which lists show them.
 pub const BUILT_INS: &[BuiltIn] = &[
-    check_todos::CHECK_TODOS,
-    check_any_changed::CHECK_ANY_CHANGED,
-    check_comment_replacement::CHECK_COMMENT_REPLACEMENT,
-    check_unused_parameters::CHECK_UNUSED_PARAMETERS,
-    create_checkpoint::CREATE_CHECKPOINT,
+    typecheck_changed::HOOK,
+    lint_changed::HOOK,
+    test_changed::HOOK,
+    typecheck_project::HOOK,
+    lint_project::HOOK,
+    test_project::HOOK,
+    check_todos::HOOK,
+    check_any_changed::HOOK,
+    check_comment_replacement::HOOK,
+    check_unused_parameters::HOOK,
+    self_review::HOOK,
+    create_checkpoint::HOOK,
 ];
 
 impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_INS.iter().find(|hook| hook.name == name)
     }
+}
+
+/// A hook's own keys, as `becket builtin --options` is given them.
+pub fn options_from_json(text: &str) -> Result<toml::Table, serde_json::Error> {
+    serde_json::from_str(text)
 }

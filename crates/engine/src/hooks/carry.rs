@@ -214,7 +214,10 @@ impl Stage<'_> {
             base: self.plan.project.clone(),
             environment: Arc::clone(self.environment),
             stdin: Arc::clone(&self.payload),
-            timeout: hook.timeout.min(left),
+            timeout: match hook.is_async {
+                true => hook.timeout,
+                false => hook.timeout.min(left),
+            },
             is_async: hook.is_async,
         }
     }

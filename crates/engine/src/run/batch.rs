@@ -32,7 +32,13 @@ struct Member {
 
 impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     /// Starts what is waited for first.
-    pub(super) fn start(jobs: Vec<Job>, cancel: &'a Cancel, answered: A, later: L) -> Self {
+    pub(super) fn start(
+        jobs: Vec<Job>,
+        apart: &Apart,
+        cancel: &'a Cancel,
+        answered: A,
+        later: L,
+    ) -> Self {
         let (background, awaited): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.is_async);
         let mut batch = Self {
@@ -44,13 +50,12 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             later,
             buffer: vec![0; BUFFER],
         };
-        let apart = Apart::fitting();
         for (place, job) in awaited.into_iter().enumerate() {
-            batch.add(job, Some(place), &apart);
+            batch.add(job, Some(place), apart);
         }
         batch.answer_if_complete();
         for job in background {
-            batch.add(job, None, &apart);
+            batch.add(job, None, apart);
         }
         batch
     }

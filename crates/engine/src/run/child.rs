@@ -156,7 +156,7 @@ impl Running {
     }
 
     /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
-    /// that it named, and that line is no part of what it says in the end.
+    /// that it named.
     pub(super) fn went_async(&mut self, now: Instant) -> Option<Ran> {
         let (len, timeout) = went_async(&self.stdout.kept)?;
         if let Some(timeout) = timeout {
@@ -167,7 +167,7 @@ impl Running {
             at: self.at,
             took: self.started.elapsed(),
             outcome: Outcome::WentAsync,
-            stdout: self.stdout.kept.drain(..len).collect(),
+            stdout: self.stdout.kept[..len].to_vec(),
             stderr: Vec::new(),
             dropped: 0,
         })

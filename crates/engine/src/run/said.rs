@@ -45,16 +45,19 @@ impl Ran {
     }
 
     fn read(&self, event: &EventName, code: i32) -> Result<Answer, String> {
-        let begins_as_json = self.stdout.trim_ascii_start().starts_with(b"{");
+        // That it goes on in the background is no part of what it says.
+        let beginning = went_async(&self.stdout).map_or(0, |(len, _)| len);
+        let stdout = &self.stdout[beginning..];
+        let begins_as_json = stdout.trim_ascii_start().starts_with(b"{");
         if code == 0 && begins_as_json {
             if self.stdout.len() >= KEPT && self.dropped > 0 {
                 return Err("the hook's answer is longer than 1 MiB".to_owned());
             }
             // Claude Code takes it as plain text; nobody means to say that.
-            let json = serde_json::from_slice::<&serde_json::value::RawValue>(&self.stdout);
+            let json = serde_json::from_slice::<&serde_json::value::RawValue>(stdout);
             json.map_err(|error| format!("the hook's answer is no whole JSON: {error}"))?;
         }
-        let answer = Answer::read(event.clone(), code, &self.stdout, &self.stderr);
+        let answer = Answer::read(event.clone(), code, stdout, &self.stderr);
         answer.map_err(|error| match error {
             AnswerError::Failed { exit, .. } if (129..=192).contains(&exit) => format!(
                 "{error} (that is how a shell tells of {})",

@@ -30,15 +30,12 @@ impl Apart {
     /// What is needed here. std can make a session only by code between fork and exec, which is
     /// unsafe, and dearer than the spawn that it would replace.
     pub(super) fn fitting() -> Self {
-        let in_terminal = File::open("/dev/tty").is_ok();
-        let setsid = ["/usr/bin/setsid", "/bin/setsid"].map(Path::new);
-        match setsid.into_iter().find(|_| in_terminal) {
-            Some(_) => setsid
-                .into_iter()
-                .find(|program| is_executable(program))
-                .map_or(Self::Group, |program| Self::Session(program.to_owned())),
-            None => Self::Group,
+        if File::open("/dev/tty").is_err() {
+            return Self::Group;
         }
+        let setsid = ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from);
+        let setsid = setsid.into_iter().find(|program| is_executable(program));
+        setsid.map_or(Self::Group, Self::Session)
     }
 }
 

@@ -75,10 +75,16 @@ fn run_all(jobs: Vec<Job>) -> (Vec<Ran>, Vec<Ran>) {
     run_until(jobs, &Cancel::new())
 }
 
+/// In a terminal and out of it these tests do the same.
 fn run_until(jobs: Vec<Job>, cancel: &Cancel) -> (Vec<Ran>, Vec<Ran>) {
+    run_in(&Apart::Group, jobs, cancel)
+}
+
+fn run_in(apart: &Apart, jobs: Vec<Job>, cancel: &Cancel) -> (Vec<Ran>, Vec<Ran>) {
     let (answer, rest) = (RefCell::new(None), RefCell::new(Vec::new()));
-    run(
+    run_apart(
         jobs,
+        apart,
         cancel,
         |ran| {
             assert!(answer.replace(Some(ran)).is_none());

@@ -22,6 +22,13 @@ pub fn project_of(
 }
 
 impl Session {
+    /// The project, if it was looked for from there last.
+    pub fn project_at(&self, cwd: &str, envelope: &Envelope) -> Option<&str> {
+        let (from, claude) = self.project_from.as_ref()?;
+        let same = (&**from, claude.as_deref()) == (cwd, claude_project(envelope));
+        self.project.as_deref().filter(|_| same)
+    }
+
     /// Finds the project, if what it depends on has changed since it was last looked for: most
     /// events cost no look at the disk. True if it is another one now.
     pub fn find_project(
@@ -32,8 +39,7 @@ impl Session {
         let Some(cwd) = self.cwd.as_deref() else {
             return false;
         };
-        let claude = envelope.variable("CLAUDE_PROJECT_DIR");
-        let claude = claude.map(|folder| &folder[..folder.floor_char_boundary(LONGEST)]);
+        let claude = claude_project(envelope);
         if let Some((from, project)) = &self.project_from
             && (&**from, project.as_deref()) == (cwd, claude)
         {
@@ -45,4 +51,9 @@ impl Session {
         self.project = project;
         changed
     }
+}
+
+fn claude_project(envelope: &Envelope) -> Option<&str> {
+    let folder = envelope.variable("CLAUDE_PROJECT_DIR");
+    folder.map(|folder| &folder[..folder.floor_char_boundary(LONGEST)])
 }

@@ -5,6 +5,7 @@ use becket_wire::rpc::{Envelope, WRONG};
 
 use super::{Line, render};
 use crate::config::Snapshot;
+use crate::trust::Project;
 
 /// How wide the terminal is where nobody says.
 const COLUMNS: usize = 80;
@@ -20,6 +21,12 @@ pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output 
         1 => Some("config: 1 error".to_owned()),
         errors => Some(format!("config: {errors} errors")),
     });
+    let project = config.project.as_ref();
+    line.wrong.extend(
+        project
+            .and_then(Project::says)
+            .map(|_| "not trusted".to_owned()),
+    );
     let colour = envelope.variable("NO_COLOR").is_none_or(str::is_empty);
     let columns = columns(envelope.variable("COLUMNS"));
     let mut printed = render(&line, &config.config.statusline, columns, colour);

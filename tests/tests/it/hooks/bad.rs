@@ -70,7 +70,7 @@ const BAD: [Bad; 11] = [
     },
     Bad {
         name: "needs-a-tty",
-        run: "\"read answer < /dev/tty\"",
+        run: "\"(read answer < /dev/tty) || exit 1\"",
         outcome: "failed",
     },
 ];

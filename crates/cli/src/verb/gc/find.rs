@@ -11,7 +11,7 @@ use becket_wire::id::parse_uuid;
 use becket_wire::session::SessionQuery;
 
 use crate::session::stored::sessions_without_daemon;
-use crate::world::World;
+use crate::world::{World, own_session};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -77,6 +77,8 @@ pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
 fn live(world: &World) -> Result<HashSet<String>> {
     let rows = sessions_without_daemon(world, &SessionQuery::default())?;
     let ids = rows.into_iter().map(|row| row.session_id);
+    // Who calls us lives, known or not.
+    let ids = ids.chain(own_session());
     Ok(ids.map(|id| id.to_ascii_lowercase()).collect())
 }
 

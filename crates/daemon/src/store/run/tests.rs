@@ -1,4 +1,4 @@
-use super::super::sample::{Home, decision, envelope, id, masker, record, record_of, run};
+use super::super::sample::{Home, decision, envelope, id, record, record_of, run};
 use super::*;
 
 fn all(connection: &Connection) -> Vec<RunRow> {
@@ -166,25 +166,6 @@ fn however_many_runs_there_are_a_question_reads_few() {
 }
 
 #[test]
-fn no_secret_that_a_hook_said_is_kept() {
-    let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
-    let mut said = decision("deny");
-    said.reason = Some(format!("found {secret}"));
-    said.stdout = format!(r#"{{"reason":"found {secret}"}}"#);
-    said.stderr = format!("curl {secret}");
-    let mut runs = [RunRow {
-        note: Some(format!("exit 1: {secret}")),
-        ..run(1, "lint")
-    }];
-    mask_said(Some(&mut said), &mut runs, &masker());
-    let kept = format!("{said:?} {runs:?}");
-    assert!(!kept.contains(&secret), "{kept}");
-    assert_eq!(kept.matches("«masked:").count(), 4, "{kept}");
-    let is_json = serde_json::from_str::<serde_json::Value>(&said.stdout).is_ok();
-    assert!(is_json, "{}", said.stdout);
-}
-
-#[test]
 fn an_event_that_comes_again_brings_no_run_twice() {
     let connection = Home::new().open();
     let mut event = record(1, 1);
@@ -193,4 +174,29 @@ fn an_event_that_comes_again_brings_no_run_twice() {
     event.seq = 2;
     assert!(!event.insert(&connection).unwrap());
     assert_eq!(all(&connection).len(), 2);
+}
+
+#[test]
+fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
+    let connection = Home::new().open();
+    let last = |session| last_told(&connection, session).unwrap();
+    assert_eq!(last(None), None);
+    let mut silent = record(9, 9);
+    silent.runs = vec![run(9, "lint")];
+    silent.insert(&connection).unwrap();
+    assert_eq!(last(None), None, "nothing was decided, nothing failed");
+    let mut denied = record(1, 1);
+    denied.decision = Some(decision("deny"));
+    denied.insert(&connection).unwrap();
+    assert_eq!(last(None), Some((1, id(1))));
+    assert_eq!(last(Some("s")), Some((1, id(1))));
+    let failed = RunRow {
+        outcome: "timed out".into(),
+        session_id: Some("other".into()),
+        ..run(2, "lint")
+    };
+    insert(&connection, &[failed]).unwrap();
+    assert_eq!(last(None), Some((2, id(2))));
+    assert_eq!(last(Some("s")), Some((1, id(1))));
+    assert_eq!(last(Some("other")), Some((2, id(2))));
 }

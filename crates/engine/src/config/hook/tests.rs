@@ -19,7 +19,13 @@ fn layer(level: Level, text: &str) -> Layer {
 /// The hooks of these layers, all of them in force.
 fn named(layers: &[(Level, &str)]) -> Named {
     let layers: Vec<Layer> = layers.iter().map(|(it, text)| layer(*it, text)).collect();
-    read(&merge(&layers).config.hooks, &[], true)
+    let pins = Pins::default();
+    read(&merge(&layers).config.hooks, &[], Some(&trusted(&pins)))
+}
+
+fn trusted(pins: &Pins) -> Trusted<'_> {
+    let root = Path::new("/project");
+    Trusted { root, pins }
 }
 
 fn told(named: &Named) -> Vec<String> {
@@ -139,7 +145,7 @@ fn what_nobody_trusts_is_listed_and_changes_nothing() {
         Level::Project,
         "[hooks.mine]\nrun = \"evil\"\nenabled = false\n[hooks.theirs]\non = \"SessionStart\"\nrun = \"evil\"\n[hooks.half]\non = \"Stop\"",
     );
-    let named = read(&own.tables, &theirs.tables, false);
+    let named = read(&own.tables, &theirs.tables, None);
     assert_eq!(told(&named), [""; 0], "what does not count is no trouble");
     let hooks: Vec<_> = named
         .hooks
@@ -181,8 +187,9 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
 fn what_starts_the_projects_tools_needs_trust_whoever_named_it() {
     let text = "[hooks.typecheck-changed]\n[hooks.create-checkpoint]\n";
     let tables = layer(Level::User, text).tables;
-    let untrusted = |trusted| {
-        let named = read(&tables, &[], trusted);
+    let pins = Pins::default();
+    let untrusted = |it: bool| {
+        let named = read(&tables, &[], it.then(|| trusted(&pins)).as_ref());
         let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
         named.hooks.iter().map(of).collect::<Vec<_>>()
     };

@@ -100,10 +100,7 @@ fn a_change_holds_from_the_next_call_on() {
     fs::remove_file(world.path("home/config.toml")).unwrap();
     let after = loader.current();
     assert_eq!(after.config.store.keep_days, 90);
-    assert_eq!(
-        (first.generation, after.generation),
-        (1, before.generation + 1)
-    );
+    assert!(first.generation < before.generation && before.generation < after.generation);
 }
 
 #[test]

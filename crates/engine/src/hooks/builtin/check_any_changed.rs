@@ -10,7 +10,7 @@ use super::edit::{Edited, feedback, quoted};
 use super::source::code;
 use super::{BuiltIn, Call};
 
-pub const CHECK_ANY_CHANGED: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "check-any-changed",
     description: "Tells Claude of each new `any` type in TypeScript files",
     on: &[EventName::PostToolUse],
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn says(payload: &[u8]) -> Option<String> {
-        reason(&CHECK_ANY_CHANGED, payload)
+        reason(&HOOK, payload)
     }
 
     fn count(code: &str) -> usize {
@@ -255,13 +255,10 @@ mod tests {
             ("a: any", "c: any"),
             ("f(a: any, b: string) {}", "// moved\nf(a: any) {}"),
         ] {
-            assert!(
-                silent(&CHECK_ANY_CHANGED, &edit("a.ts", file, old, new)),
-                "{new}"
-            );
+            assert!(silent(&HOOK, &edit("a.ts", file, old, new)), "{new}");
         }
         assert!(says(&edit("a.ts", file, "b: string", "b: any")).is_some());
-        assert!(silent(&CHECK_ANY_CHANGED, &write("a.ts", Some(file), file)));
+        assert!(silent(&HOOK, &write("a.ts", Some(file), file)));
         let more = format!("{file}let c: any;\n");
         let said = says(&write("a.tsx", Some(file), &more)).unwrap();
         assert_eq!(said.matches("\n- ").count(), 1, "{said}");
@@ -276,10 +273,7 @@ mod tests {
 
     #[test]
     fn only_typescript_and_not_too_much() {
-        assert!(silent(
-            &CHECK_ANY_CHANGED,
-            &write("a.js", None, "let a: any;")
-        ));
+        assert!(silent(&HOOK, &write("a.js", None, "let a: any;")));
         let many = "let a: any;\n".repeat(30);
         let said = says(&write("a.ts", None, &many)).unwrap();
         assert!(said.contains("- and 20 more\n"), "{said}");
@@ -292,7 +286,7 @@ mod tests {
             after in "(any|: |as |<|>|\\[\\]|[a-z(){}|&'`\n]|é){0,40}",
         ) {
             says(&write("a.ts", Some(&before), &after));
-            prop_assert!(silent(&CHECK_ANY_CHANGED, &write("a.ts", Some(&after), &after)));
+            prop_assert!(silent(&HOOK, &write("a.ts", Some(&after), &after)));
         }
     }
 }

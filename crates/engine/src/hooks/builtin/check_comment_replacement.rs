@@ -9,7 +9,7 @@ use super::edit::{Edited, Step, feedback, quoted};
 use super::source::{Kind, Language, lines};
 use super::{BuiltIn, Call};
 
-pub const CHECK_COMMENT_REPLACEMENT: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "check-comment-replacement",
     description: "Tells Claude when it replaces code by a comment",
     on: &[EventName::PostToolUse],
@@ -166,7 +166,6 @@ mod tests {
     use super::super::tests::{reason, silent};
     use super::*;
 
-    const HOOK: &BuiltIn = &CHECK_COMMENT_REPLACEMENT;
     const FILE: &str = "function f() {\n  a();\n  b();\n  c();\n}\n";
 
     #[test]
@@ -183,13 +182,13 @@ mod tests {
             ("  b();", "  {/* ... */}"),
         ] {
             assert!(
-                reason(HOOK, &edit("a.ts", FILE, old, new)).is_some(),
+                reason(&HOOK, &edit("a.ts", FILE, old, new)).is_some(),
                 "{new}"
             );
         }
         let python = "def f():\n    a()\n    b()\n";
         let said = reason(
-            HOOK,
+            &HOOK,
             &edit("a.py", python, "    a()\n    b()", "    # removed"),
         );
         let said = said.unwrap();
@@ -227,7 +226,7 @@ mod tests {
             edit("a.ts", "a('x');\n", "a('x');", "a('// removed');"),
         ] {
             assert!(
-                silent(HOOK, &payload),
+                silent(&HOOK, &payload),
                 "{}",
                 String::from_utf8_lossy(&payload)
             );
@@ -238,11 +237,11 @@ mod tests {
     fn prose_within_a_comment_is_no_code() {
         let file = "/*\nfirst words\nlast words\n*/\nf();\n";
         assert!(silent(
-            HOOK,
+            &HOOK,
             &edit("a.c", file, "first words\nlast words", "// removed")
         ));
         let file = "/*\nwords\n*/\nf();\ng();\n";
-        assert!(reason(HOOK, &edit("a.c", file, "f();", "// removed")).is_some());
+        assert!(reason(&HOOK, &edit("a.c", file, "f();", "// removed")).is_some());
     }
 
     #[test]
@@ -253,7 +252,7 @@ mod tests {
         ]);
         let input = json!({"file_path": "a.go", "edits": edits});
         for original in [None, Some("a();\nc();\n")] {
-            let said = reason(HOOK, &posted("MultiEdit", &input, original)).unwrap();
+            let said = reason(&HOOK, &posted("MultiEdit", &input, original)).unwrap();
             assert!(said.contains("a line of code"), "{said}");
         }
     }
@@ -266,9 +265,9 @@ mod tests {
             path in "a\\.(ts|py|rs|c|sql|sh)",
         ) {
             let input = json!({"file_path": path, "old_string": before, "new_string": after});
-            reason(HOOK, &posted("Edit", &input, None));
+            reason(&HOOK, &posted("Edit", &input, None));
             let input = json!({"file_path": path, "old_string": after, "new_string": after});
-            prop_assert!(silent(HOOK, &posted("Edit", &input, Some(&after))));
+            prop_assert!(silent(&HOOK, &posted("Edit", &input, Some(&after))));
         }
     }
 }

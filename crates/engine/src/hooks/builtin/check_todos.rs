@@ -15,7 +15,7 @@ use super::turn::Turn;
 use super::{BuiltIn, Call, memory};
 use list::{Item, List};
 
-pub const CHECK_TODOS: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "check-todos",
     description: "Keeps Claude from stopping while its todo list has open items",
     on: &[EventName::Stop],
@@ -121,7 +121,7 @@ mod tests {
             let options = toml::Table::new();
             let payload = stop(&fields);
             blocked(&ran_in(
-                &CHECK_TODOS,
+                &HOOK,
                 &payload,
                 self.folder.path(),
                 &memory,
@@ -161,9 +161,9 @@ mod tests {
             None
         );
         let payload = stop(&json!({"transcript_path": "/nonexistent"}));
-        assert_eq!(super::super::tests::reason(&CHECK_TODOS, &payload), None);
+        assert_eq!(super::super::tests::reason(&HOOK, &payload), None);
         let payload = stop(&json!({"transcript_path": "/dev/zero"}));
-        assert_eq!(super::super::tests::reason(&CHECK_TODOS, &payload), None);
+        assert_eq!(super::super::tests::reason(&HOOK, &payload), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::source::{Language, code};
 use super::{BuiltIn, Call};
 use signature::{Signature, signatures};
 
-pub const CHECK_UNUSED_PARAMETERS: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "check-unused-parameters",
     description: "Tells Claude when it renames an unused parameter to _name instead of removing it",
     on: &[EventName::PostToolUse],
@@ -110,10 +110,8 @@ mod tests {
     use super::super::tests::{reason, silent};
     use super::*;
 
-    const HOOK: &BuiltIn = &CHECK_UNUSED_PARAMETERS;
-
     fn says(path: &str, before: &str, after: &str) -> Option<String> {
-        reason(HOOK, &edit(path, before, before, after))
+        reason(&HOOK, &edit(path, before, before, after))
     }
 
     #[test]
@@ -202,19 +200,19 @@ mod tests {
     fn the_function_and_its_line_are_told() {
         let before = "let x = 1;\nfunction save(user, force) {\n}\n";
         let after = before.replace("force", "_force");
-        let said = reason(HOOK, &write("/p/a.js", Some(before), &after)).unwrap();
+        let said = reason(&HOOK, &write("/p/a.js", Some(before), &after)).unwrap();
         assert!(
             said.contains("- /p/a.js:2: `force` of `save` became `_force`\n"),
             "{said}"
         );
-        assert!(silent(HOOK, &write("/p/a.js", None, &after)));
+        assert!(silent(&HOOK, &write("/p/a.js", None, &after)));
     }
 
     #[test]
     fn a_piece_within_a_signature_says_nothing() {
         let input = json!({"file_path": "a.ts", "old_string": "force", "new_string": "_force"});
-        assert!(silent(HOOK, &posted("Edit", &input, None)));
-        assert!(reason(HOOK, &posted("Edit", &input, Some("function f(force) {}"))).is_some());
+        assert!(silent(&HOOK, &posted("Edit", &input, None)));
+        assert!(reason(&HOOK, &posted("Edit", &input, Some("function f(force) {}"))).is_some());
     }
 
     proptest! {
@@ -224,8 +222,8 @@ mod tests {
             after in "(function f|fn f|def f|=>|->|impl A for B|[(){}<>,:=|a-c_ \n]|é){0,40}",
             path in "a\\.(ts|rs|py)",
         ) {
-            reason(HOOK, &write(&path, Some(&before), &after));
-            prop_assert!(silent(HOOK, &write(&path, Some(&after), &after)));
+            reason(&HOOK, &write(&path, Some(&before), &after));
+            prop_assert!(silent(&HOOK, &write(&path, Some(&after), &after)));
         }
     }
 }

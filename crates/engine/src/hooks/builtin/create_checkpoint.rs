@@ -9,7 +9,7 @@ use becket_wire::head::Head;
 use super::{BuiltIn, Call};
 use crate::checkpoint::{Git, GitError, KEEP, LARGEST_MB, Present, Wish, make};
 
-pub const CREATE_CHECKPOINT: BuiltIn = BuiltIn {
+pub const HOOK: BuiltIn = BuiltIn {
     name: "create-checkpoint",
     description: "Keeps a snapshot of the work tree in git, for `becket checkpoint restore`",
     on: &[EventName::Stop],

@@ -6,10 +6,14 @@ use becket_wire::Output;
 use becket_wire::answer::Answer;
 use becket_wire::event::{Event, EventName, PermissionMode};
 
+use super::question;
+
 /// A turn that ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     pub event: EventName,
+    /// The subagent whose turn it was.
+    pub agent: Option<String>,
     pub transcript: Option<PathBuf>,
     /// A hook has already kept it going.
     pub active: bool,
@@ -48,6 +52,7 @@ impl Turn {
         let mut tasks = tasks.iter().flatten();
         Some(Self {
             event: name,
+            agent: common.agent_id.clone(),
             transcript: transcript.as_deref().map(PathBuf::from),
             active: active.unwrap_or(false),
             asked: said.as_deref().is_some_and(asks),
@@ -69,29 +74,15 @@ impl Turn {
 }
 
 /// Whether a message ends with a question to its reader. What is offered to choose from may follow.
-pub fn asks(message: &str) -> bool {
-    let lines = message.lines().rev().map(str::trim);
-    for line in lines.filter(|line| !line.is_empty()) {
-        if has_question(line) {
-            return true;
+fn asks(message: &str) -> bool {
+    let mut before = message.trim_end();
+    while let Some((above, last)) = before.rsplit_once('\n') {
+        if !is_choice(last.trim()) {
+            break;
         }
-        if !is_choice(line) {
-            return false;
-        }
+        before = above.trim_end();
     }
-    false
-}
-
-/// A question mark behind a word, at the end of a sentence. In `a ? b : c` and `x?.y` there is none.
-fn has_question(line: &str) -> bool {
-    line.match_indices('?').any(|(at, _)| {
-        let before = line[..at].chars().next_back();
-        let after =
-            line[at + 1..].trim_start_matches(['?', '!', '*', '_', '"', '\'', '”', ')', '`']);
-        let is_word =
-            |c: char| c.is_alphanumeric() || matches!(c, '`' | '"' | '\'' | ')' | '”' | '*');
-        before.is_some_and(is_word) && (after.is_empty() || after.starts_with(char::is_whitespace))
-    })
+    question::asks(message) || question::asks(before)
 }
 
 /// An item of a list.
@@ -172,9 +163,7 @@ pub(super) mod tests {
             "I see two ways. **Which do you want?**",
             "Which one?\n\n1. The first\n2. The second\n",
             "What now?\n- stop\n- go on",
-            "Do you mean `a`? I would not.",
             "How (and why)?",
-            "Pick one:\n\nA) this?\nB) that",
         ] {
             assert!(asks(text), "{text}");
         }
@@ -189,6 +178,8 @@ pub(super) mod tests {
             "It uses `a ? b : c` now.",
             "It uses `a?.b` and http://x/?q=1 now.",
             "1. Fixed\n2. Tested",
+            "All done:\n- fixed\n- tested",
+            "Done.\n\n- Is there anything else?",
         ] {
             assert!(!asks(text), "{text}");
         }

@@ -43,11 +43,29 @@ fn whoever_ignores_the_first_signal_gets_the_second() {
 #[test]
 fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
     let yard = Yard::new();
-    let line = "sh -c 'trap \"\" TERM; echo $$ > child; sleep 1000; sleep 1000' & \
-        while ! [ -s child ]; do sleep 0.01; done; exec sleep 1000";
-    let ran = run_one(with_timeout(yard.sh(line), SHORT * 5));
-    assert_eq!(ran.outcome, Outcome::TimedOut);
-    wait_until_gone(yard.pid("child"));
+    // One holds the pipes, of the other nothing is heard.
+    let stubborn = |name: &str| {
+        format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 1000; done'")
+    };
+    let begun = "while ! [ -s loud ] || ! [ -s quiet ]; do sleep 0.01; done";
+    let (loud, quiet) = (stubborn("loud"), stubborn("quiet"));
+    for children in [
+        format!("{loud} & echo 0 > quiet"),
+        format!("{quiet} > /dev/null 2>&1 & echo 0 > loud"),
+    ] {
+        let job = yard.sh(&format!("{children}; {begun}; echo begun; exec sleep 1000"));
+        let ran = run_one(with_timeout(job, SHORT * 10));
+        assert_eq!(
+            (ran.outcome, text(&ran.stdout)),
+            (Outcome::TimedOut, "begun\n")
+        );
+        for name in ["loud", "quiet"] {
+            if let Some(pid) = Pid::from_raw(yard.read(name).parse().unwrap()) {
+                wait_until_gone(pid);
+            }
+            fs::remove_file(yard.path(name)).unwrap();
+        }
+    }
 }
 
 #[test]

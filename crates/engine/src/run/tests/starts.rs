@@ -81,7 +81,7 @@ fn a_program_may_say_itself_that_it_goes_on_in_the_background() {
         later.push(ran);
     });
     assert_eq!(later[0].outcome, Outcome::Exited(0));
-    assert_eq!(text(&later[0].stdout), "more\n");
+    assert_eq!(text(&later[0].stdout), "{\"async\": true}\nmore\n");
 }
 
 #[test]
@@ -148,17 +148,22 @@ fn in_a_terminal_each_leads_a_session_of_its_own_and_has_no_terminal() {
         return;
     }
     let yard = Yard::new();
-    let apart = spawn::Apart::Session(setsid);
-    let said = |job: &Job| {
-        let child = spawn::spawn(job, &apart).unwrap();
-        let id = child.id().to_string();
-        let output = child.wait_with_output().unwrap();
-        (id, text(&output.stdout).trim().to_owned())
-    };
-    let (id, kin) = said(&yard.sh(KIN));
-    assert_eq!(kin, format!("{id} {id} {id} 0"));
-    let (_, tty) = said(&yard.sh("(: < /dev/tty) 2> /dev/null || echo none"));
-    assert_eq!(tty, "none");
+    let jobs = vec![
+        yard.sh(KIN),
+        yard.sh("(: < /dev/tty) 2> /dev/null || echo none"),
+        yard.job(
+            "h",
+            Program::List(vec!["printf".into(), "%s".into(), "--help".into()]),
+        ),
+        with_timeout(yard.sh("sleep 1000 & echo $! > child; wait"), SHORT),
+    ];
+    let (ran, _) = run_in(&Apart::Session(setsid), jobs, &Cancel::new());
+    let kin: Vec<&str> = text(&ran[0].stdout).split_whitespace().collect();
+    assert_eq!([kin[0], kin[0], kin[0], "0"], kin[..]);
+    assert_eq!(text(&ran[1].stdout), "none\n");
+    assert_eq!(text(&ran[2].stdout), "--help");
+    assert_eq!(ran[3].outcome, Outcome::TimedOut);
+    wait_until_gone(yard.pid("child"));
 }
 
 fn not_started(job: Job) -> String {

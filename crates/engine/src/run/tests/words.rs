@@ -121,6 +121,16 @@ fn whoever_had_to_be_ended_decides_nothing() {
 }
 
 #[test]
+fn what_is_said_in_the_background_is_read_without_its_beginning() {
+    let answer = |stdout: &str| ran(Outcome::Exited(0), stdout, "").answer(&EventName::Stop);
+    let silent = Ok(Answer::silent(EventName::Stop));
+    assert_eq!(answer("{\"async\": true}\n"), silent);
+    assert_eq!(answer("{\"async\": true}\nplain"), silent);
+    let told = answer("{\"async\": true}\n{\"systemMessage\": \"done\"}\n").unwrap();
+    assert_eq!(told.messages(), ["done"]);
+}
+
+#[test]
 fn only_a_whole_line_that_says_so_goes_to_the_background() {
     let went = |stdout: &str| said::went_async(stdout.as_bytes());
     assert_eq!(went("{\"async\": true}\nrest"), Some((16, None)));

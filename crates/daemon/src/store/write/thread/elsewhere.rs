@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use becket_engine::hooks::kept;
 use becket_wire::run::RunRow;
 use tracing::{error, info, warn};
 
@@ -66,9 +67,8 @@ impl WriterThread {
     }
 
     /// Runs that ended after their event was answered.
-    pub(super) fn write_runs(&mut self, mut runs: Vec<RunRow>) {
-        run::mask_said(None, &mut runs, &self.masker);
-        self.memory.runs.append(&mut runs);
+    pub(super) fn write_runs(&mut self, runs: Vec<RunRow>) {
+        self.memory.runs.extend(kept::masked(runs, &self.masker));
         self.retry_runs();
         let over = self.memory.runs.len().saturating_sub(MEMORY_RUNS);
         self.memory.runs.truncate(MEMORY_RUNS);

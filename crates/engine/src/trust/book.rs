@@ -1,0 +1,110 @@
+//! Which projects the person trusts, and as what: `trust.json` in becket's home.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use becket_wire::Place;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::pin::Pins;
+use crate::replace::{self, Attempt, Snapshot};
+
+/// Nobody trusts so much.
+const LARGEST: u64 = 64 << 20;
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+const ATTEMPTS: usize = 20;
+
+/// Every approval, by the key of its project.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Book {
+    pub projects: BTreeMap<String, Approval>,
+}
+
+/// One approval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Where it was given.
+    pub project: String,
+    /// When: milliseconds since 1970.
+    pub at: i64,
+    pub hash: String,
+    pub pins: Pins,
+}
+
+#[derive(Debug, Error)]
+pub enum BookError {
+    #[error("could not read {}: {why}", .file.display())]
+    Unreadable { file: PathBuf, why: io::Error },
+    #[error("{} is damaged: {why}", .file.display())]
+    Damaged { file: PathBuf, why: String },
+    #[error("another becket holds {}", .file.display())]
+    Held { file: PathBuf },
+    #[error("could not write {}: {why}", .file.display())]
+    Unwritable { file: PathBuf, why: io::Error },
+}
+
+impl Book {
+    /// Reads the book; an absent one is empty.
+    pub fn read(place: &Place) -> Result<Self, BookError> {
+        let file = place.trust();
+        match Snapshot::read(&file, LARGEST) {
+            Ok(snapshot) => Self::of(&file, snapshot.bytes()),
+            Err(why) => Err(BookError::Unreadable { file, why }),
+        }
+    }
+
+    fn of(file: &Path, bytes: Option<&[u8]>) -> Result<Self, BookError> {
+        let Some(bytes) = bytes else {
+            return Ok(Self::default());
+        };
+        serde_json::from_slice(bytes).map_err(|why| BookError::Damaged {
+            file: file.to_path_buf(),
+            why: why.to_string(),
+        })
+    }
+}
+
+/// Changes the book, under its lock. A damaged one is set aside, and counts as empty; says where.
+pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>, BookError> {
+    let file = place.trust();
+    let unwritable = |why| BookError::Unwritable {
+        file: file.clone(),
+        why,
+    };
+    let lock = place.run().join("trust.lock");
+    let held = replace::make_folder(&place.run(), 0o700)
+        .and_then(|_| replace::lock(&lock, LOCK_WAIT))
+        .map_err(|why| match why.kind() {
+            ErrorKind::TimedOut => BookError::Held { file: lock.clone() },
+            _ => unwritable(why),
+        })?;
+    let mut aside = None;
+    for _ in 0..ATTEMPTS {
+        let before = Snapshot::read(&file, LARGEST).map_err(|why| BookError::Unreadable {
+            file: file.clone(),
+            why,
+        })?;
+        let mut book = match Book::of(&file, before.bytes()) {
+            Ok(book) => book,
+            Err(_) => {
+                let suffix = jiff::Zoned::now().strftime(".damaged-%Y%m%d-%H%M%S");
+                let copy = before.copy_beside(&suffix.to_string());
+                aside = copy.map_err(unwritable)?.or(aside);
+                Book::default()
+            }
+        };
+        edit(&mut book);
+        let mut text = serde_json::to_vec_pretty(&book).map_err(|why| unwritable(why.into()))?;
+        text.push(b'\n');
+        if before.replace(&text, 0o600).map_err(unwritable)? == Attempt::Done {
+            drop(held);
+            return Ok(aside);
+        }
+    }
+    Err(unwritable(io::Error::other(
+        "somebody else keeps writing it",
+    )))
+}

@@ -1,0 +1,367 @@
+//! What an approval pins: every file in `.becket/` that counts, and every file of the project that
+//! a `run` starts, each by its content.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+use becket_wire::Place;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use super::start;
+use crate::stamp::{Seen, is_absence, is_settled};
+
+/// Bounds: a project that needs more is none that a person could look through.
+const MOST_FILES: usize = 2000;
+const MOST_BYTES: u64 = 64 << 20;
+const DEEPEST: usize = 16;
+
+/// The folder of a project's own.
+const FOLDER: &str = ".becket";
+/// Documents, which do not count.
+const DOCUMENTS: &str = ".becket/prd";
+/// The files of it that name programs.
+const CONFIGS: [&str; 2] = [".becket/config.toml", ".becket/local.toml"];
+
+/// What is pinned: for each path in the project, what was there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pins(BTreeMap<String, String>);
+
+/// Why a project cannot be trusted as it is.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Refusal {
+    #[error("{path} leads out of the project")]
+    LeadsOut { path: String },
+    #[error("{path} is neither a file nor a folder")]
+    Odd { path: String },
+    #[error("{path} has a name that is not UTF-8")]
+    Name { path: String },
+    #[error("could not read {path}: {why}")]
+    Unreadable { path: String, why: String },
+    #[error(
+        "{path}: more than {MOST_FILES} files, 64 MiB or {DEEPEST} folders in each other cannot be looked through"
+    )]
+    TooMuch { path: String },
+}
+
+/// One difference between what was approved and what is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub path: String,
+    pub how: How,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    New,
+    Changed,
+    Gone,
+}
+
+impl Pins {
+    /// One hash for all of it, the same on every machine.
+    pub fn hash(&self) -> String {
+        let mut all = String::new();
+        for (path, pin) in &self.0 {
+            writeln!(all, "{}:{path} {}:{pin}", path.len(), pin.len()).ok();
+        }
+        hash_of(all.as_bytes())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Whether a file was pinned with that content.
+    pub fn has(&self, path: &str, hash: &str) -> bool {
+        self.0.get(path).is_some_and(|pin| pin.ends_with(hash))
+    }
+
+    pub fn names(&self, path: &str) -> bool {
+        self.0.contains_key(path)
+    }
+
+    /// What is different now, by path.
+    pub fn changes_since(&self, before: &Self) -> Vec<Change> {
+        let change = |path: &String, how| Change {
+            path: path.clone(),
+            how,
+        };
+        let gone = before.0.keys().filter(|path| !self.0.contains_key(*path));
+        let mut changes: Vec<Change> = gone.map(|path| change(path, How::Gone)).collect();
+        for (path, pin) in &self.0 {
+            match before.0.get(path) {
+                None => changes.push(change(path, How::New)),
+                Some(old) if old != pin => changes.push(change(path, How::Changed)),
+                Some(_) => {}
+            }
+        }
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
+        changes
+    }
+}
+
+/// What would be pinned of a project as it is now. In the user's home, `.becket/` is becket's own
+/// home and no project's.
+pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
+    let folder = project.join(FOLDER).canonicalize().ok();
+    let own = folder.is_none() || folder != place.home().canonicalize().ok();
+    collect(project, own).map(|looked| looked.pins)
+}
+
+/// What was looked at, so that a later look costs one stat each.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) pins: Pins,
+    looks: Vec<Look>,
+    settled: bool,
+}
+
+#[derive(Debug)]
+struct Look {
+    path: PathBuf,
+    itself: Seen,
+    /// Of a link: what it leads to.
+    target: Option<Seen>,
+}
+
+impl Looked {
+    /// Whether nothing of it has changed since.
+    pub(super) fn still_holds(&self) -> bool {
+        let same = |look: &Look| {
+            let target = look.target.as_ref();
+            Seen::of(&fs::symlink_metadata(&look.path)) == look.itself
+                && target.is_none_or(|target| Seen::of(&fs::metadata(&look.path)) == *target)
+        };
+        self.settled && self.looks.iter().all(same)
+    }
+}
+
+/// Looks through a project. `own` is whether its `.becket/` is one: in the user's home it is not.
+pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
+    let unreadable = |error: io::Error| Refusal::Unreadable {
+        path: project.display().to_string(),
+        why: error.to_string(),
+    };
+    let project = project.canonicalize().map_err(unreadable)?;
+    let mut walk = Walk {
+        project: &project,
+        looked: Looked {
+            settled: true,
+            ..Looked::default()
+        },
+        bytes: 0,
+        starts: Vec::new(),
+    };
+    if own {
+        walk.entry(FOLDER, 0)?;
+        walk.starts()?;
+    }
+    Ok(walk.looked)
+}
+
+struct Walk<'a> {
+    project: &'a Path,
+    looked: Looked,
+    bytes: u64,
+    /// Words of programs.
+    starts: Vec<String>,
+}
+
+impl Walk<'_> {
+    /// Takes what stands under that name, if it counts.
+    fn entry(&mut self, name: &str, depth: usize) -> Result<(), Refusal> {
+        let path = self.project.join(name);
+        let Some(itself) = self.look(&path, name)? else {
+            return Ok(());
+        };
+        if !itself.is_symlink() {
+            return self.content(name, &path, &itself, "", depth);
+        }
+        let target = fs::read_link(&path).map_err(|error| unreadable(name, &error))?;
+        let target = target.to_str().ok_or_else(|| refuse_name(name))?;
+        let link = format!("link:{target} ");
+        match path.canonicalize() {
+            Ok(real) if !real.starts_with(self.project) => Err(Refusal::LeadsOut {
+                path: name.to_owned(),
+            }),
+            Ok(_) => {
+                let metadata = fs::metadata(&path).map_err(|error| unreadable(name, &error))?;
+                self.content(name, &path, &metadata, &link, depth)
+            }
+            Err(error) if is_absence(&error) => self.pin(name, format!("{link}absent")),
+            Err(error) => Err(unreadable(name, &error)),
+        }
+    }
+
+    fn content(
+        &mut self,
+        name: &str,
+        path: &Path,
+        metadata: &Metadata,
+        link: &str,
+        depth: usize,
+    ) -> Result<(), Refusal> {
+        if metadata.is_file() {
+            let bytes = self.read(name, path)?;
+            if CONFIGS.contains(&name) {
+                let text = String::from_utf8_lossy(&bytes);
+                self.starts
+                    .extend(start::words_in(self.project, path, &text));
+            }
+            return self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
+        }
+        if !metadata.is_dir() {
+            return Err(Refusal::Odd {
+                path: name.to_owned(),
+            });
+        }
+        if !link.is_empty() {
+            self.pin(name, format!("{link}folder"))?;
+        }
+        self.folder(name, path, depth)
+    }
+
+    fn folder(&mut self, name: &str, path: &Path, depth: usize) -> Result<(), Refusal> {
+        if depth >= DEEPEST {
+            return Err(too_much(name));
+        }
+        let entries = fs::read_dir(path).map_err(|error| unreadable(name, &error))?;
+        let mut names = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(|error| unreadable(name, &error))?;
+            let last = entry.file_name();
+            let last = last.to_str().ok_or_else(|| refuse_name(name))?;
+            names.push(format!("{name}/{last}"));
+        }
+        names.sort();
+        names.retain(|name| name != DOCUMENTS);
+        names
+            .iter()
+            .try_for_each(|name| self.entry(name, depth + 1))
+    }
+
+    /// The files that programs of the project start. One that leads out of it is as good as what
+    /// it leads to: `.venv/bin/python` is such a link.
+    fn starts(&mut self) -> Result<(), Refusal> {
+        for word in std::mem::take(&mut self.starts) {
+            let Some(path) = start::file_of(self.project, &word) else {
+                continue;
+            };
+            let Some(name) = plain(self.project, &path) else {
+                continue;
+            };
+            if self.looked.pins.names(&name) {
+                continue;
+            }
+            let Some(itself) = self.look(&path, &name)? else {
+                continue;
+            };
+            let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
+            let link = match itself.is_symlink() {
+                true => fs::read_link(&path).map_err(|error| unreadable(&name, &error))?,
+                false => PathBuf::new(),
+            };
+            let link = match itself.is_symlink() {
+                true => format!("link:{} ", link.display()),
+                false => String::new(),
+            };
+            if is_file {
+                let hash = hash_of(&self.read(&name, &path)?);
+                self.pin(&name, format!("{link}sha256:{hash}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes how a path is found; None if nothing is there.
+    fn look(&mut self, path: &Path, name: &str) -> Result<Option<Metadata>, Refusal> {
+        if self.looked.looks.len() >= MOST_FILES {
+            return Err(too_much(name));
+        }
+        let itself = fs::symlink_metadata(path);
+        let is_link = itself.as_ref().is_ok_and(Metadata::is_symlink);
+        let target = is_link.then(|| fs::metadata(path));
+        let settled = |metadata: &io::Result<Metadata>| metadata.as_ref().map_or(true, is_settled);
+        self.looked.settled &= settled(&itself) && target.as_ref().is_none_or(settled);
+        self.looked.looks.push(Look {
+            path: path.to_path_buf(),
+            itself: Seen::of(&itself),
+            target: target.as_ref().map(Seen::of),
+        });
+        match itself {
+            Ok(metadata) => Ok(Some(metadata)),
+            Err(error) if is_absence(&error) => Ok(None),
+            Err(error) => Err(unreadable(name, &error)),
+        }
+    }
+
+    fn read(&mut self, name: &str, path: &Path) -> Result<Vec<u8>, Refusal> {
+        let left = MOST_BYTES - self.bytes;
+        let mut bytes = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
+        read.map_err(|error| unreadable(name, &error))?;
+        if bytes.len() as u64 > left {
+            return Err(too_much(name));
+        }
+        self.bytes += bytes.len() as u64;
+        Ok(bytes)
+    }
+
+    fn pin(&mut self, name: &str, pin: String) -> Result<(), Refusal> {
+        self.looked.pins.0.insert(name.to_owned(), pin);
+        Ok(())
+    }
+}
+
+/// A path in the project without `.` and `..`, as it is pinned.
+fn plain(project: &Path, path: &Path) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.strip_prefix(project).ok()?.components() {
+        match part {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::CurDir => {}
+            Component::ParentDir => drop(parts.pop()?),
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!parts.is_empty()).then(|| parts.join("/"))
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Refusal {
+    Refusal::Unreadable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    }
+}
+
+fn refuse_name(path: &str) -> Refusal {
+    Refusal::Name {
+        path: path.to_owned(),
+    }
+}
+
+fn too_much(path: &str) -> Refusal {
+    Refusal::TooMuch {
+        path: path.to_owned(),
+    }
+}
+
+/// The hash of a content, in letters.
+pub(crate) fn hash_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .fold(String::new(), |mut text, byte| {
+            write!(text, "{byte:02x}").ok();
+            text
+        })
+}
