@@ -247,7 +247,10 @@ fn a_change_that_git_could_overlook() {
     let then = fs::metadata(repo.path("a")).unwrap().modified().unwrap();
     repo.write("a", "two");
     for file in ["a", ".git/index"] {
-        let file = fs::File::options().append(true).open(repo.path(file)).unwrap();
+        let file = fs::File::options()
+            .append(true)
+            .open(repo.path(file))
+            .unwrap();
         file.set_modified(then).unwrap();
     }
     name(kept(&repo));
