@@ -189,6 +189,7 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         },
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
     }
 }

@@ -34,6 +34,7 @@ fn hook(name: &str, description: &str) -> Hook {
         declared: origin,
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
     }
 }

@@ -260,6 +260,7 @@ fn hook() -> Hook {
         declared: origin(),
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
     }
 }
