@@ -18,11 +18,12 @@ benches:
   growth         one event, and `becket events`, with many events stored
   view           the live view with 1,000 sessions, and `becket sessions` with many events stored
   claude         what becket adds to a tool call inside the real Claude Code
+  hooks          what ten named hooks add to such a call, against one
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
   --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
-                 claude 240, instructions 5)
+                 claude and hooks 240, instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -45,6 +46,7 @@ pub enum Bench {
     Growth,
     View,
     Claude,
+    Hooks,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
@@ -102,6 +104,7 @@ impl Order {
             Some("growth") => Bench::Growth,
             Some("view") => Bench::View,
             Some("claude") => Bench::Claude,
+            Some("hooks") => Bench::Hooks,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
@@ -164,6 +167,7 @@ impl Order {
             Bench::Growth => "growth",
             Bench::View => "view",
             Bench::Claude => "claude",
+            Bench::Hooks => "hooks",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",

@@ -15,11 +15,11 @@ use crate::samples::{Figures, Samples};
 use crate::world::{Programs, World};
 
 /// Calls of each contender that count.
-const CALLS: usize = 240;
+pub(crate) const CALLS: usize = 240;
 /// Calls in one session: more would measure a long conversation.
-const SESSION: usize = 30;
+pub(crate) const SESSION: usize = 30;
 /// The first calls of a session load what later ones have.
-const WARM_UP: usize = 5;
+pub(crate) const WARM_UP: usize = 5;
 const PROMPT: &str = "read it again and again";
 const BOUND: Duration = Duration::from_secs(180);
 
@@ -61,7 +61,12 @@ pub fn run(order: &Order) -> Result<Report> {
 }
 
 /// One session of the real program, with its own home and model.
-fn session(claude: &Claude, world: &World, contender: &str, samples: &mut Samples) -> Result<()> {
+pub(crate) fn session(
+    claude: &Claude,
+    world: &World,
+    contender: &str,
+    samples: &mut Samples,
+) -> Result<()> {
     let calls = SESSION + WARM_UP;
     let file = world.root().join("read-me");
     std::fs::write(&file, "a line\n")?;
@@ -120,10 +125,9 @@ fn register(world: &World, home: &Home, contender: &str) -> Result<()> {
         settings.remove("statusLine");
     }
     let hook = world.hook.to_string_lossy();
-    let program = if contender == "becket" {
-        &*hook
-    } else {
-        contender
+    let program = match contender {
+        "becket" => &*hook,
+        other => other,
     };
     let changed = name_program(&mut settings["hooks"], program);
     if changed == 0 {

@@ -10,6 +10,7 @@ pub mod event;
 pub mod fill;
 pub mod fleet;
 pub mod growth;
+pub mod hooks;
 pub mod ingest;
 pub mod instructions;
 pub mod nothing;
@@ -48,6 +49,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Growth => growth::run(&order)?,
         Bench::View => view::run(&order)?,
         Bench::Claude => claude::run(&order)?,
+        Bench::Hooks => hooks::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

@@ -49,7 +49,7 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     Ok(rows)
 }
 
-fn masker(world: &World) -> Masker {
+pub fn masker(world: &World) -> Masker {
     let config = Loader::read_only(&world.place).current();
     let key = store::existing_mask_key(&world.place).unwrap_or_default();
     Masker::from_config(key, &config.config)
@@ -69,7 +69,8 @@ fn read_spool(world: &World) -> Vec<EventRow> {
         .collect()
 }
 
-fn complete(
+/// The one session whose id begins so, of those that the log knows.
+pub fn complete(
     prefix: &str,
     database: Option<&rusqlite::Connection>,
     spooled: &[EventRow],

@@ -1,22 +1,29 @@
 //! becket, the program people type.
 
+mod adopt;
+mod alone;
 mod args;
 mod beside;
 mod canary;
 mod claude;
 mod client;
+mod commands;
 mod demo;
 mod doctor;
 mod failure;
 mod glyph;
+mod grid;
 mod leave;
 mod line;
 mod log;
 mod offer;
+mod run;
 mod session;
 mod settings;
+mod switch;
 mod tell;
 mod tmux;
+mod trial;
 mod tui;
 mod unhooked;
 mod verb;

@@ -1,5 +1,7 @@
-//! Notices, offered by `becket up`: one question, and `[notice]` in the user's config. The rest of
-//! that file stays as it is.
+//! What `becket up` offers, notices here and built-in hooks in `offer/hooks.rs`: one question each,
+//! and a few lines in the user's config. The rest of that file stays as it is.
+
+pub mod hooks;
 
 use std::io::{self, BufRead, Write};
 
@@ -73,12 +75,17 @@ fn agrees() -> Result<bool> {
 }
 
 fn write(world: &World, choice: Choice) -> Result<()> {
+    change(world, "[notice]", |text| edited(text, choice))
+}
+
+/// Changes the user's config; begins anew if somebody else writes it meanwhile.
+fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
     let file = world.place.config();
-    let failed = || format!("could not write [notice] to {}", file.display());
+    let failed = || format!("could not write {what} to {}", file.display());
     for _ in 0..ATTEMPTS {
         let before = Snapshot::read(&file, LARGEST).with_context(failed)?;
         let text = str::from_utf8(before.bytes().unwrap_or_default()).with_context(failed)?;
-        let after = edited(text, choice).with_context(failed)?;
+        let after = edited(text).with_context(failed)?;
         if after == text {
             return Ok(());
         }
@@ -95,12 +102,13 @@ fn write(world: &World, choice: Choice) -> Result<()> {
     Err(Failure::new(Code::Failed, "somebody else keeps writing it").into())
 }
 
+fn broken() -> Failure {
+    Failure::new(Code::Failed, "it does not parse")
+        .hint("`becket config check` says where; mend it first")
+}
+
 /// The config with this choice in it, and everything else as it was.
 fn edited(text: &str, choice: Choice) -> Result<String> {
-    let broken = || {
-        Failure::new(Code::Failed, "it does not parse")
-            .hint("`becket config check` says where; mend it first")
-    };
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let section = document
         .entry("notice")
@@ -189,7 +197,7 @@ mod tests {
             on in proptest::option::of("off|attention|done|all"),
             comment in "[ -~]{0,20}",
         ) {
-            let on = on.map_or(String::new(), |on| format!("on = \"{on}\"\n"));
+            let on = on.map_or(String::new(), |on| format!("on = \"{on}\" # {comment}\n"));
             let text = format!("# {comment}\n[notice] # {comment}\n{on}[store]\nkeep_days = {days} # {comment}\n");
             let after = edited(&text, Choice::Osc9).unwrap();
             let table: DocumentMut = after.parse().unwrap();

@@ -11,7 +11,7 @@ pub mod words;
 mod layout;
 mod names;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod tree;
 
 use std::cmp::Reverse;

@@ -6,6 +6,7 @@
 mod change;
 mod diff;
 mod document;
+mod foreign;
 mod inspect;
 mod member;
 mod record;
@@ -15,13 +16,22 @@ mod scope;
 mod shell;
 mod splice;
 mod status_line;
+mod synchronous;
 #[cfg(test)]
-mod tests;
+pub mod tests;
 mod unregister;
 
-pub use change::{Outcome, init, line_is_unwanted, read, status_line_before, uninit};
+pub use change::{
+    Outcome, back_up, init, line_is_unwanted, read, registration_of, snapshot, status_line_before,
+    take_lock, text_of, uninit, unreadable, unwritable,
+};
 pub use diff::{coloured, unified};
+pub use document::SettingsError;
+pub use foreign::{Foreign, foreign, put_back, take_out};
 pub use inspect::{Inspection, State, inspect};
-pub use registration::{Registration, StatusLine, Strict};
+pub use register::make_synchronous;
+pub use registration::{REGISTERED, Registration, StatusLine, Strict};
 pub use scope::{Scope, SettingsFile, files};
+pub use shell::words;
 pub use status_line::Standing;
+pub use synchronous::{events as synchronous_events, hooks as named_hooks};

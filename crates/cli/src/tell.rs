@@ -66,7 +66,7 @@ impl Tell {
 }
 
 /// The counts by the names that a person knows them by.
-pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
+pub fn counts(counts: &Counts) -> [(&'static str, u64); 12] {
     [
         ("busy", counts.busy),
         ("other users refused", counts.strangers),
@@ -76,6 +76,7 @@ pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
         ("sent to the spool", counts.to_spool),
         ("only in memory", counts.in_memory),
         ("lost", counts.lost),
+        ("runs of hooks lost", counts.runs_lost),
         ("taken in from the spool", counts.taken_in),
         ("bad spool files", counts.spool_bad),
         ("double registrations", counts.duplicates),

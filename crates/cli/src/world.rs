@@ -100,7 +100,8 @@ pub fn is_inside_claude() -> bool {
     own_session().is_some()
 }
 
-fn own_session() -> Option<String> {
+/// The session of the Claude Code that has started this call.
+pub fn own_session() -> Option<String> {
     let id = std::env::var("CLAUDE_CODE_SESSION_ID").ok();
     id.filter(|id| !id.is_empty())
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use becket_engine::run::Cancel;
 use becket_wire::bounds;
 use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::Response;
@@ -158,31 +159,74 @@ impl Connection {
     }
 
     /// Something that can answer one request from another thread, and how it went.
-    pub(crate) fn answerer(&self) -> (Answerer, oneshot::Receiver<Unsent>) {
+    pub(crate) fn answerer(&self) -> (Answerer, oneshot::Receiver<Went>) {
         let (done, went) = oneshot::channel();
         let stream = Arc::clone(&self.stream);
         (Answerer { stream, done }, went)
     }
 }
 
-/// What of an answer could not be sent at once.
+/// What came of a request.
 #[derive(Debug)]
-pub(crate) struct Unsent(pub(crate) Vec<u8>);
+pub(crate) enum Went {
+    /// It is answered; this could not be sent at once.
+    Answered(Vec<u8>),
+    /// Whoever asked is to wait on.
+    Held(Held),
+}
+
+/// A request that takes longer, because people's own programs run for it.
+#[derive(Debug)]
+pub(crate) struct Held {
+    /// What of the word could not be sent at once.
+    pub(crate) unsent: Vec<u8>,
+    /// Takes the environment of whoever asked, if it is needed.
+    pub(crate) environment: Option<oneshot::Sender<Vec<u8>>>,
+    /// Ends those programs, if whoever asked is gone.
+    pub(crate) cancel: Cancel,
+    pub(crate) went: oneshot::Receiver<Went>,
+}
 
 /// Sends an answer from where it became ready: the way back through the connection's own thread
 /// would cost another wake-up. Dropped without an answer, it means `Busy`.
 #[derive(Debug)]
 pub(crate) struct Answerer {
     stream: Arc<UnixStream>,
-    done: oneshot::Sender<Unsent>,
+    done: oneshot::Sender<Went>,
 }
 
 impl Answerer {
-    pub(crate) fn send(self, mut frame: Vec<u8>) {
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        // What does not fit now goes out by the connection's own task, and so does an error.
-        let sent = rustix::net::send(&*self.stream, &frame, flags).unwrap_or(0);
-        frame.drain(..sent);
-        drop(self.done.send(Unsent(frame)));
+    pub(crate) fn send(self, frame: Vec<u8>) {
+        let unsent = send_now(&self.stream, frame);
+        drop(self.done.send(Went::Answered(unsent)));
     }
+
+    /// Has whoever asked wait on, and hand over their environment. What comes back answers them.
+    pub(crate) fn hold(
+        self,
+        frame: Vec<u8>,
+        environment: Option<oneshot::Sender<Vec<u8>>>,
+        cancel: Cancel,
+    ) -> Self {
+        let unsent = send_now(&self.stream, frame);
+        let (done, went) = oneshot::channel();
+        drop(self.done.send(Went::Held(Held {
+            unsent,
+            environment,
+            cancel,
+            went,
+        })));
+        Self {
+            stream: self.stream,
+            done,
+        }
+    }
+}
+
+/// Sends what fits now; the rest goes out by the connection's own task, and so does an error.
+fn send_now(stream: &UnixStream, mut frame: Vec<u8>) -> Vec<u8> {
+    let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+    let sent = rustix::net::send(stream, &frame, flags).unwrap_or(0);
+    frame.drain(..sent);
+    frame
 }

@@ -1,5 +1,7 @@
 //! `becket events`: the log up to now, and then what comes.
 
+use std::collections::HashSet;
+
 use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
@@ -17,7 +19,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     // Listening begins before reading, and before the inbox is settled into what is read: nothing
     // falls between.
     let mut feed = door.feed.subscribe();
-    door.writer.take_in().await;
+    let mut running = door.writer.take_in().await;
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
@@ -25,7 +27,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         }
     }
     let mut shown = Shown::default();
-    if send_past(connection, &query, door, &mut shown)
+    if send_past(connection, &query, door, &running, &mut shown)
         .await
         .is_err()
     {
@@ -52,9 +54,9 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             }
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
-                door.writer.take_in().await;
+                running = door.writer.take_in().await;
                 query.after = Some(shown.after());
-                let sent = send_past(connection, &query, door, &mut shown).await;
+                let sent = send_past(connection, &query, door, &running, &mut shown).await;
                 query.after = None;
                 if sent.is_err() {
                     return false;
@@ -67,10 +69,13 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
 
 struct Gone;
 
+/// Sends what the log holds. Who follows gets those whose hooks are `running` by the feed, with their
+/// decision.
 async fn send_past(
     connection: &Connection,
     query: &EventQuery,
     door: &Door,
+    running: &HashSet<i64>,
     shown: &mut Shown,
 ) -> Result<(), Gone> {
     let (rows, mut reading) = mpsc::channel(AHEAD);
@@ -93,7 +98,7 @@ async fn send_past(
         match row {
             Ok(row) => {
                 // Only followers come back for more.
-                let is_new = !query.follow || shown.is_new(row.seq);
+                let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
                 if is_new && !connection.say(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
                 }

@@ -5,6 +5,7 @@ mod counters;
 mod dispatch;
 mod doubles;
 mod follow;
+mod hooks;
 mod in_force;
 mod infer;
 pub mod life;

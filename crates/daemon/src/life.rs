@@ -26,6 +26,7 @@ use crate::connection::Budget;
 use crate::counters::Counters;
 use crate::dispatch::{self, Dispatcher, Message, Ticked};
 use crate::doubles::Doubles;
+use crate::hooks::Hooks;
 use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
@@ -196,6 +197,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         counters: Arc::clone(&counters),
         registry: Registry::open(place, broadcast::channel(CHANGES).0),
         doubles: Doubles::default(),
+        hooks: Hooks::new(place, std::env::current_exe()?),
         notices: Notices::new(Arc::clone(&counters)),
         myself: to_dispatcher.downgrade(),
     };

@@ -81,6 +81,8 @@ pub(crate) struct Applied {
     /// From when it counts.
     at: i64,
     pub(crate) changed: bool,
+    /// A session that goes on from another since this event: from which, and which.
+    pub(crate) chained: Option<(String, String)>,
     /// What whoever looks at the session sees now, if that is something else.
     pub(crate) display: Option<Change>,
 }
@@ -160,22 +162,23 @@ impl Registry {
         if !self.sessions.contains_key(id) {
             self.admit(id, &moment, makes)?;
         }
-        let chained = self.chain(id, &moment);
+        let mut chained = self.chain(id, &moment);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = heard {
             live.session.nothing_after(now);
         }
         let before = live.session.shown();
-        let mut changed = live.session.apply(&moment) | chained;
+        let mut changed = live.session.apply(&moment) | chained.is_some();
         changed |= live.session.find_project(envelope, is_git_root);
         let display = Change::of(before, &live.session, moment.at);
         if changed && moment.event == EventName::SessionEnd {
-            self.chain_next(id);
+            chained = self.chain_next(id);
         }
         Some(Applied {
             session: id.to_owned(),
             at,
             changed,
+            chained,
             display,
         })
     }

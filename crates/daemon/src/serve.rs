@@ -10,7 +10,7 @@ use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 
-use crate::connection::{Budget, Connection, Unread, Unsent};
+use crate::connection::{Budget, Connection, Held, Unread, Went};
 use crate::counters::Counters;
 use crate::dispatch::{Arrival, Message};
 use crate::life::now_ms;
@@ -132,7 +132,7 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
 
 /// Has an event judged and kept, or a status line made. The answer is sent by whoever has it.
 async fn judge(
-    connection: &Connection,
+    connection: &mut Connection,
     event: EventRequest,
     message: fn(Box<Arrival>) -> Message,
     door: &Door,
@@ -149,9 +149,13 @@ async fn judge(
         answerer,
     });
     let taken = door.dispatcher.try_send(message(arrival)).is_ok();
-    let said = match went.await {
-        Ok(Unsent(rest)) => connection.send(&rest).await,
-        Err(_) => {
+    let went = match went.await {
+        Ok(Went::Held(held)) => wait_on(connection, held, door).await,
+        went => went.ok(),
+    };
+    let said = match went {
+        Some(Went::Answered(rest)) => connection.send(&rest).await,
+        _ => {
             if !taken {
                 door.counters.busy.add(1);
             }
@@ -160,6 +164,42 @@ async fn judge(
     };
     door.in_flight.fetch_sub(1, Ordering::Relaxed);
     said
+}
+
+/// Named hooks run: takes the environment for them, and waits for what they say. If whoever asked
+/// hangs up, nobody needs them any more.
+async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option<Went> {
+    let Held {
+        unsent,
+        environment,
+        cancel,
+        mut went,
+    } = held;
+    let handed = async {
+        let sent = connection.send(&unsent).await;
+        let Some(environment) = environment else {
+            return sent;
+        };
+        let Ok(frame) = connection.read(&door.budget).await else {
+            return false;
+        };
+        match Request::from_frame(frame) {
+            Ok(Request::Environment(block)) => environment.send(block).is_ok(),
+            _ => false,
+        }
+    };
+    if !tokio::time::timeout(FRAME_TIME, handed)
+        .await
+        .unwrap_or(false)
+    {
+        cancel.abandon();
+    }
+    tokio::select! {
+        biased;
+        went = &mut went => return went.ok(),
+        () = connection.gone() => cancel.abandon(),
+    }
+    went.await.ok()
 }
 
 async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {

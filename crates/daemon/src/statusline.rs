@@ -20,6 +20,7 @@ impl Dispatcher {
             self.registry
                 .figures(&session, &line.figures, arrival.now_ms);
             line.waiting = self.registry.waiting_besides(&session);
+            line.off = self.hooks.board.of(&session).disabled().to_vec();
         }
         line.wrong.extend(self.counters.own_troubles());
         let answer = Response::Answer {

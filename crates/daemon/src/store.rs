@@ -8,6 +8,7 @@ mod open;
 mod read;
 mod record;
 mod retain;
+mod run;
 #[cfg(test)]
 mod sample;
 pub(crate) mod session;
@@ -21,6 +22,7 @@ pub(crate) use open::{inode, is_damage};
 pub use read::{count, find, knows_process, latest_fault, sessions_like};
 pub use record::{Decision, Record, fault};
 pub use retain::Limits;
+pub use run::{FoundRun, RunQuery, detour, last_told, runs};
 pub(crate) use session::last_revision;
 pub use session::{Kept, Which, sessions};
 pub use write::{Feed, Full, Writer};

@@ -1,6 +1,8 @@
 //! Named hooks: what each is, which events it wants, and whether it runs in this session.
 
 pub mod builtin;
+pub mod carry;
+pub mod kept;
 pub mod name;
 pub mod slash;
 pub mod switch;

@@ -56,6 +56,32 @@ impl Verdict {
         again.render()
     }
 
+    pub fn event(&self) -> &EventName {
+        self.answer.event()
+    }
+
+    pub fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// The same with what others said besides, and on whose account.
+    pub fn merged(self, answer: Answer, by: Option<String>) -> Self {
+        Self {
+            answer,
+            by: by.or(self.by),
+            ..self
+        }
+    }
+
+    /// Whether becket itself says no, so that nobody else need be asked.
+    pub fn refuses(&self) -> bool {
+        let refused = matches!(
+            self.answer.opinion(),
+            Some(Opinion::Deny { .. } | Opinion::Block { .. } | Opinion::Decline { .. })
+        );
+        refused || self.answer.stopped().is_some()
+    }
+
     /// Whether it keeps a prompt from being sent: nothing follows then.
     pub fn blocks_prompt(&self) -> bool {
         let blocks = self.answer.stopped().is_some()

@@ -1,5 +1,6 @@
 //! How an event is judged: rules as pure functions, and the edges that feed them.
 
+pub mod checkpoint;
 pub mod config;
 pub mod hooks;
 pub mod judge;
@@ -9,6 +10,7 @@ pub mod merge;
 pub mod notice;
 pub mod price;
 pub mod replace;
+pub mod rewrite;
 pub mod run;
 pub mod session;
 pub mod session_file;

@@ -1,4 +1,13 @@
 //! People's programs, run: each in its own process group, under a clock, its output within bounds.
+//! All programs of one event run side by side, watched by the one thread that asked for them.
+
+mod batch;
+mod cancel;
+mod capture;
+mod child;
+mod clock;
+mod said;
+mod spawn;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,12 +15,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use batch::Batch;
+pub use cancel::Cancel;
+pub use clock::GRACE;
+pub use said::Occasion;
+use spawn::Apart;
+
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
     /// For `sh`.
     Shell(String),
-    /// A program with its arguments, run as it is.
+    /// A program with its arguments, run as it is. With a `/` in it a program is a path, relative
+    /// to `Job::base`; a bare word is looked up in the `PATH` of the job's environment.
     List(Vec<String>),
 }
 
@@ -32,6 +48,8 @@ pub struct Job {
     pub program: Program,
     /// The session's.
     pub cwd: PathBuf,
+    /// The project's folder: what the path of a listed program is relative to.
+    pub base: PathBuf,
     /// The whole environment; `BECKET_HOOK` and `CI` are added.
     pub environment: Arc<[(OsString, OsString)]>,
     /// The event, as Claude Code gave it.
@@ -69,3 +87,29 @@ pub enum Outcome {
     /// It could not be started, and why.
     NotStarted(String),
 }
+
+/// Runs the jobs side by side. `answered` is called once, with what came of all jobs that somebody
+/// waits for, in the order of the jobs; then the async ones go on, and `later` is called for each
+/// when it ends, as for each that said `{"async": true}` itself. Comes back when nothing runs any
+/// more.
+pub fn run(
+    jobs: Vec<Job>,
+    cancel: &Cancel,
+    answered: impl FnOnce(Vec<Ran>),
+    later: impl FnMut(Ran),
+) {
+    run_apart(jobs, &Apart::fitting(), cancel, answered, later);
+}
+
+fn run_apart(
+    jobs: Vec<Job>,
+    apart: &Apart,
+    cancel: &Cancel,
+    answered: impl FnOnce(Vec<Ran>),
+    later: impl FnMut(Ran),
+) {
+    Batch::start(jobs, apart, cancel, answered, later).run();
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use becket_wire::event::EventName;
 use becket_wire::session::Status;
 use serde::{Deserialize, Serialize};
 
-use ask::{Asks, Calls};
+use ask::{Asks, Calls, Failures};
 pub use ask::{Pending, Question};
 pub use moment::{Mark, Moment};
 
@@ -46,6 +46,7 @@ pub struct Agent {
     /// The turn of that prompt has ended.
     over: bool,
     calls: Calls,
+    failures: Failures,
     asks: Asks,
     last: Option<Mark>,
 }
@@ -179,7 +180,8 @@ impl Agent {
             self.rest();
             self.interrupted = true;
         } else {
-            self.failed_tools = self.failed_tools.saturating_add(1);
+            let failed = u32::from(self.failures.is_news(moment.tool_use_id()));
+            self.failed_tools = self.failed_tools.saturating_add(failed);
             self.call_ends(moment);
         }
     }
@@ -321,6 +323,7 @@ impl Agent {
         self.over = true;
         self.before_compact = None;
         self.calls.clear();
+        self.failures.clear();
         self.asks.clear();
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use serde::{Deserialize, Serialize};
 
@@ -90,6 +90,17 @@ pub fn environment_block(environment: impl Iterator<Item = (OsString, OsString)>
         }
     }
     block
+}
+
+/// The variables of such a block; what is none is passed over.
+pub fn read_environment(block: &[u8]) -> Vec<(OsString, OsString)> {
+    let text = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+    let variable = |line: &[u8]| {
+        let equals = line.iter().position(|byte| *byte == b'=')?;
+        (equals > 0).then(|| (text(&line[..equals]), text(&line[equals + 1..])))
+    };
+    let lines = block.split(|byte| *byte == 0);
+    lines.filter_map(variable).collect()
 }
 
 impl Envelope {

@@ -55,6 +55,11 @@ impl Place {
         self.run().join("hooks").join(session).join(hook)
     }
 
+    /// What a hook said to an event, where that is too long for an answer.
+    pub fn said(&self, id: EventId) -> PathBuf {
+        self.run().join("said").join(format!("{id}.txt"))
+    }
+
     /// Which projects the user trusts, and as what.
     pub fn trust(&self) -> PathBuf {
         self.home.join("trust.json")

@@ -8,7 +8,7 @@ use crate::answer::Output;
 use crate::envelope::encode_sent;
 pub use crate::envelope::{
     CARRIED, CARRIED_BY_LINE, Cut, Envelope, EventFrame, EventRequest, WRONG, carried,
-    encode_event, environment_block,
+    encode_event, environment_block, read_environment,
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
@@ -220,6 +220,8 @@ pub struct Counts {
     pub in_memory: u64,
     /// Events that nothing could keep.
     pub lost: u64,
+    /// Runs of hooks that nothing could keep.
+    pub runs_lost: u64,
     /// Events taken in from the spool.
     pub taken_in: u64,
     /// Spool files that could not be read, set aside in `spool/bad`.

@@ -27,3 +27,13 @@ pub struct RunRow {
     /// Why it failed, in a line or two.
     pub note: Option<String>,
 }
+
+/// Outcomes that are nobody's fault.
+pub const FINE: [&str; 3] = ["ok", "async", "cancelled"];
+
+impl RunRow {
+    /// Whether the hook did not do what it was run for. A refusal is no failure.
+    pub fn has_failed(&self) -> bool {
+        !FINE.contains(&&*self.outcome)
+    }
+}

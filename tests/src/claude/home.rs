@@ -132,7 +132,19 @@ impl Home {
                 },
             },
         });
-        put(&self.config().join(".claude.json"), &state.to_string());
+        put(&self.state_path(), &state.to_string());
+    }
+
+    /// Sets one thing of those that the program itself keeps between its runs.
+    pub fn remember(&self, field: &str, value: Value) {
+        let text = fs::read_to_string(self.state_path()).expect("read what the program keeps");
+        let mut state: Value = serde_json::from_str(&text).expect("what it keeps is JSON");
+        state[field] = value;
+        put(&self.state_path(), &state.to_string());
+    }
+
+    fn state_path(&self) -> PathBuf {
+        self.config().join(".claude.json")
     }
 
     fn first_env(&self, url: &str) -> Vec<(String, String)> {

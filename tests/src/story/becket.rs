@@ -17,6 +17,7 @@ pub const EXEC_FORM: &str = "2.1.139";
 pub struct Becket {
     pub world: World,
     init: Vec<String>,
+    config: String,
     even_where_deaf: bool,
 }
 
@@ -25,6 +26,13 @@ impl Becket {
     #[must_use]
     pub fn even_where_deaf(mut self) -> Self {
         self.even_where_deaf = true;
+        self
+    }
+
+    /// The user's config, and a project that its person trusts.
+    #[must_use]
+    pub fn config(mut self, config: &str) -> Self {
+        self.config = config.to_owned();
         self
     }
 
@@ -63,6 +71,13 @@ impl Registration for Becket {
             .output()
             .expect("run becket init");
         assert!(done.status.success(), "becket init: {done:?}");
+        if !self.config.is_empty() {
+            std::fs::write(self.world.path("config.toml"), &self.config).expect("a config");
+            let mut trust = self.world.becket(["trust", "--yes"]);
+            let trusted = trust.current_dir(home.project()).output();
+            let trusted = trusted.expect("run becket trust");
+            assert!(trusted.status.success(), "becket trust: {trusted:?}");
+        }
         Ok(())
     }
 

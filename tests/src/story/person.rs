@@ -123,6 +123,15 @@ impl<'a> Person<'a> {
         self.ready();
     }
 
+    /// Takes out of the input the prompt that comes back there, once it has.
+    #[track_caller]
+    pub fn takes_back(&self, prompt: &str) {
+        let back = |screen: &Screen| input(screen) == Some(prompt);
+        self.wait_for("the prompt back in the input", back);
+        self.press("C-u");
+        self.ready();
+    }
+
     /// Leaves the program in an orderly way.
     #[track_caller]
     pub fn leaves(&self) {
@@ -154,14 +163,21 @@ fn shows_prompt(screen: &Screen) -> bool {
     input && !screen.contains("esc to interrupt")
 }
 
-/// An empty line for the input, right below a rule and with another beneath it. Where there is a
-/// status line, nothing else tells that it is there.
+/// An empty line for the input. Where there is a status line, nothing else tells that it is there.
 fn shows_input(screen: &Screen) -> bool {
+    input(screen).is_some_and(str::is_empty)
+}
+
+/// What stands in the line for the input: right below a rule, and with another beneath it.
+fn input(screen: &Screen) -> Option<&str> {
     let lines: Vec<&str> = screen.0.lines().map(str::trim).collect();
     let is_rule = |line: &str| !line.is_empty() && line.chars().all(|c| c == '─');
-    let is_input = |pair: &[&str]| is_rule(pair[0]) && matches!(pair[1], "❯" | ">");
-    let at = lines.windows(2).rposition(is_input);
-    at.is_some_and(|at| lines[at + 2..].iter().any(|line| is_rule(line)))
+    let text = |line: &'_ str| line.strip_prefix(['❯', '>']).is_some();
+    let is_input = |pair: &[&str]| is_rule(pair[0]) && text(pair[1]);
+    let at = lines.windows(2).rposition(is_input)?;
+    let ends = lines[at + 2..].iter().any(|line| is_rule(line));
+    let text = lines[at + 1].trim_start_matches(['❯', '>']).trim();
+    ends.then_some(text)
 }
 
 /// A dialog is a numbered list with a mark at one of its lines.

@@ -1,14 +1,20 @@
 //! becket as a whole, in a hermetic world.
 
+mod adopt;
 mod bad_input;
+mod builtin;
 mod chaos;
+mod checkpoint;
 mod demo;
 mod docs;
+mod hooks;
 mod init;
 mod notice;
 mod path;
 mod real;
+mod runs;
 mod statusline;
+mod switch;
 mod tmux;
 mod trust;
 mod view;

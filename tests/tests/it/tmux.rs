@@ -1,6 +1,8 @@
 //! `becket tmux` in a real tmux: somebody looks at one session in an outer terminal, and is led to
 //! others. A stand-in for the daemon tells of the sessions and keeps what it is asked.
 
+mod live;
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;

@@ -74,6 +74,7 @@ fn look(world: &World, file: &SettingsFile) -> anyhow::Result<Option<Inspection>
         strict: Strict::Keep,
         status_line: true,
         claude: claude::version(),
+        synchronous: settings::synchronous_events(world),
     };
     Ok(Some(settings::inspect(&text, &registration)?))
 }

@@ -2,6 +2,6 @@
 
 mod asked;
 mod in_full;
-mod made;
+pub mod made;
 mod rendered;
 mod scripts;

@@ -14,6 +14,7 @@ use super::record::{Record, undo};
 use super::register::register;
 use super::registration::{Registration, StatusLine, Strict};
 use super::scope::Scope;
+use super::synchronous;
 use super::unregister::{Kept, unregister_line};
 use crate::claude;
 use crate::failure::{Code, Failure};
@@ -132,13 +133,15 @@ fn registration(world: &World, strict: Strict) -> Result<Registration> {
     registration_of(world, strict)
 }
 
-fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
+/// What a registration here would say.
+pub fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
     Ok(Registration {
         program: utf8(&world.shim())?,
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
         claude: claude::version(),
+        synchronous: synchronous::events(world),
     })
 }
 
@@ -270,8 +273,7 @@ fn commit(
             record.save(&world.place, file)?;
         }
         if plan.back_up {
-            let suffix = jiff::Zoned::now().strftime(".becket-backup-%Y%m%d-%H%M%S");
-            outcome.backup = snapshot.copy_beside(&suffix.to_string()).map_err(failed)?;
+            outcome.backup = back_up(snapshot).map_err(failed)?;
         }
         let attempt = match &plan.after {
             Some(after) => snapshot.replace(after.as_bytes(), mode),
@@ -301,7 +303,14 @@ fn commit(
     Ok(true)
 }
 
-fn take_lock(world: &World) -> Result<fs::File> {
+/// Keeps what was read beside the file.
+pub fn back_up(snapshot: &Snapshot) -> std::io::Result<Option<PathBuf>> {
+    let suffix = jiff::Zoned::now().strftime(".becket-backup-%Y%m%d-%H%M%S");
+    snapshot.copy_beside(&suffix.to_string())
+}
+
+/// Whoever writes settings files holds this lock.
+pub fn take_lock(world: &World) -> Result<fs::File> {
     let folder = world.place.run();
     let path = folder.join("settings.lock");
     let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&path, LOCK_WAIT));
@@ -310,7 +319,7 @@ fn take_lock(world: &World) -> Result<fs::File> {
             let what = format!("another becket holds {}", path.display());
             let failure = Failure::new(Code::TimedOut, what);
             failure
-                .hint("wait for the other init or uninit, or end it")
+                .hint("wait for the other init, uninit or adopt, or end it")
                 .into()
         }
         _ => {
@@ -323,11 +332,11 @@ fn take_lock(world: &World) -> Result<fs::File> {
     })
 }
 
-fn snapshot(file: &Path) -> Result<Snapshot> {
+pub fn snapshot(file: &Path) -> Result<Snapshot> {
     Snapshot::read(file, MAX_SETTINGS).with_context(|| format!("could not read {}", file.display()))
 }
 
-fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
+pub fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
     let Some(bytes) = snapshot.bytes() else {
         return Ok(None);
     };
@@ -347,13 +356,13 @@ fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
     }
 }
 
-fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
+pub fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
     let what = format!("{}:{error}; the file was not touched", file.display());
     let hint = "mend that place, then try again";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 
-fn unwritable(file: &Path, error: &std::io::Error) -> anyhow::Error {
+pub fn unwritable(file: &Path, error: &std::io::Error) -> anyhow::Error {
     let what = format!("could not write {}: {error}", file.display());
     let failure = Failure::new(Code::Failed, what);
     match error.kind() {

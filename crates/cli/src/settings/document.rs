@@ -132,7 +132,24 @@ impl<'a> Document<'a> {
     }
 
     /// Every entry of ours, also where a later key of the same name hides it.
-    pub fn ours(&self) -> Vec<Ours<'_, 'a>> {
+    pub fn ours(&self) -> Vec<Placed<'_, 'a>> {
+        let mut entries = self.entries();
+        entries.retain(|placed| calls_becket(placed.entry));
+        entries
+    }
+
+    /// Every entry of somebody else's that Claude Code sees.
+    pub fn theirs(&self) -> Vec<Placed<'_, 'a>> {
+        let mut entries = self.entries();
+        let is_seen = |placed: &Placed<'_, '_>| {
+            let list = last(placed.group, "hooks").and_then(|hooks| hooks.value.as_array());
+            placed.counts && list.is_some_and(|list| list.range == placed.list.range)
+        };
+        entries.retain(|placed| is_seen(placed) && !calls_becket(placed.entry));
+        entries
+    }
+
+    fn entries(&self) -> Vec<Placed<'_, 'a>> {
         let Some(Value::Object(root)) = &self.value else {
             return Vec::new();
         };
@@ -144,8 +161,8 @@ impl<'a> Document<'a> {
             for event in &events.properties {
                 let name = event.name.as_str();
                 let counts = is_last(root, hooks) && is_last(events, event);
-                for (group, list, entry) in ours_of(event) {
-                    found.push(Ours {
+                for (group, list, entry) in entries_of(event) {
+                    found.push(Placed {
                         event: name,
                         counts,
                         root,
@@ -211,9 +228,9 @@ impl<'a> Document<'a> {
     }
 }
 
-/// An entry of ours and everything around it.
+/// An entry and everything around it.
 #[derive(Debug, Clone, Copy)]
-pub struct Ours<'d, 'a> {
+pub struct Placed<'d, 'a> {
     pub event: &'d str,
     /// Claude Code sees it: no later key of the same name hides it.
     pub counts: bool,
@@ -226,7 +243,7 @@ pub struct Ours<'d, 'a> {
     pub entry: &'d Object<'a>,
 }
 
-impl Ours<'_, '_> {
+impl Placed<'_, '_> {
     /// The group's matcher keeps some calls from us.
     pub fn restricted(&self) -> bool {
         last(self.group, "matcher").is_some_and(|matcher| {
@@ -245,7 +262,7 @@ impl Ours<'_, '_> {
 
 type Found<'d, 'a> = (&'d Object<'a>, &'d Array<'a>, &'d Object<'a>);
 
-fn ours_of<'d, 'a>(event: &'d ObjectProp<'a>) -> Vec<Found<'d, 'a>> {
+fn entries_of<'d, 'a>(event: &'d ObjectProp<'a>) -> Vec<Found<'d, 'a>> {
     let groups = event
         .value
         .as_array()
@@ -254,8 +271,7 @@ fn ours_of<'d, 'a>(event: &'d ObjectProp<'a>) -> Vec<Found<'d, 'a>> {
     for group in groups.iter().filter_map(Value::as_object) {
         for list in named(group, "hooks").filter_map(|hooks| hooks.value.as_array()) {
             let entries = list.elements.iter().filter_map(Value::as_object);
-            let ours = entries.filter(|entry| calls_becket(entry));
-            found.extend(ours.map(|entry| (group, list, entry)));
+            found.extend(entries.map(|entry| (group, list, entry)));
         }
     }
     found

@@ -1,6 +1,6 @@
 //! What a settings file says about becket, for those who only look.
 
-use super::document::{Document, Ours, SettingsError, flag, split_mark};
+use super::document::{Document, Placed, SettingsError, flag, split_mark};
 use super::register::{is_strict, says};
 use super::registration::{Registered, Registration, Strict};
 use super::status_line::{self, Standing};
@@ -67,8 +67,10 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
             .iter()
             .filter(|ours| ours.counts && ours.event == registered.event);
         let first = standing.next();
-        let wanted = registration.entry(registered, strict);
-        let right = |ours: &Ours<'_, '_>| !ours.restricted() && says(ours, &wanted);
+        let wanted = registration.entries(registered, strict);
+        let right = |ours: &Placed<'_, '_>| {
+            !ours.restricted() && wanted.iter().any(|wanted| says(ours, wanted))
+        };
         let state = match first {
             None => State::Missing,
             Some(first) if right(first) && standing.next().is_none() => State::Found,
@@ -89,7 +91,7 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
     })
 }
 
-fn command_line(ours: &Ours<'_, '_>) -> Option<CommandLine> {
+fn command_line(ours: &Placed<'_, '_>) -> Option<CommandLine> {
     let args = ours.args().unwrap_or_default();
     Some(CommandLine {
         program: ours.string("command")?.to_owned(),

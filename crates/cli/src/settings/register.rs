@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 
-use super::document::{Document, Ours, SettingsError, plain, plain_object, split_mark};
+use super::document::{Document, Placed, SettingsError, plain, plain_object, split_mark};
 use super::member::{Container, newline, step};
 use super::registration::{Registered, Registration, STRICT_EVENT, Strict};
 use super::splice::Splices;
@@ -31,8 +31,21 @@ pub fn register(text: &str, registration: &Registration) -> Result<String, Setti
     Ok(format!("{mark}{body}"))
 }
 
+/// The settings with those events registered synchronously on which a hook answers; nothing else
+/// is mended.
+pub fn make_synchronous(text: &str, registration: &Registration) -> Result<String, SettingsError> {
+    let (mark, body) = split_mark(text);
+    let strict = is_strict(&Document::parse(body)?, registration.strict);
+    let wanted = |one: &Registered| registration.synchronous.contains(one.event);
+    let mut body = body.to_owned();
+    for registered in registration.events().filter(wanted) {
+        body = add_event(&body, registered, registration, strict)?;
+    }
+    Ok(format!("{mark}{body}"))
+}
+
 /// An empty file counts as an object with nothing in it.
-fn with_root(body: &str) -> Result<String, SettingsError> {
+pub fn with_root(body: &str) -> Result<String, SettingsError> {
     let document = Document::parse(body)?;
     if document.root()?.is_some() {
         return Ok(body.to_owned());
@@ -48,7 +61,7 @@ fn with_root(body: &str) -> Result<String, SettingsError> {
 
 /// Whether `PreToolUse` is to block when the shim fails.
 pub fn is_strict(document: &Document<'_>, wanted: Strict) -> bool {
-    let blocks = |ours: &Ours<'_, '_>| {
+    let blocks = |ours: &Placed<'_, '_>| {
         ours.counts && ours.event == STRICT_EVENT && ours.string("onFailure") == Some("block")
     };
     match wanted {
@@ -62,7 +75,7 @@ pub fn is_strict(document: &Document<'_>, wanted: Strict) -> bool {
 /// behind a matcher, or a second time.
 fn remove_stray(document: &Document<'_>, registration: &Registration) -> Option<String> {
     let mut seen = BTreeSet::new();
-    let is_stray = |ours: &Ours<'_, '_>| {
+    let is_stray = |ours: &Placed<'_, '_>| {
         ours.counts
             && (registration.events().all(|one| one.event != ours.event)
                 || ours.restricted()
@@ -102,16 +115,17 @@ fn add_event(
 ) -> Result<String, SettingsError> {
     let document = Document::parse(body)?;
     let groups = document.groups(registered.event)?;
-    let entry = registration.entry(registered, strict);
+    let right = registration.entries(registered, strict);
     let ours = document.ours();
     let standing = ours
         .iter()
         .find(|ours| ours.counts && ours.event == registered.event);
     let splices =
         match (standing, groups, document.hooks()?) {
-            (Some(ours), _, _) if says(ours, &entry) => Splices::default(),
+            (Some(ours), _, _) if right.iter().any(|entry| says(ours, entry)) => Splices::default(),
             (Some(ours), _, _) => {
                 let mut splices = Splices::default();
+                let entry = registration.entry(registered, strict);
                 splices.replace(ours.entry.start()..ours.entry.end(), entry);
                 splices
             }
@@ -130,7 +144,7 @@ fn event(registered: Registered, registration: &Registration, strict: bool) -> S
 }
 
 /// Whether an entry says just this, however it is laid out.
-pub fn says(ours: &Ours<'_, '_>, entry: &str) -> bool {
+pub fn says(ours: &Placed<'_, '_>, entry: &str) -> bool {
     let names: BTreeSet<_> = ours
         .entry
         .properties

@@ -1,5 +1,6 @@
 //! What stands in Claude Code's settings for becket: one entry an event.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::claude::Numbers;
@@ -20,7 +21,19 @@ impl Registered {
     const fn since(self, since: Numbers) -> Self {
         Self { since, ..self }
     }
+
+    /// The same, but Claude Code waits for it, as long as for all others.
+    fn synchronous(self) -> Self {
+        Self {
+            asynchronous: false,
+            timeout: LONG,
+            ..self
+        }
+    }
 }
+
+/// As long as Claude Code waits for hooks that say nothing of it.
+const LONG: u32 = 600;
 
 const fn sync(event: &'static str, timeout: u32) -> Registered {
     Registered {
@@ -115,13 +128,29 @@ pub struct Registration {
     pub status_line: bool,
     /// The Claude Code that will read it; none stands for the newest.
     pub claude: Option<Numbers>,
+    /// Events on which a named hook answers, so that Claude Code has to wait.
+    pub synchronous: BTreeSet<String>,
 }
 
 impl Registration {
     /// The events that this Claude Code knows.
     pub fn events(&self) -> impl Iterator<Item = Registered> {
         let knows = |registered: &Registered| self.claude.is_none_or(|it| it >= registered.since);
-        REGISTERED.iter().copied().filter(knows)
+        let known = REGISTERED.iter().copied().filter(knows);
+        known.map(|registered| match registered.asynchronous {
+            true if self.synchronous.contains(registered.event) => registered.synchronous(),
+            _ => registered,
+        })
+    }
+
+    /// Every text that is right for one entry, the best first. Claude Code may wait where it need
+    /// not: a hook of another project may have asked for it.
+    pub fn entries(&self, registered: Registered, strict: bool) -> Vec<String> {
+        let mut entries = vec![self.entry(registered, strict)];
+        if registered.asynchronous {
+            entries.push(self.entry(registered.synchronous(), strict));
+        }
+        entries
     }
 
     /// The text of one entry, on one line.
@@ -149,6 +178,28 @@ impl Registration {
     pub fn group(&self, registered: Registered, strict: bool) -> String {
         format!(r#"{{"hooks": [{}]}}"#, self.entry(registered, strict))
     }
+}
+
+/// The hooks of the plugin: the same events, by programs that are found in PATH.
+#[cfg(test)]
+fn plugin_hooks() -> String {
+    let entry = |registered: &Registered| {
+        let event = registered.event;
+        let more = match registered.asynchronous {
+            true => r#", "async": true"#,
+            false => "",
+        };
+        format!(
+            r#"    "{event}": [{{"hooks": [{{"type": "command", "command": "becket-hook", "args": ["--event", "{event}", "--from", "plugin"], "timeout": {}{more}}}]}}]"#,
+            registered.timeout
+        )
+    };
+    let entries: Vec<String> = REGISTERED.iter().map(entry).collect();
+    let what = "Every hook event goes through becket";
+    format!(
+        "{{\n  \"description\": \"{what}\",\n  \"hooks\": {{\n{}\n  }}\n}}\n",
+        entries.join(",\n")
+    )
 }
 
 fn quoted(text: &str) -> String {
@@ -222,6 +273,7 @@ mod tests {
             strict: Strict::On,
             status_line: true,
             claude: None,
+            synchronous: BTreeSet::from(["CwdChanged".to_owned()]),
         };
         let entry = |event: &str| {
             let registered = REGISTERED.iter().find(|r| r.event == event).unwrap();
@@ -231,5 +283,18 @@ mod tests {
         insta::assert_snapshot!(entry("FileChanged"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "FileChanged", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10, "async": true}"#);
         insta::assert_snapshot!(entry("SessionEnd"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "SessionEnd", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10}"#);
         serde_json::from_str::<serde_json::Value>(&entry("Stop")).unwrap();
+    }
+
+    /// `BECKET_WRITE_PLUGIN=1 cargo test -p becket plugin` writes the file.
+    #[test]
+    fn the_plugin_registers_the_same_events() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin/hooks/hooks.json");
+        if std::env::var_os("BECKET_WRITE_PLUGIN").is_some() {
+            std::fs::write(&file, plugin_hooks()).unwrap();
+        }
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(text, plugin_hooks(), "{}", file.display());
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["hooks"].as_object().unwrap().len(), REGISTERED.len());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jsonc_parser::ast::{Object, ObjectProp};
 
-use super::document::{Document, Ours, SettingsError, named, split_mark};
+use super::document::{Document, Placed, SettingsError, named, split_mark};
 use super::member::Container;
 use super::splice::Splices;
 use super::status_line;
@@ -68,13 +68,18 @@ fn remove_one(document: &Document<'_>, kept: &Kept) -> Result<Option<String>, Se
 }
 
 /// Cuts out the entry, or the outermost thing around it that holds nothing else.
-pub fn remove_entry(document: &Document<'_>, ours: &Ours<'_, '_>, kept: &Kept) -> Splices {
+pub fn remove_entry(document: &Document<'_>, ours: &Placed<'_, '_>, kept: &Kept) -> Splices {
     let list_goes = ours.list.elements.len() == 1
         && ours.group.properties.len() == 1
         && !document.has_comment(ours.group, ours.entry);
     if !list_goes {
         return Container::from(ours.list).remove(document, ours.entry);
     }
+    remove_group(document, ours, kept)
+}
+
+/// Cuts out the entry's group, or the outermost thing around it that holds nothing else.
+pub fn remove_group(document: &Document<'_>, ours: &Placed<'_, '_>, kept: &Kept) -> Splices {
     let groups = ours.property.value.as_array();
     let event_goes = groups.is_none_or(|groups| groups.elements.len() == 1)
         && !kept.events.contains(ours.event)

@@ -6,13 +6,16 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
+use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
+use crate::tell::WARN;
 use crate::tmux::conf;
 use crate::world::World;
 
 /// Register becket with Claude Code
 ///
-/// Adds one entry for each hook event to a settings file and leaves the rest of the file as it is.
+/// Adds one entry for each hook event to a settings file and leaves the rest of the file as it is,
+/// and the slash commands /hook:disable, /hook:enable and /hook:status to the commands beside it.
 /// Run it again at any time: it mends what is wrong and otherwise changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Init {
@@ -87,16 +90,21 @@ impl Init {
         let scope = self.scope.scope();
         let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
         let events = outcome.inspection.entries.len();
+        let commands = install(world, scope, self.dry_run);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["strict"] = json!(outcome.inspection.strict);
             report["status_line"] = json!(outcome.inspection.status_line.is_ours());
             report["disable_all_hooks"] = json!(outcome.inspection.disable_all_hooks);
+            report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && outcome.changed() {
+        } else if self.dry_run && (outcome.changed() || commands.iter().any(Command::changed)) {
             print_diff(&outcome);
+            print_command_diffs(&commands);
         } else {
             tell(&outcome, events);
+            tell_installed(&commands);
+            tell_next(&outcome);
         }
         if !self.json && outcome.inspection.disable_all_hooks {
             let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
@@ -145,9 +153,14 @@ fn tell(outcome: &Outcome, events: usize) {
     if outcome.scope == Scope::Project {
         anstream::println!("note: it names programs of this machine; --local is for you alone");
     }
-    anstream::println!(
-        "next: start Claude Code as always; `becket doctor` proves that its events arrive"
-    );
+}
+
+fn tell_next(outcome: &Outcome) {
+    if outcome.changed() {
+        anstream::println!(
+            "next: start Claude Code as always; `becket doctor` proves that its events arrive"
+        );
+    }
 }
 
 pub fn tell_backup(outcome: &Outcome) {
@@ -178,4 +191,54 @@ pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Va
         report["diff"] = json!(settings::unified(&file, before, after));
     }
     report
+}
+
+/// The slash commands. Without them becket works all the same, so what fails is only told.
+pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
+    commands::install(world, scope, dry_run).unwrap_or_else(|why| {
+        anstream::eprintln!("{WARN}warning:{WARN:#} no slash commands: {why:#}");
+        Vec::new()
+    })
+}
+
+pub fn tell_installed(commands: &[Command]) {
+    if let Some(folder) = folder_of(commands) {
+        let folder = folder.display();
+        anstream::println!("wrote /hook:disable, /hook:enable and /hook:status to {folder}");
+    }
+    tell_left_alone(commands);
+}
+
+pub fn tell_left_alone(commands: &[Command]) {
+    for command in commands.iter().filter(|command| command.left_alone) {
+        let file = command.path.display();
+        anstream::println!("left {file} alone: it is yours, or was changed");
+    }
+}
+
+/// Where the files are that were changed; none if none was.
+pub fn folder_of(commands: &[Command]) -> Option<&Path> {
+    let changed = commands.iter().find(|command| command.changed())?;
+    changed.path.parent()
+}
+
+pub fn print_command_diffs(commands: &[Command]) {
+    for command in commands.iter().filter(|command| command.changed()) {
+        let file = command.path.to_string_lossy();
+        let (before, after) = (command.before.as_deref(), command.after.as_deref());
+        let diff = settings::unified(&file, before, after);
+        anstream::print!("{}", settings::coloured(&diff));
+    }
+    tell_left_alone(commands);
+}
+
+pub fn commands_json(commands: &[Command]) -> serde_json::Value {
+    let json = |command: &Command| {
+        json!({
+            "file": command.path,
+            "changed": command.changed(),
+            "left_alone": command.left_alone,
+        })
+    };
+    commands.iter().map(json).collect()
 }

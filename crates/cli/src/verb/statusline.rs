@@ -13,7 +13,7 @@ use becket_hook::{connect, envelope, read_payload, wake};
 use becket_wire::rpc::{Envelope, EventRequest, Request, Response, WRONG};
 use becket_wire::{Missed, Place, Registration, bounds};
 
-use super::hook::read_frame;
+use crate::alone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
 use crate::{beside, settings};
 
@@ -42,7 +42,7 @@ impl Statusline {
 fn alone(place: &Place, why: &str) -> Result<Vec<u8>> {
     let Request::StatusLine(EventRequest {
         envelope, payload, ..
-    }) = read_frame()?
+    }) = read_frame(&read_stdin()?)?
     else {
         anyhow::bail!("stdin holds no status line's frame");
     };

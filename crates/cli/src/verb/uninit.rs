@@ -5,16 +5,23 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::json;
 
-use super::init::{ScopeArgs, print_diff, report, tell_backup};
+use super::init::{
+    ScopeArgs, commands_json, folder_of, print_command_diffs, print_diff, report, tell_backup,
+    tell_left_alone,
+};
+use crate::adopt;
+use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, State};
+use crate::tell::WARN;
 use crate::tmux::conf;
 use crate::world::World;
 
 /// Take becket out of Claude Code's settings
 ///
 /// Removes becket's own entries from a settings file and leaves the rest as it is. If nothing else
-/// was changed since `becket init`, the file is again what it was before, byte for byte. Lines that
-/// `becket init --tmux --write` added are taken out too.
+/// was changed since `becket init`, the file is again what it was before, byte for byte. The slash
+/// commands that it wrote go too, unless you changed them, and the lines that
+/// `becket init --tmux --write` added.
 #[derive(Debug, clap::Args)]
 pub struct Uninit {
     #[command(flatten)]
@@ -32,7 +39,11 @@ impl Uninit {
         if !self.dry_run {
             world.refuse_inside_claude("uninit")?;
         }
-        let outcome = settings::uninit(world, self.scope.scope(), self.dry_run)?;
+        let scope = self.scope.scope();
+        // A settings file that cannot be read stops it before anything is taken away.
+        settings::uninit(world, scope, true)?;
+        let commands = commands::take_back(world, scope, self.dry_run)?;
+        let outcome = settings::uninit(world, scope, self.dry_run)?;
         let tmux = if self.dry_run || outcome.scope != Scope::User {
             Vec::new()
         } else {
@@ -44,11 +55,19 @@ impl Uninit {
             let mut report = report(&outcome, events, self.dry_run);
             report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
             report["tmux_files"] = json!(tmux);
+            report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && outcome.changed() {
+        } else if self.dry_run && (outcome.changed() || folder_of(&commands).is_some()) {
             print_diff(&outcome);
+            print_command_diffs(&commands);
         } else {
-            tell(world, &outcome, events);
+            tell(world, &outcome, &commands, events);
+        }
+        if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
+            anstream::eprintln!(
+                "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
+                outcome.file.display()
+            );
         }
         for file in tmux.iter().filter(|_| !self.json) {
             anstream::println!("took becket's lines out of {}", file.display());
@@ -57,10 +76,11 @@ impl Uninit {
     }
 }
 
-fn tell(world: &World, outcome: &Outcome, events: usize) {
+fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize) {
     let file = outcome.file.display();
     if !outcome.changed() {
         anstream::println!("becket is not registered in {file}");
+        tell_taken_back(commands);
         return;
     }
     match outcome.after {
@@ -68,8 +88,17 @@ fn tell(world: &World, outcome: &Outcome, events: usize) {
         None => anstream::println!("removed {file}, which held nothing else"),
     }
     tell_backup(outcome);
+    tell_taken_back(commands);
     anstream::println!(
         "next: `becket daemon stop` ends the daemon; what it recorded stays in {}",
         world.place.home().display()
     );
+}
+
+fn tell_taken_back(commands: &[Command]) {
+    if let Some(folder) = folder_of(commands) {
+        let folder = folder.display();
+        anstream::println!("took the slash commands out of {folder}");
+    }
+    tell_left_alone(commands);
 }

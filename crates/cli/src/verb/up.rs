@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+use super::init::{folder_of, install};
 use crate::offer::{self, Choice};
 use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
@@ -23,6 +24,9 @@ pub struct Up {
     /// How to tell you when a session needs you or is done after long work (off takes it back)
     #[arg(long, value_name = "HOW")]
     notice: Option<Choice>,
+    /// Switch these of becket's own hooks on, in your config
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    hooks: Vec<String>,
 }
 
 impl Up {
@@ -53,6 +57,13 @@ impl Up {
         if outcome.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's stands beneath it");
         }
+        let commands = install(world, Scope::User, false);
+        if let Some(folder) = folder_of(&commands) {
+            step(
+                "wrote /hook:disable, /hook:enable and /hook:status",
+                &folder.display().to_string(),
+            );
+        }
         let started = client::start(world)?;
         let how = if started {
             "started the daemon"
@@ -77,6 +88,9 @@ impl Up {
         if let Some(set) = offer::notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
         }
+        if let Some(set) = offer::hooks::offer(world, &self.hooks)? {
+            step(&set, &world.place.config().display().to_string());
+        }
         tell_what_next(world);
         if !self.no_view && tui::suits_terminal() {
             return verb::view::run(world, None);
@@ -91,6 +105,10 @@ fn tell_what_next(world: &World) {
     for (command, what) in [
         ("becket", "see all sessions, live"),
         ("becket events --follow", "see everything that happens"),
+        (
+            "becket hooks --all",
+            "see the hooks, yours and becket's own",
+        ),
         ("becket doctor", "check every part"),
         ("becket uninit", "take it all back"),
     ] {

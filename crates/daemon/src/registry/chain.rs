@@ -7,10 +7,10 @@ use super::Registry;
 use crate::life::now_ms;
 
 impl Registry {
-    /// Chains a session that starts. True if it goes on from another.
-    pub(super) fn chain(&mut self, id: &str, moment: &Moment<'_>) -> bool {
+    /// Chains a session that starts. Gives the one that it goes on from, and itself.
+    pub(super) fn chain(&mut self, id: &str, moment: &Moment<'_>) -> Option<(String, String)> {
         if moment.event != EventName::SessionStart || !moment.envelope.pid_is_claude {
-            return false;
+            return None;
         }
         let found = match moment.head.source.as_deref() {
             Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
@@ -19,27 +19,20 @@ impl Registry {
                 .map(|prev| (prev, Chain::Fork)),
             _ => None,
         };
-        let Some((prev, chain)) = found else {
-            return false;
-        };
-        let Some(prev) = self.sessions.get(&prev).map(|live| live.session.clone()) else {
-            return false;
-        };
-        match self.sessions.get_mut(id) {
-            Some(live) if live.session.prev_session_id.is_none() => {
-                live.session.continue_from(&prev, chain);
-                true
-            }
-            _ => false,
+        let (prev, chain) = found?;
+        let prev = self.sessions.get(&prev)?.session.clone();
+        let live = self.sessions.get_mut(id)?;
+        if live.session.prev_session_id.is_some() {
+            return None;
         }
+        live.session.continue_from(&prev, chain);
+        Some((prev.session_id, id.to_owned()))
     }
 
     /// A session has ended. If it was cleared away and that is heard late, the one that its process
     /// began after it goes on from it.
-    pub(super) fn chain_next(&mut self, id: &str) {
-        let Some(ended) = self.sessions.get(id).map(|live| live.session.clone()) else {
-            return;
-        };
+    pub(super) fn chain_next(&mut self, id: &str) -> Option<(String, String)> {
+        let ended = self.sessions.get(id)?.session.clone();
         let process = (ended.pid, ended.pid_start);
         let next = self.sessions.iter_mut().filter(|(_, live)| {
             let session = &live.session;
@@ -47,17 +40,16 @@ impl Registry {
                 && session.prev_session_id.is_none()
                 && Some(session.started_at) >= ended.ended_at
         });
-        let next = next.min_by_key(|(_, live)| live.session.started_at);
-        if let Some((next, live)) = next
-            && ended.pid.is_some()
-            && ended.end_reason.as_deref() == Some("clear")
-            && *next != id
-        {
-            live.session.continue_from(&ended, Chain::Clear);
-            live.unwritten = true;
-            let next = next.clone();
-            self.tell_of(&next, now_ms());
+        let (next, live) = next.min_by_key(|(_, live)| live.session.started_at)?;
+        let cleared = ended.pid.is_some() && ended.end_reason.as_deref() == Some("clear");
+        if !cleared || next == id {
+            return None;
         }
+        live.session.continue_from(&ended, Chain::Clear);
+        live.unwritten = true;
+        let next = next.clone();
+        self.tell_of(&next, now_ms());
+        Some((ended.session_id, next))
     }
 
     /// The session that this process has just cleared away.

@@ -34,6 +34,25 @@ pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<
     Ok(true)
 }
 
+/// Completes an event that is in the inbox still, now that its hooks have run. Gives it as it is now;
+/// none if it has to go into the log.
+pub(super) fn amend(
+    connection: &Connection,
+    before: &Record,
+    decided: &Record,
+) -> rusqlite::Result<Option<Record>> {
+    let mut whole = decided.clone();
+    whole.seq = before.seq;
+    if whole.session.is_none() {
+        whole.session.clone_from(&before.session);
+    }
+    let Ok(frames) = spool::encode(&whole) else {
+        return Ok(None);
+    };
+    let amended = session::amend_in_inbox(connection, whole.seq, &frames, whole.session.as_ref())?;
+    Ok(amended.then_some(whole))
+}
+
 /// Moves these into the log.
 pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlite::Result<()> {
     if records.is_empty() {

@@ -12,7 +12,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 /// The steps from an empty database to today's, in order. A step that was released never changes.
-const MIGRATIONS: [&str; 2] = [include_str!("1.sql"), include_str!("2.sql")];
+const MIGRATIONS: [&str; 3] = [
+    include_str!("1.sql"),
+    include_str!("2.sql"),
+    include_str!("3.sql"),
+];
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
@@ -182,6 +186,10 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(event) FROM events",
         "SELECT max(seq) FROM payloads",
         "SELECT max(seq) FROM decisions",
+        "SELECT max(event_id) FROM runs",
+        "SELECT max(at) FROM runs",
+        "SELECT max(hook) FROM runs",
+        "SELECT max(session_id) FROM runs",
     ] {
         connection.query_row(query, [], |_| Ok(()))?;
     }
@@ -234,7 +242,8 @@ fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample::{Home, masker, record, rows};
+    use super::super::run::{self, RunQuery};
+    use super::super::sample::{Home, masker, record, rows, run as sample_run};
     use super::super::session::{self, Which};
     use super::super::{inbox, spool};
     use super::*;
@@ -313,6 +322,32 @@ mod tests {
             Err(OpenError::Newer { found: 99, .. })
         ));
         assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_database_without_runs_gets_them_and_keeps_all_else() {
+        let home = Home::new();
+        let path = home.place.database();
+        {
+            let older = Connection::open(&path).unwrap();
+            older.execute_batch(&MIGRATIONS[..2].concat()).unwrap();
+            older.pragma_update(None, "user_version", 2).unwrap();
+            older.execute_batch(include_str!("fixture-2.sql")).unwrap();
+        }
+        let asked = RunQuery::default();
+        let unchanged = open_to_read(&path).unwrap().unwrap();
+        let before = rows(&unchanged);
+        assert_eq!(before.len(), 2);
+        assert_eq!(run::runs(&unchanged, &asked).unwrap(), []);
+        drop(unchanged);
+        let connection = open(&path, 0).unwrap().connection;
+        assert_eq!(user_version(&connection).unwrap(), 3);
+        assert_eq!(rows(&connection), before);
+        let live = session::sessions(&connection, Which::Live).unwrap();
+        assert_eq!(live[0].title.as_deref(), Some("kept"));
+        run::insert(&connection, &[sample_run(1, "lint")]).unwrap();
+        let found = run::runs(&connection, &asked).unwrap();
+        assert_eq!(found[0].tool.as_deref(), Some("Bash"));
     }
 
     #[test]

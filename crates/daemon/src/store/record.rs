@@ -2,18 +2,23 @@
 
 use std::borrow::Cow;
 
+use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
+use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
+use super::run;
 use super::session::Kept;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
 /// Cheap enough for the way of one event; three is a third smaller and twice as slow.
 const LEVEL: i32 = 1;
+/// Roughly what a run of a hook takes.
+const RUN_WEIGHT: usize = 256;
 
 /// What was answered, as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +45,20 @@ impl Decision {
             stderr: text(&output.stderr),
         })
     }
+
+    /// Without secrets: other people's programs have spoken.
+    pub fn masked(self, masker: &Masker) -> Self {
+        let mask = |text: String| {
+            let masked = masker.mask(text.as_bytes()).bytes;
+            String::from_utf8_lossy(&masked).into_owned()
+        };
+        Self {
+            reason: self.reason.map(mask),
+            stdout: mask(self.stdout),
+            stderr: mask(self.stderr),
+            ..self
+        }
+    }
 }
 
 /// An event, masked and packed, ready to be written.
@@ -63,6 +82,14 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
+    /// What the named hooks did.
+    pub runs: Vec<RunRow>,
+    /// Named hooks run now: it will be decided. Onlookers see it then, and once.
+    pub held: bool,
+    /// They have run: this completes what was kept before.
+    pub(super) decided: bool,
+    /// Why it did not come by the daemon.
+    pub(super) detour: Option<String>,
     /// Its session as it is after this event.
     pub(crate) session: Option<Kept>,
 }
@@ -116,6 +143,10 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
+            runs: Vec::new(),
+            held: false,
+            decided: false,
+            detour: None,
             session: None,
         }
     }
@@ -137,12 +168,18 @@ impl Record {
 
     /// Roughly what the event takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
-        self.body.len() + self.session.as_ref().map_or(0, Kept::weight) + 1024
+        let session = self.session.as_ref().map_or(0, Kept::weight);
+        self.body.len() + session + self.runs.len() * RUN_WEIGHT + 1024
     }
 
     /// Whether it may wait in the inbox: what is compressed has its own price already.
     pub(super) fn is_small(&self) -> bool {
         !self.compressed && self.body.len() <= COMPRESS_OVER
+    }
+
+    /// Why it did not come by the daemon, in the words of whoever answered it.
+    pub fn detour(&self) -> Option<&str> {
+        self.detour.as_deref()
     }
 
     pub fn masked(&self) -> i64 {
@@ -159,8 +196,8 @@ impl Record {
         let mut insert = connection.prepare_cached(
             "INSERT OR IGNORE INTO events (seq, id, at, session_id, agent_id, event, tool, tool_use_id, prompt_id, cwd,
              project_dir, pane, pid, pid_start, pid_is_claude, attended, entrypoint, origin, source, fault, masked,
-             size, took_us, duplicate_of) VALUES
-             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+             size, took_us, duplicate_of, detour) VALUES
+             (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)",
         )?;
         let from = &self.envelope;
         let new = insert.execute(params![
@@ -188,6 +225,7 @@ impl Record {
             self.size,
             self.took_us,
             self.duplicate_of,
+            self.detour,
         ])? > 0;
         if new {
             connection
@@ -199,19 +237,26 @@ impl Record {
         } else if self.took_us.is_some() {
             self.complete(connection)?;
         }
+        run::insert(connection, &self.runs)?;
         Ok(new)
     }
 
-    /// The same event came by two roads: alone answered it, because the daemon was too late or its
-    /// answer never arrived. What alone said is what Claude Code heard, so the row says so.
+    /// The event is there already. Its hooks have run, and it is decided; or it came by two roads:
+    /// alone answered it, because the daemon was too late, died over it, or its answer never arrived.
+    /// What alone said is what Claude Code heard, so the row says so.
     fn complete(&self, connection: &Connection) -> rusqlite::Result<()> {
         let seq: Option<i64> = connection
             .prepare_cached(
-                "UPDATE events SET took_us = ?2, source = ?3 WHERE id = ?1
+                "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1
                  AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
             )?
             .query_map(
-                params![self.id().as_bytes(), self.took_us, self.source.as_str()],
+                params![
+                    self.id().as_bytes(),
+                    self.took_us,
+                    self.source.as_str(),
+                    self.detour
+                ],
                 |row| row.get(0),
             )?
             .next()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use becket_engine::mask::Masker;
 use becket_wire::rpc::{Envelope, EventQuery, EventRow, Source};
+use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place, Version};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -108,7 +109,33 @@ pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
         masked: 0,
         source: Source::Alone,
         why: "absent".to_owned(),
+        runs: Vec::new(),
     }
+}
+
+/// A run of a hook on an event, which said nothing.
+pub(super) fn run(number: u32, hook: &str) -> RunRow {
+    RunRow {
+        hook: hook.to_owned(),
+        event_id: id(number),
+        event: "PreToolUse".to_owned(),
+        session_id: Some("s".to_owned()),
+        agent_id: None,
+        at: i64::from(number),
+        took_us: 1200,
+        exit: Some(0),
+        outcome: "ok".to_owned(),
+        decision: None,
+        said: 0,
+        note: None,
+    }
+}
+
+/// What each run was of, the newest first.
+pub(super) fn runs_of(connection: &Connection) -> Vec<(EventId, String, String)> {
+    let found = super::runs(connection, &super::RunQuery::default()).unwrap();
+    let told = |found: super::FoundRun| (found.run.event_id, found.run.hook, found.run.outcome);
+    found.into_iter().map(told).collect()
 }
 
 /// All rows, as `becket events` reads them.

@@ -86,6 +86,29 @@ pub(super) fn put_in_inbox(
         .map(drop)
 }
 
+/// Changes an event in the inbox, and its session beside it. False if it is not there any more.
+pub(super) fn amend_in_inbox(
+    connection: &Connection,
+    seq: i64,
+    frames: &[u8],
+    kept: Option<&Kept>,
+) -> rusqlite::Result<bool> {
+    let mut update = connection.prepare_cached(
+        "UPDATE inbox SET frames = ?2, session_id = ?3, revision = ?4, last_activity = ?5, ended_at = ?6, state = ?7
+         WHERE seq = ?1",
+    )?;
+    let changed = update.execute(params![
+        seq,
+        frames,
+        kept.map(|kept| &kept.session_id),
+        kept.map(|kept| kept.revision),
+        kept.map(|kept| kept.last_activity),
+        kept.and_then(|kept| kept.ended_at),
+        kept.map(|kept| &kept.state),
+    ])?;
+    Ok(changed > 0)
+}
+
 /// The session beside each event in the inbox, by the event's number.
 pub(super) fn in_inbox(connection: &Connection) -> rusqlite::Result<HashMap<i64, Kept>> {
     if knows_none(connection)? {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use becket_engine::mask::Masker;
 use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
+use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
 use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Left {
     pub source: Source,
     /// Why no daemon had it.
     pub why: String,
+    /// What the named hooks did.
+    #[serde(default)]
+    pub runs: Vec<RunRow>,
 }
 
 #[derive(Debug, Error)]
@@ -114,6 +118,7 @@ impl Left {
             masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
             source: record.source,
             why: why.to_owned(),
+            runs: record.runs.clone(),
         }
     }
 }
@@ -210,6 +215,8 @@ pub(super) fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     if let Some(left) = left {
         record.took_us = left.took_us;
         record.decision = left.decision;
+        record.runs = left.runs;
+        record.detour = Some(left.why).filter(|why| !why.is_empty());
     }
     Some(record)
 }

@@ -3,6 +3,7 @@
 
 mod thread;
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,6 +11,7 @@ use std::thread::JoinHandle;
 use becket_engine::mask::Masker;
 use becket_wire::Place;
 use becket_wire::rpc::EventRow;
+use becket_wire::run::RunRow;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::open::Opened;
@@ -41,8 +43,9 @@ enum Job {
         record: Box<Record>,
         then: Then,
     },
-    TakeIn(oneshot::Sender<()>),
+    TakeIn(oneshot::Sender<HashSet<i64>>),
     Sessions(Vec<Kept>),
+    Runs(Vec<RunRow>),
     /// Settle the inbox, and look after the log of the database.
     Settle,
     /// A reader found the file with this inode damaged.
@@ -107,9 +110,18 @@ impl Writer {
     /// The same for an event that comes alone. If nobody writes, it is written here and now: to wake
     /// the thread for one event costs more than to write it (40 µs where the cores sleep).
     pub(crate) fn keep_one(&self, record: Record, then: Then) -> Result<(), Full> {
+        if record.is_small() {
+            self.at_once(Box::new(record), then)
+        } else {
+            self.keep(record, then)
+        }
+    }
+
+    fn at_once(&self, record: Box<Record>, then: Then) -> Result<(), Full> {
         let nobody_waits = self.jobs.capacity() == self.jobs.max_capacity();
-        let mut waiting = (Box::new(record), then);
-        if let (true, Ok(mut desk)) = (nobody_waits && waiting.0.is_small(), self.desk.try_lock())
+        let mut waiting = (record, then);
+        if nobody_waits
+            && let Ok(mut desk) = self.desk.try_lock()
             && !desk.is_closed()
         {
             match desk.keep_one(waiting.0, waiting.1) {
@@ -123,6 +135,20 @@ impl Writer {
         }
         let (record, then) = waiting;
         self.queue(Job::Keep { record, then })
+    }
+
+    /// Completes an event that was kept before its named hooks ran (`held`): the same record, now
+    /// with its time, its decision, its runs and its session as it is after them. All of it is one
+    /// transaction, and `then` is called after it, on this thread or on the writer's.
+    pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), Full> {
+        record.held = false;
+        record.decided = true;
+        self.at_once(Box::new(record), then)
+    }
+
+    /// Has runs written that ended after their event was answered.
+    pub(crate) fn runs(&self, runs: Vec<RunRow>) -> Result<(), Full> {
+        self.queue(Job::Runs(runs))
     }
 
     fn queue(&self, job: Job) -> Result<(), Full> {
@@ -151,11 +177,13 @@ impl Writer {
         })
     }
 
-    /// Takes in the spool; comes back when that is done.
-    pub(crate) async fn take_in(&self) {
+    /// Takes in the spool; comes back when that is done. Gives the numbers of the events whose hooks
+    /// still run: they are in the log, and onlookers get them when they are decided.
+    pub(crate) async fn take_in(&self) -> HashSet<i64> {
         let (done, wait) = oneshot::channel();
-        if self.jobs.send(Job::TakeIn(done)).await.is_ok() {
-            drop(wait.await);
+        match self.jobs.send(Job::TakeIn(done)).await {
+            Ok(()) => wait.await.unwrap_or_default(),
+            Err(_) => HashSet::new(),
         }
     }
 

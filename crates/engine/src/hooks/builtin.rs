@@ -1,6 +1,36 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
 
+mod capture;
+mod changed;
+mod check;
+mod check_any_changed;
+mod check_comment_replacement;
+mod check_todos;
+mod check_unused_parameters;
+mod create_checkpoint;
+mod edit;
+mod known;
+pub mod language;
+mod lint_changed;
+mod lint_project;
+mod memory;
+mod on_edit;
+mod on_stop;
+mod question;
+mod report;
+mod self_review;
+mod source;
+mod target;
+mod test_changed;
+mod test_project;
+#[cfg(test)]
+mod tests;
+mod tool;
+mod turn;
+mod typecheck_changed;
+mod typecheck_project;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -30,7 +60,7 @@ pub struct Call<'a> {
     pub hook: &'a BuiltIn,
     /// The event as Claude Code gave it.
     pub payload: &'a [u8],
-    /// Where the session works.
+    /// Where the session works, links resolved.
     pub cwd: &'a Path,
     /// The git root above it, else itself.
     pub project: &'a Path,
@@ -41,36 +71,28 @@ pub struct Call<'a> {
 }
 
 /// Every built-in, in the order in which lists show them.
-#[cfg(not(test))]
-pub const BUILT_INS: &[BuiltIn] = &[];
-
-/// Stand-ins, until the real ones are here.
-#[cfg(test)]
 pub const BUILT_INS: &[BuiltIn] = &[
-    BuiltIn {
-        name: "typecheck-changed",
-        description: "Type checking of changed files",
-        on: &[EventName::PostToolUse],
-        tools: "Write|Edit",
-        timeout: Duration::from_secs(30),
-        starts_project_tools: true,
-        keys: &["command"],
-        run: |_| Output::default(),
-    },
-    BuiltIn {
-        name: "create-checkpoint",
-        description: "A snapshot of the work tree",
-        on: &[EventName::Stop],
-        tools: "",
-        timeout: Duration::from_secs(30),
-        starts_project_tools: false,
-        keys: &["keep"],
-        run: |_| Output::default(),
-    },
+    typecheck_changed::HOOK,
+    lint_changed::HOOK,
+    test_changed::HOOK,
+    typecheck_project::HOOK,
+    lint_project::HOOK,
+    test_project::HOOK,
+    check_todos::HOOK,
+    check_any_changed::HOOK,
+    check_comment_replacement::HOOK,
+    check_unused_parameters::HOOK,
+    self_review::HOOK,
+    create_checkpoint::HOOK,
 ];
 
 impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_INS.iter().find(|hook| hook.name == name)
     }
+}
+
+/// A hook's own keys, as `becket builtin --options` is given them.
+pub fn options_from_json(text: &str) -> Result<toml::Table, serde_json::Error> {
+    serde_json::from_str(text)
 }

@@ -1,1 +1,142 @@
 //! Which hook a person means: exact, then a part of the name, then the nearest by typing errors.
+
+/// Whom a typed name means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Match<'a> {
+    One(&'a str),
+    /// Each has it in its name.
+    Several(Vec<&'a str>),
+    /// None has it; `nearest` is for a "Did you mean", never for an act.
+    None {
+        nearest: Option<&'a str>,
+    },
+}
+
+/// Finds the hook that is meant. Who typed nothing means none.
+pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<'a> {
+    let names: Vec<&str> = names.into_iter().collect();
+    if let Some(exact) = names.iter().find(|name| **name == typed) {
+        return Match::One(exact);
+    }
+    let has_it = |name: &&str| !typed.is_empty() && name.contains(typed);
+    let parts: Vec<&str> = names.iter().copied().filter(has_it).collect();
+    match parts[..] {
+        [] => Match::None {
+            nearest: nearest(typed, &names),
+        },
+        [one] => Match::One(one),
+        _ => Match::Several(parts),
+    }
+}
+
+/// The name that takes the fewest typing errors, if they are few. Whoever types a part of a name
+/// mistypes a part of it, so each run of its words counts too.
+fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let few = typed.chars().count().div_ceil(3);
+    let errors = |name: &str| {
+        let name = name.to_lowercase();
+        let whole = strsim::damerau_levenshtein(&typed, &name);
+        let parts = runs_of_words(&name).map(|part| strsim::damerau_levenshtein(&typed, part));
+        (parts.min().unwrap_or(whole).min(whole), whole)
+    };
+    let counted = names.iter().map(|name| (errors(name), *name));
+    let ((part, _), name) = counted.min_by_key(|(errors, _)| *errors)?;
+    (part <= few && part < typed.chars().count()).then_some(name)
+}
+
+/// `a-b-c`: `a`, `a-b`, `a-b-c`, `b`, `b-c`, `c`.
+fn runs_of_words(name: &str) -> impl Iterator<Item = &str> {
+    let is_gap = |c: char| c == '-' || c == '_' || c == '.';
+    let gaps: Vec<usize> = name.match_indices(is_gap).map(|(at, _)| at).collect();
+    let begins: Vec<usize> = std::iter::once(0)
+        .chain(gaps.iter().map(|at| at + 1))
+        .collect();
+    let ends: Vec<usize> = gaps.into_iter().chain([name.len()]).collect();
+    begins
+        .into_iter()
+        .enumerate()
+        .flat_map(move |(first, begin)| {
+            let ends = ends[first..].to_vec();
+            ends.into_iter().map(move |end| &name[begin..end])
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The seed's own.
+    const HOOKS: [&str; 3] = ["typecheck-changed", "lint-changed", "check-todos"];
+
+    #[test]
+    fn exact_matches_are_preferred_over_partial_matches() {
+        assert_eq!(
+            find("typecheck-changed", HOOKS),
+            Match::One("typecheck-changed")
+        );
+        assert_eq!(find("test", ["test-changed", "test"]), Match::One("test"));
+    }
+
+    #[test]
+    fn a_single_partial_match_is_found() {
+        assert_eq!(find("typecheck", HOOKS), Match::One("typecheck-changed"));
+        assert_eq!(find("todos", HOOKS), Match::One("check-todos"));
+    }
+
+    #[test]
+    fn multiple_matches_are_all_told() {
+        let both = vec!["typecheck-changed", "check-todos"];
+        assert_eq!(find("check", HOOKS), Match::Several(both));
+    }
+
+    #[test]
+    fn typing_errors_lead_to_the_nearest_and_never_to_an_act() {
+        let nearest = |typed| match find(typed, HOOKS) {
+            Match::None { nearest } => nearest,
+            other => panic!("{typed}: {other:?}"),
+        };
+        assert_eq!(nearest("typechk"), Some("typecheck-changed"));
+        assert_eq!(nearest("TypeCheck"), Some("typecheck-changed"));
+        assert_eq!(nearest("lnit-changed"), Some("lint-changed"));
+        assert_eq!(nearest("tdos"), Some("check-todos"));
+        assert_eq!(nearest("house-style"), None);
+        assert_eq!(nearest("x"), None);
+        assert_eq!(nearest(""), None);
+        assert_eq!(find("lint", []), Match::None { nearest: None });
+    }
+
+    #[test]
+    fn a_name_has_runs_of_words() {
+        let runs: Vec<&str> = runs_of_words("a-b_c").collect();
+        assert_eq!(runs, ["a", "a-b", "a-b_c", "b", "b_c", "c"]);
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_is_found_has_it(names in prop::collection::vec("[a-c-]{0,6}", 0..6), typed in "\\PC{0,3}|[a-c-]{0,4}") {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let with_it = names.iter().filter(|name| name.contains(&typed)).count();
+            match find(&typed, names.clone()) {
+                Match::One(name) => prop_assert!(name == typed || with_it == 1 && name.contains(&typed)),
+                Match::Several(found) => {
+                    prop_assert!(!names.contains(&&*typed) && found.len() > 1);
+                    prop_assert_eq!(found.len(), with_it);
+                }
+                Match::None { nearest } => {
+                    prop_assert!(with_it == 0 || typed.is_empty());
+                    prop_assert!(nearest.is_none_or(|name| names.contains(&name)));
+                }
+            }
+        }
+
+        #[test]
+        fn a_whole_name_is_never_ambiguous(names in prop::collection::vec("[ab-]{1,4}", 1..6), which: prop::sample::Index) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let name = names[which.index(names.len())];
+            prop_assert_eq!(find(name, names), Match::One(name));
+        }
+    }
+}

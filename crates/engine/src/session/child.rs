@@ -128,9 +128,9 @@ impl Session {
     }
 
     /// A turn that has ended leaves only its background tasks; one that is asking something is
-    /// there whatever a list says.
+    /// there whatever a list says. Where teammates are listed, any that is not may be one of them.
     fn end_unlisted(&mut self, moment: &Moment<'_>) -> bool {
-        if self.live_children().next().is_none() {
+        if self.live_children().next().is_none() || moment.lists_a_teammate() {
             return false;
         }
         let Some(listed) = moment.background_ids() else {

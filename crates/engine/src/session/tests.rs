@@ -176,6 +176,16 @@ fn a_stop_ends_the_children_that_do_not_go_on() {
 }
 
 #[test]
+fn a_teammate_that_works_outlives_the_turn() {
+    let mut play = Play::after(&[PROMPT, "SubagentStart agent_id=amate-1 agent_type=mate"]);
+    play.then(r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#);
+    assert_eq!(play.child("amate-1"), "working");
+    play.then("TeammateIdle agent_id=amate-1 teammate_name=mate");
+    assert_eq!(play.child("amate-1"), "idle");
+    assert_eq!(play.display().0, Display::Done);
+}
+
+#[test]
 fn an_event_that_overtook_it_is_not_undone() {
     let mut play = Play::after(&[PROMPT, START]);
     play.at_time("PreToolUse agent_id=a tool_name=Bash", 90);

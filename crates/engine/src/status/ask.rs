@@ -81,6 +81,30 @@ impl Calls {
     }
 }
 
+/// The calls of one turn that have failed. What two registrations tell of failed once, and the
+/// spool does not know them for doubles.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Failures(Vec<String>);
+
+impl Failures {
+    /// Whether nobody has told of it yet. Without an id every one is another.
+    pub(super) fn is_news(&mut self, id: Option<&str>) -> bool {
+        let Some(id) = id else { return true };
+        if self.0.iter().any(|known| known == id) {
+            return false;
+        }
+        if self.0.len() >= MAX_CALLS {
+            self.0.remove(0);
+        }
+        self.0.push(id.to_owned());
+        true
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// What a person is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -58,6 +58,15 @@ pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST)]
 }
 
+/// A background task, as an event lists it.
+#[derive(Deserialize)]
+struct Task {
+    #[serde(default)]
+    id: String,
+    #[serde(default, rename = "type")]
+    kind: String,
+}
+
 impl<'a> Moment<'a> {
     /// An event as its payload names it, else as its registration does.
     pub fn new(head: &'a Head<'a>, envelope: &'a Envelope) -> Self {
@@ -132,12 +141,17 @@ impl<'a> Moment<'a> {
 
     /// The ids of the background tasks that it lists.
     pub fn background_ids(&self) -> Option<Vec<String>> {
-        #[derive(Deserialize)]
-        struct Task {
-            #[serde(default)]
-            id: String,
-        }
-        let tasks: Vec<Task> = serde_json::from_str(self.head.background_tasks?).ok()?;
-        Some(tasks.into_iter().map(|task| task.id).collect())
+        let tasks = self.listed()?.into_iter();
+        Some(tasks.map(|task| task.id).collect())
+    }
+
+    /// Whether a teammate is among them: its id there is another than that of its events.
+    pub fn lists_a_teammate(&self) -> bool {
+        let tasks = self.listed().unwrap_or_default();
+        tasks.iter().any(|task| task.kind == "teammate")
+    }
+
+    fn listed(&self) -> Option<Vec<Task>> {
+        serde_json::from_str(self.head.background_tasks?).ok()
     }
 }

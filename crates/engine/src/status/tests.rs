@@ -159,6 +159,17 @@ fn a_failed_tool_is_counted_and_is_no_error() {
 }
 
 #[test]
+fn a_call_that_is_told_of_twice_has_failed_once() {
+    let fails = |call: &str| format!("PostToolUseFailure tool_name=Bash tool_use_id={call}");
+    let [one, other] = ["a", "b"].map(fails);
+    let mut agent = after(&[&one, &other, &one, &other]);
+    assert_eq!(agent.failed_tools, 2);
+    apply(&mut agent, "Stop", 80);
+    apply(&mut agent, &fails("c"), 90);
+    assert_eq!(agent.failed_tools, 3);
+}
+
+#[test]
 fn an_interrupt_is_marked_until_it_works_again() {
     let mut agent = after(&["PostToolUseFailure tool_name=Bash is_interrupt=true prompt_id=p"]);
     assert!(agent.interrupted && agent.failed_tools == 0);

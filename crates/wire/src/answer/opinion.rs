@@ -47,4 +47,18 @@ impl Opinion {
             Self::Accept | Self::Cancel => None,
         }
     }
+
+    /// The same, for another reason; an opinion that has none stays as it is.
+    #[must_use]
+    pub fn with_reason(self, text: String) -> Self {
+        match self {
+            Self::Deny { .. } => Self::Deny { reason: text },
+            Self::Ask { .. } => Self::Ask { reason: text },
+            Self::Defer { .. } => Self::Defer { reason: text },
+            Self::Allow { .. } => Self::Allow { because: text },
+            Self::Block { .. } => Self::Block { reason: text },
+            Self::Decline { .. } => Self::Decline { reason: text },
+            Self::Accept | Self::Cancel => self,
+        }
+    }
 }

@@ -121,6 +121,16 @@ proptest! {
     }
 
     #[test]
+    fn another_reason_is_the_same_opinion(opinion in any_opinion(), text in "\\PC{1,9}") {
+        let (name, reason) = (opinion.name(), opinion.reason().map(str::to_owned));
+        let other = opinion.clone().with_reason(text.clone());
+        prop_assert_eq!(other.name(), name);
+        let takes_none = matches!(opinion, Opinion::Accept | Opinion::Cancel);
+        prop_assert_eq!(other.reason(), (!takes_none).then_some(text.as_str()));
+        prop_assert_eq!(other.with_reason(reason.unwrap_or_default()), opinion);
+    }
+
+    #[test]
     fn what_was_said_is_read_again(answer in any_answer()) {
         let output = answer.render();
         let again = Answer::read(answer.event().clone(), 0, &output.stdout, b"").unwrap();

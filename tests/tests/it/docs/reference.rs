@@ -221,6 +221,42 @@ fn the_fields_of_the_json_are_all_there() {
 }
 
 #[test]
+fn the_fields_of_the_runs_are_all_there() {
+    let world = World::new();
+    world.run(&["init"]);
+    let hooks = r#"
+        [hooks.refuses]
+        on = "PostToolUse"
+        run = "echo no >&2; exit 2"
+        [hooks.rests]
+        on = "PostToolUse"
+        run = "true"
+        enabled = false
+    "#;
+    std::fs::write(world.path("config.toml"), hooks).expect("a config");
+    let event = json!({
+        "hook_event_name": "PostToolUse",
+        "session_id": "77850d98-4378-4282-9d8f-d2b7113deb20",
+        "cwd": world.home,
+        "tool_name": "Write",
+        "tool_input": {"file_path": "a"},
+    });
+    world.send("PostToolUse", event.to_string());
+    let page = page("docs/reference/runs-json.md");
+    for (command, more) in [
+        ("becket stats --json", &[][..]),
+        ("becket recent --json", &[]),
+        ("becket why --json", &[]),
+        ("becket profile --json", &["-n", "1"]),
+        ("becket try --json", &["refuses"]),
+    ] {
+        let args = command.split(' ').skip(1).chain(more.iter().copied());
+        let printed = parsed(&world.run(&args.collect::<Vec<_>>()));
+        agree(&page, command, &printed);
+    }
+}
+
+#[test]
 fn every_line_of_doctors_that_is_quoted_can_be_said() {
     let sources = sources();
     let page = page("docs/troubleshooting.md");

@@ -3,6 +3,7 @@
 mod agents;
 mod answers;
 mod broken;
+mod commands;
 mod dialogs;
 mod failures;
 mod notice;
@@ -11,5 +12,6 @@ mod rarer;
 mod sessions;
 mod status;
 mod statusline;
+mod switch;
 mod tools;
 mod untold;

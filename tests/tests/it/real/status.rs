@@ -6,6 +6,7 @@ mod ends;
 mod figures;
 mod interrupts;
 mod permissions;
+mod rarer;
 mod turns;
 mod unsaid;
 mod view;

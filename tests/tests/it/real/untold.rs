@@ -73,8 +73,7 @@ fn esc_before_the_first_word_is_told_by_the_session_file_alone() {
         person.wait_text("esc to interrupt");
         escapes(&story, &person);
         assert_eq!(found(&story), []);
-        person.press("C-u");
-        person.ready();
+        person.takes_back("think hard");
         person.leaves();
         assert_eq!(found(&story), []);
         Ok(())

@@ -142,10 +142,17 @@ fn entry() -> impl Strategy<Value = Node> {
         "/opt/hook",
         "echo '// becket-hook'",
     ][..];
-    select(commands).prop_map(|command| {
+    let command = select(commands).prop_map(|command| {
         let kind = ("type", Node::raw("\"command\""));
         Node::object([kind, ("command", Node::Raw(quoted(command)))])
-    })
+    });
+    let others = select(&[
+        r#"{"type": "http", "url": "http://127.0.0.1/"}"#,
+        r#"{"command":"node x.js","timeout":5.5,"type":"command","async":true}"#,
+        "{ // mine\n \"type\": \"command\", \"args\": [\"a b\", \"\\n\"], \"command\": \"/bin/x\", }",
+        r#"{"type": "command", "command": "y", "if": "Bash(git *)"}"#,
+    ]);
+    prop_oneof![3 => command, 1 => others.prop_map(Node::raw)]
 }
 
 fn ours() -> impl Strategy<Value = Node> {

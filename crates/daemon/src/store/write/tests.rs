@@ -1,3 +1,5 @@
+mod decide;
+
 use std::fs;
 use std::time::Duration;
 

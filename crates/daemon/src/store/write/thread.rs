@@ -1,6 +1,8 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
-use std::collections::{HashSet, VecDeque};
+mod elsewhere;
+
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +20,13 @@ use super::super::open;
 use super::super::record::Record;
 use super::super::retain::{Limits, Retention};
 use super::super::session::{self, Kept};
-use super::super::spool::{self, Left};
+use super::super::spool;
 use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
+use elsewhere::Memory;
 
 /// What commits together at the most.
 pub(super) const GROUP: usize = 512;
-/// What is kept in memory when neither database nor spool takes it.
-const MEMORY_BYTES: usize = 8 << 20;
 
 pub(super) struct WriterThread {
     connection: Connection,
@@ -42,9 +43,10 @@ pub(super) struct WriterThread {
     unsettled: Vec<Record>,
     /// Whether the inbox holds others too.
     leftovers: bool,
-    /// Events that nothing would take.
-    memory: VecDeque<Record>,
-    memory_bytes: usize,
+    /// The events whose hooks run: in the log, and not shown yet.
+    held: HashSet<i64>,
+    /// What nothing would take.
+    memory: Memory,
     now_ms: i64,
     closed: bool,
 }
@@ -89,8 +91,8 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            memory: VecDeque::new(),
-            memory_bytes: 0,
+            held: HashSet::new(),
+            memory: Memory::default(),
             now_ms: 0,
             closed: false,
         })
@@ -135,9 +137,7 @@ impl WriterThread {
             return Err((record, then));
         };
         then();
-        if new.contains(&record.seq) {
-            self.show(&record);
-        }
+        self.show(&record, new.contains(&record.seq));
         Ok(self.unsettled.len() >= inbox::FULL || self.checkpointer.has_much())
     }
 
@@ -155,11 +155,12 @@ impl WriterThread {
                 let _ = done.send(());
             }
             Job::Sessions(sessions) => self.write_sessions(&sessions),
+            Job::Runs(runs) => self.write_runs(runs),
             Job::TakeIn(done) => {
                 self.retry_memory();
                 self.settle();
                 self.take_in();
-                let _ = done.send(());
+                let _ = done.send(self.held.clone());
             }
             Job::Tick(tick) => {
                 self.now_ms = tick.now_ms;
@@ -213,9 +214,7 @@ impl WriterThread {
         for (record, then) in group.drain(..) {
             then();
             // What came by the spool before was shown then; what went there now will be.
-            if new.contains(&record.seq) {
-                self.show(&record);
-            }
+            self.show(&record, new.contains(&record.seq));
         }
     }
 
@@ -244,9 +243,15 @@ impl WriterThread {
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut new = HashSet::new();
         let through_inbox = inbox::is_for(records.clone());
-        let mut put_in = Vec::new();
+        let (mut put_in, mut amended) = (Vec::new(), Vec::new());
         for record in records.clone() {
-            if through_inbox && inbox::put(&transaction, record)? {
+            let waits = |one: &Record| record.decided && one.id() == record.id();
+            let waiting = self.unsettled.iter().position(waits);
+            if let Some(at) = waiting
+                && let Some(whole) = inbox::amend(&transaction, &self.unsettled[at], record)?
+            {
+                amended.push((at, whole));
+            } else if through_inbox && !record.decided && inbox::put(&transaction, record)? {
                 put_in.push(record.clone());
                 new.insert(record.seq);
             } else if record.insert(&transaction)? {
@@ -254,11 +259,14 @@ impl WriterThread {
             }
         }
         // What the inbox did not take stands in the log, and its session beside it.
-        if put_in.len() < records.clone().count() {
+        if put_in.len() + amended.len() < records.clone().count() {
             let sessions = records.clone().filter_map(|record| record.session.as_ref());
             session::write(&transaction, sessions)?;
         }
         transaction.commit()?;
+        for (at, whole) in amended {
+            self.unsettled[at] = whole;
+        }
         self.unsettled.append(&mut put_in);
         let mut bytes = 0;
         for record in records {
@@ -281,46 +289,18 @@ impl WriterThread {
         }
     }
 
-    fn show(&self, record: &Record) {
-        if self.feed.receiver_count() > 0 {
-            drop(self.feed.send(Arc::new(record.to_row())));
-        }
-    }
-
-    /// Not into the database: then into the spool, else into memory, else only counted.
-    fn keep_elsewhere(&mut self, record: &Record) {
-        if self.leave(record) {
-            self.counters.to_spool.add(1);
-        } else if self.memory_bytes + record.weight() <= MEMORY_BYTES {
-            self.memory_bytes += record.weight();
-            self.memory.push_back(record.clone());
-        } else {
-            self.counters.lost.add(1);
-        }
-        self.counters.in_memory.set(self.memory.len() as u64);
-    }
-
-    fn leave(&self, record: &Record) -> bool {
-        let left = Left::of(record, "the database took nothing");
-        spool::leave(&self.place, record.envelope(), &record.payload(), &left).is_ok()
-    }
-
-    fn retry_memory(&mut self) {
-        if self.memory.is_empty() {
+    /// Shows an event once, and with its decision: one whose hooks run is shown when they have.
+    fn show(&mut self, record: &Record, is_new: bool) {
+        if record.held {
+            if is_new {
+                self.held.insert(record.seq);
+            }
             return;
         }
-        let records = std::mem::take(&mut self.memory);
-        match self.write(records.iter()) {
-            Ok(new) => {
-                info!(events = records.len(), "the database takes events again");
-                self.memory_bytes = 0;
-                for record in records.iter().filter(|record| new.contains(&record.seq)) {
-                    self.show(record);
-                }
-            }
-            Err(_) => self.memory = records,
+        let was_held = record.decided && self.held.remove(&record.seq);
+        if (is_new || was_held) && self.feed.receiver_count() > 0 {
+            drop(self.feed.send(Arc::new(record.to_row())));
         }
-        self.counters.in_memory.set(self.memory.len() as u64);
     }
 
     fn take_in(&mut self) {
@@ -339,7 +319,7 @@ impl WriterThread {
         self.counters.spool_bad.add(done.bad);
         for record in &done.new {
             self.retention.wrote(record.envelope().at);
-            self.show(record);
+            self.show(record, true);
         }
         if !done.new.is_empty() {
             info!(events = done.new.len(), "took in the spool");
@@ -386,11 +366,7 @@ impl WriterThread {
         self.closed = true;
         self.retry_memory();
         self.settle();
-        for record in std::mem::take(&mut self.memory) {
-            if !self.leave(&record) {
-                error!(id = %record.id(), "an event is lost: neither database nor spool takes it");
-            }
-        }
+        self.let_go_of_memory();
         self.checkpointer.end();
         if tidy
             && let Err(why) =

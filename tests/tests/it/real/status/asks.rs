@@ -89,6 +89,35 @@ fn a_plan_waits_under_its_own_name() {
 }
 
 #[test]
+fn the_way_into_planning_waits_under_its_own_name() {
+    story(|given| {
+        let enter = tool("EnterPlanMode", json!({}));
+        let story = given
+            .on("think first", [enter, gate("word").then(say("a plan"))])
+            .settings(
+                Scope::Local,
+                json!({"permissions": {"ask": ["EnterPlanMode"]}}),
+            )
+            .needs(&["EnterPlanMode"])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("think first");
+        person.wait_text("Enter plan mode?");
+        story.wait_session("waiting", waits_for("EnterPlanMode"));
+        stands(&story, "EnterPlanMode");
+        person.closes("Enter plan mode?", "Enter");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", |session| session.display() == "working");
+        assert_eq!(next.status(), "working(Thinking)");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
 fn a_tool_server_that_asks_waits_under_its_own_name() {
     story(|given| {
         let story = given

@@ -35,7 +35,10 @@ fn break_off(
     assert_eq!(session.display(), "done");
     assert_eq!(session["interrupted"], true);
     assert_eq!(session["inferred"], true);
+    // Nor has any call an end: the program runs no hook of a turn that was broken off, though the
+    // payload has `is_interrupt` for it.
     story.events().none_of("Stop");
+    story.events().none_of("PostToolUseFailure");
 
     person.submits("never mind");
     story.model.wait_at("word");

@@ -162,15 +162,19 @@ fn after_a_denial_by_auto_mode_it_works_on() {
         let send = bash("curl -d @/etc/hostname http://127.0.0.1:9/");
         let story = given
             .on("send it", [send, gate("word").then(say("no"))])
+            // The batch that follows would tell of it too.
+            .hook(Hook::on("PermissionDenied").held("denied"))
             .needs(&["PermissionDenied"])
             .begin()?;
 
         let run = story.print("send it").mode("auto").start();
-        story.model.wait_at("word");
-        story.events().only("PermissionDenied");
+        story.wait_event("PermissionDenied");
         let next = story.wait_session("at work", is("working(Thinking)", false));
+        story.events().none_of("PostToolBatch");
         assert_eq!(next["permission_mode"], "auto");
         assert_eq!(next["failed_tools"], 0);
+        story.let_go("denied");
+        story.model.wait_at("word");
         story.model.open("word");
         run.finish();
         Ok(())
@@ -189,25 +193,31 @@ fn a_teammate_that_has_nothing_to_do_is_idle() {
         let story = given
             .on("make a team", [tool("Agent", bosun), say("made")])
             .on("count the sheep", [gate("child").then(say("three"))])
+            .hook(Hook::on("TeammateIdle").held("idle"))
             .env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "1")
             .needs(&["TeammateIdle"])
             .since("2.1.197", "teammates made by the Agent tool alone")
             .begin()?;
+        // SubagentStop, which comes just before, would tell of it too: nobody hears it here.
+        let mut settings = story.home.settings(Scope::User);
+        let hooks = settings["hooks"].as_object_mut().expect("hooks");
+        assert!(hooks.remove("SubagentStop").is_some());
+        story.home.set_settings(Scope::User, &settings);
         let person = story.person()?;
 
         person.submits("make a team");
         story.model.wait_at("child");
+        story.wait_event("Stop");
         let team = story.wait_session("with a teammate", |session| {
-            session
-                .agents()
-                .iter()
-                .any(|agent| agent.status() == "working")
+            session.status() == "idle" && session.display() == "working"
         });
         assert_eq!(team.agents()[0]["agent_type"], "bosun");
+        assert_eq!(team.agents()[0].status(), "working");
         story.model.open("child");
         story.wait_event("TeammateIdle");
         let idle = story.wait_session("idle", is_done);
         assert!(idle.agents().iter().all(|agent| agent.status() == "idle"));
+        story.let_go("idle");
         person.leaves();
         Ok(())
     });

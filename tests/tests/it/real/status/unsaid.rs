@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use becket_tests::claude::Scope;
-use becket_tests::model::{gate, say, tool};
+use becket_tests::model::{behind, gate, say, tool};
 use becket_tests::story::{Hook, story};
 use serde_json::json;
 
@@ -98,6 +98,43 @@ fn esc_is_seen_while_a_command_runs_behind() {
         let session = story.soon((pressed, SOON), "idle", is("idle", true));
         assert_eq!(session["interrupted"], true);
         story.home.file("go", "");
+        person.wait_text("it is back");
+        let done = story.wait_session("done", |session| {
+            is_done(session) && is("idle", false)(session)
+        });
+        assert_eq!(done["background_tasks"], 0);
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// Nothing tells of that: Claude Code says `busy` of itself for as long as the subagent works, and
+/// writes nothing down. What is displayed is right all the same, for something works.
+#[test]
+fn esc_while_a_subagent_works_behind_is_seen_when_that_ends() {
+    story(|given| {
+        let story = given
+            .on(
+                "send it off",
+                [behind("general-purpose", "count the sheep"), say("sent")],
+            )
+            .on("count the sheep", [gate("child").then(say("three"))])
+            .on("think hard", [gate("thinking").then(say("never said"))])
+            .on("task-notification", [say("it is back")])
+            .needs(&["CLAUDE_PID"])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("send it off");
+        story.model.wait_at("child");
+        story.wait_session("idle with a child", |session| {
+            session.status() == "idle" && session["background_tasks"] == 1
+        });
+        person.submits("think hard");
+        story.model.wait_at("thinking");
+        person.interrupts();
+        assert_eq!(story.sessions()[0].display(), "working");
+        story.model.open("child");
         person.wait_text("it is back");
         let done = story.wait_session("done", |session| {
             is_done(session) && is("idle", false)(session)

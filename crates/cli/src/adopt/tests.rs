@@ -1,0 +1,351 @@
+//! Hooks moved and given back, on real files in a throw-away home.
+
+mod shown;
+mod trouble;
+
+use std::fs;
+use std::path::PathBuf;
+
+use becket_engine::config::{Level, Source, parse_layer};
+use proptest::prelude::*;
+
+use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, undo};
+use crate::settings::tests::any;
+use crate::settings::tests::command::Home;
+use crate::settings::{self, State, Strict, inspect};
+
+/// Hooks as people have them: formatters, guards, notices, logs; comments and odd indentation.
+pub fn forty() -> String {
+    let mut events = String::new();
+    let all = [
+        (
+            "PreToolUse",
+            "Bash",
+            "$CLAUDE_PROJECT_DIR/.claude/hooks/guard.sh",
+        ),
+        (
+            "PostToolUse",
+            "Edit|MultiEdit|Write",
+            "npx prettier --write",
+        ),
+        ("Stop", "", "say done"),
+        (
+            "Notification",
+            "permission_prompt",
+            "notify-send 'Claude needs you'",
+        ),
+        ("UserPromptSubmit", "", "python3 ~/.claude/hooks/context.py"),
+        ("SessionStart", "startup|resume", "cat CONTRIBUTING.md"),
+        ("SubagentStop", "", "echo \\\"$(date) sub\\\" >> ~/sub.log"),
+        ("PreCompact", "auto", "node ./scripts/save.mjs"),
+    ];
+    for (nth, (event, matcher, command)) in all.iter().enumerate() {
+        let comma = if nth + 1 < all.len() { "," } else { "" };
+        events += &format!("    // {event}\n    \"{event}\": [\n");
+        for group in 0..2 {
+            events += &format!("      {{ \"matcher\": \"{matcher}\",\n  \t\"hooks\": [\n");
+            for number in 0..if group == 0 { 3 } else { 2 } {
+                let more = match number {
+                    0 => ", \"timeout\": 30",
+                    1 => "",
+                    _ => ",\"async\" : true /* slow */",
+                };
+                let tail = if number == 1 && group == 1 { "" } else { "," };
+                events += &format!(
+                    "\t\t{{ \"type\":\"command\", \"command\": \"{command} {group}{number}\"{more} }}{tail} // no. {number}\n"
+                );
+            }
+            events += &format!("        ]\n      }}{}\n", if group == 0 { "," } else { "" });
+        }
+        events += &format!("    ]{comma}\n");
+    }
+    format!(
+        "// mine\n{{\n   \"model\" : \"opus\",\n  \"hooks\": {{\n{events}  }},\n \"env\": {{}} }}\n"
+    )
+}
+
+fn config(home: &Home) -> Option<String> {
+    fs::read_to_string(home.world.place.config()).ok()
+}
+
+fn found(home: &Home) -> Found {
+    look(&home.world).unwrap()
+}
+
+fn can(found: &Found) -> Vec<&Named> {
+    found
+        .hooks
+        .iter()
+        .filter(|hook| hook.why.is_none())
+        .collect()
+}
+
+fn adopt_all(home: &Home) -> Vec<Moved> {
+    let found = found(home);
+    adopt(&home.world, &found, &can(&found), false).unwrap()
+}
+
+fn undo_all(home: &Home) -> Vec<Undone> {
+    undo(&home.world, false).unwrap()
+}
+
+fn names(home: &Home) -> Vec<String> {
+    found(home)
+        .hooks
+        .into_iter()
+        .map(|hook| hook.name)
+        .collect()
+}
+
+/// A home that becket is registered in, with these settings.
+fn registered(text: &str) -> (Home, String) {
+    let home = Home::with(text);
+    home.init();
+    let before = home.text();
+    (home, before)
+}
+
+fn stop(commands: &str) -> String {
+    format!(r#"{{"hooks": {{"Stop": [{{"hooks": [{commands}]}}]}}}}"#)
+}
+
+fn command(line: &str) -> String {
+    format!(r#"{{"type": "command", "command": "{line}"}}"#)
+}
+
+fn project(home: &Home, name: &str, text: &str) -> PathBuf {
+    let folder = home.world.cwd.join(".claude");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(name), text).unwrap();
+    folder.join(name)
+}
+
+fn check_config(text: &str) {
+    let source = Source {
+        level: Level::User,
+        file: PathBuf::from("config.toml"),
+    };
+    let layer = parse_layer(&source, text).unwrap_or_else(|error| panic!("{error:?}: {text}"));
+    assert!(layer.warnings.is_empty(), "{:?}", layer.warnings);
+}
+
+#[test]
+fn forty_hooks_and_back_byte_for_byte() {
+    let crlf = forty().replace('\n', "\r\n");
+    for original in [forty(), crlf.clone(), format!("\u{feff}{crlf}")] {
+        let (home, before) = registered(&original);
+        let own = "# mine\n[store]\nkeep_days = 7 # a week";
+        fs::create_dir_all(home.world.place.home()).unwrap();
+        fs::write(home.world.place.config(), own).unwrap();
+        let here = found(&home);
+        assert_eq!(
+            here.hooks
+                .iter()
+                .map(|hook| hook.entries.len())
+                .sum::<usize>(),
+            40
+        );
+        assert!(
+            here.hooks.iter().all(|hook| hook.why.is_none()),
+            "{:?}",
+            here.hooks
+        );
+        let moved = adopt_all(&home);
+        assert_eq!((moved.len(), moved[0].names.len()), (1, 40));
+        assert_eq!(settings::foreign(&home.text()).unwrap(), []);
+        assert!(home.text().contains("// PreToolUse") && home.text().contains("// no. 1"));
+        let written = config(&home).unwrap();
+        assert!(written.starts_with(own));
+        assert_eq!(written.matches("[hooks.").count(), 40);
+        check_config(&written);
+        assert!(fs::read_to_string(moved[0].settings.backup.as_ref().unwrap()).unwrap() == before);
+        assert!(found(&home).is_empty());
+
+        let undone = undo_all(&home);
+        assert!(undone[0].exact && undone[0].left.is_empty());
+        assert_eq!(home.text(), before);
+        assert_eq!(config(&home).unwrap(), own);
+        assert!(undo_all(&home).is_empty(), "once is enough");
+        home.uninit();
+        assert_eq!(home.text(), original);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn any_settings_and_back(text in any::foreign()) {
+        let (home, before) = registered(&text);
+        let moved = adopt_all(&home);
+        if let Some(config) = config(&home) {
+            check_config(&config);
+        }
+        let rest = found(&home);
+        prop_assert!(can(&rest).is_empty());
+        undo_all(&home);
+        prop_assert_eq!(home.text(), before, "{:?}", moved);
+        prop_assert_eq!(config(&home), None);
+    }
+}
+
+#[test]
+fn two_adoptions_are_taken_back_one_after_the_other() {
+    let (home, before) = registered(&stop(&format!("{}, {}", command("a"), command("b"))));
+    let here = found(&home);
+    adopt(&home.world, &here, &can(&here)[..1], false).unwrap();
+    assert_eq!(names(&home), ["b"]);
+    adopt_all(&home);
+    assert_eq!(config(&home).unwrap().matches("[hooks.").count(), 2);
+    assert!(undo_all(&home)[0].exact);
+    assert_eq!((home.text(), config(&home)), (before, None));
+}
+
+#[test]
+fn in_settings_that_were_changed_since_only_the_hooks_come_back() {
+    let (home, before) = registered(&format!(
+        "{{\n  \"model\": \"opus\",\n  {}",
+        &stop(&command("a"))[1..]
+    ));
+    adopt_all(&home);
+    let edited = home.text().replace("opus", "sonnet");
+    fs::write(home.file(), &edited).unwrap();
+    fs::write(
+        home.world.place.config(),
+        config(&home)
+            .unwrap()
+            .replace("[hooks.a]", "# about a\n[hooks.a]")
+            + "[mask]\nenabled = true\n",
+    )
+    .unwrap();
+    let undone = undo_all(&home);
+    assert!(!undone[0].exact && undone[0].left.is_empty());
+    assert!(undone[0].settings.backup.is_some());
+    let text = home.text();
+    assert!(text.contains("sonnet"));
+    let like = |text: &str| settings::foreign(text).unwrap();
+    assert_eq!(like(&text), like(&before));
+    assert_eq!(
+        config(&home).unwrap(),
+        "# about a\n[mask]\nenabled = true\n"
+    );
+}
+
+#[test]
+fn a_table_that_somebody_changed_stays() {
+    for change in [
+        ("run = \"a\"", "run = \"a --fast\""),
+        ("run = \"a\"\n", "run = \"a\"\nenabled = false\n"),
+    ] {
+        let (home, before) = registered(&stop(&command("a")));
+        adopt_all(&home);
+        let edited = config(&home).unwrap().replace(change.0, change.1);
+        fs::write(home.world.place.config(), &edited).unwrap();
+        let undone = undo_all(&home);
+        assert_eq!(undone[0].left, ["a"], "{}", change.1);
+        assert_eq!((home.text(), config(&home).unwrap()), (before, edited));
+    }
+}
+
+#[test]
+fn what_claude_code_ran_once_does_not_run_twice() {
+    let (home, before) = registered(&stop(&command("a")));
+    let shared = stop(&command("a"));
+    let file = project(&home, "settings.json", &shared);
+    let here = found(&home);
+    let hooks: Vec<_> = here
+        .hooks
+        .iter()
+        .map(|hook| (&*hook.name, hook.scope.to_string()))
+        .collect();
+    assert_eq!(
+        hooks,
+        [("a", "user".to_owned()), ("a", "project".to_owned())]
+    );
+    adopt_all(&home);
+    let theirs = home.world.cwd.join(".becket/config.toml");
+    assert!(fs::read_to_string(&theirs).unwrap().contains("[hooks.a]"));
+    undo_all(&home);
+    assert_eq!(
+        (home.text(), fs::read_to_string(&file).unwrap()),
+        (before, shared.clone())
+    );
+    assert!(!theirs.parent().unwrap().exists(), "the folder was ours");
+
+    let other = r#"{"type": "command", "command": "a", "timeout": 3}"#;
+    fs::write(&file, stop(other)).unwrap();
+    assert!(found(&home).hooks.iter().all(stays), "in another way");
+    let other = r#"{"type": "command", "command": "a", "if": "Bash(x)"}"#;
+    fs::write(&file, stop(other)).unwrap();
+    assert!(found(&home).hooks.iter().all(stays), "one that cannot go");
+    fs::write(&file, shared.replace("Stop", "Setup")).unwrap();
+    assert_eq!(names(&home), ["a", "a-setup"], "they never meet");
+}
+
+#[test]
+fn a_name_that_somebody_has_is_not_taken() {
+    let (home, _) = registered(&stop(&format!("{}, {}", command("a"), command("./a.sh"))));
+    fs::create_dir_all(home.world.place.home()).unwrap();
+    fs::write(
+        home.world.place.config(),
+        "[hooks.a]\nrun = \"other\"\non = \"Stop\"\n",
+    )
+    .unwrap();
+    assert_eq!(names(&home), ["a-stop", "a-2"]);
+}
+
+#[test]
+fn a_hook_that_becket_would_not_hear_of_is_refused() {
+    let home = Home::with(stop(&command("a")));
+    let unheard = |home: &Home| {
+        let hooks = found(home).hooks;
+        hooks
+            .into_iter()
+            .map(|hook| matches!(hook.why, Some(Why::Unregistered(_))))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(unheard(&home), [true]);
+    project(&home, "settings.json", &stop(&command("b")));
+    assert_eq!(unheard(&home), [true, true]);
+    settings::init(
+        &home.world,
+        settings::Scope::Local,
+        Strict::Keep,
+        settings::StatusLine::Off,
+        false,
+    )
+    .unwrap();
+    assert_eq!(unheard(&home), [true, false], "in the project becket hears");
+    home.init();
+    assert_eq!(unheard(&home), [false, false]);
+}
+
+#[test]
+fn where_an_adopted_hook_answers_claude_code_waits() {
+    let (home, before) = registered(&stop(&command("a")).replace("Stop", "Notification"));
+    project(
+        &home,
+        "settings.local.json",
+        &stop(&command("b")).replace("Stop", "CwdChanged"),
+    );
+    adopt_all(&home);
+    let registration = settings::registration_of(&home.world, Strict::Keep).unwrap();
+    assert_eq!(registration.synchronous.len(), 2);
+    let inspection = inspect(&home.text(), &registration).unwrap();
+    assert_eq!(inspection.count(State::Found), inspection.entries.len());
+    let asynchronous = |text: &str| text.matches(r#""async": true"#).count();
+    assert_eq!(asynchronous(&home.text()), asynchronous(&before) - 2);
+    assert!(!home.init().changed());
+    undo_all(&home);
+    assert_eq!(home.text(), before);
+
+    let (home, before) = registered(
+        &stop(r#"{"type": "command", "command": "a", "async": true}"#)
+            .replace("Stop", "Notification"),
+    );
+    adopt_all(&home);
+    assert_eq!(
+        asynchronous(&home.text()),
+        asynchronous(&before) - 1,
+        "only the hook's own is gone"
+    );
+}

@@ -1,0 +1,342 @@
+//! What one entry of a settings file wants, in becket's words, or why becket cannot do it.
+
+use std::time::Duration;
+
+use becket_engine::matcher::Matcher;
+use becket_engine::run::Program;
+use becket_wire::event::EventName;
+use serde_json::{Map, Value};
+
+use crate::settings::Foreign;
+
+/// What an entry wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    pub event: String,
+    /// The matcher; none is everything.
+    pub tools: Option<String>,
+    pub program: Program,
+    /// None: as long as Claude Code waits.
+    pub timeout: Option<Duration>,
+    pub is_async: bool,
+    /// What is different from then on.
+    pub notes: Vec<&'static str>,
+}
+
+/// A hook has to end so much sooner than Claude Code gives up on becket: from there on a time says
+/// no more than none.
+const SPARE: Duration = Duration::from_secs(2);
+
+const KNOWN: [&str; 10] = [
+    "type",
+    "command",
+    "args",
+    "timeout",
+    "async",
+    "asyncRewake",
+    "shell",
+    "if",
+    "once",
+    "onFailure",
+];
+
+impl Wish {
+    pub fn read(entry: &Foreign) -> Result<Self, String> {
+        let fields = entry.value.as_object().ok_or("it is no object")?;
+        let event = EventName::from(&*entry.event);
+        can_be_run(fields)?;
+        let command = text(fields, "command")?.unwrap_or_default();
+        if command.trim().is_empty() {
+            return Err("it has no command".to_owned());
+        }
+        let mut notes = Vec::new();
+        if fields.contains_key("once") {
+            notes.push("`once` means nothing in settings, and is dropped");
+        }
+        if fields.contains_key("statusMessage") {
+            notes.push("its `statusMessage` is dropped");
+        }
+        let is_async = flag(fields, "async")?;
+        if is_async {
+            notes.push("asynchronous: what it prints does not reach Claude");
+        }
+        Ok(Self {
+            tools: tools(entry, &event)?,
+            program: program(fields, command)?,
+            timeout: timeout(fields, &event)?,
+            is_async,
+            notes,
+            event: entry.event.clone(),
+        })
+    }
+}
+
+/// Nothing in it asks for more than becket does.
+fn can_be_run(fields: &Map<String, Value>) -> Result<(), String> {
+    match text(fields, "type")? {
+        Some("command") => {}
+        Some(kind @ ("http" | "mcp_tool" | "prompt" | "agent")) => {
+            return Err(format!("type {kind}: becket runs commands only"));
+        }
+        _ => return Err("it has no type that Claude Code knows".to_owned()),
+    }
+    let known = |name: &str| KNOWN.contains(&name) || name == "statusMessage";
+    if let Some(name) = fields.keys().find(|name| !known(name)) {
+        return Err(format!("becket does not know its field {name:?}"));
+    }
+    if fields.contains_key("if") {
+        return Err("`if` has no counterpart".to_owned());
+    }
+    if flag(fields, "asyncRewake")? {
+        return Err("`asyncRewake` has no counterpart".to_owned());
+    }
+    match text(fields, "onFailure")? {
+        None | Some("continue") => Ok(()),
+        Some(_) => Err("`onFailure` has no counterpart".to_owned()),
+    }
+}
+
+fn tools(entry: &Foreign, event: &EventName) -> Result<Option<String>, String> {
+    let tools = match &entry.matcher {
+        None => return Ok(None),
+        Some(Value::String(tools)) => tools,
+        Some(_) => return Err("its matcher is no text".to_owned()),
+    };
+    // Claude Code reads none there.
+    if !event.has_matcher() || is_everything(tools) {
+        return Ok(None);
+    }
+    Matcher::parse(tools).map_err(|why| format!("its matcher: {why}"))?;
+    Ok(Some(tools.clone()))
+}
+
+fn is_everything(tools: &str) -> bool {
+    matches!(tools, "" | "*")
+}
+
+/// A list of names, not an expression.
+fn is_plain(tools: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '|' | ',' | ' ');
+    tools.chars().all(plain)
+}
+
+/// What either of two matchers takes.
+pub fn either(one: Option<&str>, other: Option<&str>) -> Option<String> {
+    let (one, other) = (one?, other?);
+    if one == other {
+        return Some(one.to_owned());
+    }
+    let names = |tools: &str| -> Vec<String> {
+        let names = tools.split(['|', ',']).map(str::trim);
+        names
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    if is_plain(one) && is_plain(other) {
+        let mut all = names(one);
+        let more: Vec<_> = names(other)
+            .into_iter()
+            .filter(|name| !all.contains(name))
+            .collect();
+        all.extend(more);
+        return Some(all.join("|"));
+    }
+    let expression = |tools: &str| match is_plain(tools) {
+        true => format!("^(?:{})$", names(tools).join("|")),
+        false => format!("(?:{tools})"),
+    };
+    Some(format!("{}|{}", expression(one), expression(other)))
+}
+
+fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String> {
+    let shell = text(fields, "shell")?;
+    let args = match fields.get("args") {
+        None => None,
+        Some(Value::Array(args)) => {
+            Some(args.iter().map(Value::as_str).collect::<Option<Vec<_>>>())
+        }
+        Some(_) => Some(None),
+    };
+    match (args, shell) {
+        (Some(None), _) => Err("its `args` are no list of texts".to_owned()),
+        (Some(Some(args)), _) => {
+            let words = std::iter::once(command).chain(args);
+            Ok(Program::List(words.map(str::to_owned).collect()))
+        }
+        (None, None) => Ok(Program::Shell(command.to_owned())),
+        (None, Some("bash")) => {
+            let words = ["bash", "-c", command].map(str::to_owned);
+            Ok(Program::List(words.to_vec()))
+        }
+        (None, Some(shell)) => Err(format!("becket has no shell {shell:?}")),
+    }
+}
+
+fn timeout(fields: &Map<String, Value>, event: &EventName) -> Result<Option<Duration>, String> {
+    let Some(said) = fields.get("timeout") else {
+        return Ok(None);
+    };
+    let seconds = said.as_f64().filter(|seconds| *seconds > 0.0);
+    let seconds = seconds.ok_or("its `timeout` is no number of seconds")?;
+    let waits = match event {
+        EventName::UserPromptSubmit => 60,
+        EventName::SessionEnd => 10,
+        _ => 600,
+    };
+    let longest = Duration::from_secs(waits) - SPARE;
+    let time = Duration::from_secs_f64(seconds.min(longest.as_secs_f64()));
+    // The config counts in milliseconds.
+    let time = Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    Ok((time < longest).then(|| time.max(Duration::from_millis(1))))
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>, String> {
+    match fields.get(key) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("its `{key}` is no text")),
+    }
+}
+
+fn flag(fields: &Map<String, Value>, key: &str) -> Result<bool, String> {
+    match fields.get(key) {
+        None => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(format!("its `{key}` is neither true nor false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(event: &str, matcher: Option<Value>, value: Value) -> Result<Wish, String> {
+        Wish::read(&Foreign {
+            event: event.to_owned(),
+            matcher,
+            text: value.to_string(),
+            value,
+        })
+    }
+
+    fn plain(event: &str, more: &Value) -> Result<Wish, String> {
+        let mut value = json!({"type": "command", "command": "x"});
+        for (key, field) in more.as_object().into_iter().flatten() {
+            value[key] = field.clone();
+        }
+        read(event, None, value)
+    }
+
+    #[test]
+    fn what_becket_cannot_do_is_named() {
+        let why = |more: Value| plain("Stop", &more).unwrap_err();
+        insta::assert_snapshot!(
+            [
+                json!({"type": "http"}),
+                json!({"type": "prompt"}),
+                json!({"type": "new"}),
+                json!({"type": 1}),
+                json!({"command": " "}),
+                json!({"command": 7}),
+                json!({"if": "Bash(git *)"}),
+                json!({"asyncRewake": true}),
+                json!({"onFailure": "block"}),
+                json!({"shell": "powershell"}),
+                json!({"args": "x"}),
+                json!({"args": ["x", 1]}),
+                json!({"timeout": "30"}),
+                json!({"timeout": 0}),
+                json!({"async": "yes"}),
+                json!({"model": "x"}),
+            ]
+            .map(why)
+            .join("\n"),
+            @r#"
+        type http: becket runs commands only
+        type prompt: becket runs commands only
+        it has no type that Claude Code knows
+        its `type` is no text
+        it has no command
+        its `command` is no text
+        `if` has no counterpart
+        `asyncRewake` has no counterpart
+        `onFailure` has no counterpart
+        becket has no shell "powershell"
+        its `args` are no list of texts
+        its `args` are no list of texts
+        its `timeout` is no number of seconds
+        its `timeout` is no number of seconds
+        its `async` is neither true nor false
+        becket does not know its field "model"
+        "#
+        );
+        let matched = |matcher: Value| {
+            read(
+                "PreToolUse",
+                Some(matcher),
+                json!({"type": "command", "command": "x"}),
+            )
+        };
+        assert!(matched(json!(["Bash"])).is_err());
+        assert!(matched(json!("^(?!Bash)")).is_err());
+        assert!(matched(json!(r"(a)\1")).is_err());
+        assert_eq!(
+            matched(json!("Bash|mcp__.*")).unwrap().tools.unwrap(),
+            "Bash|mcp__.*"
+        );
+    }
+
+    #[test]
+    fn what_means_nothing_is_dropped_and_said() {
+        let more =
+            json!({"once": true, "statusMessage": "…", "async": true, "onFailure": "continue"});
+        let wish = plain("Stop", &more).unwrap();
+        assert!(wish.is_async);
+        assert_eq!(wish.notes.len(), 3);
+        let matcher = Some(json!("Bash"));
+        let value = json!({"type": "command", "command": "x"});
+        let wish = read("Stop", matcher, value).unwrap();
+        assert_eq!(wish.tools, None, "Claude Code reads no matcher on Stop");
+    }
+
+    #[test]
+    fn programs_and_times_are_as_claude_code_has_them() {
+        let list = |words: &[&str]| Program::List(words.iter().map(ToString::to_string).collect());
+        let program = |more: Value| plain("Stop", &more).unwrap().program;
+        assert_eq!(program(json!({})), Program::Shell("x".to_owned()));
+        assert_eq!(program(json!({"args": ["a b"]})), list(&["x", "a b"]));
+        assert_eq!(program(json!({"args": []})), list(&["x"]));
+        assert_eq!(
+            program(json!({"shell": "bash"})),
+            list(&["bash", "-c", "x"])
+        );
+        let time = |event: &str, more: Value| {
+            let timeout = plain(event, &more).unwrap().timeout;
+            timeout.map(|timeout| timeout.as_millis())
+        };
+        assert_eq!(time("Stop", json!({})), None);
+        assert_eq!(time("Stop", json!({"timeout": 597})), Some(597_000));
+        assert_eq!(time("Stop", json!({"timeout": 600})), None);
+        assert_eq!(time("UserPromptSubmit", json!({"timeout": 58})), None);
+        assert_eq!(time("SessionEnd", json!({"timeout": 0.5})), Some(500));
+        assert_eq!(time("Stop", json!({"timeout": 1e300})), None);
+        assert_eq!(time("Stop", json!({"timeout": 1e-300})), Some(1));
+    }
+
+    #[test]
+    fn two_matchers_become_one_that_takes_what_either_takes() {
+        let both = |one: Option<&str>, other: Option<&str>| either(one, other);
+        assert_eq!(both(None, Some("Bash")), None);
+        assert_eq!(
+            both(Some("Bash|Read"), Some("Read, Edit")).unwrap(),
+            "Bash|Read|Edit"
+        );
+        assert_eq!(
+            both(Some("Bash"), Some("mcp__.*")).unwrap(),
+            "^(?:Bash)$|(?:mcp__.*)"
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! The built-in hooks, offered by `becket up`: `[hooks.NAME]` in the user's config for each that was
+//! chosen.
+
+use std::io::{self, BufRead, Write};
+
+use anyhow::Result;
+use becket_engine::config::Loader;
+use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use toml_edit::{DocumentMut, Item, Table};
+
+use super::{broken, change};
+use crate::failure::{Code, Failure};
+use crate::tell::{BOLD, DIM};
+use crate::tui;
+use crate::world::World;
+
+/// Writes what was chosen, or asks where a person can answer and the config names no hook yet.
+/// Gives what runs then, in words.
+pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
+    let chosen = match said {
+        [] if tui::suits_terminal() && is_open(world) => ask()?,
+        said => said
+            .iter()
+            .map(|name| find(name))
+            .collect::<Result<Vec<_>>>()?,
+    };
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    change(world, "[hooks]", |text| edited(text, &chosen))?;
+    let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
+    let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
+        true => " (in projects that you `becket trust`: they start the project's own tools)",
+        false => "",
+    };
+    Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
+}
+
+/// Whether nobody has named a hook.
+fn is_open(world: &World) -> bool {
+    Loader::read_only(&world.place).current().hooks.is_empty()
+}
+
+fn ask() -> Result<Vec<&'static BuiltIn>> {
+    let mut out = anstream::stdout();
+    writeln!(
+        out,
+        "\nHooks that becket brings along, all off until you choose them:"
+    )?;
+    for (hook, number) in BUILT_INS.iter().zip(1..) {
+        let BuiltIn {
+            name, description, ..
+        } = hook;
+        writeln!(
+            out,
+            "{number:4}  {BOLD}{name:26}{BOLD:#}{DIM}{description}{DIM:#}"
+        )?;
+    }
+    loop {
+        write!(out, "Which ones? (numbers or names, Enter for none) ")?;
+        out.flush()?;
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Ok(Vec::new());
+        }
+        let words = line.split([',', ' ', '\n', '\t']);
+        let words = words.filter(|word| !word.is_empty());
+        match words.map(find).collect::<Result<Vec<_>>>() {
+            Ok(chosen) => return Ok(chosen),
+            Err(error) => writeln!(out, "{error}")?,
+        }
+    }
+}
+
+/// The built-in of that name, or of that number in the list.
+fn find(word: &str) -> Result<&'static BuiltIn> {
+    let number = word.parse::<usize>().ok();
+    let numbered = number.and_then(|number| BUILT_INS.get(number.checked_sub(1)?));
+    let named = || BUILT_INS.iter().find(|hook| hook.name == word);
+    numbered.or_else(named).ok_or_else(|| {
+        let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
+        Failure::new(Code::Missing, format!("becket brings no hook `{word}`"))
+            .hint(format!("there are {}", names.join(", ")))
+            .into()
+    })
+}
+
+/// The config with these hooks on, and everything else as it was.
+fn edited(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
+    let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
+    let hooks = document.entry("hooks").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let hooks = hooks.as_table_like_mut().ok_or_else(broken)?;
+    for hook in chosen {
+        let one = hooks.entry(hook.name).or_insert_with(toml_edit::table);
+        let one = one.as_table_like_mut().ok_or_else(broken)?;
+        one.insert("enabled", toml_edit::value(true));
+    }
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_chosen_is_on_and_the_rest_stays() {
+        let chosen = [find("check-todos").unwrap(), find("1").unwrap()];
+        let first = BUILT_INS[0].name;
+        let both =
+            format!("[hooks.check-todos]\nenabled = true\n\n[hooks.{first}]\nenabled = true\n");
+        assert_eq!(edited("", &chosen).unwrap(), both);
+        assert_eq!(edited(&both, &chosen).unwrap(), both, "twice");
+        let before = "# mine\n[hooks.check-todos]\nenabled = false\ntimeout = \"3s\" # short\n";
+        let after = edited(before, &chosen[..1]).unwrap();
+        assert_eq!(after, before.replace("false", "true"));
+        for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
+            assert!(edited(text, &chosen).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        for word in ["0", "999", "check-todo"] {
+            let error = find(word).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Why an event came out as it did, as `becket why` tells it: the event, each hook that ran, those
+//! that did not, and the one decision.
+
+use becket_daemon::store::FoundRun;
+use becket_wire::rpc::{EventRow, Source};
+use serde::Serialize;
+
+use super::{json, words};
+use crate::grid::{Cell, Column, grid};
+use crate::line;
+use crate::session::Look;
+use crate::session::words::{one_line, wrap};
+use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
+
+/// Longer lines are hard to read, and longer reasons nobody reads here.
+const READABLE: usize = 100;
+const REASON_CHARS: usize = 2000;
+
+/// Everything that is known of how one event came out.
+#[derive(Debug)]
+pub struct Why {
+    pub event: EventRow,
+    /// Why it did not come by the daemon.
+    pub detour: Option<String>,
+    /// In the order in which they began.
+    pub runs: Vec<FoundRun>,
+    pub skipped: Vec<Skipped>,
+}
+
+/// A hook that wanted the event and did not run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    pub hook: String,
+    pub reason: String,
+}
+
+const RUNS: [Column; 5] = [
+    Column::left("HOOK", 0).cut_to(12),
+    Column::right("TIME", 0),
+    Column::left("OUTCOME", 0),
+    Column::left("DECISION", 0),
+    Column::left("NOTE", 1).cut_to(16),
+];
+
+const SKIPPED: [Column; 2] = [
+    Column::left("HOOK", 0).cut_to(12),
+    Column::left("WHY NOT", 0).cut_to(16),
+];
+
+pub fn full(why: &Why, look: &Look) -> String {
+    let event = &why.event;
+    let name = [event.event.as_deref(), event.tool.as_deref()];
+    let name: Vec<&str> = name.into_iter().flatten().collect();
+    let mut out = format!(
+        "{BOLD}{}{BOLD:#}  {}\n",
+        one_line(&name.join(" ")),
+        said(event)
+    );
+    let fields = fields(why, look);
+    let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in fields {
+        out += &format!("  {DIM}{name:width$}{DIM:#}  {value}\n");
+    }
+    out += &reason(event, width, look);
+    let inside = Look {
+        width: look.width.saturating_sub(2),
+        ..look.clone()
+    };
+    if why.runs.is_empty() {
+        out += &format!("\n{BOLD}No hook ran{BOLD:#}\n");
+    } else {
+        let rows: Vec<_> = why.runs.iter().map(run).collect();
+        out += &format!("\n{BOLD}Hooks that ran{BOLD:#}\n");
+        out += &indent(&grid(RUNS, &rows, &inside));
+    }
+    if !why.skipped.is_empty() {
+        let row = |one: &Skipped| [Cell::new(&one.hook, BOLD), Cell::plain(&one.reason)];
+        let rows: Vec<_> = why.skipped.iter().map(row).collect();
+        out +=
+            &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(as things stand now){DIM:#}\n");
+        out += &indent(&grid(SKIPPED, &rows, &inside));
+    }
+    out
+}
+
+fn indent(text: &str) -> String {
+    text.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// What was answered, and on whose account.
+fn said(event: &EventRow) -> String {
+    match &event.decision {
+        Some(decision) => {
+            let by = decision
+                .by
+                .as_deref()
+                .map(|by| format!(" by {}", one_line(by)));
+            format!(
+                "{WARN}{}{}{WARN:#}",
+                one_line(&decision.answer),
+                by.unwrap_or_default()
+            )
+        }
+        None if event.took_us.is_none() => format!("{DIM}not answered{DIM:#}"),
+        None => format!("{DIM}no opinion{DIM:#}"),
+    }
+}
+
+/// Why it was refused may take a few lines.
+fn reason(event: &EventRow, width: usize, look: &Look) -> String {
+    let decision = event.decision.as_ref();
+    let Some(reason) = decision.and_then(|decision| decision.reason.as_deref()) else {
+        return String::new();
+    };
+    let reason: String = reason.chars().take(REASON_CHARS).collect();
+    let room = look.width.min(READABLE).saturating_sub(width + 4).max(20);
+    let names = std::iter::once("reason").chain(std::iter::repeat(""));
+    let lines = names.zip(wrap(&reason, room));
+    lines
+        .map(|(name, line)| format!("  {DIM}{name:width$}{DIM:#}  {line}\n"))
+        .collect()
+}
+
+fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
+    let event = &why.event;
+    let mut fields = vec![
+        ("event", event.id.to_string()),
+        ("at", clock(event.at, &look.now)),
+    ];
+    let mut add = |name, value: Option<String>| fields.extend(value.map(|value| (name, value)));
+    add("session", event.session_id.as_deref().map(one_line));
+    add("agent", event.agent_id.as_deref().map(one_line));
+    let room = look.width.saturating_sub(11);
+    let about = line::about(event).chars().take(room).collect::<String>();
+    add("about", Some(about).filter(|about| !about.is_empty()));
+    let fault = event.fault.as_deref();
+    add(
+        "fault",
+        fault.map(|fault| format!("{BAD}{}{BAD:#}", one_line(fault))),
+    );
+    add("judged", Some(judged(why)));
+    fields
+}
+
+/// By whom, and how long that took.
+fn judged(why: &Why) -> String {
+    let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
+    let whom = match why.event.source {
+        Source::Daemon => "by the daemon".to_owned(),
+        Source::Replay => "in a replay".to_owned(),
+        Source::Alone if detour.is_empty() => "alone".to_owned(),
+        Source::Alone => format!("alone ({})", missed(&detour)),
+    };
+    match why.event.took_us {
+        Some(took) => format!("{whom}, in {}", words::took(took)),
+        None => format!("{whom}; its hooks run still, or nobody waited for an answer"),
+    }
+}
+
+/// The words of [`becket_wire::Missed`], for a person.
+fn missed(why: &str) -> String {
+    match why {
+        "absent" => "no daemon ran",
+        "slow" => "the daemon was too slow",
+        "busy" => "the daemon had too much to do",
+        "refused" => "the daemon refused",
+        "broken" => "the daemon went away",
+        "stranger" => "the daemon was another user's",
+        "unwanted" => "BECKET_NO_DAEMON is set",
+        other => other,
+    }
+    .to_owned()
+}
+
+fn run(found: &FoundRun) -> [Cell; RUNS.len()] {
+    let run = &found.run;
+    let failed = run.has_failed();
+    [
+        Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
+        Cell::new(words::took(run.took_us), words::pace(run.took_us)),
+        Cell::new(words::outcome(run), words::ended(run)),
+        Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
+        Cell::new(
+            run.note.as_deref().unwrap_or_default(),
+            if failed { BAD } else { DIM },
+        ),
+    ]
+}
+
+/// The same for scripts.
+#[derive(Debug, Serialize)]
+pub struct Json<'a> {
+    event_id: String,
+    at: String,
+    session_id: Option<&'a str>,
+    agent_id: Option<&'a str>,
+    event: Option<&'a str>,
+    tool: Option<&'a str>,
+    decision: Option<&'a becket_wire::rpc::DecisionRow>,
+    took_us: Option<i64>,
+    source: Source,
+    detour: Option<&'a str>,
+    runs: Vec<json::Run<'a>>,
+    skipped: &'a [Skipped],
+}
+
+impl<'a> From<&'a Why> for Json<'a> {
+    fn from(why: &'a Why) -> Self {
+        let event = &why.event;
+        Self {
+            event_id: event.id.to_string(),
+            at: moment(event.at),
+            session_id: event.session_id.as_deref(),
+            agent_id: event.agent_id.as_deref(),
+            event: event.event.as_deref(),
+            tool: event.tool.as_deref(),
+            decision: event.decision.as_ref(),
+            took_us: event.took_us,
+            source: event.source,
+            detour: why.detour.as_deref(),
+            runs: why.runs.iter().map(json::Run::from).collect(),
+            skipped: &why.skipped,
+        }
+    }
+}

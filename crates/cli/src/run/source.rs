@@ -1,0 +1,119 @@
+//! Where runs come from: the database, and what waits before it in inbox and spool.
+
+use std::collections::HashSet;
+
+use anyhow::{Context, Result};
+use becket_daemon::store::{self, FoundRun, Record, RunQuery, spool};
+use becket_wire::EventId;
+use becket_wire::rpc::{Ask, EventQuery, EventRow};
+use rusqlite::Connection;
+
+use crate::client::Client;
+use crate::log;
+use crate::world::World;
+
+/// Everything that is known of runs. It is read, and nothing is written.
+#[derive(Debug)]
+pub struct Runs<'a> {
+    world: &'a World,
+    database: Option<Connection>,
+    /// What waits to be written.
+    waiting: Vec<Record>,
+}
+
+impl<'a> Runs<'a> {
+    /// A daemon that runs takes in the spool first; without one it is read where it lies.
+    pub fn open(world: &'a World) -> Result<Self> {
+        if !world.no_daemon
+            && let Ok(Some(mut client)) = Client::connect(world)
+        {
+            // One that is in trouble keeps nobody from reading.
+            drop(client.done(Ask::TakeIn));
+        }
+        let masker = log::masker(world);
+        let database = store::open_to_read(&world.place.database())?;
+        let mut waiting = match &database {
+            Some(connection) => store::in_inbox(connection, &masker).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        let files = spool::waiting(&world.place).into_iter();
+        waiting.extend(files.filter_map(|(_, path)| spool::read(&path, &masker).ok()?));
+        Ok(Self {
+            world,
+            database,
+            waiting,
+        })
+    }
+
+    /// The session whose id begins so.
+    pub fn session(&self, prefix: Option<&str>) -> Result<Option<String>> {
+        let Some(prefix) = prefix else {
+            return Ok(None);
+        };
+        let waiting: Vec<EventRow> = self.waiting.iter().map(Record::to_row).collect();
+        log::complete(prefix, self.database.as_ref(), &waiting).map(Some)
+    }
+
+    /// The runs that are asked for, the newest first.
+    pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+        let mut found = match &self.database {
+            Some(connection) => {
+                store::runs(connection, query).context("could not read the runs of hooks")?
+            }
+            None => Vec::new(),
+        };
+        let known: HashSet<(EventId, String)> = found.iter().map(key).collect();
+        let waiting = self.waiting.iter().flat_map(|record| {
+            let tool = record.to_row().tool;
+            record.runs.iter().map(move |run| FoundRun {
+                run: run.clone(),
+                tool: tool.clone(),
+            })
+        });
+        let is_new = |one: &FoundRun| query.wants(&one.run) && !known.contains(&key(one));
+        found.extend(waiting.filter(is_new));
+        found.sort_by_key(|one| std::cmp::Reverse(one.run.at));
+        let most = query.limit.map_or(usize::MAX, |limit| limit as usize);
+        found.truncate(most);
+        Ok(found)
+    }
+
+    /// The newest event that was decided or on which a hook failed.
+    pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
+        let mut last = match &self.database {
+            Some(connection) => store::last_told(connection, session)?,
+            None => None,
+        };
+        for record in &self.waiting {
+            let decision = record.decision.as_ref();
+            let tells = decision.is_some_and(|decision| decision.answer != "terminal")
+                || record.runs.iter().any(becket_wire::run::RunRow::has_failed);
+            let row = record.to_row();
+            if tells && (session.is_none() || row.session_id.as_deref() == session) {
+                last = last.max(Some((row.at, row.id)));
+            }
+        }
+        Ok(last.map(|(_, id)| id))
+    }
+
+    pub fn event(&self, id: EventId) -> Result<Option<EventRow>> {
+        let query = EventQuery {
+            id: Some(id),
+            duplicates: true,
+            ..EventQuery::default()
+        };
+        Ok(log::read(self.world, query)?.pop())
+    }
+
+    /// Why an event did not come by the daemon.
+    pub fn detour(&self, id: EventId) -> Option<String> {
+        let waits = self.waiting.iter().find(|record| record.id() == id);
+        let waits = waits.and_then(|record| record.detour().map(str::to_owned));
+        let connection = self.database.as_ref();
+        waits.or_else(|| store::detour(connection?, id).ok().flatten())
+    }
+}
+
+fn key(found: &FoundRun) -> (EventId, String) {
+    (found.run.event_id, found.run.hook.clone())
+}

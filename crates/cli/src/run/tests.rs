@@ -1,0 +1,180 @@
+//! Runs of a morning, as they are shown.
+
+use becket_daemon::store::FoundRun;
+use becket_wire::rpc::{DecisionRow, EventRow, Source};
+use becket_wire::run::RunRow;
+
+use super::cost::stats;
+use super::full::{Skipped, Why, full};
+use super::{json, table};
+use crate::session::tests::made::{MINUTE, NOW, look};
+
+const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
+
+fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
+    FoundRun {
+        run: RunRow {
+            hook: hook.to_owned(),
+            event_id: EVENT.parse().unwrap(),
+            event: "PostToolUse".to_owned(),
+            session_id: Some("5e5510a1-0000-4000-8000-000000000001".to_owned()),
+            agent_id: None,
+            at: NOW - ago,
+            took_us,
+            exit: Some(0),
+            outcome: "ok".to_owned(),
+            decision: None,
+            said: 0,
+            note: None,
+        },
+        tool: Some("Write".to_owned()),
+    }
+}
+
+fn failed(mut found: FoundRun, outcome: &str, exit: Option<i32>, note: &str) -> FoundRun {
+    found.run.outcome = outcome.to_owned();
+    found.run.exit = exit;
+    found.run.note = Some(note.to_owned());
+    found
+}
+
+fn morning() -> Vec<FoundRun> {
+    let mut refused = run("house-style", 2 * MINUTE, 48_000);
+    refused.run.decision = Some("block".to_owned());
+    refused.run.said = 412;
+    let mut begun = run("notify-team", 3 * MINUTE, 2100);
+    begun.run.outcome = "async".to_owned();
+    begun.run.exit = None;
+    begun.run.event = "Stop".to_owned();
+    begun.tool = None;
+    vec![
+        failed(
+            run("typecheck-changed", MINUTE, 30_000_000),
+            "timed out",
+            None,
+            "no end after 30s",
+        ),
+        refused,
+        begun,
+        failed(
+            run("house-style", 4 * MINUTE, 51_000),
+            "failed",
+            Some(127),
+            "sh: 1: scripts/house-style: not found",
+        ),
+        run("house-style", 5 * MINUTE, 47_000),
+        run("typecheck-changed", 1600 * MINUTE, 6_200_000),
+    ]
+}
+
+fn shown(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+#[test]
+fn what_hooks_cost_is_a_table() {
+    let runs = morning();
+    let hooks = stats(runs.iter().map(|found| &found.run));
+    insta::assert_snapshot!("stats", shown(&table::stats(&hooks, &look(100))));
+    insta::assert_snapshot!("stats_narrow", shown(&table::stats(&hooks, &look(40))));
+    insta::assert_snapshot!("stats_coloured", table::stats(&hooks, &look(100)));
+}
+
+#[test]
+fn the_last_runs_are_a_table() {
+    insta::assert_snapshot!("recent", shown(&table::recent(&morning(), &look(140))));
+    insta::assert_snapshot!("recent_80", shown(&table::recent(&morning(), &look(80))));
+    insta::assert_snapshot!(
+        "recent_narrow",
+        shown(&table::recent(&morning(), &look(50)))
+    );
+    insta::assert_snapshot!("recent_coloured", table::recent(&morning(), &look(140)));
+}
+
+fn why() -> Why {
+    Why {
+        event: EventRow {
+            seq: 7,
+            id: EVENT.parse().unwrap(),
+            at: NOW - 2 * MINUTE,
+            session_id: Some("5e5510a1-0000-4000-8000-000000000001".to_owned()),
+            agent_id: Some("a1b2c3".to_owned()),
+            event: Some("PostToolUse".to_owned()),
+            tool: Some("Write".to_owned()),
+            decision: Some(DecisionRow {
+                answer: "block".to_owned(),
+                by: Some("house-style".to_owned()),
+                reason: Some("Names in src/ are in snake_case.\nRename src/Main.rs to src/main.rs, and everything that says `mod Main`.".to_owned()),
+            }),
+            took_us: Some(30_012_000),
+            source: Source::Daemon,
+            masked: 0,
+            fault: None,
+            duplicate_of: None,
+            payload: Some(br#"{"tool_input":{"file_path":"/home/user/api/src/Main.rs"}}"#.to_vec()),
+        },
+        detour: None,
+        runs: morning().drain(..2).collect(),
+        skipped: vec![Skipped {
+            hook: "lint-changed".to_owned(),
+            reason: "switched off in this session".to_owned(),
+        }],
+    }
+}
+
+#[test]
+fn an_event_is_explained() {
+    insta::assert_snapshot!("why", shown(&full(&why(), &look(100))));
+    insta::assert_snapshot!("why_narrow", shown(&full(&why(), &look(44))));
+    let mut alone = why();
+    alone.event.source = Source::Alone;
+    alone.event.took_us = Some(3100);
+    alone.event.decision = None;
+    alone.detour = Some("absent".to_owned());
+    alone.runs.clear();
+    alone.skipped.clear();
+    insta::assert_snapshot!("why_alone", shown(&full(&alone, &look(100))));
+    alone.event.source = Source::Daemon;
+    alone.event.took_us = None;
+    insta::assert_snapshot!("why_held", shown(&full(&alone, &look(100))));
+}
+
+#[test]
+fn scripts_get_every_field() {
+    let runs = morning();
+    let one = serde_json::to_string_pretty(&json::Run::from(&runs[0])).unwrap();
+    insta::assert_snapshot!("recent_json", one);
+    let hooks = stats(runs.iter().map(|found| &found.run));
+    let one = serde_json::to_string_pretty(&json::HookStats::from(&hooks[0])).unwrap();
+    insta::assert_snapshot!("stats_json", one);
+    let why = why();
+    let whole = serde_json::to_string_pretty(&super::full::Json::from(&why)).unwrap();
+    insta::assert_snapshot!("why_json", whole);
+}
+
+#[test]
+fn what_hooks_wrote_moves_no_cursor() {
+    let odd = "\u{1b}[31mx\n\u{9b}y\u{202e}";
+    let mut runs = vec![failed(run(odd, 0, 1), odd, None, odd)];
+    runs[0].run.event = odd.to_owned();
+    runs[0].run.session_id = Some(odd.to_owned());
+    runs[0].run.decision = Some(odd.to_owned());
+    let hooks = stats(runs.iter().map(|found| &found.run));
+    let mut why = why();
+    why.detour = Some(odd.to_owned());
+    why.event.source = Source::Alone;
+    why.event.fault = Some(odd.to_owned());
+    why.runs.clone_from(&runs);
+    for text in [
+        table::stats(&hooks, &look(100)),
+        table::recent(&runs, &look(200)),
+        full(&why, &look(200)),
+    ] {
+        let plain = shown(&text);
+        assert!(
+            !plain.chars().any(|c| c.is_control() && c != '\n'),
+            "{plain:?}"
+        );
+        assert!(!text.contains("\u{1b}[31mx"), "{text:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! What is said of a run in words: how long, how it ended, and in which colour.
+
+use anstyle::Style;
+use becket_wire::run::RunRow;
+
+use super::cost::{TOO_LONG, TOO_SLOW};
+use crate::tell::{BAD, DIM, GOOD, WARN};
+
+/// A time in a few characters: `840 µs`, `12 ms`, `1.2 s`, `2m05s`.
+pub fn took(us: i64) -> String {
+    let us = us.max(0);
+    match us {
+        ..1000 => format!("{us} µs"),
+        1000..10_000 => format!("{:.1} ms", us as f64 / 1e3),
+        10_000..1_000_000 => format!("{} ms", us / 1000),
+        1_000_000..60_000_000 => format!("{:.1} s", us as f64 / 1e6),
+        _ => {
+            let seconds = us / 1_000_000;
+            format!("{}m{:02}s", seconds / 60, seconds % 60)
+        }
+    }
+}
+
+/// The colour of a time.
+pub fn pace(us: i64) -> Style {
+    if us > TOO_SLOW { WARN } else { Style::new() }
+}
+
+/// The colour of a length.
+pub fn length(characters: u64) -> Style {
+    if characters > TOO_LONG {
+        WARN
+    } else {
+        Style::new()
+    }
+}
+
+/// The colour of how a run ended.
+pub fn ended(run: &RunRow) -> Style {
+    match &*run.outcome {
+        _ if run.has_failed() => BAD,
+        "ok" => GOOD,
+        _ => DIM,
+    }
+}
+
+/// How it ended, with its exit code where that says more.
+pub fn outcome(run: &RunRow) -> String {
+    match run.exit {
+        Some(exit) if run.has_failed() => format!("{} ({exit})", run.outcome),
+        _ => run.outcome.clone(),
+    }
+}
+
+/// The event, and the tool that it is about.
+pub fn event(run: &RunRow, tool: Option<&str>) -> String {
+    let words = [Some(&*run.event), tool].into_iter().flatten();
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Enough of a session's id to name it.
+pub fn short(id: Option<&str>) -> String {
+    id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_stay_short() {
+        let all = [
+            -1,
+            840,
+            1240,
+            9990,
+            12_345,
+            999_999,
+            1_234_567,
+            59_940_000,
+            125_000_000,
+        ];
+        let all = all.map(took);
+        let expected = [
+            "0 µs", "840 µs", "1.2 ms", "10.0 ms", "12 ms", "999 ms", "1.2 s", "59.9 s", "2m05s",
+        ];
+        assert_eq!(all, expected);
+    }
+}

@@ -1,0 +1,395 @@
+//! `becket adopt`: other people's hooks in Claude Code's settings become named hooks of becket's.
+
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, stays};
+use crate::failure::{Code, Failure};
+use crate::session::Look;
+use crate::session::words::count;
+use crate::settings::{self, Scope};
+use crate::tell::WARN;
+use crate::tui;
+use crate::world::World;
+
+/// Move the hooks of Claude Code's settings into becket's config, each with a name
+///
+/// Shows every hook that somebody else put into a settings file (user, project, local), and moves
+/// those that you choose. From then on each has a name, a switch for every session, times and a
+/// history. `--undo` gives them all back.
+#[derive(Debug, clap::Args)]
+pub struct Adopt {
+    /// Move every hook that can be moved
+    #[arg(long, conflicts_with_all = ["only", "undo"])]
+    all: bool,
+    /// Move these hooks, by the names that the list gives them
+    #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "undo")]
+    only: Vec<String>,
+    /// Ask nothing: move a project's hooks too, which rest until `becket trust`
+    #[arg(long, conflicts_with = "undo")]
+    yes: bool,
+    /// Give back everything that was adopted from the settings that are read here
+    #[arg(long)]
+    undo: bool,
+    /// Print what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Adopt {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        if self.undo {
+            return self.give_back(world);
+        }
+        let found = adopt::look(world)?;
+        let says = self.all || self.yes || !self.only.is_empty() || self.dry_run;
+        if !says && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
+            self.list(world, &found);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let mut names = if says {
+            self.said(&found)?
+        } else {
+            self.list(world, &found);
+            match chosen(&ask("Which? Numbers, all or none [none] ")?, &found)? {
+                names if names.is_empty() => return Ok(ExitCode::SUCCESS),
+                names => names,
+            }
+        };
+        can_be_heard(&found, &names)?;
+        let left = self.leave_the_projects(&found, &mut names)?;
+        if !self.dry_run {
+            world.refuse_inside_claude("adopt")?;
+        }
+        let hooks: Vec<&Named> = found
+            .hooks
+            .iter()
+            .filter(|hook| names.contains(&hook.name))
+            .collect();
+        let moved = if hooks.is_empty() {
+            Vec::new()
+        } else {
+            adopt::adopt(world, &found, &hooks, self.dry_run)?
+        };
+        if self.json {
+            let mut report = adopt::json(world, &found);
+            report["moved"] = moved
+                .iter()
+                .map(|moved| report_of(moved, self.dry_run))
+                .collect();
+            report["left"] = json!(left);
+            report["dry_run"] = json!(self.dry_run);
+            anstream::println!("{report}");
+        } else if self.dry_run {
+            moved.iter().flat_map(Moved::changes).for_each(print_diff);
+        } else {
+            tell(&moved, &left);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn list(&self, world: &World, found: &Found) {
+        if self.json {
+            anstream::println!("{}", adopt::json(world, found));
+            return;
+        }
+        if found.is_empty() {
+            anstream::println!("no hooks but becket's stand in the settings that are read here");
+            return;
+        }
+        anstream::print!("{}", adopt::table(found, &Look::of_stdout()));
+        let unheard = found.hooks.iter().find_map(|hook| match &hook.why {
+            Some(Why::Unregistered(why)) => Some(why),
+            _ => None,
+        });
+        match unheard {
+            Some(why) => anstream::println!("{WARN}{why}{WARN:#}: `becket init` comes first"),
+            None if nothing_to_choose(found) || tui::suits_terminal() => {}
+            None => anstream::println!(
+                "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
+            ),
+        }
+    }
+
+    /// The names that the command line means.
+    fn said(&self, found: &Found) -> Result<BTreeSet<String>> {
+        if self.only.is_empty() {
+            let can = found.hooks.iter().filter(|hook| !stays(hook));
+            return Ok(can.map(|hook| hook.name.clone()).collect());
+        }
+        for name in &self.only {
+            let Some(hook) = found.hooks.iter().find(|hook| hook.name == *name) else {
+                let what = format!("no hook here would be called {name:?}");
+                let failure = Failure::new(Code::Missing, what);
+                return Err(failure.hint("`becket adopt` lists the names").into());
+            };
+            if let Some(Why::Never(why)) = &hook.why {
+                let what = format!("{name} cannot be adopted: {why}");
+                return Err(Failure::new(Code::Failed, what).into());
+            }
+        }
+        Ok(self.only.iter().cloned().collect())
+    }
+
+    /// A project's hooks rest until somebody trusts it: nobody shall find that out later.
+    fn leave_the_projects(
+        &self,
+        found: &Found,
+        names: &mut BTreeSet<String>,
+    ) -> Result<Vec<String>> {
+        let is_meant = |hook: &&Named| hook.scope != Scope::User && names.contains(&hook.name);
+        let left: Vec<String> = found
+            .hooks
+            .iter()
+            .filter(is_meant)
+            .map(|hook| hook.name.clone())
+            .collect();
+        if left.is_empty() || self.yes || self.dry_run {
+            return Ok(Vec::new());
+        }
+        let shared = found
+            .hooks
+            .iter()
+            .any(|hook| hook.scope == Scope::Project && names.contains(&hook.name));
+        let many = count(left.len(), "hook", "hooks");
+        anstream::eprintln!(
+            "{WARN}warning:{WARN:#} {many} of this project would rest until you say `becket trust`: {}",
+            left.join(", ")
+        );
+        if shared {
+            anstream::eprintln!(
+                "{WARN}warning:{WARN:#} the project's settings are shared: who has no becket loses these hooks"
+            );
+        }
+        if !self.json && tui::suits_terminal() {
+            let answer = ask("Move them too? [y/N] ")?;
+            if matches!(&*answer.to_lowercase(), "y" | "yes") {
+                return Ok(Vec::new());
+            }
+        }
+        for name in &left {
+            names.remove(name);
+        }
+        Ok(left)
+    }
+
+    fn give_back(&self, world: &World) -> Result<ExitCode> {
+        if !self.dry_run {
+            world.refuse_inside_claude("adopt --undo")?;
+        }
+        let undone = adopt::undo(world, self.dry_run)?;
+        if self.json {
+            let undone: Vec<Value> = undone
+                .iter()
+                .map(|one| report_back(one, self.dry_run))
+                .collect();
+            anstream::println!("{}", json!({"undone": undone, "dry_run": self.dry_run}));
+        } else if self.dry_run {
+            let changes = undone
+                .iter()
+                .flat_map(|one| std::iter::once(&one.settings).chain(&one.config));
+            changes.for_each(print_diff);
+        } else if undone.is_empty() {
+            anstream::println!("nothing was adopted from the settings that are read here");
+        } else {
+            undone.iter().for_each(tell_back);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn nothing_to_choose(found: &Found) -> bool {
+    found.hooks.iter().all(|hook| hook.why.is_some())
+}
+
+fn ask(question: &str) -> Result<String> {
+    let mut out = anstream::stdout();
+    write!(out, "{question}")?;
+    out.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim().to_owned())
+}
+
+/// The names that a person means by the numbers of the list.
+fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
+    let listed: Vec<&Named> = found.hooks.iter().filter(|hook| !stays(hook)).collect();
+    numbers(answer, listed.len())
+        .map(|numbers| {
+            numbers
+                .into_iter()
+                .map(|nth| listed[nth - 1].name.clone())
+                .collect()
+        })
+        .ok_or_else(|| {
+            let what = format!("{answer:?} is no choice");
+            let hint = format!(
+                "say `all`, `none`, or numbers from 1 to {}: 1 3-5",
+                listed.len()
+            );
+            Failure::new(Code::Usage, what).hint(hint).into()
+        })
+}
+
+/// `1 3-5`, `all` or `none`.
+fn numbers(answer: &str, most: usize) -> Option<BTreeSet<usize>> {
+    match &*answer.to_lowercase() {
+        "" | "none" | "no" | "n" => return Some(BTreeSet::new()),
+        "all" | "a" => return Some((1..=most).collect()),
+        _ => {}
+    }
+    let mut numbers = BTreeSet::new();
+    for word in answer.split([' ', ',']).filter(|word| !word.is_empty()) {
+        let (first, last) = word.split_once('-').unwrap_or((word, word));
+        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
+        if first == 0 || first > last || last > most {
+            return None;
+        }
+        numbers.extend(first..=last);
+    }
+    Some(numbers)
+}
+
+/// Hooks whose events do not reach becket would silently not run.
+fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
+    let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
+    let unheard = chosen.into_iter().find_map(|hook| match &hook.why {
+        Some(Why::Unregistered(why)) => Some((hook, why)),
+        _ => None,
+    });
+    let Some((hook, why)) = unheard else {
+        return Ok(());
+    };
+    let what = format!("{} would not run: {why}", hook.name);
+    Err(Failure::new(Code::Failed, what)
+        .hint("`becket init` registers it")
+        .into())
+}
+
+fn tell(moved: &[Moved], left: &[String]) {
+    for moved in moved {
+        let settings = moved.settings.file.display();
+        match &moved.config {
+            Some(config) => {
+                let hooks = count(moved.names.len(), "hook", "hooks");
+                anstream::println!("moved {hooks} from {settings} to {}", config.file.display());
+            }
+            None => anstream::println!(
+                "Claude Code waits for becket now where these hooks answer, {settings}"
+            ),
+        }
+        if let Some(backup) = &moved.settings.backup {
+            anstream::println!("the file as it was before: {}", backup.display());
+        }
+    }
+    if !left.is_empty() {
+        anstream::println!(
+            "left where they are: {}; --yes moves them too",
+            left.join(", ")
+        );
+    }
+    if moved
+        .iter()
+        .any(|moved| moved.scope != Scope::User && moved.config.is_some())
+    {
+        anstream::println!("next: `becket trust` lets this project's hooks run");
+    }
+    if !moved.is_empty() {
+        anstream::println!("`becket adopt --undo` gives everything back");
+    }
+}
+
+fn tell_back(undone: &Undone) {
+    let settings = undone.settings.file.display();
+    let hooks = count(undone.entries, "hook", "hooks");
+    if undone.exact {
+        anstream::println!("gave {hooks} back to {settings}, which is what it was");
+    } else {
+        anstream::println!("gave {hooks} back to {settings}, which had been changed since");
+    }
+    if let Some(backup) = &undone.settings.backup {
+        anstream::println!("the file as it was before: {}", backup.display());
+    }
+    let config = undone.config.as_ref().map(|config| config.file.display());
+    for (name, config) in undone.left.iter().zip(config.iter().cycle()) {
+        anstream::eprintln!(
+            "{WARN}warning:{WARN:#} [hooks.{name}] in {config} was changed since, and stays: it runs from both places until you take one out"
+        );
+    }
+}
+
+fn print_diff(change: &Change) {
+    let file = change.file.to_string_lossy();
+    let (before, after) = (change.before.as_deref(), change.after.as_deref());
+    if before != after {
+        let diff = settings::unified(&file, before, after);
+        anstream::print!("{}", settings::coloured(&diff));
+    }
+}
+
+fn report_change(change: &Change, dry_run: bool) -> Value {
+    let file = change.file.to_string_lossy();
+    let mut report = json!({
+        "file": file,
+        "changed": change.changed(),
+        "backup": change.backup,
+    });
+    if dry_run {
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        report["diff"] = json!(settings::unified(&file, before, after));
+    }
+    report
+}
+
+fn report_of(moved: &Moved, dry_run: bool) -> Value {
+    json!({
+        "scope": moved.scope.to_string(),
+        "names": moved.names,
+        "settings": report_change(&moved.settings, dry_run),
+        "config": moved.config.as_ref().map(|config| report_change(config, dry_run)),
+    })
+}
+
+fn report_back(undone: &Undone, dry_run: bool) -> Value {
+    json!({
+        "scope": undone.scope.to_string(),
+        "hooks": undone.entries,
+        "exact": undone.exact,
+        "left": undone.left,
+        "settings": report_change(&undone.settings, dry_run),
+        "config": undone.config.as_ref().map(|config| report_change(config, dry_run)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn numbers_are_read_as_people_write_them() {
+        let read = |answer: &str| numbers(answer, 5).map(|all| all.into_iter().collect::<Vec<_>>());
+        assert_eq!(read(""), Some(vec![]));
+        assert_eq!(read("none"), Some(vec![]));
+        assert_eq!(read("All"), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(read("1, 3-5 3"), Some(vec![1, 3, 4, 5]));
+        for wrong in [
+            "0",
+            "6",
+            "2-1",
+            "1-6",
+            "x",
+            "1-",
+            "-1",
+            "99999999999999999999",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

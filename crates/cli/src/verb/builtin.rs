@@ -1,0 +1,66 @@
+//! `becket builtin`: runs one built-in hook on the event on stdin. The daemon starts it so; it is a
+//! process of its own, and may be ended like any other hook.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use becket_engine::hooks::builtin::{BuiltIn, Call, options_from_json};
+use becket_hook::{print, read_payload};
+use becket_wire::Head;
+use becket_wire::id::parse_uuid;
+use tempfile::TempDir;
+
+use crate::failure::{Code, Failure};
+use crate::world::{World, project_of};
+
+/// Run a built-in hook on the event on stdin, as the daemon does
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub struct Builtin {
+    /// Its name
+    name: String,
+    /// Its own keys of the config
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    options: String,
+}
+
+impl Builtin {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let hook = BuiltIn::find(&self.name).ok_or_else(|| {
+            let what = format!("there is no built-in hook {:?}", self.name);
+            Failure::new(Code::Missing, what).hint("becket hooks --all lists them")
+        })?;
+        let options = options_from_json(&self.options).context("read --options")?;
+        let mut payload = Vec::new();
+        let _ = read_payload(&mut payload);
+        let head = Head::read(&payload).ok();
+        let cwd = head.as_ref().and_then(|head| head.cwd.as_deref());
+        let cwd = real(cwd.map_or(&world.cwd, Path::new));
+        // An id that is none becomes no part of a path, and is not remembered.
+        let session = head.as_ref().and_then(|head| head.session_id.as_deref());
+        let session = session.filter(|id| parse_uuid(id).is_some());
+        let forgotten = match session {
+            Some(_) => None,
+            None => Some(tempfile::tempdir().context("make a temp folder")?),
+        };
+        let memory = match (session, &forgotten) {
+            (Some(session), _) => world.place.memory(session, hook.name),
+            (None, folder) => folder.iter().map(TempDir::path).collect(),
+        };
+        let output = (hook.run)(&Call {
+            hook,
+            payload: &payload,
+            cwd: &cwd,
+            project: project_of(&cwd),
+            options: &options,
+            memory: &memory,
+        });
+        Ok(print(&output))
+    }
+}
+
+/// A folder with its links resolved: whatever is found below it is compared with it.
+fn real(folder: &Path) -> PathBuf {
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf())
+}

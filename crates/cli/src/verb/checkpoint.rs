@@ -1,0 +1,257 @@
+//! `becket checkpoint`: the snapshots of the work tree that the hook create-checkpoint makes.
+
+mod restore;
+
+use std::ffi::OsStr;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_engine::checkpoint::{self as engine, Found, Git, Status};
+use serde_json::{Value, json};
+
+use crate::failure::{Code, Failure};
+use crate::session::words::{count, one_line};
+use crate::tell::{self, DIM, Tell, is_inert};
+use crate::world::World;
+
+/// Look at the snapshots of the work tree, and go back to one
+#[derive(Debug, clap::Args)]
+pub struct Checkpoint {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    List(List),
+    Show(Show),
+    Restore(restore::Restore),
+}
+
+/// List the checkpoints of this repository, the newest first
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show what a checkpoint holds: how its files differ from the commit that was checked out
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The checkpoint: its id, its time, or the beginning of one of them
+    #[arg(value_name = "ID")]
+    id: String,
+    /// Print the difference itself, as a patch
+    #[arg(long, short)]
+    patch: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "patch")]
+    json: bool,
+}
+
+impl Checkpoint {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        match self.verb {
+            Verb::List(verb) => verb.run(world)?,
+            Verb::Show(verb) => verb.run(world)?,
+            Verb::Restore(verb) => return verb.run(world),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// So much of a hash is shown, and enough to name it by.
+const ID: usize = 10;
+
+fn id(one: &engine::Checkpoint) -> &str {
+    one.commit.get(..ID).unwrap_or(&one.commit)
+}
+
+/// The repository that this runs in.
+fn repository(folder: &Path) -> Result<Git> {
+    Git::find(folder)?.ok_or_else(|| {
+        let what = format!("{} is in no git work tree", folder.display());
+        Failure::new(Code::Failed, what)
+            .hint("checkpoints are kept in git: run this in the project")
+            .into()
+    })
+}
+
+/// The one that a person means.
+fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
+    let failure = match engine::find(&engine::list(git)?, word) {
+        Found::One(one) => return Ok(*one),
+        Found::Several(names) => {
+            let what = format!(
+                "several checkpoints begin with `{word}`: {}",
+                names.join(", ")
+            );
+            Failure::new(Code::Usage, what).hint("say more of it")
+        }
+        Found::None => {
+            let what = format!("there is no checkpoint `{word}` in this repository");
+            Failure::new(Code::Missing, what).hint("becket checkpoint list")
+        }
+    };
+    Err(failure.into())
+}
+
+impl List {
+    fn run(self, world: &World) -> Result<()> {
+        let all = engine::list(&repository(&world.cwd)?)?;
+        if self.json {
+            let rows: Vec<Value> = all.iter().map(row).collect();
+            anstream::println!("{}", Value::from(rows));
+            return Ok(());
+        }
+        if all.is_empty() {
+            anstream::println!(
+                "no checkpoints yet: with [hooks.create-checkpoint] in the config, becket makes one at the end of every turn"
+            );
+        }
+        let now = jiff::Zoned::now();
+        let lines: Vec<[String; 5]> = all.iter().map(|one| cells(one, &now)).collect();
+        anstream::print!("{}", columns(&lines));
+        Ok(())
+    }
+}
+
+fn cells(one: &engine::Checkpoint, now: &jiff::Zoned) -> [String; 5] {
+    let session = one.name.split('/').next().unwrap_or_default();
+    [
+        id(one).to_owned(),
+        one.at.map_or_else(String::new, |at| tell::clock(at, now)),
+        one_line(session),
+        one.files.map_or_else(String::new, |files| {
+            count(
+                usize::try_from(files).unwrap_or(usize::MAX),
+                "file",
+                "files",
+            )
+        }),
+        one_line(&one.title),
+    ]
+}
+
+/// All but the last are as wide as the widest.
+fn columns(lines: &[[String; 5]]) -> String {
+    let width = |nth: usize| lines.iter().map(|line| line[nth].len()).max().unwrap_or(0);
+    let [a, b, c, d] = [0, 1, 2, 3].map(width);
+    let line = |[id, at, session, files, title]: &[String; 5]| {
+        format!("{id:a$}  {DIM}{at:b$}  {session:c$}{DIM:#}  {files:>d$}  {title}\n")
+    };
+    lines.iter().map(line).collect()
+}
+
+/// A checkpoint as scripts get it.
+fn row(one: &engine::Checkpoint) -> Value {
+    json!({
+        "id": id(one),
+        "name": one.name,
+        "commit": one.commit,
+        "base": one.base,
+        "at": one.at.map(tell::moment),
+        "session_id": one.session,
+        "event": one.event,
+        "files": one.files,
+        "title": one.title,
+        "skipped": one.skipped,
+    })
+}
+
+impl Show {
+    fn run(self, world: &World) -> Result<()> {
+        let git = repository(&world.cwd)?;
+        let one = the_one(&git, &self.id)?;
+        let base = match &one.base {
+            Some(base) => format!("{base}^{{tree}}"),
+            None => git.empty_tree()?,
+        };
+        if self.json {
+            let mut shown = row(&one);
+            let changes = engine::changes(&git, &base, &one.tree)?;
+            shown["changes"] = changes
+                .iter()
+                .map(|(status, path)| change(*status, path))
+                .collect();
+            anstream::println!("{shown}");
+            return Ok(());
+        }
+        let differ = |form: &[&str]| {
+            const PLAIN: [&str; 6] = [
+                "diff-tree",
+                "-r",
+                "--no-color",
+                "--no-renames",
+                "--no-ext-diff",
+                "--no-textconv",
+            ];
+            let trees = [&*base, &*one.tree, "--"];
+            git.run(&[&PLAIN[..], form, &trees].concat())
+        };
+        if self.patch {
+            return print_foreign(&differ(&["-p", "--binary"])?);
+        }
+        about(&one).print();
+        let stat = differ(&["--stat", "--summary"])?;
+        if !stat.is_empty() {
+            anstream::println!();
+        }
+        print_foreign(&stat)
+    }
+}
+
+fn change(status: Status, path: &OsStr) -> Value {
+    json!({"path": path.to_string_lossy(), "status": word(status)})
+}
+
+fn word(status: Status) -> &'static str {
+    match status {
+        Status::Added => "added",
+        Status::Changed => "changed",
+        Status::Deleted => "deleted",
+    }
+}
+
+fn about(one: &engine::Checkpoint) -> Tell {
+    let mut tell = Tell::new();
+    tell.field("checkpoint", id(one));
+    tell.field("name", one_line(&one.name));
+    if let Some(at) = one.at {
+        tell.field("made", tell::clock(at, &jiff::Zoned::now()));
+    }
+    if let Some(session) = &one.session {
+        tell.field("session", one_line(session));
+    }
+    tell.field("what", one_line(&one.title));
+    match &one.base {
+        Some(base) => tell.field("on top of", base.get(..ID).unwrap_or(base)),
+        None => tell.field("on top of", "no commit"),
+    }
+    for what in &one.skipped {
+        tell.field("not in it", one_line(what));
+    }
+    tell
+}
+
+/// What stands in files is anybody's: a terminal must not obey it, a pipe gets it as it is.
+fn print_foreign(bytes: &[u8]) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = if out.is_terminal() {
+        let text = String::from_utf8_lossy(bytes);
+        let shown: String = text
+            .chars()
+            .filter(|c| matches!(c, '\n' | '\t') || is_inert(*c))
+            .collect();
+        out.write_all(shown.as_bytes())
+    } else {
+        out.write_all(bytes)
+    };
+    match written.and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,240 @@
+//! `becket hooks`: the named hooks of this project, and whether each runs in this session.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use becket_engine::config::{Loader, Origin};
+use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use becket_engine::hooks::name::{self, Match};
+use becket_engine::hooks::slash::{Scene, Verb, act, states};
+use becket_engine::hooks::switch::{self, State, Switches};
+use becket_engine::hooks::{Action, Hook};
+use serde_json::{Value, json};
+
+use crate::session::words::one_line;
+use crate::switch::{self as switching, Meant};
+use crate::tell::{BOLD, DIM, GOOD, WARN};
+use crate::world::{World, project_of};
+
+/// List the named hooks of this project, and whether each runs in this session
+#[derive(Debug, clap::Args)]
+pub struct Hooks {
+    /// Only those with this in their name; - reads it from stdin
+    #[arg(value_name = "NAME")]
+    hook: Option<String>,
+    /// Also the built-in hooks that no config names
+    #[arg(long, short)]
+    all: bool,
+    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// For slash commands: say it in their words, and exit with 0 whatever happens
+    #[arg(long, conflicts_with_all = ["all", "json"])]
+    slash: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Hooks {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let slash = self.slash;
+        match self.list(world) {
+            Err(error) if slash => {
+                println!("❌ {error:#}");
+                Ok(ExitCode::SUCCESS)
+            }
+            listed => listed,
+        }
+    }
+
+    fn list(self, world: &World) -> Result<ExitCode> {
+        let name = switching::name(self.hook)?;
+        let meant = Meant::if_any(world, self.session.as_deref())?;
+        let project = match &meant {
+            Some(meant) => meant.project.clone(),
+            None => project_of(&world.cwd).to_path_buf(),
+        };
+        let hooks = Loader::for_project(&world.place, &project)
+            .current()
+            .hooks
+            .clone();
+        let wanted = match name::find(&name, hooks.iter().map(|hook| &*hook.name)) {
+            _ if name.is_empty() => None,
+            Match::One(one) => Some(vec![one.to_owned()]),
+            Match::Several(several) => Some(several.into_iter().map(str::to_owned).collect()),
+            Match::None { .. } => Some(Vec::new()),
+        };
+        let is_missing = wanted.as_ref().is_some_and(Vec::is_empty);
+        if self.slash || is_missing {
+            return Ok(say(world, meant.as_ref(), &hooks, &name, self.slash));
+        }
+        let switches = match &meant {
+            Some(meant) => switches(world, meant),
+            None => Switches::default(),
+        };
+        let agent = meant.as_ref().and_then(|meant| meant.agent_type.as_deref());
+        let mut rows: Vec<Row<'_>> = states(&hooks, &switches, agent)
+            .into_iter()
+            .map(|(hook, state)| Row::Named(hook, state))
+            .collect();
+        let is_named = |built_in: &BuiltIn| hooks.iter().any(|hook| hook.name == built_in.name);
+        if self.all {
+            let others = BUILT_INS.iter().filter(|it| !is_named(it));
+            rows.extend(others.map(Row::Unnamed));
+        }
+        rows.retain(|row| {
+            let wanted = wanted.as_ref();
+            wanted.is_none_or(|names| names.iter().any(|name| name == row.name()))
+        });
+        if self.json {
+            let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+            println!("{}", serde_json::to_string(&rows)?);
+        } else if rows.is_empty() {
+            println!(
+                "No hooks are configured for this project. `becket hooks --all` shows those that becket brings along."
+            );
+        } else {
+            anstream::print!("{}", table(&rows));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// In the words of `/hook:status`.
+fn say(
+    world: &World,
+    meant: Option<&Meant>,
+    hooks: &[Arc<Hook>],
+    name: &str,
+    slash: bool,
+) -> ExitCode {
+    let scene = Scene {
+        place: &world.place,
+        session: meant.map_or("", |meant| &meant.session),
+        cwd: &world.cwd,
+        agent_type: meant.and_then(|meant| meant.agent_type.as_deref()),
+        hooks,
+    };
+    let acted = act(Verb::Status, name, &scene);
+    println!("{}", acted.lines);
+    ExitCode::from(if slash { 0 } else { acted.exit })
+}
+
+/// The session's switches. A damaged file is set aside, and told of.
+fn switches(world: &World, meant: &Meant) -> Switches {
+    let warn = |what: String| {
+        anstream::eprintln!("{WARN}warning:{WARN:#} {what}");
+    };
+    match switch::set_aside(&world.place, &meant.session) {
+        Ok(None) => {}
+        Ok(Some(aside)) => warn(format!(
+            "the switches of this session were damaged and count as empty: set aside as {}",
+            aside.display()
+        )),
+        Err(error) => warn(error.to_string()),
+    }
+    Switches::read(&world.place, &meant.session).switches
+}
+
+/// One line of the list.
+enum Row<'a> {
+    Named(&'a Hook, State),
+    /// A built-in that no config names.
+    Unnamed(&'static BuiltIn),
+}
+
+impl Row<'_> {
+    fn name(&self) -> &str {
+        match self {
+            Self::Named(hook, _) => &hook.name,
+            Self::Unnamed(built_in) => built_in.name,
+        }
+    }
+
+    fn state(&self) -> String {
+        match self {
+            Self::Named(_, state) => one_line(&state.to_string()),
+            Self::Unnamed(_) => "not configured".to_owned(),
+        }
+    }
+
+    fn events(&self) -> Vec<&str> {
+        match self {
+            Self::Named(hook, _) => hook.on.iter().map(|event| event.as_str()).collect(),
+            Self::Unnamed(built_in) => built_in.on.iter().map(|event| event.as_str()).collect(),
+        }
+    }
+
+    fn description(&self) -> String {
+        match self {
+            Self::Named(hook, _) => one_line(&hook.description),
+            Self::Unnamed(built_in) => built_in.description.to_owned(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let mut json = json!({
+            "name": self.name(),
+            "description": self.description(),
+            "on": self.events(),
+        });
+        match self {
+            Self::Unnamed(_) => {
+                json["state"] = json!("not_configured");
+                json["built_in"] = json!(true);
+            }
+            Self::Named(hook, state) => {
+                json["state"] = json!(state.word());
+                json["built_in"] = json!(matches!(hook.action, Action::BuiltIn(..)));
+                json["declared"] = place(&hook.declared);
+                json["off"] = hook.off.as_ref().map_or(Value::Null, place);
+                json["skip_agents"] = json!(hook.skip_agents);
+                json["timeout_ms"] = json!(hook.timeout.as_millis() as u64);
+                json["async"] = json!(hook.is_async);
+            }
+        }
+        json
+    }
+}
+
+/// What set a value, for scripts.
+fn place(origin: &Origin) -> Value {
+    json!({"level": origin.level.name(), "file": origin.file, "line": origin.line})
+}
+
+fn table(rows: &[Row<'_>]) -> String {
+    let cells: Vec<[String; 4]> = rows
+        .iter()
+        .map(|row| {
+            let name = row.name().to_owned();
+            [
+                name,
+                row.state(),
+                row.events().join(", "),
+                row.description(),
+            ]
+        })
+        .collect();
+    let width = |column: usize| {
+        let widths = cells.iter().map(|cells| cells[column].chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (names, states, events) = (width(0), width(1), width(2));
+    let mut text = String::new();
+    for (row, [name, state, on, description]) in rows.iter().zip(&cells) {
+        let style = match row {
+            Row::Named(_, State::Enabled) => GOOD,
+            Row::Named(..) => WARN,
+            Row::Unnamed(_) => DIM,
+        };
+        // Writing into a String does not fail.
+        let _ = writeln!(
+            text,
+            "{BOLD}{name:names$}{BOLD:#}  {style}{state:states$}{style:#}  {DIM}{on:events$}{DIM:#}  {description}"
+        );
+    }
+    text
+}

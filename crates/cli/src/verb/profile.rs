@@ -1,0 +1,154 @@
+//! `becket profile`: what the hooks of this project cost, measured here and now.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use becket_engine::hooks::Hook;
+
+use crate::session::Look;
+use crate::session::words::one_line;
+use crate::trial::show::{self, Profile as Measured};
+use crate::trial::{Bench, Tried};
+use crate::world::World;
+
+/// How wide the bar is.
+const BAR: usize = 24;
+
+/// Run the hooks of this project a few times, and show how long they take and how much they say
+#[derive(Debug, clap::Args)]
+pub struct Profile {
+    /// Only this hook: its name, or a part that only it has (default: all that are on)
+    #[arg(value_name = "NAME")]
+    hook: Option<String>,
+    /// How often each is run
+    #[arg(short = 'n', value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    times: u32,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Profile {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let bench = Bench::set_up(world)?;
+        let hooks: Vec<Arc<Hook>> = match &self.hook {
+            Some(typed) => {
+                let hook = bench.named(typed)?;
+                bench.refuse_untrusted(hook)?;
+                vec![Arc::clone(hook)]
+            }
+            None => {
+                let on = bench.hooks.iter().filter(|hook| hook.off.is_none());
+                on.cloned().collect()
+            }
+        };
+        let mut bar = Bar::new(hooks.len() * self.times as usize);
+        let mut measured = Vec::new();
+        for hook in &hooks {
+            let one = measure(&bench, hook, self.times, &mut bar)?;
+            let Some(one) = one else {
+                bar.clear();
+                return Ok(ExitCode::FAILURE);
+            };
+            measured.push(one);
+        }
+        bar.clear();
+        if self.json {
+            println!("{}", serde_json::to_string(&measured)?);
+        } else if measured.is_empty() {
+            println!("No hook of this project is on: `becket hooks` lists them.");
+        } else {
+            anstream::print!("{}", show::profile(&measured, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// None if the person does not want to wait any more.
+fn measure(bench: &Bench<'_>, hook: &Hook, times: u32, bar: &mut Bar) -> Result<Option<Measured>> {
+    if hook.untrusted {
+        bar.step(&hook.name, times as usize);
+        let note = "not trusted: becket trust".to_owned();
+        return Ok(Some(Measured::none(&hook.name, note)));
+    }
+    let Some(sample) = bench.sample_for(hook)? else {
+        bar.step(&hook.name, times as usize);
+        let note = "no recorded event, and none of becket's own, is one that it wants".to_owned();
+        return Ok(Some(Measured::none(&hook.name, note)));
+    };
+    let mut trials: Vec<Tried> = Vec::new();
+    for _ in 0..times {
+        bar.show(&hook.name);
+        let tried = bench.try_on(hook, &sample)?;
+        if tried.was_cancelled() {
+            return Ok(None);
+        }
+        trials.push(tried);
+        bar.step(&hook.name, 1);
+    }
+    Ok(Some(Measured::new(&hook.name, &sample, &trials)))
+}
+
+/// How far it is, on a terminal.
+#[derive(Debug)]
+struct Bar {
+    done: usize,
+    all: usize,
+    is_shown: bool,
+}
+
+impl Bar {
+    fn new(all: usize) -> Self {
+        Self {
+            done: 0,
+            all,
+            is_shown: std::io::stderr().is_terminal(),
+        }
+    }
+
+    fn step(&mut self, hook: &str, steps: usize) {
+        self.done += steps;
+        self.show(hook);
+    }
+
+    fn show(&self, hook: &str) {
+        if self.is_shown {
+            // A terminal that is gone is no reason to stop measuring.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{}", self.line(hook));
+        }
+    }
+
+    fn line(&self, hook: &str) -> String {
+        let filled = self.done * BAR / self.all.max(1);
+        let bar = format!("{}{}", "#".repeat(filled), "-".repeat(BAR - filled));
+        let hook: String = one_line(hook).chars().take(40).collect();
+        format!("[{bar}] {}/{} {hook}", self.done, self.all)
+    }
+
+    fn clear(&self) {
+        if self.is_shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_fills() {
+        let mut bar = Bar {
+            done: 0,
+            all: 6,
+            is_shown: false,
+        };
+        insta::assert_snapshot!(bar.line("lint"), @"[------------------------] 0/6 lint");
+        bar.step("lint", 3);
+        insta::assert_snapshot!(bar.line("test\u{1b}[2J"), @"[############------------] 3/6 test[2J");
+        bar.step("lint", 3);
+        insta::assert_snapshot!(bar.line("lint"), @"[########################] 6/6 lint");
+    }
+}

@@ -1,0 +1,71 @@
+//! `becket recent`: the last runs of hooks.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::store::RunQuery;
+
+use crate::run::source::Runs;
+use crate::run::{json, table};
+use crate::session::Look;
+use crate::world::World;
+
+/// Show the last runs of hooks, the newest first
+#[derive(Debug, clap::Args)]
+pub struct Recent {
+    /// How many
+    #[arg(value_name = "N", default_value_t = 20)]
+    limit: u32,
+    /// Only this hook
+    #[arg(long, value_name = "NAME")]
+    hook: Option<String>,
+    /// Only this session (any unique beginning of its id)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Recent {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let runs = Runs::open(world)?;
+        let query = RunQuery {
+            session: runs.session(self.session.as_deref())?,
+            hook: self.hook,
+            limit: Some(self.limit),
+            ..RunQuery::default()
+        };
+        let is_narrow = query.session.is_some() || query.hook.is_some() || self.limit == 0;
+        let found = runs.find(&query)?;
+        if self.json {
+            let found: Vec<_> = found.iter().map(json::Run::from).collect();
+            println!("{}", serde_json::to_string(&found)?);
+        } else if found.is_empty() {
+            println!("{}", nothing(is_narrow));
+        } else {
+            anstream::print!("{}", table::recent(&found, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// What to say, and what to do, when there is nothing to list.
+pub fn nothing(is_narrow: bool) -> &'static str {
+    if is_narrow {
+        "No run fits."
+    } else {
+        "No hook has run yet. Name one in `.becket/config.toml`: `becket hooks --all` lists those that becket brings along."
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_list_says_what_to_do() {
+        insta::assert_snapshot!(nothing(true), @"No run fits.");
+        insta::assert_snapshot!(nothing(false), @"No hook has run yet. Name one in `.becket/config.toml`: `becket hooks --all` lists those that becket brings along.");
+    }
+}

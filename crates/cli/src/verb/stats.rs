@@ -1,0 +1,48 @@
+//! `becket stats`: what the hooks did and cost.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::store::RunQuery;
+
+use crate::run::source::Runs;
+use crate::run::{cost, json, table};
+use crate::session::Look;
+use crate::world::World;
+
+/// Show what each hook did and cost: runs, success, times
+#[derive(Debug, clap::Args)]
+pub struct Stats {
+    /// Only this session (any unique beginning of its id)
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+    /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = crate::when::since)]
+    since: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stats {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let runs = Runs::open(world)?;
+        let query = RunQuery {
+            session: runs.session(self.session.as_deref())?,
+            since: self.since,
+            ..RunQuery::default()
+        };
+        let is_narrow = query.session.is_some() || query.since.is_some();
+        let found = runs.find(&query)?;
+        let hooks = cost::stats(found.iter().map(|found| &found.run));
+        if self.json {
+            let hooks: Vec<_> = hooks.iter().map(json::HookStats::from).collect();
+            println!("{}", serde_json::to_string(&hooks)?);
+        } else if hooks.is_empty() {
+            println!("{}", super::recent::nothing(is_narrow));
+        } else {
+            anstream::print!("{}", table::stats(&hooks, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,56 @@
+//! `becket try`: one hook on one event, to see what it does.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::failure::{Code, Failure};
+use crate::session::Look;
+use crate::trial::{Bench, show};
+use crate::world::World;
+
+/// Run one hook on one event, and show what it said and how becket reads it
+#[derive(Debug, clap::Args)]
+pub struct Try {
+    /// The hook: its name, or a part that only it has
+    #[arg(value_name = "NAME")]
+    hook: String,
+    /// The event: a file, or the id of a recorded one (default: the newest that the hook wants)
+    #[arg(long, value_name = "EVENT")]
+    event: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Try {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let bench = Bench::set_up(world)?;
+        let hook = bench.named(&self.hook)?;
+        bench.refuse_untrusted(hook)?;
+        let sample = match &self.event {
+            Some(meant) => bench.sample(meant)?,
+            None => bench.sample_for(hook)?.ok_or_else(|| {
+                let what = format!(
+                    "no recorded event and none of becket's own is one that {} wants",
+                    hook.name
+                );
+                Failure::new(Code::Missing, what).hint("say --event FILE or --event EVENT_ID")
+            })?,
+        };
+        let standing = bench.standing(hook, &sample);
+        let tried = bench.try_on(hook, &sample)?;
+        if self.json {
+            let told = show::json(&tried, &sample, standing.as_deref());
+            println!("{}", serde_json::to_string(&told)?);
+        } else {
+            let look = Look::of_stdout();
+            anstream::print!("{}", show::one(&tried, &sample, standing.as_deref(), &look));
+        }
+        Ok(if tried.row.has_failed() || tried.was_cancelled() {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
+    }
+}

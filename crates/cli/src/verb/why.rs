@@ -1,0 +1,108 @@
+//! `becket why`: why an event came out as it did.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::store::{FoundRun, RunQuery};
+use becket_engine::config::Loader;
+use becket_engine::hooks::switch::{State, Switches, state};
+use becket_engine::matcher::concerns;
+use becket_wire::event::EventName;
+use becket_wire::rpc::EventRow;
+use becket_wire::{EventId, Head};
+
+use crate::failure::{Code, Failure};
+use crate::run::full::{Json, Skipped, Why as Told, full};
+use crate::run::source::Runs;
+use crate::session::Look;
+use crate::world::{World, own_session, project_of};
+
+/// Show why an event came out as it did: each hook with its time and outcome, and the decision
+#[derive(Debug, clap::Args)]
+pub struct Why {
+    /// The event (default: the last one that was decided or on which a hook failed)
+    #[arg(value_name = "EVENT_ID")]
+    event: Option<EventId>,
+    /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)
+    #[arg(long, value_name = "ID", conflicts_with = "event")]
+    session: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Why {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let runs = Runs::open(world)?;
+        let id = match self.event {
+            Some(id) => id,
+            None => last(&runs, self.session)?,
+        };
+        let told = tell(world, &runs, id)?;
+        if self.json {
+            println!("{}", serde_json::to_string(&Json::from(&told))?);
+        } else {
+            anstream::print!("{}", full(&told, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
+    let session = runs.session(session.or_else(own_session).as_deref())?;
+    runs.last_told(session.as_deref())?.ok_or_else(|| {
+        let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
+        let what = format!("nothing was decided{whose} yet, and no hook has failed");
+        let failure = Failure::new(Code::Missing, what);
+        failure
+            .hint("becket events --json shows the ids of events")
+            .into()
+    })
+}
+
+fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
+    let event = runs.event(id)?.ok_or_else(|| {
+        let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
+        failure.hint("becket events --json shows the ids of events")
+    })?;
+    let query = RunQuery {
+        event: Some(id),
+        ..RunQuery::default()
+    };
+    let mut ran = runs.find(&query)?;
+    ran.sort_by(|one, other| {
+        let key = |found: &FoundRun| (found.run.at, found.run.hook.clone());
+        key(one).cmp(&key(other))
+    });
+    Ok(Told {
+        detour: runs.detour(id),
+        skipped: skipped(world, &event, &ran),
+        event,
+        runs: ran,
+    })
+}
+
+/// The hooks that wanted the event and did not run, as far as today's config and switches tell why.
+fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
+    let payload = event.payload.as_deref().unwrap_or_default();
+    let Ok(head) = Head::read(payload) else {
+        return Vec::new();
+    };
+    let name: EventName = head.event.as_deref().unwrap_or_default().into();
+    let project = project_of(Path::new(head.cwd.as_deref().unwrap_or("/")));
+    let config = Loader::for_project(&world.place, project).current();
+    let session = head.session_id.as_deref().unwrap_or_default();
+    let switches = Switches::read(&world.place, session).switches;
+    let missing = config.hooks.iter().filter(|hook| {
+        let has_run = ran.iter().any(|found| found.run.hook == hook.name);
+        !has_run && concerns(hook, &name, &head, payload, project)
+    });
+    let why = missing.map(|hook| (hook, state(hook, &switches, head.agent_type.as_deref())));
+    why.filter(|(_, state)| *state != State::Enabled)
+        .map(|(hook, state)| Skipped {
+            hook: hook.name.clone(),
+            reason: state.to_string(),
+        })
+        .collect()
+}

@@ -1,0 +1,112 @@
+//! What changes live state without being answered here: the spool, what was inferred, what a person
+//! says of a session.
+
+use std::collections::BTreeSet;
+
+use becket_engine::notice::{self, Change, Notice};
+use becket_engine::session::Moment;
+use becket_wire::Head;
+use becket_wire::event::EventName;
+
+use super::Dispatcher;
+use crate::infer::Found;
+use crate::life::now_ms;
+use crate::registry::{Asked, News, Process};
+use crate::store::{Kept, Record, Then};
+
+/// Nobody is told of what happened longer ago: milliseconds.
+const FRESH: i64 = 60_000;
+
+impl Dispatcher {
+    /// What somebody else answered changes live state too, as far as it is news.
+    pub(super) fn took_in(&mut self, records: &[Record]) -> (Vec<Kept>, Then) {
+        let masker = self.in_force.masker();
+        let mut changed = BTreeSet::new();
+        for record in records
+            .iter()
+            .filter(|record| record.duplicate_of.is_none())
+        {
+            let payload = record.payload();
+            if let Ok(head) = Head::read(&payload) {
+                let envelope = record.envelope();
+                let Some(mut applied) = self.registry.apply(&head, envelope, None, &masker) else {
+                    continue;
+                };
+                self.follow_switches(Some(&applied));
+                let event = Moment::new(&head, envelope).event;
+                self.tell_of(applied.display.as_ref(), Some(&event), now_ms());
+                if record.blocks_prompt() {
+                    self.registry.prompt_blocked(&mut applied);
+                }
+                changed.insert(applied.session);
+            }
+        }
+        let news = |id: &String| self.registry.news(id, now_ms());
+        let news: Vec<News> = changed.iter().filter_map(news).collect();
+        let kept = changed.iter().filter_map(|id| self.registry.kept(id));
+        let kept = kept.collect();
+        let then = Box::new(|| news.into_iter().for_each(News::tell));
+        // What goes on from one of them.
+        self.flush();
+        (kept, then)
+    }
+
+    pub(super) fn gone(&mut self, sessions: &[(String, Process)]) {
+        self.registry.gone(sessions, now_ms());
+        self.flush();
+    }
+
+    pub(super) fn found(&mut self, found: Vec<Found>) {
+        let now = now_ms();
+        for one in found {
+            for (inference, at) in &one.inferences {
+                let at = at.unwrap_or(now);
+                let display = self.registry.infer(&one.session, inference, at, now);
+                self.tell_of(display.as_ref(), None, now);
+            }
+            if let Some(figures) = &one.figures {
+                self.registry.figures(&one.session, figures, now);
+            }
+            self.registry.trouble(&one.session, one.trouble, now);
+        }
+        self.flush();
+    }
+
+    /// The person may want to know of what was not answered here.
+    fn tell_of(&mut self, display: Option<&Change>, event: Option<&EventName>, now: i64) {
+        let Some(display) = display.filter(|display| now - display.at < FRESH) else {
+            return;
+        };
+        let config = self.in_force.config();
+        let minute = notice::minute_of_day(now);
+        let notice = notice::of(&config.config.notice, display, event, minute);
+        self.run_notice(notice.as_ref(), now);
+    }
+
+    pub(crate) fn run_notice(&mut self, notice: Option<&Notice>, now: i64) {
+        let Some(notice) = notice else { return };
+        if let Some(row) = self.registry.row(&notice.session, now) {
+            self.notices.run(notice, &row);
+        }
+    }
+
+    /// A person's word is kept at once, like an event.
+    pub(super) fn asked(&mut self, asked: Asked) {
+        let said = matches!(asked, Asked::Name { .. } | Asked::Seen(..));
+        self.registry.answer(asked, now_ms());
+        if said {
+            self.flush();
+        }
+    }
+
+    /// Has written what changed without an event.
+    pub(super) fn flush(&mut self) {
+        let unwritten = self.registry.unwritten();
+        if unwritten.is_empty() {
+            return;
+        }
+        if let Err(unwritten) = self.writer.sessions(unwritten) {
+            self.registry.not_written(&unwritten);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The named hooks of an event: whoever asked is held, the hooks run, and what they say together is
+//! answered. A double of the event gets the same refusal, once it is there.
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use becket_engine::hooks::carry::{Done, Kit, Plan};
+use becket_engine::hooks::kept;
+use becket_engine::hooks::switch::{self, SwitchBoard};
+use becket_engine::judge::Verdict;
+use becket_engine::mask::Masker;
+use becket_engine::run::Cancel;
+use becket_wire::rpc::{Response, read_environment};
+use becket_wire::run::RunRow;
+use becket_wire::{Output, Place};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tracing::warn;
+
+use crate::connection::Answerer;
+use crate::dispatch::{Dispatcher, Judged, Message};
+use crate::life::now_ms;
+use crate::registry::Applied;
+use crate::store::{Decision, Record};
+
+/// The hooks of so many events run at once; more have to wait.
+const AT_ONCE: usize = 64;
+/// Doubles come within five seconds.
+const REMEMBERED: Duration = Duration::from_secs(6);
+/// Whoever asked waits a little longer than the hooks may take: their answer has to be kept first.
+const MARGIN: Duration = Duration::from_secs(2);
+
+/// What the dispatcher knows of hooks.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    pub(crate) place: Place,
+    pub(crate) board: SwitchBoard,
+    kit: Kit,
+    slots: Arc<Semaphore>,
+    /// Events whose decision is yet to come.
+    pending: HashMap<i64, Pending>,
+    /// What was decided a moment ago.
+    decided: VecDeque<(Instant, i64, Output)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    for_ms: u32,
+    /// Who asked the same by another registration.
+    doubles: Vec<Answerer>,
+}
+
+/// How far the decision about an event is, where it takes its time.
+#[derive(Debug)]
+pub(crate) enum Decided {
+    So(Output),
+    /// Not yet; it may take so many milliseconds.
+    Not(u32),
+}
+
+/// The hooks of an event are done.
+pub(crate) struct Hooked {
+    record: Record,
+    at: Instant,
+    verdict: Verdict,
+    runs: Vec<RunRow>,
+    applied: Option<Applied>,
+    answerer: Answerer,
+}
+
+impl Hooks {
+    pub(crate) fn new(place: &Place, becket: PathBuf) -> Self {
+        Self {
+            place: place.clone(),
+            board: SwitchBoard::new(place),
+            kit: Kit {
+                becket,
+                home: place.home().to_path_buf(),
+            },
+            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            pending: HashMap::new(),
+            decided: VecDeque::new(),
+        }
+    }
+
+    /// The decision about this event will take its time.
+    pub(crate) fn expect(&mut self, seq: i64, within: Duration) {
+        let for_ms = u32::try_from((within + MARGIN).as_millis()).unwrap_or(u32::MAX);
+        let doubles = Vec::new();
+        self.pending.insert(seq, Pending { for_ms, doubles });
+    }
+
+    /// None if it was decided at once, or long ago.
+    pub(crate) fn decision_of(&self, seq: i64) -> Option<Decided> {
+        if let Some(pending) = self.pending.get(&seq) {
+            return Some(Decided::Not(pending.for_ms));
+        }
+        let mut decided = self.decided.iter();
+        let (_, _, output) = decided.find(|(_, decided, _)| *decided == seq)?;
+        Some(Decided::So(output.clone()))
+    }
+
+    /// Keeps a decision for doubles, and gives those that wait for it.
+    fn decided(&mut self, seq: i64, output: impl FnOnce() -> Output) -> Vec<(Answerer, Output)> {
+        while let Some((at, ..)) = self.decided.front()
+            && at.elapsed() > REMEMBERED
+        {
+            self.decided.pop_front();
+        }
+        let Some(pending) = self.pending.remove(&seq) else {
+            return Vec::new();
+        };
+        let output = output();
+        self.decided
+            .push_back((Instant::now(), seq, output.clone()));
+        let doubles = pending.doubles.into_iter();
+        doubles.map(|answerer| (answerer, output.clone())).collect()
+    }
+}
+
+impl Dispatcher {
+    /// Commits the event, holds whoever asked, and has the hooks run in a thread of their own.
+    pub(crate) fn hold(&mut self, judged: Judged) {
+        let Judged {
+            mut record,
+            verdict,
+            plan,
+            at,
+            applied,
+            alone,
+            answerer,
+        } = judged;
+        let Some(plan) = plan else { return };
+        let seq = record.seq;
+        self.hooks.expect(seq, plan.longest());
+        let for_ms = self
+            .hooks
+            .pending
+            .get(&seq)
+            .map_or(0, |pending| pending.for_ms);
+        let Ok(hold) = (Response::Hold {
+            for_ms,
+            need_env: true,
+        })
+        .to_frame() else {
+            return;
+        };
+        let (session, news) = applied
+            .clone()
+            .map(|applied| self.keep_session(&verdict, applied))
+            .unwrap_or_default();
+        record.session = session;
+        record.held = true;
+        let cancel = Cancel::new();
+        let (environment, handed) = oneshot::channel();
+        let (begin, begun) = oneshot::channel();
+        let cancels = cancel.clone();
+        let then = Box::new(move || {
+            drop(begin.send(answerer.hold(hold, Some(environment), cancels)));
+            if let Some(news) = news {
+                news.tell();
+            }
+        });
+        let run = Run {
+            plan,
+            record: record.clone(),
+            at,
+            verdict,
+            applied,
+            cancel,
+            kit: self.hooks.kit.clone(),
+            place: self.hooks.place.clone(),
+            masker: self.in_force.masker(),
+            myself: self.myself.clone(),
+        };
+        let slots = Arc::clone(&self.hooks.slots);
+        self.keep(record, then, alone);
+        tokio::spawn(run.start(slots, begun, handed));
+    }
+
+    /// The hooks of an event are done: keeps what they decided, then answers.
+    pub(crate) fn hooked(&mut self, hooked: Hooked) {
+        let Hooked {
+            mut record,
+            at,
+            verdict,
+            runs,
+            applied,
+            answerer,
+        } = hooked;
+        self.decided(record.seq, &verdict);
+        let output = verdict.output();
+        let masker = self.in_force.masker();
+        // Whoever hung up heard nothing of it.
+        if !runs.iter().any(|run| run.outcome == "cancelled") {
+            let decision = Decision::new(verdict.decision(), &output);
+            record.decision = decision.map(|decision| decision.masked(&masker));
+            record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));
+        }
+        record.runs = kept::masked(runs, &masker);
+        self.run_notice(verdict.notice.as_ref(), now_ms());
+        let blocked = applied.filter(|_| verdict.blocks_prompt());
+        let (session, news) = blocked
+            .map(|applied| self.keep_session(&verdict, applied))
+            .unwrap_or_default();
+        record.session = session;
+        let answer = Response::Answer {
+            version: self.version,
+            output,
+        };
+        let Ok(frame) = answer.to_frame() else { return };
+        let then = Box::new(move || {
+            answerer.send(frame);
+            if let Some(news) = news {
+                news.tell();
+            }
+        });
+        if self.writer.decide(record, then).is_err() {
+            self.counters.busy.add(1);
+        }
+    }
+
+    pub(crate) fn hook_ended(&mut self, run: RunRow) {
+        let run = kept::masked(vec![run], &self.in_force.masker());
+        if self.writer.runs(run).is_err() {
+            self.counters.busy.add(1);
+        }
+    }
+
+    /// Tells the doubles of an event what was decided.
+    pub(crate) fn decided(&mut self, seq: i64, verdict: &Verdict) {
+        let version = self.version;
+        for (answerer, output) in self.hooks.decided(seq, || verdict.repeated()) {
+            if let Ok(frame) = (Response::Answer { version, output }).to_frame() {
+                answerer.send(frame);
+            }
+        }
+    }
+
+    /// A double of an event that is not decided yet waits with it.
+    pub(crate) fn wait_for(&mut self, seq: i64, for_ms: u32, record: Record, answerer: Answerer) {
+        let hold = Response::Hold {
+            for_ms,
+            need_env: false,
+        };
+        let (Ok(hold), Some(pending)) = (hold.to_frame(), self.hooks.pending.get_mut(&seq)) else {
+            return;
+        };
+        pending
+            .doubles
+            .push(answerer.hold(hold, None, Cancel::new()));
+        self.keep(record, Box::new(|| ()), false);
+    }
+
+    /// A session that goes on from another keeps its switches.
+    pub(crate) fn follow_switches(&self, applied: Option<&Applied>) {
+        let chained = applied.and_then(|applied| applied.chained.as_ref());
+        if let Some((from, to)) = chained
+            && let Err(why) = switch::copy(&self.hooks.place, from, to)
+        {
+            warn!(%why, "could not take the switches along");
+        }
+    }
+}
+
+/// One event's hooks on their way.
+struct Run {
+    plan: Plan,
+    record: Record,
+    at: Instant,
+    verdict: Verdict,
+    applied: Option<Applied>,
+    cancel: Cancel,
+    kit: Kit,
+    place: Place,
+    masker: Arc<Masker>,
+    myself: mpsc::WeakSender<Message>,
+}
+
+impl Run {
+    /// Begins once the event is kept and the environment is there.
+    async fn start(
+        self,
+        slots: Arc<Semaphore>,
+        begun: oneshot::Receiver<Answerer>,
+        handed: oneshot::Receiver<Vec<u8>>,
+    ) {
+        let (Ok(answerer), Ok(slot)) = (begun.await, slots.acquire_owned().await) else {
+            return;
+        };
+        // Nobody is there any more: nobody needs them.
+        let block = handed.await.unwrap_or_else(|_| {
+            self.cancel.cancel();
+            Vec::new()
+        });
+        let environment = read_environment(&block).into();
+        let thread = std::thread::Builder::new().name("hooks".into());
+        let started = thread.spawn(move || {
+            self.run(&environment, answerer);
+            drop(slot);
+        });
+        if let Err(why) = started {
+            warn!(%why, "could not start a thread for hooks");
+        }
+    }
+
+    fn run(self, environment: &Arc<[(OsString, OsString)]>, answerer: Answerer) {
+        let Self {
+            plan,
+            record,
+            at,
+            verdict,
+            applied,
+            cancel,
+            kit,
+            place,
+            masker,
+            myself,
+        } = self;
+        let event = plan.event_id;
+        let own = verdict.answer().clone();
+        let again = own.clone();
+        let tell = |message| {
+            if let Some(dispatcher) = myself.upgrade() {
+                drop(dispatcher.blocking_send(message));
+            }
+        };
+        let answered = |done: Done| {
+            let answer = kept::shorten(done.merged.answer, &place, event, &masker);
+            let by = done.merged.by;
+            tell(Message::Hooked(Box::new(Hooked {
+                record,
+                at,
+                verdict: verdict.merged(answer, by),
+                runs: done.runs,
+                applied,
+                answerer,
+            })));
+        };
+        let later = |run| tell(Message::HookEnded(Box::new(run)));
+        plan.carry_out(&kit, environment, &cancel, own, |_| again, answered, later);
+    }
+}

@@ -1,0 +1,192 @@
+//! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
+
+use becket_wire::EventId;
+use becket_wire::run::{FINE, RunRow};
+use rusqlite::types::Value;
+use rusqlite::{Connection, Row, params, params_from_iter};
+
+use super::open;
+
+/// The word for a run that goes on in the background.
+const UNDER_WAY: &str = "async";
+
+/// A run, and the tool of the event that it ran on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundRun {
+    pub run: RunRow,
+    pub tool: Option<String>,
+}
+
+/// Which runs are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct RunQuery {
+    pub hook: Option<String>,
+    /// The session's id, whole.
+    pub session: Option<String>,
+    /// Milliseconds since 1970.
+    pub since: Option<i64>,
+    pub event: Option<EventId>,
+    /// The newest so many; all, if absent.
+    pub limit: Option<u32>,
+}
+
+impl RunQuery {
+    /// Whether a run is one of those asked for.
+    pub fn wants(&self, run: &RunRow) -> bool {
+        self.hook.as_ref().is_none_or(|hook| *hook == run.hook)
+            && (self.session.is_none() || self.session == run.session_id)
+            && self.since.is_none_or(|since| run.at >= since)
+            && self.event.is_none_or(|event| event == run.event_id)
+    }
+}
+
+/// Writes runs. The end of one that went on in the background takes the place of its beginning,
+/// never the other way round.
+pub(super) fn insert(connection: &Connection, runs: &[RunRow]) -> rusqlite::Result<()> {
+    if runs.is_empty() {
+        return Ok(());
+    }
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO runs (event_id, hook, event, session_id, agent_id, at, took_us, exit, outcome, decision, said, note)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+         ON CONFLICT (event_id, hook) DO UPDATE SET at = excluded.at, took_us = excluded.took_us, exit = excluded.exit,
+         outcome = excluded.outcome, decision = excluded.decision, said = excluded.said, note = excluded.note
+         WHERE excluded.outcome <> ?13",
+    )?;
+    for run in runs {
+        upsert.execute(params![
+            run.event_id.as_bytes(),
+            run.hook,
+            run.event,
+            run.session_id,
+            run.agent_id,
+            run.at,
+            run.took_us,
+            run.exit,
+            run.outcome,
+            run.decision,
+            i64::try_from(run.said).unwrap_or(i64::MAX),
+            run.note,
+            UNDER_WAY,
+        ])?;
+    }
+    Ok(())
+}
+
+const COLUMNS: &str =
+    "r.event_id, r.hook, r.event, r.session_id, r.agent_id, r.at, r.took_us, r.exit, r.outcome,
+    r.decision, r.said, r.note, e.tool";
+
+/// The runs that were asked for, the newest first.
+pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<FoundRun>> {
+    if open::user_version(connection)? < 3 {
+        return Ok(Vec::new());
+    }
+    let (sql, values) = select(query);
+    let mut select = connection.prepare(&sql)?;
+    select.query_map(params_from_iter(values), read)?.collect()
+}
+
+fn select(query: &RunQuery) -> (String, Vec<Value>) {
+    let mut wheres = vec!["1"];
+    let mut values: Vec<Value> = Vec::new();
+    let mut only = |condition, value: Value| {
+        wheres.push(condition);
+        values.push(value);
+    };
+    if let Some(hook) = &query.hook {
+        only("r.hook = ?", hook.clone().into());
+    }
+    if let Some(session) = &query.session {
+        only("r.session_id = ?", session.clone().into());
+    }
+    if let Some(since) = query.since {
+        only("r.at >= ?", since.into());
+    }
+    if let Some(event) = query.event {
+        only("r.event_id = ?", event.as_bytes().to_vec().into());
+    }
+    let sql = format!(
+        "SELECT {COLUMNS} FROM runs r LEFT JOIN events e ON e.id = r.event_id
+         WHERE {} ORDER BY r.at DESC LIMIT {}",
+        wheres.join(" AND "),
+        query.limit.map_or(-1, i64::from)
+    );
+    (sql, values)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
+    Ok(FoundRun {
+        run: RunRow {
+            event_id: EventId::from_bytes(row.get(0)?),
+            hook: row.get(1)?,
+            event: row.get(2)?,
+            session_id: row.get(3)?,
+            agent_id: row.get(4)?,
+            at: row.get(5)?,
+            took_us: row.get(6)?,
+            exit: row.get(7)?,
+            outcome: row.get(8)?,
+            decision: row.get(9)?,
+            said: row.get::<_, i64>(10)?.unsigned_abs(),
+            note: row.get(11)?,
+        },
+        tool: row.get(12)?,
+    })
+}
+
+/// The newest event of which there is something to tell, with its time: it was decided, or a hook
+/// failed on it. To ring a bell is to decide nothing.
+pub fn last_told(
+    connection: &Connection,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let decided = match session {
+        None => {
+            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+             WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
+        }
+        Some(_) => {
+            "SELECT at, id FROM events e WHERE session_id = ?1
+             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND d.answer <> 'terminal')
+             ORDER BY at DESC LIMIT 1"
+        }
+    };
+    let mut found = first(connection, decided, session)?;
+    if open::user_version(connection)? >= 3 {
+        let failed = format!(
+            "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
+            FINE.join("', '"),
+            session.map_or("?1 IS NULL", |_| "session_id = ?1")
+        );
+        found = found.max(first(connection, &failed, session)?);
+    }
+    Ok(found)
+}
+
+fn first(
+    connection: &Connection,
+    sql: &str,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let mut select = connection.prepare(sql)?;
+    select
+        .query_map([session], |row| {
+            Ok((row.get(0)?, EventId::from_bytes(row.get(1)?)))
+        })?
+        .next()
+        .transpose()
+}
+
+/// Why an event did not come by the daemon, in the words of whoever answered it.
+pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<String>> {
+    if open::user_version(connection)? < 3 {
+        return Ok(None);
+    }
+    let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
+    let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
+    Ok(found.transpose()?.flatten())
+}
+
+#[cfg(test)]
+mod tests;

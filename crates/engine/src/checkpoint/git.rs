@@ -1,0 +1,242 @@
+//! git as a program: in the repository that was found, without its hooks, within bounds.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use thiserror::Error;
+
+/// What git may say, in bytes.
+const MOST: u64 = 64 << 20;
+const LONGEST_WHY: u64 = 4000;
+
+/// They would lead git elsewhere: the session may run below a hook of git's.
+const ELSEWHERE: [&str; 13] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_CONFIG_COUNT",
+    "GIT_SHALLOW_FILE",
+    "GIT_LITERAL_PATHSPECS",
+];
+
+/// No hooks, no monitor, no cleaning up in the background, no reflog; and an index in one piece.
+const SETTINGS: [&str; 11] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.untrackedCache=false",
+    "core.splitIndex=false",
+    "core.logAllRefUpdates=false",
+    "core.safecrlf=false",
+    "core.quotePath=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "i18n.commitEncoding=UTF-8",
+];
+
+/// Its own name, so that it works where nobody has said theirs.
+const WHO: [(&str, &str); 4] = [
+    ("GIT_AUTHOR_NAME", "becket"),
+    ("GIT_AUTHOR_EMAIL", "becket@localhost"),
+    ("GIT_COMMITTER_NAME", "becket"),
+    ("GIT_COMMITTER_EMAIL", "becket@localhost"),
+];
+
+/// Why git did not do it.
+#[derive(Debug, Error)]
+pub enum GitError {
+    #[error("could not run git: {0}")]
+    Start(#[from] io::Error),
+    #[error("git {verb} failed: {why}")]
+    Failed { verb: String, why: String },
+    #[error("git {verb} says more than becket takes")]
+    TooMuch { verb: String },
+}
+
+/// A repository with a work tree.
+#[derive(Debug, Clone)]
+pub struct Git {
+    root: PathBuf,
+}
+
+impl Git {
+    /// The repository that a folder is in; none if it is in none, or in one without a work tree.
+    pub fn find(folder: &Path) -> Result<Option<Self>, GitError> {
+        match run(folder, None, &["rev-parse", "--show-toplevel"], b"") {
+            Ok(root) => Ok(Some(Self { root: path(&root) })),
+            Err(GitError::Failed { why, .. })
+                if why.contains("not a git repository") || why.contains("work tree") =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where the person's own index is.
+    pub fn index(&self) -> Result<PathBuf, GitError> {
+        let folder = self.run(&["rev-parse", "--absolute-git-dir"])?;
+        Ok(path(&folder).join("index"))
+    }
+
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Runs git at the root, and gives what it prints.
+    pub fn run(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
+        run(&self.root, None, args, b"")
+    }
+
+    /// The same from a folder below, for paths as its person types them.
+    pub fn run_in(
+        &self,
+        folder: &Path,
+        args: &[&str],
+        more: &[&OsStr],
+    ) -> Result<Vec<u8>, GitError> {
+        let args: Vec<&OsStr> = args
+            .iter()
+            .map(OsStr::new)
+            .chain(more.iter().copied())
+            .collect();
+        run(folder, None, &args, b"")
+    }
+
+    /// The same with another index.
+    pub fn with_index(
+        &self,
+        index: &Path,
+        args: &[&str],
+        stdin: &[u8],
+    ) -> Result<Vec<u8>, GitError> {
+        run(&self.root, Some(index), args, stdin)
+    }
+
+    pub fn feed(&self, args: &[&str], stdin: &[u8]) -> Result<Vec<u8>, GitError> {
+        run(&self.root, None, args, stdin)
+    }
+
+    /// One line of what it prints.
+    pub fn line(&self, args: &[&str]) -> Result<String, GitError> {
+        self.run(args).map(|bytes| line(&bytes))
+    }
+
+    /// The commit that is checked out; none where there is none yet.
+    pub fn head(&self) -> Option<String> {
+        let head = self.line(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]);
+        head.ok().filter(|head| !head.is_empty())
+    }
+
+    /// The tree of nothing, by the hash that this repository uses.
+    pub fn empty_tree(&self) -> Result<String, GitError> {
+        let tree = self.feed(&["hash-object", "-t", "tree", "--stdin"], b"")?;
+        Ok(line(&tree))
+    }
+}
+
+pub fn line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim_end().to_owned()
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    PathBuf::from(OsString::from_vec(bytes.to_vec()))
+}
+
+/// Texts that end with a NUL each.
+pub fn items(bytes: &[u8]) -> impl Iterator<Item = &OsStr> {
+    bytes
+        .split(|byte| *byte == 0)
+        .filter(|item| !item.is_empty())
+        .map(OsStr::from_bytes)
+}
+
+fn command(folder: &Path, index: Option<&Path>) -> Command {
+    let mut command = Command::new("git");
+    command
+        .current_dir(folder)
+        .args(["--no-pager", "--no-optional-locks"]);
+    for setting in SETTINGS {
+        command.args(["-c", setting]);
+    }
+    for name in ELSEWHERE {
+        command.env_remove(name);
+    }
+    command
+        .envs(WHO)
+        .env("LC_ALL", "C")
+        .env("GIT_TERMINAL_PROMPT", "0");
+    // Not the person's, even to read: it may be damaged, and some verbs write what they have learnt.
+    command.env(
+        "GIT_INDEX_FILE",
+        index.unwrap_or(Path::new("/nonexistent/index")),
+    );
+    // No test reads the real home.
+    #[cfg(test)]
+    command
+        .env("HOME", "/nonexistent")
+        .env("GIT_CONFIG_NOSYSTEM", "1");
+    command
+}
+
+fn run<S: AsRef<OsStr>>(
+    folder: &Path,
+    index: Option<&Path>,
+    args: &[S],
+    stdin: &[u8],
+) -> Result<Vec<u8>, GitError> {
+    let verb = || {
+        args.first().map_or_else(String::new, |verb| {
+            verb.as_ref().to_string_lossy().into_owned()
+        })
+    };
+    // Files instead of pipes: whoever writes one while the other is full waits for ever.
+    let mut said = tempfile::tempfile()?;
+    let mut child = command(folder, index)
+        .args(args)
+        .stdin(file_of(stdin)?)
+        .stdout(Stdio::piped())
+        .stderr(said.try_clone()?)
+        .spawn()?;
+    let mut out = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MOST + 1).read_to_end(&mut out)?;
+    }
+    if out.len() as u64 > MOST {
+        child.kill()?;
+        child.wait()?;
+        return Err(GitError::TooMuch { verb: verb() });
+    }
+    if child.wait()?.success() {
+        return Ok(out);
+    }
+    said.seek(SeekFrom::Start(0))?;
+    let mut why = Vec::new();
+    said.take(LONGEST_WHY).read_to_end(&mut why)?;
+    Err(GitError::Failed {
+        verb: verb(),
+        why: line(&why).replace('\n', "; "),
+    })
+}
+
+fn file_of(bytes: &[u8]) -> io::Result<Stdio> {
+    if bytes.is_empty() {
+        return Ok(Stdio::null());
+    }
+    let mut file: File = tempfile::tempfile()?;
+    file.write_all(bytes)?;
+    file.seek(SeekFrom::Start(0))?;
+    Ok(file.into())
+}

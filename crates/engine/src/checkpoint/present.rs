@@ -1,0 +1,160 @@
+//! The work tree as it is now, written into git as a tree, by way of a temporary index.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, FileTimes};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::git::{Git, GitError, items, line};
+
+/// More untracked files than this, or more in them, are no work but something that nobody ignores.
+const MOST_FILES: usize = 50_000;
+const MOST_BYTES: u64 = 1 << 30;
+
+/// The present state.
+#[derive(Debug)]
+pub struct Present {
+    pub tree: String,
+    /// What was not taken along, and why.
+    pub skipped: Vec<String>,
+    index: TempDir,
+}
+
+impl Present {
+    /// Takes everything that git does not ignore; untracked files only up to `largest` bytes.
+    pub fn take(git: &Git, largest: u64) -> Result<Self, GitError> {
+        let index = tempfile::Builder::new().prefix("becket-").tempdir()?;
+        let mut present = Self {
+            tree: String::new(),
+            skipped: Vec::new(),
+            index,
+        };
+        copy_index(git, &present.file())?;
+        let untracked = present.untracked(git, largest);
+        let untracked = match untracked {
+            // A damaged index: the last commit will do.
+            Err(GitError::Failed { .. }) => {
+                fs::remove_file(present.file()).or_else(unless_missing)?;
+                if git.head().is_some() {
+                    git.with_index(&present.file(), &["read-tree", "HEAD"], b"")?;
+                }
+                present.untracked(git, largest)
+            }
+            other => other,
+        };
+        match untracked {
+            Ok(Some(left_out)) => present.add(git, &["-A"], &pathspecs(&left_out)),
+            Ok(None) | Err(GitError::TooMuch { .. }) => {
+                present
+                    .skipped
+                    .push("all untracked files: there are too many".to_owned());
+                present.add(git, &["-u"], b":(top)\0");
+            }
+            Err(error) => return Err(error),
+        }
+        present.write(git)?;
+        Ok(present)
+    }
+
+    /// Takes these files too, ignored or not.
+    pub fn force(&mut self, git: &Git, files: &[OsString]) -> Result<(), GitError> {
+        let mut specs = Vec::new();
+        for file in files {
+            specs.extend_from_slice(b":(top,literal)");
+            specs.extend_from_slice(file.as_bytes());
+            specs.push(0);
+        }
+        self.add(git, &["-f"], &specs);
+        self.write(git)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.index.path().join("index")
+    }
+
+    fn write(&mut self, git: &Git) -> Result<(), GitError> {
+        let tree = git.with_index(&self.file(), &["write-tree"], b"")?;
+        self.tree = line(&tree);
+        Ok(())
+    }
+
+    /// What of the untracked is left out; none if all of it has to be.
+    fn untracked(&mut self, git: &Git, largest: u64) -> Result<Option<Vec<OsString>>, GitError> {
+        let args = ["ls-files", "--others", "--exclude-standard", "-z"];
+        let listed = git.with_index(&self.file(), &args, b"")?;
+        let (mut files, mut bytes) = (0_usize, 0_u64);
+        let mut left_out = Vec::new();
+        for item in items(&listed) {
+            // Another repository: its own business.
+            if item.as_bytes().ends_with(b"/") {
+                left_out.push(item.to_owned());
+                continue;
+            }
+            let size = fs::symlink_metadata(git.root().join(item)).map_or(0, |file| file.len());
+            if size > largest {
+                let megabytes = size.div_ceil(1 << 20);
+                self.skipped
+                    .push(format!("{} ({megabytes} MB)", shown(item)));
+                left_out.push(item.to_owned());
+                continue;
+            }
+            files += 1;
+            bytes = bytes.saturating_add(size);
+        }
+        Ok((files <= MOST_FILES && bytes <= MOST_BYTES).then_some(left_out))
+    }
+
+    /// What cannot be read is left out, and said.
+    fn add(&mut self, git: &Git, how: &[&str], pathspecs: &[u8]) {
+        let from = [
+            "--ignore-errors",
+            "--pathspec-from-file=-",
+            "--pathspec-file-nul",
+        ];
+        let args: Vec<&str> = ["add"].iter().chain(how).chain(&from).copied().collect();
+        if let Err(error) = git.with_index(&self.file(), &args, pathspecs) {
+            self.skipped.push(format!("some files: {error}"));
+        }
+    }
+}
+
+fn unless_missing(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// The copy knows which files are unchanged since they were staged, so only the others are read. It
+/// has to be as old as the original: by that git knows which files it must not trust.
+fn copy_index(git: &Git, to: &Path) -> Result<(), GitError> {
+    let copied = File::open(git.index()?).and_then(|mut original| {
+        let modified = original.metadata()?.modified()?;
+        let mut copy = File::create(to)?;
+        io::copy(&mut original, &mut copy)?;
+        copy.set_times(FileTimes::new().set_modified(modified))
+    });
+    copied.or_else(unless_missing).map_err(GitError::Start)
+}
+
+fn pathspecs(left_out: &[OsString]) -> Vec<u8> {
+    let mut specs = b":(top)\0".to_vec();
+    for file in left_out {
+        specs.extend_from_slice(b":(top,exclude,literal)");
+        let name = file.as_bytes();
+        specs.extend_from_slice(name.strip_suffix(b"/").unwrap_or(name));
+        specs.push(0);
+    }
+    specs
+}
+
+/// A path on one line.
+fn shown(path: &OsStr) -> String {
+    let path = path.to_string_lossy();
+    path.chars()
+        .map(|c| if c.is_control() { '�' } else { c })
+        .collect()
+}

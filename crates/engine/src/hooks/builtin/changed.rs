@@ -1,0 +1,247 @@
+//! What changed in a project since the last stop: git says it, else the times of the files.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use becket_wire::place::fnv1a;
+use serde::{Deserialize, Serialize};
+
+use super::capture::capture;
+use super::language::Language;
+use super::target::walk;
+use crate::replace::{Snapshot, make_folder};
+
+const MOST: u64 = 16 << 20;
+/// How many files of a state are kept; a tree with more changes than that has always changed.
+const MOST_FILES: usize = 50_000;
+
+/// A work tree at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// When it was looked at: milliseconds since 1970.
+    at: i64,
+    /// None where there is no git.
+    git: Option<Git>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Git {
+    head: String,
+    /// What differs from it: the file, and when it was last changed (nanoseconds) at which size.
+    files: BTreeMap<PathBuf, Option<(i64, u64)>>,
+}
+
+impl State {
+    /// Looks at a project.
+    pub fn look(project: &Path, git: Option<&Path>) -> Self {
+        Self {
+            at: milliseconds(SystemTime::now()),
+            git: git.and_then(|git| Git::look(git, project)),
+        }
+    }
+
+    /// The files that changed since `before`; with none, since the session began.
+    pub fn changed_since(
+        &self,
+        before: &Before,
+        project: &Path,
+        git: Option<&Path>,
+    ) -> Vec<PathBuf> {
+        match (&self.git, git) {
+            (Some(now), Some(git)) => now.changed_since(before, project, git),
+            _ => {
+                let since = match before {
+                    Before::Stop(state) => state.at,
+                    Before::Began(at) => *at,
+                };
+                sources_since(project, since)
+            }
+        }
+    }
+}
+
+/// What a state is compared with.
+#[derive(Debug)]
+pub enum Before {
+    /// The last stop.
+    Stop(State),
+    /// There was none: when the session began, in milliseconds since 1970.
+    Began(i64),
+}
+
+impl Before {
+    /// What was remembered for this agent, else when its transcript was begun.
+    pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&str>) -> Self {
+        let bytes = Snapshot::read(&place(memory, agent), MOST);
+        let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
+        if let Some(state) = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
+            return Self::Stop(state);
+        }
+        let metadata = transcript.and_then(|path| fs::metadata(path).ok());
+        let began = metadata.and_then(|data| data.created().ok());
+        Self::Began(began.map_or(0, milliseconds))
+    }
+}
+
+/// From now on, this is the last stop.
+pub fn remember(memory: &Path, agent: Option<&str>, state: &State) -> io::Result<()> {
+    make_folder(memory, 0o700)?;
+    let file = Snapshot::read(&place(memory, agent), MOST)?;
+    file.replace(&serde_json::to_vec(state)?, 0o600).map(drop)
+}
+
+fn place(memory: &Path, agent: Option<&str>) -> PathBuf {
+    let name = fnv1a(agent.unwrap_or_default().as_bytes());
+    memory.join(format!("stop-{name:016x}.json"))
+}
+
+impl Git {
+    fn look(git: &Path, project: &Path) -> Option<Self> {
+        // Without a commit there is no HEAD yet.
+        let head = said(git, project, &["rev-parse", "HEAD"]).unwrap_or_default();
+        let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all"];
+        let status = said(git, project, &status)?;
+        let mut files = BTreeMap::new();
+        for file in status_files(&status).into_iter().take(MOST_FILES) {
+            let path = project.join(file);
+            let stamp = fs::symlink_metadata(&path).ok().map(|data| stamp(&data));
+            files.insert(path, stamp);
+        }
+        Some(Self {
+            head: head.trim().to_owned(),
+            files,
+        })
+    }
+
+    fn changed_since(&self, before: &Before, project: &Path, git: &Path) -> Vec<PathBuf> {
+        let mut changed = BTreeSet::new();
+        match before {
+            Before::Stop(State {
+                git: Some(before), ..
+            }) => {
+                let differs =
+                    |(file, stamp): &(&PathBuf, &Option<_>)| before.files.get(*file) != Some(stamp);
+                changed.extend(
+                    self.files
+                        .iter()
+                        .filter(differs)
+                        .map(|(file, _)| file.clone()),
+                );
+                // What was changed, and is as it was committed again.
+                let gone = before
+                    .files
+                    .keys()
+                    .filter(|file| !self.files.contains_key(*file));
+                changed.extend(gone.cloned());
+                if before.head != self.head {
+                    changed.extend(between(git, project, &before.head, &self.head));
+                    // What was only committed is as it was.
+                    changed.retain(|file| before.files.get(file) != Some(&stamp_of(file)));
+                }
+            }
+            Before::Stop(State { at, .. }) | Before::Began(at) => {
+                let is_new = |stamp: &Option<(i64, u64)>| {
+                    stamp.is_none_or(|(time, _)| time / 1_000_000 >= *at)
+                };
+                let new = self.files.iter().filter(|(_, stamp)| is_new(stamp));
+                changed.extend(new.map(|(file, _)| file.clone()));
+                changed.extend(committed_since(git, project, *at));
+            }
+        }
+        changed.into_iter().collect()
+    }
+}
+
+fn said(git: &Path, project: &Path, args: &[&str]) -> Option<String> {
+    let args: Vec<OsString> = args.iter().map(Into::into).collect();
+    let said = capture(git, &args, project).ok()?;
+    (said.code == Some(0)).then_some(said.stdout)
+}
+
+/// The paths in `git status --porcelain=v1 -z`. A file that was renamed has its old name after it.
+fn status_files(status: &str) -> Vec<&str> {
+    let mut files = Vec::new();
+    let mut entries = status.split('\0');
+    while let Some(entry) = entries.next() {
+        let Some((state, file)) = entry.split_at_checked(3) else {
+            continue;
+        };
+        files.push(file);
+        if state.starts_with(['R', 'C']) {
+            files.extend(entries.next());
+        }
+    }
+    files
+}
+
+fn between(git: &Path, project: &Path, from: &str, to: &str) -> Vec<PathBuf> {
+    let names = said(
+        git,
+        project,
+        &["diff", "--name-only", "--no-renames", "-z", from, to, "--"],
+    );
+    paths(names, project)
+}
+
+fn committed_since(git: &Path, project: &Path, at: i64) -> Vec<PathBuf> {
+    let since = format!("--since=@{}", at / 1000);
+    let names = said(
+        git,
+        project,
+        &[
+            "log",
+            "-z",
+            "--format=",
+            "--name-only",
+            "--no-renames",
+            &since,
+        ],
+    );
+    paths(names, project)
+}
+
+fn paths(names: Option<String>, project: &Path) -> Vec<PathBuf> {
+    let names = names.unwrap_or_default();
+    let names = names
+        .split('\0')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    names
+        .take(MOST_FILES)
+        .map(|name| project.join(name))
+        .collect()
+}
+
+/// The source files that were changed since then, where no git knows better.
+fn sources_since(project: &Path, at: i64) -> Vec<PathBuf> {
+    let mut changed = Vec::new();
+    walk(project, &mut |file| {
+        let is_source = Language::concerned(file).next().is_some();
+        let is_new = || stamp_of(file).is_some_and(|(time, _)| time / 1_000_000 >= at);
+        if is_source && is_new() {
+            changed.push(file.to_path_buf());
+        }
+    });
+    changed
+}
+
+fn stamp_of(file: &Path) -> Option<(i64, u64)> {
+    fs::symlink_metadata(file).ok().map(|data| stamp(&data))
+}
+
+fn stamp(data: &Metadata) -> (i64, u64) {
+    (data.mtime() * 1_000_000_000 + data.mtime_nsec(), data.len())
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! One run of one tool: a row of the table, or the person's own `command`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use becket_wire::place::fnv1a;
+
+use super::Call;
+use super::capture::{Captured, capture};
+use super::language::{Format, Kind, Language};
+use super::report::{self, Problem, Severity};
+use super::target;
+use super::tool::{Found, Search};
+use crate::replace::make_folder;
+use crate::run::Program;
+
+/// What there is to run.
+#[derive(Debug)]
+pub struct Check {
+    /// The tool and where it came from, as it is told.
+    pub by: String,
+    program: PathBuf,
+    args: Vec<OsString>,
+    folder: PathBuf,
+    format: Format,
+    pub kind: Kind,
+    /// The changed files that it is about; empty for a whole project.
+    pub files: Vec<PathBuf>,
+}
+
+/// The `command` of a hook's config, in place of the table.
+pub fn own_command(options: &toml::Table) -> Result<Option<Program>, String> {
+    match options.get("command") {
+        None => Ok(None),
+        Some(toml::Value::String(line)) => Ok(Some(Program::Shell(line.clone()))),
+        Some(toml::Value::Array(words)) if !words.is_empty() => {
+            let words: Option<Vec<_>> = words
+                .iter()
+                .map(|word| word.as_str().map(str::to_owned))
+                .collect();
+            words
+                .map(|words| Some(Program::List(words)))
+                .ok_or_else(wrong_command)
+        }
+        Some(_) => Err(wrong_command()),
+    }
+}
+
+fn wrong_command() -> String {
+    "`command` is neither a text nor a list of texts".to_owned()
+}
+
+/// The checks that a person's own command makes of these files: one for each where it says `{file}`.
+pub fn by_command(program: &Program, files: &[PathBuf], call: &Call<'_>, kind: Kind) -> Vec<Check> {
+    let says = |word: &str| match program {
+        Program::Shell(line) => line.contains(word),
+        Program::List(words) => words.iter().any(|other| other == word),
+    };
+    let groups: Vec<&[PathBuf]> = match says("{file}") {
+        true => files.chunks(1).collect(),
+        false => vec![files],
+    };
+    let check = |files: &[PathBuf]| {
+        let (program, args) = filled(program, files);
+        Check {
+            by: "its command".to_owned(),
+            program,
+            args,
+            folder: call.project.to_path_buf(),
+            format: Format::Any,
+            kind,
+            files: files.to_vec(),
+        }
+    };
+    groups.into_iter().map(check).collect()
+}
+
+/// A shell gets the files as arguments, never as text: a file's name must not be run.
+fn filled(program: &Program, files: &[PathBuf]) -> (PathBuf, Vec<OsString>) {
+    let paths = files.iter().map(OsString::from);
+    match program {
+        Program::Shell(line) => {
+            let mut line = line.clone();
+            for (word, value) in [("{files}", "\"$@\""), ("{file}", "\"$1\"")] {
+                for quote in ["\"", "'", ""] {
+                    line = line.replace(&format!("{quote}{word}{quote}"), value);
+                }
+            }
+            let args = ["-c", &line, "sh"].map(OsString::from);
+            ("/bin/sh".into(), args.into_iter().chain(paths).collect())
+        }
+        Program::List(words) => {
+            let mut args = Vec::new();
+            for word in words {
+                match &**word {
+                    "{files}" | "{file}" => args.extend(paths.clone()),
+                    word => args.push(word.into()),
+                }
+            }
+            (args.remove(0).into(), args)
+        }
+    }
+}
+
+/// The checks that the table knows for changed files; and what is missing for them.
+pub fn of_files(
+    files: &[PathBuf],
+    call: &Call<'_>,
+    kind: Kind,
+    search: &Search<'_>,
+) -> (Vec<Check>, Vec<String>) {
+    let mut groups: Vec<(Found, &[&str], Vec<PathBuf>)> = Vec::new();
+    let mut missing = Vec::new();
+    for file in files {
+        let (Some(language), Some(folder)) = (Language::of(file), file.parent()) else {
+            continue;
+        };
+        let found = search.find(language, kind, folder, |tool| {
+            tool.changed.is_some() && tool.takes(file)
+        });
+        let (found, args) = match found {
+            None => continue,
+            Some(Err(gone)) => {
+                missing.push(gone.why);
+                continue;
+            }
+            Some(Ok(found)) => {
+                let args = found.tool.changed.unwrap_or_default();
+                (found, args)
+            }
+        };
+        let same = |(other, ..): &&mut (Found, _, _)| {
+            other.program == found.program && other.folder == found.folder
+        };
+        match groups.iter_mut().find(same) {
+            Some((_, args, files)) if !target::is_for_each(args) => files.push(file.clone()),
+            _ => groups.push((found, args, vec![file.clone()])),
+        }
+    }
+    let checks = groups
+        .into_iter()
+        .filter_map(|(found, args, files)| by_tool(found, args, files, call, kind));
+    (checks.collect(), missing)
+}
+
+/// The check that the table knows for a whole project of this language.
+pub fn of_project(found: Found, call: &Call<'_>, kind: Kind) -> Option<Check> {
+    let args = found.tool.project;
+    by_tool(found, args, Vec::new(), call, kind)
+}
+
+fn by_tool(
+    found: Found,
+    args: &[&str],
+    files: Vec<PathBuf>,
+    call: &Call<'_>,
+    kind: Kind,
+) -> Option<Check> {
+    let name = fnv1a(found.folder.as_os_str().as_bytes());
+    let scratch = call.memory.join(format!("scratch-{name:016x}"));
+    let args = target::fill(args, &files, &found.folder, &scratch)?;
+    let before = found.before.iter().map(OsString::from);
+    Some(Check {
+        by: found.by,
+        program: found.program,
+        args: before.chain(args).collect(),
+        folder: found.folder,
+        format: found.tool.format,
+        kind,
+        files,
+    })
+}
+
+impl Check {
+    /// Runs it. An error is the tool's own: it could not do its work.
+    pub fn run(&self, call: &Call<'_>) -> Result<Vec<Problem>, String> {
+        make_folder(call.memory, 0o700)
+            .map_err(|error| format!("make {}: {error}", call.memory.display()))?;
+        let said = capture(&self.program, &self.args, &self.folder)
+            .map_err(|error| format!("{} did not start: {error}", self.program.display()))?;
+        self.judge(&said, call.project)
+    }
+
+    fn judge(&self, said: &Captured, project: &Path) -> Result<Vec<Problem>, String> {
+        let base = match self.format {
+            Format::Cargo | Format::CargoTest => workspace(&self.folder, project),
+            _ => &self.folder,
+        };
+        let mut problems = report::read(self.format, said, base);
+        let read = problems.len();
+        // A type that is wrong is wrong; what else a compiler thinks of the code is the linter's.
+        let worst = if self.kind == Kind::Lint {
+            Severity::Warning
+        } else {
+            Severity::Error
+        };
+        problems.retain(|problem| problem.severity <= worst);
+        match said.code {
+            Some(0) => Ok(problems),
+            // pytest found no tests.
+            Some(5) if self.format == Format::Pytest => Ok(Vec::new()),
+            // No program of that name, or none that can be run.
+            Some(126 | 127) | None => Err(self.failed(said)),
+            Some(_) if read > 0 => Ok(problems),
+            Some(_) if self.format == Format::Any => {
+                Ok(report::last_words(said).into_iter().collect())
+            }
+            Some(_) => Err(self.failed(said)),
+        }
+    }
+
+    fn failed(&self, said: &Captured) -> String {
+        let mut lines = said.stderr.lines().chain(said.stdout.lines());
+        let first = lines
+            .find(|line| !line.trim().is_empty())
+            .unwrap_or_default();
+        let first: String = first.trim().chars().take(300).collect();
+        match said.code {
+            Some(code) => format!("{} ended with {code}: {first}", self.by),
+            None => format!("{} was killed: {first}", self.by),
+        }
+    }
+
+    /// Of these problems, those in the changed files. A failed test is told wherever it stands.
+    pub fn of_its_files(&self, problems: Vec<Problem>) -> Vec<Problem> {
+        let own = |problem: &Problem| match &problem.file {
+            Some(file) => {
+                let file = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+                self.files.contains(&file)
+            }
+            None => true,
+        };
+        match self.kind {
+            Kind::Test => problems,
+            Kind::Typecheck | Kind::Lint => problems.into_iter().filter(own).collect(),
+        }
+    }
+}
+
+/// The root of the cargo workspace that a crate belongs to: rustc names files as seen from there.
+fn workspace<'a>(krate: &'a Path, project: &Path) -> &'a Path {
+    let above = krate
+        .ancestors()
+        .take_while(|folder| folder.starts_with(project));
+    let mut roots = above.filter(|folder| {
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        manifest
+            .lines()
+            .any(|line| line.trim_start().starts_with("[workspace"))
+    });
+    roots.next().unwrap_or(krate)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! `check-comment-replacement`: code that was replaced by a comment about it is told.
+
+use std::time::Duration;
+
+use becket_wire::Output;
+use becket_wire::event::EventName;
+
+use super::edit::{Edited, Step, feedback, quoted};
+use super::source::{Kind, Language, lines};
+use super::{BuiltIn, Call};
+
+pub const HOOK: BuiltIn = BuiltIn {
+    name: "check-comment-replacement",
+    description: "Tells Claude when it replaces code by a comment",
+    on: &[EventName::PostToolUse],
+    tools: "Edit|MultiEdit",
+    timeout: Duration::from_secs(10),
+    starts_project_tools: false,
+    keys: &[],
+    run,
+};
+
+const TOLD: usize = 5;
+
+/// What stands in comments that stand for code. In small letters, dots as three.
+const ELISIONS: &[&str] = &[
+    "existing code",
+    "existing implementation",
+    "rest unchanged",
+    "rest is unchanged",
+    "rest of the",
+    "rest of code",
+    "rest of implementation",
+    "rest of file",
+    "rest stays",
+    "rest remains",
+    "remaining code",
+    "remaining implementation",
+    "remains unchanged",
+    "remains the same",
+    "stays the same",
+    "same as before",
+    "code unchanged",
+    "unchanged code",
+    "no changes",
+    "implementation omitted",
+    "omitted for brevity",
+    "omitted here",
+    "code omitted",
+    "code removed",
+    "implementation removed",
+    "implementation goes here",
+    "implementation here",
+    "your code here",
+    "code goes here",
+    "other code",
+    "previous code",
+    "original code",
+    "code here",
+];
+
+fn run(call: &Call<'_>) -> Output {
+    let Some(edited) = Edited::read(call.payload) else {
+        return Output::silence();
+    };
+    let found = edited
+        .steps
+        .iter()
+        .flat_map(|step| replaced(step, edited.language));
+    let found: Vec<Found> = found.collect();
+    if found.is_empty() {
+        return Output::silence();
+    }
+    let told = found.iter().take(TOLD).map(|found| {
+        let lines = match found.lost {
+            1 => "a line".to_owned(),
+            lost => format!("{lost} lines"),
+        };
+        format!(
+            "- `{}` stands for {lines} of code\n",
+            quoted(&found.comment)
+        )
+    });
+    let told: String = told.collect();
+    feedback(format!(
+        "This edit of {} puts a comment where code was:\n{told}\
+         If the code is still needed, bring it back whole: a comment does not stand for it. If it is \
+         not, delete it and say nothing: what was there is in the history. If the comment says \
+         something that the reader of the code needs, go on.",
+        edited.path
+    ))
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Found {
+    comment: String,
+    /// Lines of code that are gone.
+    lost: usize,
+}
+
+fn replaced(step: &Step, language: Language) -> Option<Found> {
+    let (before, after) = (lines(&step.before, language), lines(&step.after, language));
+    let (old, new) = differing(&before, &after);
+    let code = |lines: &[(Kind, &str)]| lines.iter().filter(|line| line.0 == Kind::Code).count();
+    let (had, has) = (code(old), code(new));
+    let lost = had.saturating_sub(has);
+    if lost == 0 {
+        return None;
+    }
+    let was_there = |text: &str| old.iter().any(|line| line.1 == text);
+    let comments =
+        |lines: &[(Kind, &str)]| lines.iter().filter(|line| line.0 == Kind::Comment).count();
+    let mut added = new
+        .iter()
+        .filter(|(kind, text)| {
+            *kind == Kind::Comment && !was_there(text) && !is_documentation(text)
+        })
+        .map(|(_, text)| *text);
+    let comment = match has == 0 && comments(new) > comments(old) {
+        true => added.next(),
+        false => added.find(|text| stands_for_code(text)),
+    };
+    comment.map(|comment| Found {
+        comment: comment.to_owned(),
+        lost,
+    })
+}
+
+type Lines<'a> = &'a [(Kind, &'a str)];
+
+/// What lies between the lines that both begin and end with.
+fn differing<'a>(before: Lines<'a>, after: Lines<'a>) -> (Lines<'a>, Lines<'a>) {
+    let same = before.iter().zip(after).take_while(|(a, b)| a == b).count();
+    let (before, after) = (&before[same..], &after[same..]);
+    let ends = before.iter().rev().zip(after.iter().rev());
+    let same = ends.take_while(|(a, b)| a == b).count();
+    (&before[..before.len() - same], &after[..after.len() - same])
+}
+
+/// A comment that describes what follows it.
+fn is_documentation(text: &str) -> bool {
+    ["///", "//!", "/**", "* @", "#!", "# type:", "# noqa"]
+        .iter()
+        .any(|mark| text.starts_with(mark))
+}
+
+fn stands_for_code(comment: &str) -> bool {
+    let text = comment.to_lowercase().replace('…', "...");
+    let words = text.trim_matches(|c: char| {
+        matches!(c, '/' | '*' | '#' | '-' | '{' | '}') || c.is_whitespace()
+    });
+    let is_ellipsis = words.starts_with("...") || words.ends_with("...");
+    let is_farewell = words.starts_with("removed")
+        || words.starts_with("deleted")
+        || words.ends_with(" removed")
+        || words.ends_with(" deleted");
+    is_ellipsis || is_farewell || ELISIONS.iter().any(|elision| text.contains(elision))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::super::edit::tests::{edit, posted};
+    use super::super::tests::{reason, silent};
+    use super::*;
+
+    const FILE: &str = "function f() {\n  a();\n  b();\n  c();\n}\n";
+
+    #[test]
+    fn code_that_became_a_comment_is_told() {
+        for (old, new) in [
+            ("  a();\n  b();\n  c();", "  // ... rest unchanged"),
+            ("  b();\n  c();", "  // … existing code …"),
+            ("  b();\n", "  // removed\n"),
+            ("  b();", "  // b() was removed"),
+            ("  b();", "  /* implementation omitted */"),
+            ("  b();", "  // b happens elsewhere now"),
+            ("  a();\n  b();\n  c();", "  a();\n  // b();\n  c();"),
+            ("  a();\n  b();\n  c();", "  x();\n  // Rest of the code"),
+            ("  b();", "  {/* ... */}"),
+        ] {
+            assert!(
+                reason(&HOOK, &edit("a.ts", FILE, old, new)).is_some(),
+                "{new}"
+            );
+        }
+        let python = "def f():\n    a()\n    b()\n";
+        let said = reason(
+            &HOOK,
+            &edit("a.py", python, "    a()\n    b()", "    # removed"),
+        );
+        let said = said.unwrap();
+        assert!(
+            said.contains("- `# removed` stands for 2 lines of code\n"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn other_edits_are_not() {
+        let with_comment = "// old words\na();\nb();\n";
+        for payload in [
+            edit("a.ts", FILE, "  b();\n", ""),
+            edit("a.ts", FILE, "  b();", "  // why\n  b();"),
+            edit("a.ts", FILE, "  b();", "  // why\n  d();"),
+            edit("a.ts", FILE, "  b();", "  d(); // removed b"),
+            edit("a.ts", with_comment, "// old words", "// new words"),
+            edit("a.ts", with_comment, "// old words\na();", "// old words"),
+            edit("a.ts", with_comment, "// old words\na();", "// new words"),
+            edit(
+                "a.ts",
+                with_comment,
+                "// old words\n",
+                "// ... rest unchanged\n",
+            ),
+            edit(
+                "a.rs",
+                "fn a() {}\nfn b() {}\n",
+                "fn a() {}",
+                "/// About b.",
+            ),
+            edit("a.md", "Text\n", "Text", "<!-- removed -->"),
+            edit("a.txt", "Text\n", "Text", "# removed"),
+            edit("a.ts", "a('x');\n", "a('x');", "a('// removed');"),
+        ] {
+            assert!(
+                silent(&HOOK, &payload),
+                "{}",
+                String::from_utf8_lossy(&payload)
+            );
+        }
+    }
+
+    #[test]
+    fn prose_within_a_comment_is_no_code() {
+        let file = "/*\nfirst words\nlast words\n*/\nf();\n";
+        assert!(silent(
+            &HOOK,
+            &edit("a.c", file, "first words\nlast words", "// removed")
+        ));
+        let file = "/*\nwords\n*/\nf();\ng();\n";
+        assert!(reason(&HOOK, &edit("a.c", file, "f();", "// removed")).is_some());
+    }
+
+    #[test]
+    fn pieces_and_several_edits_are_looked_at_too() {
+        let edits = json!([
+            {"old_string": "a();", "new_string": "b();"},
+            {"old_string": "c();", "new_string": "// ... existing code"},
+        ]);
+        let input = json!({"file_path": "a.go", "edits": edits});
+        for original in [None, Some("a();\nc();\n")] {
+            let said = reason(&HOOK, &posted("MultiEdit", &input, original)).unwrap();
+            assert!(said.contains("a line of code"), "{said}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_edit_is_taken(
+            before in "(//|/\\*|\\*/|#|removed|\\.\\.\\.|[a-z(){}'\n ]|é){0,40}",
+            after in "(//|/\\*|\\*/|#|removed|\\.\\.\\.|[a-z(){}'\n ]|é){0,40}",
+            path in "a\\.(ts|py|rs|c|sql|sh)",
+        ) {
+            let input = json!({"file_path": path, "old_string": before, "new_string": after});
+            reason(&HOOK, &posted("Edit", &input, None));
+            let input = json!({"file_path": path, "old_string": after, "new_string": after});
+            prop_assert!(silent(&HOOK, &posted("Edit", &input, Some(&after))));
+        }
+    }
+}

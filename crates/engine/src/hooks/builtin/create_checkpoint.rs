@@ -1,0 +1,65 @@
+//! `create-checkpoint`: keeps the work tree as it is, beside everything that is the person's own.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use becket_wire::Output;
+use becket_wire::event::EventName;
+use becket_wire::head::Head;
+
+use super::{BuiltIn, Call};
+use crate::checkpoint::{Git, GitError, KEEP, LARGEST_MB, Present, Wish, make};
+
+pub const HOOK: BuiltIn = BuiltIn {
+    name: "create-checkpoint",
+    description: "Keeps a snapshot of the work tree in git, for `becket checkpoint restore`",
+    on: &[EventName::Stop],
+    tools: "",
+    timeout: Duration::from_secs(60),
+    starts_project_tools: false,
+    keys: &["keep", "largest_mb"],
+    run,
+};
+
+fn run(call: &Call<'_>) -> Output {
+    match kept(call) {
+        Ok(()) => Output::silence(),
+        // No reason to keep Claude from anything: becket tells it as this hook's failure.
+        Err(error) => Output {
+            stderr: format!("no checkpoint was made: {error}\n").into_bytes(),
+            exit: 1,
+            ..Output::silence()
+        },
+    }
+}
+
+fn kept(call: &Call<'_>) -> Result<(), GitError> {
+    let Some(git) = Git::find(call.cwd)? else {
+        return Ok(());
+    };
+    let head = Head::read(call.payload).unwrap_or_default();
+    let event = head.event.as_deref().unwrap_or("hook");
+    let event = match head.tool.as_deref() {
+        Some(tool) => format!("{event} {tool}"),
+        None => event.to_owned(),
+    };
+    let number = |key: &str| {
+        let number = call.options.get(key).and_then(toml::Value::as_integer);
+        number.and_then(|number| u64::try_from(number).ok())
+    };
+    let largest = number("largest_mb")
+        .unwrap_or(LARGEST_MB)
+        .saturating_mul(1 << 20);
+    let keep = number("keep").map_or(KEEP, |keep| usize::try_from(keep).unwrap_or(usize::MAX));
+    let present = Present::take(&git, largest)?;
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let wish = Wish {
+        session: head.session_id.as_deref(),
+        event: &event,
+        at: i64::try_from(now.as_millis()).unwrap_or_default(),
+        keep,
+        always: false,
+    };
+    make(&git, &present, &wish).map(drop)
+}

@@ -1,0 +1,243 @@
+//! What a Write, an Edit or a MultiEdit did to a file, step by step: the text before and after.
+
+use becket_wire::Output;
+use becket_wire::answer::Answer;
+use becket_wire::event::{Event, EventName};
+use serde_json::Value;
+
+use super::source::{LARGEST, Language};
+
+/// An edited source file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    pub path: String,
+    pub language: Language,
+    pub steps: Vec<Step>,
+    /// The texts are those of the whole file, so lines can be counted.
+    pub whole: bool,
+}
+
+/// One replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub before: String,
+    pub after: String,
+}
+
+impl Edited {
+    /// Reads a PostToolUse. None if it is none, or of a file that is no code or too large.
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let Ok(Event::PostToolUse(call)) = Event::parse(payload) else {
+            return None;
+        };
+        let input = &call.tool_input;
+        let path = input["file_path"].as_str()?;
+        let language = Language::of(path)?;
+        let response = call.tool_response.as_ref().unwrap_or(&Value::Null);
+        let original = original(response);
+        let whole = original.is_some();
+        let steps = match &*call.tool_name {
+            "Write" => vec![Step {
+                before: original?.to_owned(),
+                after: input["content"].as_str()?.to_owned(),
+            }],
+            "Edit" => steps(&[input], original),
+            "MultiEdit" => steps(
+                &input["edits"].as_array()?.iter().collect::<Vec<_>>(),
+                original,
+            ),
+            _ => return None,
+        };
+        let fits = |step: &Step| step.before.len().max(step.after.len()) <= LARGEST;
+        steps.iter().all(fits).then(|| Self {
+            path: path.to_owned(),
+            language,
+            steps,
+            whole,
+        })
+    }
+
+    /// All that was there, and all that is there now.
+    pub fn ends(&self) -> (String, String) {
+        if let (true, [first, .., last]) = (self.whole, &*self.steps) {
+            return (first.before.clone(), last.after.clone());
+        }
+        let join = |text: fn(&Step) -> &str| -> String {
+            self.steps.iter().map(text).collect::<Vec<_>>().join("\n")
+        };
+        (join(|step| &step.before), join(|step| &step.after))
+    }
+
+    /// How the place of a byte is told: `path:line`, or the path alone where only a piece is known.
+    pub fn place(&self, after: &str, at: usize) -> String {
+        match self.whole {
+            true => format!("{}:{}", self.path, line_of(after, at)),
+            false => self.path.clone(),
+        }
+    }
+}
+
+/// The file before. Claude Code gives it along; for a new file it says null.
+fn original(response: &Value) -> Option<&str> {
+    match response.get("originalFile")? {
+        Value::Null if response["type"] == "create" => Some(""),
+        text => text.as_str(),
+    }
+}
+
+fn steps(edits: &[&Value], original: Option<&str>) -> Vec<Step> {
+    let mut now = original.map(str::to_owned);
+    let mut steps = Vec::new();
+    for edit in edits {
+        let (Some(old), Some(new)) = (edit["old_string"].as_str(), edit["new_string"].as_str())
+        else {
+            continue;
+        };
+        let (before, after) = match now.take() {
+            // An edit of nothing makes the file.
+            Some(text) if old.is_empty() => (text, new.to_owned()),
+            Some(text) => {
+                let often = if edit["replace_all"] == true {
+                    usize::MAX
+                } else {
+                    1
+                };
+                let after = text.replacen(old, new, often);
+                (text, after)
+            }
+            None => (old.to_owned(), new.to_owned()),
+        };
+        if original.is_some() {
+            now = Some(after.clone());
+        }
+        steps.push(Step { before, after });
+    }
+    steps
+}
+
+/// Lines count from one.
+pub fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+/// Feedback for the model about what it has just done.
+pub fn feedback(text: String) -> Output {
+    Answer::refusal(EventName::PostToolUse, text)
+        .map_or_else(Output::silence, |answer| answer.render())
+}
+
+/// A line of code as feedback quotes it.
+pub fn quoted(line: &str) -> String {
+    const LONGEST: usize = 120;
+    let line = line.trim();
+    match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A PostToolUse as Claude Code sends it.
+    pub fn posted(tool: &str, input: &Value, original: Option<&str>) -> Vec<u8> {
+        let response = match (tool, original) {
+            ("Write", None) => json!({"type": "create", "originalFile": null}),
+            (_, None) => json!({}),
+            (_, Some(text)) => json!({"type": "update", "originalFile": text}),
+        };
+        json!({
+            "hook_event_name": "PostToolUse", "session_id": "s", "tool_name": tool,
+            "tool_input": input, "tool_response": response,
+        })
+        .to_string()
+        .into_bytes()
+    }
+
+    /// An edit of a part of a file, which is known whole.
+    pub fn edit(path: &str, original: &str, old: &str, new: &str) -> Vec<u8> {
+        assert!(original.contains(old), "{old} is not in {original}");
+        let input = json!({"file_path": path, "old_string": old, "new_string": new});
+        posted("Edit", &input, Some(original))
+    }
+
+    pub fn write(path: &str, original: Option<&str>, content: &str) -> Vec<u8> {
+        posted(
+            "Write",
+            &json!({"file_path": path, "content": content}),
+            original,
+        )
+    }
+
+    fn texts(payload: &[u8]) -> Vec<(String, String)> {
+        let steps = Edited::read(payload).unwrap().steps;
+        steps
+            .into_iter()
+            .map(|step| (step.before, step.after))
+            .collect()
+    }
+
+    fn pair(before: &str, after: &str) -> (String, String) {
+        (before.to_owned(), after.to_owned())
+    }
+
+    #[test]
+    fn what_claude_code_really_sent() {
+        let write = include_bytes!("../../../../wire/fixtures/PostToolUse.Write.json");
+        let edit = include_bytes!("../../../../wire/fixtures/PostToolUse.Edit.json");
+        let as_code = |json: &[u8]| String::from_utf8_lossy(json).replace("note.txt", "note.ts");
+        assert_eq!(texts(as_code(write).as_bytes()), [pair("", "one\ntwo\n")]);
+        assert_eq!(
+            texts(as_code(edit).as_bytes()),
+            [pair("one\ntwo\n", "one\nthree\n")]
+        );
+        assert_eq!(Edited::read(write), None, "a text file is no code");
+    }
+
+    #[test]
+    fn several_edits_are_applied_in_turn() {
+        let edits = json!([
+            {"old_string": "a", "new_string": "b"},
+            {"old_string": "b", "new_string": "c", "replace_all": true},
+        ]);
+        let input = json!({"file_path": "x.rs", "edits": edits});
+        let whole = posted("MultiEdit", &input, Some("ab"));
+        assert_eq!(texts(&whole), [pair("ab", "bb"), pair("bb", "cc")]);
+        assert_eq!(Edited::read(&whole).unwrap().ends(), pair("ab", "cc"));
+        let pieces = posted("MultiEdit", &input, None);
+        assert_eq!(texts(&pieces), [pair("a", "b"), pair("b", "c")]);
+        assert_eq!(Edited::read(&pieces).unwrap().ends(), pair("a\nb", "b\nc"));
+    }
+
+    #[test]
+    fn what_is_no_edit_of_code_is_none() {
+        let large = "a".repeat(LARGEST + 1);
+        for payload in [
+            write("a.ts", None, &large),
+            write("a.png", None, "x"),
+            posted("Read", &json!({"file_path": "a.ts"}), None),
+            posted("Edit", &json!({"old_string": "a"}), None),
+            posted("Write", &json!({"file_path": "a.ts"}), None),
+            b"{".to_vec(),
+        ] {
+            assert_eq!(Edited::read(&payload), None);
+        }
+    }
+
+    #[test]
+    fn a_place_has_a_line_where_the_whole_file_is_known() {
+        let edited = Edited::read(&edit("a.ts", "x\ny\n", "y", "z")).unwrap();
+        assert_eq!(edited.place("x\nz\n", 2), "a.ts:2");
+        assert_eq!(
+            quoted(&format!("  {}", "é".repeat(200))).chars().count(),
+            121
+        );
+    }
+}

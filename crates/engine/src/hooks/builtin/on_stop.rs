@@ -1,0 +1,154 @@
+//! The three hooks that look at the whole project before a turn ends: typecheck-, lint- and
+//! test-project.
+
+use std::path::{Path, PathBuf};
+
+use becket_wire::event::{BackgroundTask, Event};
+use becket_wire::{Answer, Output};
+
+use super::Call;
+use super::changed::{self, Before, State};
+use super::check::{self, Check};
+use super::language::{Kind, LANGUAGES, Language};
+use super::on_edit::{counted, failed};
+use super::question::asks;
+use super::report::{self, Severity};
+use super::tool::{Search, path_folders};
+
+/// How many folders of one language are checked, where the session stands above all of them.
+const MOST_FOLDERS: usize = 4;
+
+pub fn run(call: &Call<'_>, kind: Kind) -> Output {
+    let event = match Event::parse(call.payload) {
+        Ok(event) => event,
+        Err(error) => return failed(call, &[error.to_string()]),
+    };
+    if leaves_in_peace(&event) {
+        return Output::silence();
+    }
+    let common = event.common();
+    let agent = common.agent_id.as_deref();
+    let transcript = match &event {
+        Event::SubagentStop(event) => event.agent_transcript_path.as_deref(),
+        _ => common.transcript_path.as_deref(),
+    };
+    let path = path_folders();
+    let git = path
+        .iter()
+        .map(|folder| folder.join("git"))
+        .find(|git| git.is_file());
+    let before = Before::read(call.memory, agent, transcript);
+    let now = State::look(call.project, git.as_deref());
+    let changed = now.changed_since(&before, call.project, git.as_deref());
+    let search = Search {
+        project: call.project,
+        path: &path,
+    };
+    let (checks, mut troubles) = match check::own_command(call.options) {
+        Err(why) => return failed(call, &[why]),
+        Ok(_) if changed.is_empty() => (Vec::new(), Vec::new()),
+        Ok(Some(program)) => (check::by_command(&program, &[], call, kind), Vec::new()),
+        Ok(None) => checks(&changed, call, kind, &search),
+    };
+    let mut told = String::new();
+    for check in &checks {
+        match check.run(call) {
+            Ok(problems) => told.push_str(&fails(call, check, problems)),
+            Err(why) => troubles.push(why),
+        }
+    }
+    // As it was before the tools ran: what changes meanwhile is looked at next time.
+    if let Err(error) = changed::remember(call.memory, agent, &now) {
+        troubles.push(format!("could not remember this stop: {error}"));
+    }
+    let refusal = (!told.is_empty()).then(|| Answer::refusal(event.name(), told.trim_end()));
+    match refusal.flatten() {
+        Some(answer) => answer.render(),
+        None if troubles.is_empty() => Output::silence(),
+        None => failed(call, &troubles),
+    }
+}
+
+/// Nobody is to be pushed on: it was stopped by a hook already, it waits for an answer, or for work
+/// in the background.
+fn leaves_in_peace(event: &Event) -> bool {
+    let (active, message, tasks) = match event {
+        Event::Stop(stop) => (
+            stop.stop_hook_active,
+            &stop.last_assistant_message,
+            &stop.background_tasks,
+        ),
+        Event::SubagentStop(stop) => (
+            stop.stop_hook_active,
+            &stop.last_assistant_message,
+            &stop.background_tasks,
+        ),
+        _ => return false,
+    };
+    let runs = |task: &BackgroundTask| {
+        let over = [
+            "completed",
+            "failed",
+            "killed",
+            "stopped",
+            "done",
+            "cancelled",
+        ];
+        !task
+            .status
+            .as_deref()
+            .is_some_and(|status| over.contains(&status))
+    };
+    active == Some(true) || message.as_deref().is_some_and(asks) || tasks.iter().flatten().any(runs)
+}
+
+/// What fails, if anything does. A warning fails nothing.
+fn fails(call: &Call<'_>, check: &Check, mut problems: Vec<report::Problem>) -> String {
+    problems.retain(|problem| problem.severity == Severity::Error);
+    if problems.is_empty() {
+        return String::new();
+    }
+    let (hook, by) = (call.hook.name, &check.by);
+    let count = counted(problems.len(), "problem");
+    let list = report::list(&problems, call.cwd);
+    format!("{hook}: {count} ({by})\n{list}")
+}
+
+/// One check for each language that something changed in, in the folder where the session works, or
+/// else in those of the changed files.
+fn checks(
+    changed: &[PathBuf],
+    call: &Call<'_>,
+    kind: Kind,
+    search: &Search<'_>,
+) -> (Vec<Check>, Vec<String>) {
+    let (mut checks, mut missing) = (Vec::new(), Vec::new());
+    for language in LANGUAGES {
+        let is_its =
+            |file: &&PathBuf| Language::concerned(file).any(|other| other.name == language.name);
+        let files: Vec<_> = changed.iter().filter(is_its).collect();
+        let mut folders: Vec<&Path> = Vec::new();
+        for file in &files {
+            let folder = search
+                .nearest(call.cwd, language.markers)
+                .or_else(|| search.nearest(file.parent()?, language.markers));
+            folders.extend(folder.filter(|folder| !folders.contains(folder)));
+        }
+        for folder in folders.into_iter().take(MOST_FOLDERS) {
+            let suits = |tool: &super::language::Tool| {
+                files
+                    .iter()
+                    .any(|file| tool.takes(file) || Language::of(file).is_none())
+            };
+            match search.find(language, kind, folder, suits) {
+                None => {}
+                Some(Err(gone)) => missing.push(gone.why),
+                Some(Ok(found)) => checks.extend(check::of_project(found, call, kind)),
+            }
+        }
+    }
+    (checks, missing)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! `self-review`: before Claude stops, it looks at its own work once more.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use becket_wire::Output;
+use becket_wire::event::EventName;
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::changed::{self, Before, State};
+use super::source::Language;
+use super::tool::path_folders;
+use super::turn::Turn;
+use super::{BuiltIn, Call, memory};
+
+pub const HOOK: BuiltIn = BuiltIn {
+    name: "self-review",
+    description: "Asks Claude a few questions about the code that it changed",
+    on: &[EventName::Stop],
+    tools: "",
+    timeout: Duration::from_secs(30),
+    starts_project_tools: false,
+    keys: &["questions"],
+    run,
+};
+
+/// So many are asked at a time.
+const ASKED: usize = 3;
+const LONGEST: usize = 500;
+/// So many files are named.
+const NAMED: usize = 5;
+
+/// Three at a time: whether it is whole, whether it fits, what else it touches.
+const QUESTIONS: [&str; 9] = [
+    "Does it do all that was asked, or only the easy part? Is anything stubbed, hard-coded or put off without a word?",
+    "Did you run it, or the tests that touch it? What does it do with empty, huge or wrong input?",
+    "Is something left that only served the way here: debug output, dead code, a second version of the same?",
+    "Does it read like the code around it: names, errors, tests, layout?",
+    "Does it do again what the project could do already? Would a smaller change do?",
+    "Would the tests fail if the new code were wrong? Did any test get weaker to pass?",
+    "Who else uses what you changed, and do they still get what they expect?",
+    "What happens when it fails half way: are files, locks and data left whole, and does somebody hear of it?",
+    "Is what is written about it (documentation, comments, help, examples) still true?",
+];
+
+fn run(call: &Call<'_>) -> Output {
+    let Some(turn) = Turn::read(call.payload) else {
+        return Output::silence();
+    };
+    // Who only asks, or waits, is not done: what changed is looked at when they are.
+    if !(turn.is_final() || turn.active) {
+        return Output::silence();
+    }
+    let git = path_folders().into_iter().map(|folder| folder.join("git"));
+    let git = git.into_iter().find(|git| git.is_file());
+    let transcript = turn.transcript.as_deref().and_then(Path::to_str);
+    let before = Before::read(call.memory, turn.agent.as_deref(), transcript);
+    let now = State::look(call.project, git.as_deref());
+    let changed = now.changed_since(&before, call.project, git.as_deref());
+    // What cannot be remembered is asked again.
+    let _ = changed::remember(call.memory, turn.agent.as_deref(), &now);
+    let wanted = Wanted::read(call);
+    let changed: Vec<&PathBuf> = changed.iter().filter(|file| wanted.has(file)).collect();
+    // What came of the last review needs none.
+    if turn.active || changed.is_empty() {
+        return Output::silence();
+    }
+    turn.go_on(reason(call, &changed))
+}
+
+fn reason(call: &Call<'_>, changed: &[&PathBuf]) -> String {
+    let name = |file: &&PathBuf| {
+        let file = file.strip_prefix(call.project).unwrap_or(file);
+        file.to_string_lossy().replace(char::is_control, "�")
+    };
+    let named: Vec<String> = changed.iter().take(NAMED).map(name).collect();
+    let more = match changed.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let asked: String = questions(call)
+        .iter()
+        .map(|question| format!("- {question}\n"))
+        .collect();
+    format!(
+        "Before you stop, look once more at what you changed ({}{more}):\n{asked}\
+         Mend what you find. If all is well, say so in a line.",
+        named.join(", ")
+    )
+}
+
+/// The next few of them: the person's own, else ours.
+fn questions(call: &Call<'_>) -> Vec<String> {
+    let own = call
+        .options
+        .get("questions")
+        .and_then(toml::Value::as_array);
+    let own = own.into_iter().flatten().filter_map(toml::Value::as_str);
+    let own: Vec<String> = own.map(|own| own.chars().take(LONGEST).collect()).collect();
+    let all = match own.is_empty() {
+        true => QUESTIONS.map(str::to_owned).to_vec(),
+        false => own,
+    };
+    let next = memory::recall(call.memory, "next").and_then(|next| next.parse().ok());
+    let next: usize = next.unwrap_or(0) % all.len();
+    memory::keep(call.memory, "next", &(next + ASKED).to_string());
+    let turned = all.iter().cycle().skip(next).take(ASKED.min(all.len()));
+    turned.cloned().collect()
+}
+
+/// Which files count: code, and of that what the config says.
+struct Wanted<'a> {
+    project: &'a Path,
+    globs: Vec<(bool, GlobMatcher)>,
+}
+
+impl<'a> Wanted<'a> {
+    fn read(call: &Call<'a>) -> Self {
+        let paths = call.options.get("paths").and_then(toml::Value::as_array);
+        let paths = paths.into_iter().flatten().filter_map(toml::Value::as_str);
+        let glob = |path: &str| {
+            let (takes, path) = match path.strip_prefix('!') {
+                Some(path) => (false, path),
+                None => (true, path),
+            };
+            let glob = GlobBuilder::new(path)
+                .literal_separator(true)
+                .build()
+                .ok()?;
+            Some((takes, glob.compile_matcher()))
+        };
+        Self {
+            project: call.project,
+            globs: paths.filter_map(glob).collect(),
+        }
+    }
+
+    /// The last that fits decides; where all only take away, the rest stays.
+    fn has(&self, file: &Path) -> bool {
+        let name = file.strip_prefix(self.project).unwrap_or(file);
+        let unsaid = self.globs.iter().all(|(takes, _)| !takes);
+        let last = self.globs.iter().rfind(|(_, glob)| glob.is_match(name));
+        let is_code = name
+            .to_str()
+            .is_some_and(|name| Language::of(name).is_some());
+        is_code && last.map_or(unsaid, |(takes, _)| *takes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use serde_json::{Value, json};
+
+    use super::super::tests::{blocked, ran_in};
+    use super::super::turn::tests::stop;
+    use super::*;
+
+    struct Session {
+        home: tempfile::TempDir,
+        options: toml::Table,
+    }
+
+    impl Session {
+        fn new(options: &str) -> Self {
+            let home = tempfile::tempdir().unwrap();
+            fs::create_dir(home.path().join("project")).unwrap();
+            fs::write(home.path().join("t.jsonl"), "").unwrap();
+            let session = Self {
+                home,
+                options: options.parse().unwrap(),
+            };
+            session.git(&["init", "-q"]);
+            session
+        }
+
+        fn git(&self, args: &[&str]) {
+            let done = Command::new("git")
+                .args(["-c", "user.name=n", "-c", "user.email=e"])
+                .args(args)
+                .current_dir(self.home.path().join("project"))
+                .env("HOME", self.home.path())
+                .status();
+            assert!(done.unwrap().success(), "{args:?}");
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            let file = self.home.path().join("project").join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+
+        fn ends(&self, mut fields: Value) -> Option<String> {
+            fields["transcript_path"] = json!(self.home.path().join("t.jsonl"));
+            let project = self.home.path().join("project");
+            let memory = self.home.path().join("memory");
+            let output = ran_in(&HOOK, &stop(&fields), &project, &memory, &self.options);
+            blocked(&output)
+        }
+    }
+
+    #[test]
+    fn changed_code_is_asked_about() {
+        let session = Session::new("");
+        session.write("src/a.rs", "1");
+        session.write("b.ts", "1");
+        insta::assert_snapshot!(session.ends(json!({})).unwrap());
+        assert_eq!(session.ends(json!({})), None, "nothing changed since");
+        session.write("b.ts", "22");
+        let said = session.ends(json!({})).unwrap();
+        assert!(said.contains("(b.ts)"), "{said}");
+        assert!(
+            said.contains(QUESTIONS[3]) && !said.contains(QUESTIONS[0]),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn no_code_no_question() {
+        let session = Session::new("");
+        assert_eq!(session.ends(json!({})), None);
+        session.write("notes.md", "1");
+        assert_eq!(session.ends(json!({})), None);
+    }
+
+    #[test]
+    fn what_was_only_committed_is_not_asked_about_again() {
+        let session = Session::new("");
+        session.write("a.py", "1");
+        assert!(session.ends(json!({})).is_some());
+        session.git(&["add", "-A"]);
+        session.git(&["commit", "-qm", "x"]);
+        assert_eq!(session.ends(json!({})), None);
+    }
+
+    #[test]
+    fn a_turn_that_is_not_over_waits_and_a_review_is_not_reviewed() {
+        let session = Session::new("");
+        session.write("a.go", "1");
+        assert_eq!(
+            session.ends(json!({"last_assistant_message": "Shall I?"})),
+            None
+        );
+        assert_eq!(
+            session.ends(json!({"background_tasks": [{"status": "running"}]})),
+            None
+        );
+        assert!(session.ends(json!({})).is_some());
+        session.write("a.go", "22");
+        assert_eq!(session.ends(json!({"stop_hook_active": true})), None);
+        assert_eq!(session.ends(json!({})), None);
+    }
+
+    #[test]
+    fn ones_own_questions_in_turn() {
+        let session = Session::new("questions = ['one?', 'two?', 'three?', 'four?']");
+        session.write("a.c", "1");
+        let said = session.ends(json!({})).unwrap();
+        assert!(said.contains("- one?\n- two?\n- three?\nMend"), "{said}");
+        session.write("a.c", "22");
+        let said = session.ends(json!({})).unwrap();
+        assert!(said.contains("- four?\n- one?\n- two?\nMend"), "{said}");
+    }
+
+    #[test]
+    fn only_the_paths_that_are_wanted() {
+        let session = Session::new("paths = ['src/**', '!src/made/**']");
+        session.write("a.rs", "1");
+        session.write("src/made/b.rs", "1");
+        assert_eq!(session.ends(json!({})), None);
+        session.write("src/deep/c.rs", "1");
+        let said = session.ends(json!({})).unwrap();
+        assert!(said.contains("(src/deep/c.rs)"), "{said}");
+    }
+}

@@ -1,0 +1,50 @@
+//! What tests of built-ins share: a call, and what came of it.
+
+use std::path::Path;
+
+use becket_wire::Output;
+use serde_json::Value;
+
+use super::{BuiltIn, Call};
+
+/// Runs a built-in that needs no folders.
+pub fn ran(hook: &BuiltIn, payload: &[u8]) -> Output {
+    let nowhere = Path::new("/nonexistent");
+    ran_in(hook, payload, nowhere, nowhere, &toml::Table::new())
+}
+
+pub fn ran_in(
+    hook: &BuiltIn,
+    payload: &[u8],
+    project: &Path,
+    memory: &Path,
+    options: &toml::Table,
+) -> Output {
+    (hook.run)(&Call {
+        hook,
+        payload,
+        cwd: project,
+        project,
+        options,
+        memory,
+    })
+}
+
+/// The reason with which it blocks.
+pub fn blocked(output: &Output) -> Option<String> {
+    assert_eq!(output.exit, 0, "{output:?}");
+    if output.is_silent() {
+        return None;
+    }
+    let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(said["decision"], "block");
+    Some(said["reason"].as_str().expect("a reason").to_owned())
+}
+
+pub fn reason(hook: &BuiltIn, payload: &[u8]) -> Option<String> {
+    blocked(&ran(hook, payload))
+}
+
+pub fn silent(hook: &BuiltIn, payload: &[u8]) -> bool {
+    ran(hook, payload).is_silent()
+}

@@ -1,0 +1,194 @@
+//! The end of a turn, as built-ins on Stop look at it: whether Claude is to be spoken to at all.
+
+use std::path::PathBuf;
+
+use becket_wire::Output;
+use becket_wire::answer::Answer;
+use becket_wire::event::{Event, EventName, PermissionMode};
+
+use super::question;
+
+/// A turn that ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    pub event: EventName,
+    /// The subagent whose turn it was.
+    pub agent: Option<String>,
+    pub transcript: Option<PathBuf>,
+    /// A hook has already kept it going.
+    pub active: bool,
+    pub asked: bool,
+    /// Work goes on in the background, which will wake Claude again.
+    pub waits: bool,
+    pub plans: bool,
+}
+
+/// What a background task says when nothing more comes of it.
+const OVER: [&str; 5] = ["completed", "failed", "killed", "stopped", "cancelled"];
+
+impl Turn {
+    /// Reads a Stop, or a SubagentStop. None for any other event.
+    pub fn read(payload: &[u8]) -> Option<Self> {
+        let event = Event::parse(payload).ok()?;
+        let name = event.name();
+        let common = event.common();
+        let plans = common.permission_mode == Some(PermissionMode::Plan);
+        let (active, said, tasks, transcript) = match &event {
+            Event::Stop(stop) => (
+                stop.stop_hook_active,
+                &stop.last_assistant_message,
+                &stop.background_tasks,
+                &common.transcript_path,
+            ),
+            Event::SubagentStop(stop) => (
+                stop.stop_hook_active,
+                &stop.last_assistant_message,
+                &stop.background_tasks,
+                &stop.agent_transcript_path,
+            ),
+            _ => return None,
+        };
+        let runs = |status: Option<&str>| status.is_none_or(|status| !OVER.contains(&status));
+        let mut tasks = tasks.iter().flatten();
+        Some(Self {
+            event: name,
+            agent: common.agent_id.clone(),
+            transcript: transcript.as_deref().map(PathBuf::from),
+            active: active.unwrap_or(false),
+            asked: said.as_deref().is_some_and(asks),
+            waits: tasks.any(|task| runs(task.status.as_deref())),
+            plans,
+        })
+    }
+
+    /// Whether the turn is really over, and Claude believes to be done.
+    pub fn is_final(&self) -> bool {
+        !(self.active || self.asked || self.waits || self.plans)
+    }
+
+    /// Lets Claude go on, with this to do.
+    pub fn go_on(&self, reason: String) -> Output {
+        Answer::refusal(self.event.clone(), reason)
+            .map_or_else(Output::silence, |answer| answer.render())
+    }
+}
+
+/// Whether a message ends with a question to its reader. What is offered to choose from may follow.
+fn asks(message: &str) -> bool {
+    let mut before = message.trim_end();
+    while let Some((above, last)) = before.rsplit_once('\n') {
+        if !is_choice(last.trim()) {
+            break;
+        }
+        before = above.trim_end();
+    }
+    question::asks(message) || question::asks(before)
+}
+
+/// An item of a list.
+fn is_choice(line: &str) -> bool {
+    let marked = line.strip_prefix(['-', '*', '•']);
+    let label = line.trim_start_matches(['*', '(']);
+    let rest = label.trim_start_matches(|c: char| c.is_ascii_digit());
+    let numbered = rest.len() < label.len() && rest.starts_with(['.', ')', ':']);
+    let mut letters = label.chars();
+    let lettered = letters.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && letters.next().is_some_and(|c| matches!(c, '.' | ')' | ':'));
+    marked.is_some_and(|rest| rest.starts_with(' ')) || numbered || lettered
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A Stop as Claude Code sends it, with these fields besides.
+    pub fn stop(fields: &Value) -> Vec<u8> {
+        let mut event = json!({
+            "hook_event_name": "Stop", "session_id": "85d6d150-187f-464e-b9d0-1f5d4639bdac",
+            "stop_hook_active": false, "last_assistant_message": "Done.", "background_tasks": [],
+        });
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            event[name] = value.clone();
+        }
+        event.to_string().into_bytes()
+    }
+
+    #[test]
+    fn what_claude_code_really_sent() {
+        macro_rules! recorded {
+            ($name:literal) => {
+                Turn::read(include_bytes!(concat!(
+                    "../../../../wire/fixtures/",
+                    $name,
+                    ".json"
+                )))
+            };
+        }
+        assert!(recorded!("Stop").unwrap().is_final());
+        assert!(recorded!("Stop.background").unwrap().waits);
+        assert!(recorded!("Stop.stop_hook_active").unwrap().active);
+        assert_eq!(
+            recorded!("SubagentStop").unwrap().event,
+            EventName::SubagentStop
+        );
+        assert_eq!(recorded!("PostToolUse.Edit"), None);
+    }
+
+    #[test]
+    fn some_ends_are_none() {
+        let is_final = |fields: Value| Turn::read(&stop(&fields)).unwrap().is_final();
+        assert!(is_final(json!({})));
+        assert!(is_final(
+            json!({"background_tasks": [{"status": "completed"}]})
+        ));
+        assert!(is_final(json!({"last_assistant_message": null})));
+        for fields in [
+            json!({"stop_hook_active": true}),
+            json!({"last_assistant_message": "Which one?"}),
+            json!({"background_tasks": [{"status": "completed"}, {"status": "running"}]}),
+            json!({"background_tasks": [{"id": "1"}]}),
+            json!({"permission_mode": "plan"}),
+        ] {
+            assert!(!is_final(fields.clone()), "{fields}");
+        }
+    }
+
+    #[test]
+    fn these_ask() {
+        for text in [
+            "Shall I go on?",
+            "I see two ways. **Which do you want?**",
+            "Which one?\n\n1. The first\n2. The second\n",
+            "What now?\n- stop\n- go on",
+            "How (and why)?",
+        ] {
+            assert!(asks(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn these_do_not() {
+        for text in [
+            "",
+            "Done.",
+            "Why did it fail? See below.\n\nThe lock was held.",
+            "It uses `a ? b : c` now.",
+            "It uses `a?.b` and http://x/?q=1 now.",
+            "1. Fixed\n2. Tested",
+            "All done:\n- fixed\n- tested",
+            "Done.\n\n- Is there anything else?",
+        ] {
+            assert!(!asks(text), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_taken(text in "([a-z ?.*()\n1-]|é|\\PC){0,60}") {
+            asks(&text);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! The hooks of one event, carried out: those that rewrite one after the other, then all others side
+//! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use becket_wire::answer::{Answer, Change};
+use becket_wire::event::{EventName, Rest};
+use becket_wire::run::RunRow;
+use becket_wire::{EventId, Head};
+
+use super::switch::{State, Switches, state};
+use super::{Action, Hook};
+use crate::matcher::Subject;
+use crate::merge::{Merged, Said, merge};
+use crate::rewrite::with_input;
+use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
+
+/// The programs that hooks are started with.
+#[derive(Debug, Clone)]
+pub struct Kit {
+    /// `becket` itself: built-ins are calls of it.
+    pub becket: PathBuf,
+    /// becket's home.
+    pub home: PathBuf,
+}
+
+/// What is to be run for one event.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub event_id: EventId,
+    pub event: EventName,
+    pub session_id: Option<String>,
+    pub agent_id: Option<String>,
+    /// In the order in which they are declared.
+    pub hooks: Vec<Arc<Hook>>,
+    /// The event, as Claude Code gave it.
+    pub payload: Arc<[u8]>,
+    pub cwd: PathBuf,
+    pub project: PathBuf,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Done {
+    pub merged: Merged,
+    pub runs: Vec<RunRow>,
+}
+
+/// One event, as the hooks are asked about it.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    pub id: EventId,
+    pub event: &'a EventName,
+    pub head: &'a Head<'a>,
+    pub payload: &'a [u8],
+    pub project: &'a Path,
+}
+
+impl Plan {
+    /// The hooks that the event wants and that are on in its session; none if there are none.
+    pub fn of(
+        asked: &Asked<'_>,
+        hooks: &[Arc<Hook>],
+        switches: impl FnOnce() -> Arc<Switches>,
+    ) -> Option<Self> {
+        let Asked {
+            event,
+            head,
+            payload,
+            project,
+            ..
+        } = *asked;
+        let subject = Subject::new(event, head, payload);
+        let mut wanted: Vec<&Arc<Hook>> = hooks
+            .iter()
+            .filter(|hook| subject.concerns(hook, project))
+            .collect();
+        if !wanted.is_empty() {
+            let switches = switches();
+            let agent = head.agent_type.as_deref();
+            wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
+        }
+        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
+        let cwd = head.cwd.as_deref().map_or(project, Path::new);
+        (!wanted.is_empty()).then(|| Self {
+            event_id: asked.id,
+            event: event.clone(),
+            session_id: text(&head.session_id),
+            agent_id: text(&head.agent_id),
+            hooks: wanted.into_iter().cloned().collect(),
+            payload: payload.into(),
+            cwd: cwd.to_path_buf(),
+            project: project.to_path_buf(),
+        })
+    }
+
+    /// The longest that it may take, ends by force included.
+    pub fn longest(&self) -> Duration {
+        let bound = |hook: &Arc<Hook>| hook.timeout + GRACE;
+        let waited = self.hooks.iter().filter(|hook| !hook.is_async);
+        let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
+        let first: Duration = one_by_one.into_iter().map(bound).sum();
+        let rest = side_by_side.into_iter().map(bound).max();
+        first + rest.unwrap_or_default()
+    }
+
+    /// Runs it all. `judge` says what becket itself thinks of the final input, where it was changed.
+    /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
+    pub fn carry_out(
+        self,
+        kit: &Kit,
+        environment: &Arc<[(OsString, OsString)]>,
+        cancel: &Cancel,
+        own: Answer,
+        judge: impl FnOnce(&[u8]) -> Answer,
+        answered: impl FnOnce(Done),
+        mut later: impl FnMut(RunRow),
+    ) {
+        let until = Instant::now() + self.longest();
+        let mut stage = Stage {
+            plan: &self,
+            kit,
+            environment,
+            payload: Arc::clone(&self.payload),
+            until,
+        };
+        let mut ran: Vec<Ran> = Vec::new();
+        for hook in self
+            .hooks
+            .iter()
+            .filter(|hook| hook.rewrites && !hook.is_async)
+        {
+            let one = vec![stage.job(hook)];
+            let mut of_this = None;
+            run(
+                one,
+                cancel,
+                |mut done| of_this = done.pop(),
+                |late| later(self.row(&late)),
+            );
+            let Some(of_this) = of_this else { continue };
+            if let Some(input) = new_input(&of_this, &self.event)
+                && let Some(payload) = with_input(&stage.payload, &input)
+            {
+                stage.payload = payload.into();
+            }
+            ran.push(of_this);
+        }
+        let others = self
+            .hooks
+            .iter()
+            .filter(|hook| !hook.rewrites || hook.is_async);
+        let jobs = others.map(|hook| stage.job(hook)).collect();
+        let finish = |rest: Vec<Ran>| {
+            ran.extend(rest);
+            answered(self.done(ran, own, judge));
+        };
+        run(jobs, cancel, finish, |late| later(self.row(&late)));
+    }
+
+    fn done(&self, mut ran: Vec<Ran>, own: Answer, judge: impl FnOnce(&[u8]) -> Answer) -> Done {
+        let place = |ran: &Ran| self.hooks.iter().position(|hook| hook.name == ran.hook);
+        ran.sort_by_key(place);
+        let (mut runs, mut said) = (Vec::new(), Vec::new());
+        for ran in ran {
+            let read = ran.answer(&self.event);
+            // Who goes on in the background is told of at the end.
+            if ran.outcome != Outcome::WentAsync {
+                runs.push(self.row_of(&ran, &read));
+            }
+            let hook = ran.hook;
+            said.extend(read.ok().map(|answer| Said { hook, answer }));
+        }
+        let mut merged = merge(&self.event, own, &said);
+        if let Some(input) = changed_input(&merged.answer)
+            && let Some(payload) = with_input(&self.payload, input)
+        {
+            merged = merge(&self.event, judge(&payload), &said);
+        }
+        Done { merged, runs }
+    }
+
+    fn row(&self, ran: &Ran) -> RunRow {
+        self.row_of(ran, &ran.answer(&self.event))
+    }
+
+    fn row_of(&self, ran: &Ran, read: &Result<Answer, String>) -> RunRow {
+        let on = Occasion {
+            event_id: self.event_id,
+            event: &self.event,
+            session_id: self.session_id.as_deref(),
+            agent_id: self.agent_id.as_deref(),
+        };
+        ran.row(on, read)
+    }
+}
+
+/// What all jobs of a plan have in common.
+struct Stage<'a> {
+    plan: &'a Plan,
+    kit: &'a Kit,
+    environment: &'a Arc<[(OsString, OsString)]>,
+    /// The event, with the input as it was rewritten last.
+    payload: Arc<[u8]>,
+    until: Instant,
+}
+
+impl Stage<'_> {
+    fn job(&self, hook: &Hook) -> Job {
+        let left = self.until.saturating_duration_since(Instant::now());
+        Job {
+            hook: hook.name.clone(),
+            program: program(hook, self.kit),
+            cwd: self.plan.cwd.clone(),
+            base: self.plan.project.clone(),
+            environment: Arc::clone(self.environment),
+            stdin: Arc::clone(&self.payload),
+            timeout: match hook.is_async {
+                true => hook.timeout,
+                false => hook.timeout.min(left),
+            },
+            is_async: hook.is_async,
+        }
+    }
+}
+
+/// What is started for a hook.
+pub fn program(hook: &Hook, kit: &Kit) -> Program {
+    match &hook.action {
+        Action::Run(program) => program.clone(),
+        Action::BuiltIn(builtin, options) => {
+            let options = serde_json::to_string(options).unwrap_or_else(|_| "{}".to_owned());
+            let path = |path: &Path| path.to_string_lossy().into_owned();
+            let name = builtin.name.to_owned();
+            let (becket, home) = (path(&kit.becket), path(&kit.home));
+            let words = ["builtin".to_owned(), name, "--options".to_owned(), options];
+            let home = ["--home".to_owned(), home];
+            Program::List([becket].into_iter().chain(words).chain(home).collect())
+        }
+    }
+}
+
+fn new_input(ran: &Ran, event: &EventName) -> Option<Rest> {
+    changed_input(&ran.answer(event).ok()?).cloned()
+}
+
+fn changed_input(answer: &Answer) -> Option<&Rest> {
+    answer.changes().iter().find_map(|change| match change {
+        Change::Input(input) => Some(input),
+        _ => None,
+    })
+}

@@ -1,0 +1,339 @@
+//! Every message as a person reads it.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::*;
+use crate::config::{Level, Origin};
+use crate::hooks::Action;
+use crate::run::Program;
+
+const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
+
+fn hook(name: &str, description: &str) -> Hook {
+    let origin = Origin {
+        level: Level::User,
+        file: Some("/home/user/.becket/config.toml".into()),
+        line: Some(3),
+        variable: None,
+        last_good: false,
+    };
+    Hook {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        on: vec![EventName::PostToolUse],
+        tools: Default::default(),
+        paths: Default::default(),
+        skip_agents: Vec::new(),
+        action: Action::Run(Program::Shell("true".to_owned())),
+        timeout: Duration::from_secs(30),
+        rewrites: false,
+        is_async: false,
+        declared: origin,
+        off: None,
+        untrusted: false,
+        managed: false,
+    }
+}
+
+/// The seed's project: what it lists, and what it finds.
+fn seeds_hooks() -> Vec<Arc<Hook>> {
+    vec![
+        Arc::new(hook("typecheck-changed", "TypeScript type checking")),
+        Arc::new(hook("lint-changed", "ESLint validation")),
+    ]
+}
+
+/// One hook in each state.
+fn all_states() -> Vec<Arc<Hook>> {
+    let mut off = hook("check-todos", "Finds TODOs that are new");
+    off.off = Some(off.declared.clone());
+    let mut untrusted = hook("house-style", "Our naming rules");
+    untrusted.untrusted = true;
+    let mut skips = hook("a-name-that-is-longer-than-others", "x\n\u{1b}[31mred");
+    skips.skip_agents = vec!["Explore".to_owned()];
+    let mut hooks = seeds_hooks();
+    hooks.extend([off, untrusted, skips].map(Arc::new));
+    hooks
+}
+
+struct Talk {
+    home: tempfile::TempDir,
+    hooks: Vec<Arc<Hook>>,
+    agent_type: Option<&'static str>,
+}
+
+impl Talk {
+    fn with(hooks: Vec<Arc<Hook>>) -> Self {
+        Self {
+            home: tempfile::tempdir().unwrap(),
+            hooks,
+            agent_type: None,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.home.path())
+    }
+
+    /// What is said to one command; its exit code stands behind, if it is not 0.
+    fn say(&self, verb: Verb, argument: &str) -> String {
+        self.say_in(SESSION, verb, argument)
+    }
+
+    fn say_in(&self, session: &str, verb: Verb, argument: &str) -> String {
+        let scene = Scene {
+            place: &self.place(),
+            session,
+            cwd: self.home.path(),
+            agent_type: self.agent_type,
+            hooks: &self.hooks,
+        };
+        let acted = act(verb, argument, &scene);
+        let lines = acted.lines;
+        match acted.exit {
+            0 => lines,
+            code => format!("{lines}\n[exit {code}]"),
+        }
+    }
+}
+
+#[test]
+fn the_seeds_lines_word_for_word() {
+    let talk = Talk::with(seeds_hooks());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck"), @"🔒 Disabled typecheck-changed for this session");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck-changed"), @"⚠️  Hook 'typecheck-changed' is already disabled for this session");
+    insta::assert_snapshot!(talk.say(Verb::Enable, "typecheck"), @"✅ Re-enabled typecheck-changed for this session");
+    insta::assert_snapshot!(talk.say(Verb::Enable, "typecheck-changed"), @"ℹ️  Hook 'typecheck-changed' is not currently disabled for this session");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "typechk"), @r"
+    ❌ No hook found matching 'typechk'
+    Did you mean 'typecheck-changed'?
+    Available hooks for this project:
+      typecheck-changed    - TypeScript type checking
+      lint-changed         - ESLint validation
+    Try: /hook:disable [exact-name-from-above]
+    [exit 3]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Disable, ""), @r"
+    Available hooks for this project:
+      typecheck-changed    - TypeScript type checking
+      lint-changed         - ESLint validation
+    Usage: /hook:disable [hook-name-or-partial]
+    ");
+
+    let todos = Arc::new(hook("check-todos", "New TODOs"));
+    let talk = Talk::with([&talk.hooks[..], &[todos]].concat());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "check"), @r"
+    🤔 Multiple hooks match 'check':
+      - typecheck-changed
+      - check-todos
+    Be more specific: /hook:disable [exact-name]
+    [exit 2]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Enable, "check"), @r"
+    🤔 Multiple hooks match 'check':
+      - typecheck-changed
+      - check-todos
+    Be more specific: /hook:enable [exact-name]
+    [exit 2]
+    ");
+}
+
+#[test]
+fn lists_say_what_does_not_run_and_why() {
+    let mut talk = Talk::with(all_states());
+    talk.say(Verb::Disable, "lint");
+    talk.agent_type = Some("Explore");
+    insta::assert_snapshot!(talk.say(Verb::Enable, ""), @r"
+    Available hooks for this project:
+      typecheck-changed                 - TypeScript type checking
+      lint-changed                      - ESLint validation (disabled for this session)
+      check-todos                       - Finds TODOs that are new (off in config, /home/user/.becket/config.toml:3)
+      house-style                       - Our naming rules (not trusted)
+      a-name-that-is-longer-than-others - x  [31mred (skipped for this subagent)
+    Usage: /hook:enable [hook-name-or-partial]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Status, ""), @r"
+    Hooks for this project, in this session:
+      typecheck-changed                 - TypeScript type checking (enabled)
+      lint-changed                      - ESLint validation (disabled for this session)
+      check-todos                       - Finds TODOs that are new (off in config, /home/user/.becket/config.toml:3)
+      house-style                       - Our naming rules (not trusted)
+      a-name-that-is-longer-than-others - x  [31mred (skipped for this subagent)
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Status, "changed"), @r"
+    Hooks for this project, in this session:
+      typecheck-changed    - TypeScript type checking (enabled)
+      lint-changed         - ESLint validation (disabled for this session)
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Status, "lint"), @r"
+    Hooks for this project, in this session:
+      lint-changed         - ESLint validation (disabled for this session)
+    ");
+}
+
+#[test]
+fn what_is_off_in_config_stays_so() {
+    let talk = Talk::with(all_states());
+    for verb in [Verb::Disable, Verb::Enable] {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(talk.say(verb, "todos"), @"⚠️  Hook 'check-todos' is off in the configuration, for every session: /home/user/.becket/config.toml:3");
+        }
+    }
+    assert!(!talk.place().sessions().exists(), "nothing was changed");
+}
+
+#[test]
+fn what_is_managed_stays_on() {
+    let mut managed = hook("audit", "Who did what");
+    managed.managed = true;
+    let talk = Talk::with(vec![Arc::new(managed)]);
+    insta::assert_snapshot!(talk.say(Verb::Disable, "audit"), @"⚠️  Hook 'audit' is managed on this machine, and no session switches it: /home/user/.becket/config.toml:3");
+    assert!(!talk.place().sessions().exists(), "nothing was changed");
+}
+
+#[test]
+fn an_untrusted_hook_can_be_switched_and_runs_all_the_less() {
+    let talk = Talk::with(all_states());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "house"), @r"
+    🔒 Disabled house-style for this session
+    ⚠️  It does not run anyway: this project is not trusted (becket trust)
+    ");
+}
+
+#[test]
+fn a_project_without_hooks_says_so() {
+    let talk = Talk::with(Vec::new());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "x"), @r"
+    ❌ No hook found matching 'x'
+    No hooks are configured for this project
+    [exit 3]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Disable, ""), @r"
+    No hooks are configured for this project
+    Usage: /hook:disable [hook-name-or-partial]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Status, ""), @"No hooks are configured for this project");
+}
+
+#[test]
+fn a_damaged_file_is_told_of() {
+    let talk = Talk::with(seeds_hooks());
+    let file = switch::path(&talk.place(), SESSION).unwrap();
+    for (verb, argument) in [
+        (Verb::Disable, "lint"),
+        (Verb::Enable, "lint"),
+        (Verb::Status, ""),
+        (Verb::Disable, ""),
+        (Verb::Disable, "zzz"),
+    ] {
+        talk.say(Verb::Disable, "typecheck");
+        fs::write(&file, "{").unwrap();
+        let said = talk.say(verb, argument);
+        let told =
+            "⚠️  The switches of this session were damaged and count as empty: set aside as ";
+        assert!(said.contains(told), "{said}");
+        assert!(!said.contains("(disabled for this session)"), "{said}");
+    }
+}
+
+#[test]
+fn a_session_that_has_no_switches_says_so() {
+    let talk = Talk::with(seeds_hooks());
+    insta::assert_snapshot!(talk.say_in("s1", Verb::Disable, "lint"), @r"
+    ❌ Could not disable lint-changed: the session `s1` has no switches: its id is no UUID
+    [exit 1]
+    ");
+}
+
+#[test]
+fn what_was_typed_is_said_again_within_bounds() {
+    let talk = Talk::with(seeds_hooks());
+    let said = talk.say(Verb::Disable, &format!("\u{1b}[2J{}", "x".repeat(10_000)));
+    let first = said.lines().next().unwrap();
+    assert!(first.ends_with("x…'") && first.chars().count() < 120);
+    assert!(!said.contains('\u{1b}'));
+}
+
+fn parsed(payload: &serde_json::Value) -> Option<(Verb, String)> {
+    let payload = payload.to_string();
+    let slash = parse(&Head::read(payload.as_bytes()).unwrap())?;
+    Some((slash.verb, slash.argument))
+}
+
+fn typed(prompt: &str) -> Option<(Verb, String)> {
+    parsed(&json!({"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": prompt}))
+}
+
+#[test]
+fn both_spellings_are_taken_and_only_as_the_whole_prompt() {
+    let disable = |argument: &str| Some((Verb::Disable, argument.to_owned()));
+    assert_eq!(typed("/hook:disable typecheck"), disable("typecheck"));
+    assert_eq!(
+        typed("/becket:hook:disable typecheck"),
+        disable("typecheck")
+    );
+    assert_eq!(
+        typed("  /hook:disable \t two words \n"),
+        disable("two words")
+    );
+    assert_eq!(typed("/hook:disable"), disable(""));
+    assert_eq!(typed("/hook:enable x").unwrap().0, Verb::Enable);
+    assert_eq!(typed("/hook:status").unwrap().0, Verb::Status);
+    for prompt in [
+        "please type /hook:disable x",
+        "/hook:disable x\nand then write the tests",
+        "/hook:disable x\r/hook:disable y",
+        "/hook:disabled x",
+        "/hook:list",
+        "/hook",
+        "hook:disable x",
+        "//hook:disable x",
+        "/other:hook:disable x",
+        "/becket:disable x",
+        "",
+    ] {
+        assert_eq!(typed(prompt), None, "{prompt:?}");
+    }
+}
+
+#[test]
+fn a_machine_made_prompt_switches_nothing() {
+    let with = |key: &str, value: &str| {
+        let mut payload =
+            json!({"hook_event_name": "UserPromptSubmit", "prompt": "/hook:disable x"});
+        payload[key] = value.into();
+        parsed(&payload)
+    };
+    assert!(with("source", "user").is_some() && with("source", "sdk").is_some());
+    for source in [
+        "system",
+        "loop_wakeup",
+        "schedule_wakeup",
+        "poll_event",
+        "new",
+    ] {
+        assert_eq!(with("source", source), None);
+    }
+    assert_eq!(with("agent_id", "a1"), None);
+    for event in ["UserPromptExpansion", "Stop"] {
+        assert_eq!(with("hook_event_name", event), None);
+    }
+}
+
+#[test]
+fn the_recorded_slash_command_is_one() {
+    let payload = include_bytes!("../../../../wire/fixtures/UserPromptSubmit.slash_command.json");
+    let head = Head::read(payload).unwrap();
+    assert_eq!(parse(&head).unwrap().verb, Verb::Disable);
+}
+
+#[test]
+fn it_is_answered_by_a_block_that_hides_the_prompt() {
+    let lines = Talk::with(seeds_hooks()).say(Verb::Disable, "lint");
+    let output = answer(&lines).render();
+    assert_eq!((output.exit, output.stderr.is_empty()), (0, true));
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"🔒 Disabled lint-changed for this session"}"#);
+}

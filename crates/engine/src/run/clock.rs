@@ -1,0 +1,196 @@
+//! When a program has to end, and what is done about it: term, grace, kill. Pure; the time comes
+//! from outside.
+
+use std::time::{Duration, Instant};
+
+/// How long a program may take to end once it was asked to.
+pub const GRACE: Duration = Duration::from_secs(2);
+/// The same, where nobody waits for it any more.
+const SHORT_GRACE: Duration = Duration::from_millis(500);
+/// How long what is in the pipes may take to come, once the program has ended. Who holds them still
+/// is somebody whom it left behind.
+const REST: Duration = Duration::from_millis(100);
+/// How long the kernel may take to end what was killed: a program that hangs in a dead file system
+/// cannot be killed at all.
+const DYING: Duration = Duration::from_secs(1);
+/// In place of a time that no clock holds.
+const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Why a program had to be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    TimedOut,
+    Cancelled,
+}
+
+/// What is to be done now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    Terminate,
+    Kill,
+    /// It is not waited for any longer.
+    Leave,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// It ended by itself; what it wrote is still on its way.
+    Draining,
+    Terminated(Reason),
+    Killed(Reason),
+}
+
+#[derive(Debug)]
+pub(super) struct Clock {
+    stage: Stage,
+    next: Instant,
+}
+
+impl Clock {
+    pub(super) fn start(now: Instant, timeout: Duration) -> Self {
+        Self {
+            stage: Stage::Running,
+            next: after(now, timeout),
+        }
+    }
+
+    /// The moment at which `act` has something to do.
+    pub(super) fn next(&self) -> Instant {
+        self.next
+    }
+
+    /// Gives it a new time, counted from now.
+    pub(super) fn set(&mut self, now: Instant, timeout: Duration) {
+        if self.stage == Stage::Running {
+            self.next = after(now, timeout);
+        }
+    }
+
+    pub(super) fn exited(&mut self, now: Instant) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Draining;
+            self.next = now + REST;
+        }
+    }
+
+    #[must_use]
+    pub(super) fn cancel(&mut self, now: Instant) -> Option<Act> {
+        match self.stage {
+            Stage::Running => {
+                self.stage = Stage::Terminated(Reason::Cancelled);
+                self.next = now + SHORT_GRACE;
+                return Some(Act::Terminate);
+            }
+            Stage::Terminated(_) => self.next = self.next.min(now + SHORT_GRACE),
+            Stage::Draining | Stage::Killed(_) => {}
+        }
+        None
+    }
+
+    #[must_use]
+    pub(super) fn act(&mut self, now: Instant) -> Option<Act> {
+        if now < self.next {
+            return None;
+        }
+        Some(match self.stage {
+            Stage::Running => {
+                self.stage = Stage::Terminated(Reason::TimedOut);
+                self.next = now + GRACE;
+                Act::Terminate
+            }
+            Stage::Terminated(reason) => {
+                self.stage = Stage::Killed(reason);
+                self.next = now + DYING;
+                Act::Kill
+            }
+            Stage::Draining | Stage::Killed(_) => Act::Leave,
+        })
+    }
+
+    /// Whether there is nothing to wait for: the program has ended, and its pipes are closed or do
+    /// not count any more.
+    pub(super) fn is_over(&self, exited: bool, closed: bool) -> bool {
+        match self.stage {
+            Stage::Running => false,
+            Stage::Draining | Stage::Terminated(_) => exited && closed,
+            Stage::Killed(_) => exited,
+        }
+    }
+
+    /// Why it had to be ended, if it had.
+    pub(super) fn reason(&self) -> Option<Reason> {
+        match self.stage {
+            Stage::Running | Stage::Draining => None,
+            Stage::Terminated(reason) | Stage::Killed(reason) => Some(reason),
+        }
+    }
+}
+
+fn after(now: Instant, span: Duration) -> Instant {
+    now + span.min(EVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn whoever_does_not_end_is_asked_then_killed_then_left() {
+        let now = Instant::now();
+        let mut clock = Clock::start(now, TIMEOUT);
+        assert_eq!(clock.act(now + TIMEOUT / 2), None);
+        let asked = now + TIMEOUT;
+        assert_eq!(clock.act(asked), Some(Act::Terminate));
+        assert_eq!(clock.act(asked + GRACE / 2), None);
+        assert!(!clock.is_over(true, false), "somebody holds the pipes");
+        assert!(clock.is_over(true, true));
+        assert_eq!(clock.act(asked + GRACE), Some(Act::Kill));
+        assert!(!clock.is_over(false, true));
+        assert!(
+            clock.is_over(true, false),
+            "pipes do not count after a kill"
+        );
+        assert_eq!(clock.act(asked + GRACE + DYING), Some(Act::Leave));
+        assert_eq!(clock.reason(), Some(Reason::TimedOut));
+    }
+
+    #[test]
+    fn whoever_ended_leaves_a_moment_for_what_it_wrote() {
+        let now = Instant::now();
+        let mut clock = Clock::start(now, TIMEOUT);
+        clock.exited(now);
+        assert!(!clock.is_over(true, false));
+        assert!(clock.is_over(true, true));
+        assert_eq!(clock.cancel(now), None);
+        assert_eq!(clock.act(now + REST), Some(Act::Leave));
+        assert_eq!(clock.reason(), None);
+    }
+
+    #[test]
+    fn nobody_waiting_shortens_the_grace() {
+        let now = Instant::now();
+        let mut clock = Clock::start(now, TIMEOUT);
+        assert_eq!(clock.cancel(now), Some(Act::Terminate));
+        assert_eq!(clock.cancel(now), None);
+        assert_eq!(clock.act(now + SHORT_GRACE), Some(Act::Kill));
+        assert_eq!(clock.reason(), Some(Reason::Cancelled));
+
+        let mut late = Clock::start(now, Duration::ZERO);
+        assert_eq!(late.act(now), Some(Act::Terminate));
+        assert_eq!(late.cancel(now), None);
+        assert_eq!(late.act(now + SHORT_GRACE), Some(Act::Kill));
+        assert_eq!(late.reason(), Some(Reason::TimedOut));
+    }
+
+    #[test]
+    fn no_timeout_is_too_long_to_be_counted() {
+        let now = Instant::now();
+        let mut clock = Clock::start(now, Duration::MAX);
+        assert_eq!(clock.act(now + TIMEOUT), None);
+        clock.set(now, Duration::MAX);
+        assert!(clock.next() > now);
+    }
+}

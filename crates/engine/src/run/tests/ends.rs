@@ -1,0 +1,219 @@
+//! How programs end, or do not.
+
+use super::*;
+
+#[test]
+fn a_program_that_hangs_is_ended_when_its_time_is_up() {
+    let yard = Yard::new();
+    let ran = run_one(with_timeout(
+        yard.sh("echo $$ > pid; echo begun; exec sleep 1000"),
+        SHORT,
+    ));
+    assert_eq!(ran.outcome, Outcome::TimedOut);
+    assert!(ran.took >= SHORT);
+    assert_eq!(text(&ran.stdout), "begun\n");
+    assert_eq!(test_kill_process(yard.pid("pid")), Err(Errno::SRCH));
+}
+
+#[test]
+fn those_that_it_started_are_ended_with_it() {
+    let yard = Yard::new();
+    let ran = run_one(with_timeout(
+        yard.sh(
+            "sleep 1000 & echo $! > child; sleep 1000 > /dev/null 2>&1 & echo $! > quiet; wait",
+        ),
+        SHORT,
+    ));
+    assert_eq!(ran.outcome, Outcome::TimedOut);
+    wait_until_gone(yard.pid("child"));
+    wait_until_gone(yard.pid("quiet"));
+}
+
+#[test]
+fn whoever_ignores_the_first_signal_gets_the_second() {
+    let yard = Yard::new();
+    let line =
+        "trap '' TERM; echo $$ > pid; sh -c 'echo $$ > child; sleep 1000; sleep 1000'; sleep 1000";
+    let ran = run_one(with_timeout(yard.sh(line), SHORT));
+    assert_eq!(ran.outcome, Outcome::TimedOut);
+    assert_eq!(test_kill_process(yard.pid("pid")), Err(Errno::SRCH));
+    wait_until_gone(yard.pid("child"));
+}
+
+#[test]
+fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
+    let yard = Yard::new();
+    // One holds the pipes, of the other nothing is heard.
+    let stubborn = |name: &str| {
+        format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 1000; done'")
+    };
+    let begun = "while ! [ -s loud ] || ! [ -s quiet ]; do sleep 0.01; done";
+    let (loud, quiet) = (stubborn("loud"), stubborn("quiet"));
+    for children in [
+        format!("{loud} & echo 0 > quiet"),
+        format!("{quiet} > /dev/null 2>&1 & echo 0 > loud"),
+    ] {
+        let job = yard.sh(&format!("{children}; {begun}; echo begun; exec sleep 1000"));
+        let ran = run_one(with_timeout(job, SHORT * 10));
+        assert_eq!(
+            (ran.outcome, text(&ran.stdout)),
+            (Outcome::TimedOut, "begun\n")
+        );
+        for name in ["loud", "quiet"] {
+            if let Some(pid) = Pid::from_raw(yard.read(name).parse().unwrap()) {
+                wait_until_gone(pid);
+            }
+            fs::remove_file(yard.path(name)).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_program_that_was_stopped_hears_that_its_time_is_up() {
+    let yard = Yard::new();
+    let line = "trap 'echo bye; exit' TERM; kill -STOP $$; sleep 1000";
+    let ran = run_one(with_timeout(yard.sh(line), SHORT));
+    assert_eq!(ran.outcome, Outcome::TimedOut);
+    assert_eq!(text(&ran.stdout), "bye\n");
+}
+
+#[test]
+fn a_flood_is_read_to_its_end_and_kept_in_part() {
+    let yard = Yard::new();
+    let ran =
+        run_one(yard.sh("head -c 100000000 /dev/zero; head -c 3000000 /dev/zero >&2; exit 3"));
+    assert_eq!(ran.outcome, Outcome::Exited(3));
+    assert_eq!((ran.stdout.len(), ran.stderr.len()), (1 << 20, 1 << 20));
+    assert_eq!(ran.dropped, 103_000_000 - (2 << 20));
+}
+
+#[test]
+fn a_program_may_close_its_pipes_and_go_on() {
+    let yard = Yard::new();
+    let line = "echo said; exec >&- 2>&- <&-; while ! [ -e go ]; do sleep 0.01; done; exit 5";
+    let (job, cancel) = (yard.sh(line), Cancel::new());
+    let go = yard.sh("while ! [ -e waits ]; do sleep 0.01; done; touch go");
+    let waits = yard.sh("touch waits");
+    let (ran, _) = run_until(vec![job, go, waits], &cancel);
+    assert_eq!(ran[0].outcome, Outcome::Exited(5));
+    assert_eq!(text(&ran[0].stdout), "said\n");
+}
+
+#[test]
+fn exit_codes_and_signals_are_told_apart() {
+    let yard = Yard::new();
+    let outcome = |line: &str| run_one(yard.sh(line)).outcome;
+    assert_eq!(outcome("exit 0"), Outcome::Exited(0));
+    assert_eq!(outcome("exit 2"), Outcome::Exited(2));
+    assert_eq!(outcome("exit 137"), Outcome::Exited(137));
+    assert_eq!(outcome("kill -9 $$"), Outcome::Signalled(9));
+    assert_eq!(outcome("kill -SEGV $$"), Outcome::Signalled(11));
+}
+
+#[test]
+fn whoever_is_left_behind_with_the_pipes_does_not_hold_the_answer() {
+    let yard = Yard::new();
+    let line = "(echo left; exec sleep 1000) & echo $! > child; echo said";
+    let ran = run_one(yard.sh(line));
+    let child = yard.pid("child");
+    assert_eq!(ran.outcome, Outcome::Exited(0));
+    let mut lines: Vec<&str> = text(&ran.stdout).lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["left", "said"]);
+    assert!(
+        !is_gone(child),
+        "what a hook leaves behind is its own business"
+    );
+    rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn whoever_floods_the_pipes_from_behind_does_not_hold_the_answer() {
+    let yard = Yard::new();
+    let ran = run_one(yard.sh("yes & echo $! > child"));
+    assert_eq!(ran.outcome, Outcome::Exited(0));
+    wait_until_gone(yard.pid("child"));
+}
+
+#[test]
+fn an_event_that_nobody_reads_is_no_failure() {
+    let yard = Yard::new();
+    let large: Arc<[u8]> = vec![b' '; 10 << 20].into();
+    for line in [
+        "exit 0",
+        "exec <&-; sleep 0.1",
+        "head -c 100000 > /dev/null",
+    ] {
+        let stdin = Arc::clone(&large);
+        let ran = run_one(Job {
+            stdin,
+            ..yard.sh(line)
+        });
+        assert_eq!(ran.outcome, Outcome::Exited(0), "{line}");
+    }
+    let never = Job {
+        stdin: large,
+        ..yard.sh("exec sleep 1000")
+    };
+    assert_eq!(
+        run_one(with_timeout(never, SHORT)).outcome,
+        Outcome::TimedOut
+    );
+}
+
+#[test]
+fn a_batch_is_ended_from_another_thread() {
+    let yard = Yard::new();
+    let cancel = Cancel::new();
+    let line = "echo $$ > awaited; exec sleep 1000";
+    let awaited = yard.job("awaited", Program::Shell(line.into()));
+    let background = Job {
+        is_async: true,
+        ..yard.sh("echo $$ > background; exec sleep 1000")
+    };
+    let (ran, rest) = thread::scope(|scope| {
+        let other = cancel.clone();
+        let yard = &yard;
+        scope.spawn(move || {
+            yard.pid("awaited");
+            yard.pid("background");
+            other.cancel();
+        });
+        run_until(vec![background, awaited], &cancel)
+    });
+    assert_eq!(ran[0].outcome, Outcome::Cancelled);
+    assert_eq!(rest[0].outcome, Outcome::Cancelled);
+    assert!(is_gone(yard.pid("awaited")) && is_gone(yard.pid("background")));
+    let ran = run_until(vec![yard.sh("exec sleep 1000")], &cancel).0;
+    assert_eq!(ran[0].outcome, Outcome::Cancelled, "it stays so");
+}
+
+#[test]
+fn what_runs_in_the_background_outlives_whoever_asked() {
+    let yard = Yard::new();
+    let cancel = Cancel::new();
+    let awaited = yard.sh("echo $$ > awaited; exec sleep 1000");
+    let line = "while ! [ -e go ]; do sleep 0.01; done; echo done";
+    let background = Job {
+        is_async: true,
+        ..yard.sh(line)
+    };
+    let (ran, rest) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    thread::scope(|scope| {
+        let (other, yard) = (cancel.clone(), &yard);
+        scope.spawn(move || {
+            yard.pid("awaited");
+            other.abandon();
+        });
+        let answered = |all| {
+            ran.replace(all);
+            fs::write(yard.path("go"), "").unwrap();
+        };
+        run(vec![awaited, background], &cancel, answered, |one| {
+            rest.borrow_mut().push(one);
+        });
+    });
+    assert_eq!(ran.borrow()[0].outcome, Outcome::Cancelled);
+    assert_eq!(rest.borrow()[0].outcome, Outcome::Exited(0));
+    assert_eq!(text(&rest.borrow()[0].stdout), "done\n");
+}

@@ -1,0 +1,332 @@
+//! `becket adopt` through the real program: what it shows, what it moves, what it gives back, and
+//! what it does with bad input.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use becket_tests::skip::skip;
+use becket_tests::terminal::Terminal;
+use becket_tests::world::World;
+use serde_json::{Value, json};
+
+/// Hooks of five tools, with comments and another's layout.
+const SETTINGS: &str = r#"{
+   // mine, hands off
+  "hooks": { "PreToolUse": [
+    { "matcher": "Bash", "hooks": [ {"type": "command", "command": "~/bin/guard.sh", "timeout": 5 /* s */ } ] },
+    { "matcher": "Read", "hooks": [ {"type": "http", "url": "http://127.0.0.1:9/"} ] },
+  ],
+	"Stop": [{"hooks": [{"type": "command", "command": "say done"}, // speaks
+      {"type":"command","command":"/usr/bin/python3","args":["-u","log it.py"]}]}],
+    "Notification": [{"hooks": [{"type": "command", "command": "npx notifier"}]}]
+  },
+  "unknownKey": [1,2,   3]   }"#;
+
+fn settings(world: &World) -> PathBuf {
+    world.home.join(".claude/settings.json")
+}
+
+fn config(world: &World) -> Option<String> {
+    fs::read_to_string(world.path("config.toml")).ok()
+}
+
+fn text(file: &Path) -> String {
+    fs::read_to_string(file).expect("a file")
+}
+
+/// A home with these settings, registered.
+fn registered(text: &str) -> (World, String) {
+    let world = World::new();
+    fs::write(settings(&world), text).expect("settings");
+    world.run(&["init"]);
+    let before = self::text(&settings(&world));
+    (world, before)
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(world: &World, args: &[&str]) -> Value {
+    serde_json::from_str(&world.run(args)).expect("JSON")
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let hooks = list["hooks"].as_array().expect("hooks");
+    hooks
+        .iter()
+        .filter_map(|hook| hook["name"].as_str())
+        .collect()
+}
+
+/// It fails with this code, says this, gives a hint, and changes nothing.
+fn fails(world: &World, args: &[&str], code: i32, said: &str) {
+    let before = (text(&settings(world)), config(world));
+    let output = world.output(args);
+    let stderr = stderr(&output);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+    assert!(
+        stderr.starts_with("error: ") && stderr.contains(said),
+        "{args:?}: {stderr}"
+    );
+    assert_eq!((text(&settings(world)), config(world)), before, "{args:?}");
+}
+
+#[test]
+fn everything_goes_and_comes_back() {
+    let (world, before) = registered(SETTINGS);
+    let listed = json(&world, &["adopt", "--json"]);
+    assert_eq!(names(&listed), ["guard", "say-stop", "log-it", "notifier"]);
+    assert_eq!(
+        listed["others"][0]["why"],
+        "type http: becket runs commands only"
+    );
+    assert_eq!(text(&settings(&world)), before, "a list changes nothing");
+
+    let said = world.run(&["adopt", "--all"]);
+    assert!(said.starts_with("moved 4 hooks from "), "{said}");
+    assert!(text(&settings(&world)).contains("// speaks"));
+    assert!(!text(&settings(&world)).contains("say done"));
+    let config = config(&world).expect("a config");
+    assert!(
+        config.contains("run = [\"/usr/bin/python3\", \"-u\", \"log it.py\"]"),
+        "{config}"
+    );
+    assert!(config.contains("timeout = \"5s\""), "{config}");
+    assert!(
+        world.run(&["config", "check"]).contains("clean"),
+        "{config}"
+    );
+    let mode = fs::metadata(world.path("config.toml"))
+        .expect("a config")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(json(&world, &["adopt", "--json"])["hooks"], json!([]));
+    assert_eq!(json(&world, &["init", "--json"])["changed"], false);
+
+    let said = world.run(&["adopt", "--undo"]);
+    assert!(
+        said.contains("gave 4 hooks back") && said.contains("which is what it was"),
+        "{said}"
+    );
+    assert_eq!(text(&settings(&world)), before);
+    assert_eq!(self::config(&world), None);
+    assert!(
+        world
+            .run(&["adopt", "--undo"])
+            .starts_with("nothing was adopted")
+    );
+    world.run(&["uninit"]);
+    assert_eq!(text(&settings(&world)), SETTINGS);
+}
+
+#[test]
+fn only_what_was_named_goes() {
+    let (world, before) = registered(SETTINGS);
+    fails(&world, &["adopt", "--only", "nobody"], 3, "\"nobody\"");
+    fails(
+        &world,
+        &["adopt", "--all", "--only", "guard"],
+        2,
+        "cannot be used with",
+    );
+    world.run(&["adopt", "--only", "guard", "log-it"]);
+    let listed = json(&world, &["adopt", "--json"]);
+    assert_eq!(names(&listed), ["say-stop", "notifier"]);
+    world.run(&["adopt", "--undo"]);
+    assert_eq!(text(&settings(&world)), before);
+}
+
+#[test]
+fn a_dry_run_shows_both_files_and_changes_neither() {
+    let (world, before) = registered(SETTINGS);
+    let diff = world.run(&["adopt", "--dry-run"]);
+    assert!(
+        diff.contains("+[hooks.guard]") && diff.contains("-    { \"matcher\": \"Bash\""),
+        "{diff}"
+    );
+    assert_eq!((text(&settings(&world)), config(&world)), (before, None));
+    world.run(&["adopt", "--all"]);
+    let after = text(&settings(&world));
+    let diff = world.run(&["adopt", "--undo", "--dry-run"]);
+    assert!(diff.contains("-[hooks.guard]"), "{diff}");
+    assert_eq!(text(&settings(&world)), after);
+}
+
+#[test]
+fn a_notice_that_answers_makes_claude_code_wait() {
+    let (world, before) = registered(SETTINGS);
+    let waits = |text: &str| {
+        let line = text
+            .split("\"--event\", \"Notification\"")
+            .nth(1)
+            .expect("an entry");
+        !line.split('}').next().expect("its end").contains("async")
+    };
+    assert!(!waits(&before));
+    world.run(&["adopt", "--only", "notifier"]);
+    assert!(waits(&text(&settings(&world))));
+    let config = config(&world).expect("a config");
+    fs::write(
+        settings(&world),
+        before.replace("\"command\": \"npx notifier\"", "\"type\": \"command\""),
+    )
+    .expect("settings");
+    let (code, told) = world.doctor();
+    assert_eq!(code, Some(1), "doctor finds the difference: {told:#}");
+    assert!(told.to_string().contains("(Notification)"), "{told:#}");
+    fs::write(world.path("config.toml"), format!("{config}async = true\n")).expect("a config");
+    assert_eq!(world.doctor().0, Some(0));
+}
+
+#[test]
+fn without_a_registration_nothing_is_moved() {
+    let world = World::new();
+    fs::write(settings(&world), SETTINGS).expect("settings");
+    assert!(world.run(&["adopt"]).contains("`becket init` comes first"));
+    fails(
+        &world,
+        &["adopt", "--all"],
+        1,
+        "becket is not registered for PreToolUse",
+    );
+    world.run(&["init"]);
+    world.run(&["adopt", "--all"]);
+    let output = world.output(&["uninit"]);
+    assert!(
+        stderr(&output).contains("`becket adopt --undo` gives them back"),
+        "{output:?}"
+    );
+    world.run(&["adopt", "--undo"]);
+    let back = text(&settings(&world));
+    for command in ["~/bin/guard.sh", "say done", "log it.py", "npx notifier"] {
+        assert!(back.contains(command), "{command}: {back}");
+    }
+}
+
+#[test]
+fn a_projects_hooks_go_only_when_that_was_said() {
+    let (world, before) =
+        registered(r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#);
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    fs::create_dir_all(project.join(".claude")).expect("a project");
+    let theirs = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "theirs"}]}]}}"#;
+    let local = theirs.replace("theirs", "local");
+    fs::write(project.join(".claude/settings.json"), theirs).expect("settings");
+    fs::write(project.join(".claude/settings.local.json"), &local).expect("settings");
+    let run = |args: &[&str]| {
+        let output = world
+            .becket(args)
+            .current_dir(&project)
+            .output()
+            .expect("becket");
+        assert!(output.status.success(), "{output:?}");
+        (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr(&output),
+        )
+    };
+    let (said, warned) = run(&["adopt", "--all"]);
+    assert!(
+        warned.contains("would rest until you say `becket trust`: theirs, local"),
+        "{warned}"
+    );
+    assert!(warned.contains("are shared"), "{warned}");
+    assert!(
+        said.contains("left where they are: theirs, local"),
+        "{said}"
+    );
+    assert_eq!(text(&project.join(".claude/settings.json")), theirs);
+    assert!(!project.join(".becket").exists());
+
+    let (said, _) = run(&["adopt", "--yes"]);
+    assert!(said.contains("next: `becket trust`"), "{said}");
+    assert!(text(&project.join(".becket/config.toml")).contains("[hooks.theirs]"));
+    assert!(text(&project.join(".becket/local.toml")).contains("[hooks.local]"));
+    run(&["adopt", "--undo"]);
+    assert_eq!(text(&project.join(".claude/settings.json")), theirs);
+    assert_eq!(text(&project.join(".claude/settings.local.json")), local);
+    assert!(!project.join(".becket").exists());
+    assert_eq!(text(&settings(&world)), before);
+}
+
+#[test]
+fn bad_files_are_named_and_left_alone() {
+    let (world, before) = registered(SETTINGS);
+    fs::write(world.path("config.toml"), "[store\nkeep_days = 1\n").expect("a config");
+    fails(&world, &["adopt", "--all"], 1, "config.toml:1:");
+    fs::write(world.path("config.toml"), b"# \xff\n").expect("a config");
+    let output = world.output(&["adopt", "--all"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(text(&settings(&world)), before);
+    fs::remove_file(world.path("config.toml")).expect("gone");
+
+    fs::write(settings(&world), "{\"hooks\": {").expect("settings");
+    fails(&world, &["adopt"], 1, "settings.json:1:");
+    fs::write(settings(&world), &before).expect("settings");
+    fs::set_permissions(settings(&world), fs::Permissions::from_mode(0o444)).expect("a mode");
+    fails(&world, &["adopt", "--all"], 1, "could not write");
+    fs::set_permissions(settings(&world), fs::Permissions::from_mode(0o600)).expect("a mode");
+
+    world.run(&["adopt", "--all"]);
+    let backup = world.path("backup");
+    for entry in fs::read_dir(&backup).expect("records").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("adopt-") {
+            fs::write(entry.path(), "{").expect("a damaged record");
+        }
+    }
+    let after = text(&settings(&world));
+    assert!(
+        world
+            .run(&["adopt", "--undo"])
+            .starts_with("nothing was adopted")
+    );
+    assert_eq!(text(&settings(&world)), after);
+}
+
+#[test]
+fn in_a_terminal_it_asks() {
+    let (world, before) = registered(SETTINGS);
+    let path = format!("{}:/usr/bin:/bin", world.programs.display());
+    let variables = [
+        ("HOME", world.home.to_string_lossy().into_owned()),
+        (
+            "CLAUDE_CONFIG_DIR",
+            world.home.join(".claude").to_string_lossy().into_owned(),
+        ),
+        (
+            "BECKET_HOME",
+            world.becket_home.to_string_lossy().into_owned(),
+        ),
+        ("PATH", path),
+        ("LANG", "C.UTF-8".to_owned()),
+    ];
+    let variables: Vec<_> = variables
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+    let command = [
+        world.programs.join("becket").into_os_string(),
+        "adopt".into(),
+    ];
+    let terminal = match Terminal::start(&command, &variables, &world.home, (100, 30)) {
+        Ok(terminal) => terminal,
+        Err(why) => return skip("in_a_terminal_it_asks", &why),
+    };
+    let screen = terminal.wait_text("Which? Numbers, all or none");
+    assert!(
+        screen.contains("guard") && screen.contains("1 hook stays where it is"),
+        "{screen:?}"
+    );
+    assert_eq!(text(&settings(&world)), before);
+    terminal.type_text("2-3");
+    terminal.press("Enter");
+    terminal.wait_text("moved 2 hooks from");
+    assert_eq!(terminal.wait_end(), 0);
+    let listed = json(&world, &["adopt", "--json"]);
+    assert_eq!(names(&listed), ["guard", "notifier"]);
+}

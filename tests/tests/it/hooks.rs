@@ -1,0 +1,239 @@
+//! Named hooks, from the shim through the daemon and back: what they get, what becomes of what they
+//! say, and that none of them can hold up a session.
+
+mod bad;
+mod doubles;
+mod order;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{Called, World, call};
+use serde_json::{Value, json};
+
+const SESSION: &str = "0e9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
+
+/// A world with a project and hooks in the user's config.
+struct Ship {
+    world: World,
+    project: PathBuf,
+}
+
+impl Ship {
+    fn new(config: &str) -> Self {
+        let world = World::new();
+        let project = world.home.join("project");
+        fs::create_dir_all(&project).expect("a project");
+        fs::create_dir_all(&world.becket_home).expect("a becket home");
+        fs::write(world.path("config.toml"), config).expect("a config");
+        Self { world, project }
+    }
+
+    /// A program of the project's, in sh.
+    fn script(&self, name: &str, body: &str) -> PathBuf {
+        script(&self.project.join(name), body)
+    }
+
+    fn event(&self, name: &str, fields: &Value) -> String {
+        let mut event = json!({
+            "session_id": SESSION, "hook_event_name": name, "cwd": self.project,
+            "transcript_path": "/nowhere.jsonl",
+        });
+        for (name, value) in fields.as_object().into_iter().flatten() {
+            event[name] = value.clone();
+        }
+        event.to_string()
+    }
+
+    fn bash(&self, id: &str) -> String {
+        let input = json!({"command": "echo hello"});
+        self.event(
+            "PreToolUse",
+            &json!({"tool_name": "Bash", "tool_input": input, "tool_use_id": id}),
+        )
+    }
+
+    /// Sends a Bash call as it is about to happen.
+    fn calls(&self, id: &str) -> Called {
+        call(self.shim("PreToolUse"), self.bash(id).as_bytes())
+    }
+
+    fn shim(&self, event: &str) -> Command {
+        self.world.shim(event)
+    }
+
+    fn alone(&self, event: &str) -> Command {
+        let mut shim = self.world.shim(event);
+        shim.env("BECKET_NO_DAEMON", "1");
+        shim
+    }
+
+    fn recent(&self) -> Vec<Value> {
+        let told = self.world.run(&["recent", "--json"]);
+        serde_json::from_str(&told).expect("JSON")
+    }
+
+    /// Waits for a file of the project, and gives what is in it.
+    fn wait_file(&self, name: &str) -> String {
+        wait_file(&self.project.join(name))
+    }
+}
+
+fn script(path: &Path, body: &str) -> PathBuf {
+    fs::write(path, format!("#!/bin/sh\n{body}\n")).expect("a script");
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, executable).expect("a mode");
+    path.to_path_buf()
+}
+
+#[track_caller]
+fn wait_file(path: &Path) -> String {
+    let read = || {
+        fs::read_to_string(path)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    };
+    wait::until(PATIENCE, read).unwrap_or_else(|| panic!("{} never came", path.display()))
+}
+
+fn answer(called: &Called) -> Value {
+    serde_json::from_str(&called.stdout).unwrap_or_else(|why| panic!("no JSON ({why}): {called:?}"))
+}
+
+const DENIES: &str = r#"
+[hooks.no-bash]
+on = "PreToolUse"
+tools = "Bash"
+run = """echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "not today"}}'"""
+"#;
+
+#[test]
+fn a_hook_of_the_users_own_denies_a_call() {
+    let ship = Ship::new(DENIES);
+    for shim in [Ship::shim, Ship::alone] {
+        let called = call(shim(&ship, "PreToolUse"), ship.bash("t1").as_bytes());
+        let said = &answer(&called)["hookSpecificOutput"];
+        assert_eq!(said["permissionDecision"], "deny", "{called:?}");
+        assert_eq!(said["permissionDecisionReason"], "no-bash: not today");
+        assert_eq!(called.code, Some(0));
+    }
+    let events = ship.world.events();
+    assert_eq!(events.len(), 2);
+    for event in &events {
+        assert_eq!(event["decision"]["answer"], "deny");
+        assert_eq!(event["decision"]["by"], "no-bash");
+        assert!(event["took_us"].as_i64() > Some(0), "{event}");
+    }
+    let runs = ship.recent();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+    for run in &runs {
+        assert_eq!(run["hook"], "no-bash");
+        assert_eq!(run["outcome"], "ok");
+        assert_eq!(run["decision"], "deny");
+        assert_eq!(run["session_id"], SESSION);
+    }
+}
+
+#[test]
+fn an_event_that_no_hook_wants_is_answered_with_silence() {
+    let ship = Ship::new(DENIES);
+    let event = ship.event(
+        "PreToolUse",
+        &json!({"tool_name": "Read", "tool_use_id": "t"}),
+    );
+    assert!(ship.world.send("PreToolUse", event).is_silent());
+    let event = ship.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(ship.world.send("Stop", event).is_silent());
+    assert!(ship.recent().is_empty());
+}
+
+#[test]
+fn a_hook_gets_the_event_and_the_environment_of_whoever_asked() {
+    let ship = Ship::new(
+        r#"
+[hooks.look]
+on = "PreToolUse"
+run = ["./look", "an argument"]
+"#,
+    );
+    ship.script(
+        "look",
+        r#"cat > "got-$MARK"; { pwd; echo "$1"; echo "$BECKET_HOOK"; echo "$CI"; echo "$SECRET_WIND"; } > "env-$MARK""#,
+    );
+    for (mark, shim) in [
+        ("daemon", Ship::shim as fn(&Ship, &str) -> Command),
+        ("alone", Ship::alone),
+    ] {
+        let mut shim = shim(&ship, "PreToolUse");
+        shim.env("MARK", mark).env("SECRET_WIND", "west wind");
+        let payload = format!(" {}\n", ship.bash(mark));
+        assert!(call(shim, payload.as_bytes()).is_silent());
+        let got = fs::read_to_string(ship.project.join(format!("got-{mark}"))).expect("stdin");
+        assert_eq!(got, payload, "byte for byte");
+        let env = ship.wait_file(&format!("env-{mark}"));
+        let project = ship.project.canonicalize().expect("a folder");
+        let project = project.display();
+        assert_eq!(
+            env,
+            format!("{project}\nan argument\nlook\ntrue\nwest wind\n")
+        );
+    }
+    ship.world.run(&["daemon", "stop"]);
+    for file in ["becket.db", "becket.db-wal", "log/daemon.log"] {
+        let bytes = fs::read(ship.world.path(file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("west wind"), "{file} has the environment");
+    }
+}
+
+#[test]
+fn what_is_switched_off_does_not_run_in_this_session_alone() {
+    let ship = Ship::new(DENIES);
+    let disable = ["disable", "no-bash", "--session", SESSION];
+    let mut command = ship.world.becket(disable);
+    let done = command.current_dir(&ship.project).output().expect("becket");
+    let said = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert_eq!(said, "🔒 Disabled no-bash for this session\n", "{done:?}");
+    assert!(ship.calls("t1").is_silent());
+    assert!(call(ship.alone("PreToolUse"), ship.bash("t2").as_bytes()).is_silent());
+    let other = ship
+        .bash("t3")
+        .replace(SESSION, "11111111-2222-4333-8444-555555555555");
+    let called = call(ship.shim("PreToolUse"), other.as_bytes());
+    assert!(called.stdout.contains("not today"), "{called:?}");
+    fs::remove_file(ship.world.path(&format!("sessions/{SESSION}.json"))).expect("a file");
+    assert!(ship.calls("t4").stdout.contains("not today"));
+}
+
+#[test]
+fn a_change_of_the_config_takes_effect_with_the_next_event() {
+    let ship = Ship::new("");
+    assert!(ship.calls("t1").is_silent());
+    fs::write(ship.world.path("config.toml"), DENIES).expect("a config");
+    assert!(ship.calls("t2").stdout.contains("not today"));
+    let off = format!("{DENIES}enabled = false\n");
+    fs::write(ship.world.path("config.toml"), off).expect("a config");
+    assert!(ship.calls("t3").is_silent());
+}
+
+#[test]
+fn a_hook_that_nobody_waits_for_answers_nothing_and_is_recorded() {
+    let ship = Ship::new(
+        r#"
+[hooks.slow]
+on = "PreToolUse"
+async = true
+run = """while [ ! -e go ]; do sleep 0.05; done; echo '{"decision": "block", "reason": "too late"}'; echo done > done"""
+"#,
+    );
+    assert!(ship.calls("t1").is_silent());
+    assert!(!ship.project.join("done").exists());
+    fs::write(ship.project.join("go"), "").expect("a file");
+    ship.wait_file("done");
+    let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
+    assert_eq!(run["hook"], "slow");
+    assert_eq!(run["outcome"], "ok");
+}

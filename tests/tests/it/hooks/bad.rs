@@ -1,0 +1,135 @@
+//! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
+
+use std::io::Write;
+use std::time::Duration;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{is_alive, start};
+
+use super::{Ship, answer};
+
+/// Far more than any of them may take, and less than Claude Code waits.
+const BOUND: Duration = Duration::from_secs(90);
+
+struct Bad {
+    name: &'static str,
+    run: &'static str,
+    outcome: &'static str,
+}
+
+const BAD: [Bad; 11] = [
+    Bad {
+        name: "hangs",
+        run: "\"exec sleep 1000\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "forks-and-hangs",
+        run: "\"sleep 1000 & sleep 1000 & wait\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "leaves-one-behind",
+        run: "\"(trap '' TERM; exec sleep 3) & exit 0\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "prints-100-mb",
+        run: "\"head -c 100000000 /dev/zero | tr '\\\\0' x\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "half-a-json",
+        run: "\"printf '{\\\"decision\\\": \\\"blo'\"",
+        outcome: "invalid",
+    },
+    Bad {
+        name: "closes-stdout",
+        run: "\"exec >&-; exit 0\"",
+        outcome: "ok",
+    },
+    Bad {
+        name: "ignores-term",
+        run: "\"trap '' TERM; while :; do sleep 1; done\"",
+        outcome: "timed out",
+    },
+    Bad {
+        name: "exits-137",
+        run: "\"exit 137\"",
+        outcome: "failed",
+    },
+    Bad {
+        name: "not-executable",
+        run: "[\"./not-executable\"]",
+        outcome: "not started",
+    },
+    Bad {
+        name: "missing",
+        run: "[\"./nowhere\"]",
+        outcome: "not started",
+    },
+    Bad {
+        name: "needs-a-tty",
+        run: "\"(read answer < /dev/tty) || exit 1\"",
+        outcome: "failed",
+    },
+];
+
+#[test]
+fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
+    for bad in &BAD {
+        let config = format!(
+            "[hooks.{}]\non = \"PreToolUse\"\ntimeout = \"1s\"\nrun = {}\n\n[hooks.good]\non = \"PreToolUse\"\nrun = '''echo '{{\"systemMessage\": \"all is well\"}}' '''\n",
+            bad.name, bad.run
+        );
+        let ship = Ship::new(&config);
+        std::fs::write(ship.project.join("not-executable"), "echo no\n").expect("a file");
+        let called = ship.calls("t1");
+        assert!(called.took < BOUND, "{}: {called:?}", bad.name);
+        assert_eq!(called.code, Some(0), "{}: {called:?}", bad.name);
+        let said = answer(&called);
+        assert_eq!(said["systemMessage"], "good: all is well", "{}", bad.name);
+        assert_eq!(
+            said.as_object().map(serde_json::Map::len),
+            Some(1),
+            "{}: {said}",
+            bad.name
+        );
+        let runs = ship.recent();
+        let run = runs.iter().find(|run| run["hook"] == bad.name);
+        let run = run.unwrap_or_else(|| panic!("{} is not in {runs:?}", bad.name));
+        assert_eq!(run["outcome"], bad.outcome, "{}: {run}", bad.name);
+        let why = ship.world.run(&["why"]);
+        assert!(why.contains(bad.name), "{}: {why}", bad.name);
+        assert!(ship.calls("t2").code == Some(0), "the session goes on");
+    }
+}
+
+#[test]
+fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
+    let ship =
+        Ship::new("[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n");
+    ship.world.start_daemon();
+    let mut child = start(ship.shim("PreToolUse"));
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
+    drop(stdin);
+    let pid = ship.wait_file("begun");
+    ship.world.kill_daemon();
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    // What a killed daemon left behind is ended by its own time; here, by us.
+    let left: i32 = pid.trim().parse().expect("a pid");
+    let _ = rustix::process::Pid::from_raw(left)
+        .map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+    let events = ship.world.events();
+    assert_eq!(events.len(), 1);
+    assert_eq!(events[0]["source"], "alone");
+    assert!(events[0]["took_us"].is_i64(), "{}", events[0]);
+    assert_eq!(ship.wait_file("begun"), pid, "it ran once");
+    let gone = || (!is_alive(left.unsigned_abs())).then_some(());
+    wait::until(PATIENCE, gone).expect("the hook is gone");
+}

@@ -1,0 +1,75 @@
+//! The same event from two registrations: one run, and the same refusal.
+
+use std::fs;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{call, start};
+use std::io::Write;
+
+use super::Ship;
+
+const WAITS_AND_DENIES: &str = r#"
+[hooks.slow-no]
+on = "PreToolUse"
+timeout = "60s"
+run = """echo run >> runs; while [ ! -e go ]; do sleep 0.05; done; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}}'"""
+"#;
+
+#[test]
+fn a_double_gets_the_same_refusal_and_runs_nothing() {
+    let ship = Ship::new(WAITS_AND_DENIES);
+    ship.world.start_daemon();
+    let event = ship.bash("t1");
+    let begin = |from: &str| {
+        let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
+        shim.args(["--event", "PreToolUse", "--from", from, "--home"])
+            .arg(&ship.world.becket_home);
+        let mut child = start(shim);
+        let mut stdin = child.stdin.take().expect("stdin");
+        stdin.write_all(event.as_bytes()).expect("an event");
+        child
+    };
+    let first = begin("settings");
+    ship.wait_file("runs");
+    let second = begin("plugin");
+    let both = || (ship.world.events().len() == 2).then_some(());
+    wait::until(PATIENCE, both).expect("both events");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    for child in [first, second] {
+        let output = child.wait_with_output().expect("an end");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("\"deny\""), "{said}");
+    }
+    // And one that comes when all is decided.
+    let third = begin("run").wait_with_output().expect("an end");
+    assert!(String::from_utf8_lossy(&third.stdout).contains("\"deny\""));
+    assert_eq!(ship.wait_file("runs"), "run\n");
+    assert_eq!(ship.recent().len(), 1);
+}
+
+#[test]
+fn a_hook_ends_when_nobody_waits_for_it_any_more() {
+    let ship = Ship::new(
+        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
+    );
+    ship.world.start_daemon();
+    let mut child = start(ship.shim("PreToolUse"));
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
+    drop(stdin);
+    ship.wait_file("begun");
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+    ship.wait_file("ended");
+    let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
+    assert_eq!(run["outcome"], "cancelled");
+    assert!(
+        call(
+            ship.shim("Stop"),
+            ship.event("Stop", &serde_json::json!({})).as_bytes()
+        )
+        .is_silent()
+    );
+}

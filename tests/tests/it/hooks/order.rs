@@ -1,0 +1,104 @@
+//! Hooks side by side, and those that rewrite one after the other.
+
+use std::fmt::Write;
+
+use serde_json::json;
+
+use super::{Ship, answer};
+
+#[test]
+fn hooks_of_one_event_run_side_by_side() {
+    // Each waits until all have begun: one after the other, none would ever end.
+    let mut config = String::new();
+    for n in 0..10 {
+        let run = format!(
+            "touch begun-{n}; while [ $(ls begun-* | wc -l) -lt 10 ]; do sleep 0.02; done; echo context {n}"
+        );
+        write!(
+            config,
+            "[hooks.h{n}]\non = \"UserPromptSubmit\"\nrun = \"{run}\"\ntimeout = \"50s\"\n"
+        )
+        .expect("a text");
+    }
+    let ship = Ship::new(&config);
+    let event = ship.event(
+        "UserPromptSubmit",
+        &json!({"prompt": "go", "prompt_id": "p"}),
+    );
+    let called = ship.world.send("UserPromptSubmit", event);
+    let said = answer(&called);
+    let context = said["hookSpecificOutput"]["additionalContext"]
+        .as_str()
+        .expect("context");
+    let places: Vec<_> = (0..10)
+        .map(|n| context.find(&format!("context {n}")))
+        .collect();
+    assert!(places.iter().all(Option::is_some), "{context}");
+    assert!(places.is_sorted(), "in the order of the config: {context}");
+    assert_eq!(ship.recent().len(), 10);
+}
+
+#[test]
+fn those_that_rewrite_see_what_the_one_before_made_of_it() {
+    let rewrite = |word: &str| {
+        format!(
+            r#"cat > in-{word}; command=$(sed 's/.*"command":"\([^"]*\)".*/\1/' in-{word}); printf '{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","updatedInput":{{"command":"%s {word}"}}}}}}' "$command""#
+        )
+    };
+    let ship = Ship::new(
+        r#"
+[hooks.first]
+on = "PreToolUse"
+rewrites = true
+run = ["./first"]
+[hooks.second]
+on = "PreToolUse"
+rewrites = true
+run = ["./second"]
+[hooks.watcher]
+on = "PreToolUse"
+run = "cat > seen"
+"#,
+    );
+    ship.script("first", &rewrite("one"));
+    ship.script("second", &rewrite("two"));
+    let said = answer(&ship.calls("t1"));
+    let input = &said["hookSpecificOutput"]["updatedInput"]["command"];
+    assert_eq!(input, "echo hello one two");
+    assert!(
+        said["hookSpecificOutput"]
+            .get("permissionDecision")
+            .is_none()
+    );
+    let seen = std::fs::read_to_string(ship.project.join("seen")).expect("a file");
+    assert!(seen.contains("echo hello one two"), "{seen}");
+}
+
+#[test]
+fn a_denial_outweighs_an_allow_and_both_are_recorded() {
+    let say = |word: &str| {
+        format!(
+            r#"echo '{{"hookSpecificOutput": {{"hookEventName": "PreToolUse", "permissionDecision": "{word}", "permissionDecisionReason": "because {word}"}}}}'"#
+        )
+    };
+    let mut config = String::new();
+    for word in ["allow", "deny", "ask"] {
+        let run = say(word);
+        write!(
+            config,
+            "[hooks.says-{word}]\non = \"PreToolUse\"\nrun = \"\"\"{run}\"\"\"\n"
+        )
+        .expect("a text");
+    }
+    let ship = Ship::new(&config);
+    let said = &answer(&ship.calls("t1"))["hookSpecificOutput"];
+    assert_eq!(said["permissionDecision"], "deny");
+    assert_eq!(said["permissionDecisionReason"], "says-deny: because deny");
+    let mut decisions: Vec<String> = ship
+        .recent()
+        .iter()
+        .map(|run| run["decision"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    decisions.sort();
+    assert_eq!(decisions, ["allow", "ask", "deny"]);
+}

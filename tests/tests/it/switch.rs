@@ -1,0 +1,318 @@
+//! The switch through the real program: `disable`, `enable`, `hooks` and `gc`, with and without a
+//! daemon, one at a time and all at once; and the files of the slash commands.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use becket_tests::world::World;
+use serde_json::{Value, json};
+
+const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
+const OTHER: &str = "11111111-2222-4333-8444-555555555555";
+
+/// A user whose config names these hooks, all on PreToolUse.
+fn world_with(hooks: &[&str]) -> World {
+    let world = World::new();
+    let table = |name: &&str| {
+        format!(
+            "[hooks.{name}]\ndescription = \"About {name}\"\non = \"PreToolUse\"\nrun = \"true\"\n\n"
+        )
+    };
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    let config: String = hooks.iter().map(table).collect();
+    fs::write(world.path("config.toml"), config).expect("a config");
+    world
+}
+
+/// becket as a session of Claude Code calls it, where no daemon may be.
+fn inside(world: &World, session: &str, args: &[&str]) -> Command {
+    let mut becket = world.becket(args);
+    becket
+        .env("CLAUDE_CODE_SESSION_ID", session)
+        .env("BECKET_NO_DAEMON", "1");
+    becket
+}
+
+fn said(output: &Output) -> (String, i32) {
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (text, output.status.code().expect("an exit"))
+}
+
+fn say(world: &World, args: &[&str]) -> (String, i32) {
+    said(&inside(world, SESSION, args).output().expect("becket runs"))
+}
+
+fn file(world: &World, session: &str) -> PathBuf {
+    world.path("sessions").join(format!("{session}.json"))
+}
+
+fn disabled(world: &World, session: &str) -> Vec<String> {
+    let text = fs::read(file(world, session)).expect("a file");
+    let json: Value = serde_json::from_slice(&text).expect("JSON");
+    let names = json["disabledHooks"].as_array().expect("a list");
+    let name = |name: &Value| name.as_str().expect("a name").to_owned();
+    names.iter().map(name).collect()
+}
+
+fn state_of(world: &World, hook: &str) -> String {
+    let (text, code) = say(world, &["hooks", "--json"]);
+    assert_eq!(code, 0);
+    let hooks: Vec<Value> = serde_json::from_str(&text).expect("a list");
+    let found = hooks.iter().find(|it| it["name"] == hook).expect("a hook");
+    found["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn a_hook_is_off_in_one_session_and_on_in_another() {
+    let world = world_with(&["typecheck-mine", "lint-mine"]);
+    let (text, code) = say(&world, &["disable", "typecheck"]);
+    assert_eq!(
+        (&*text, code),
+        ("🔒 Disabled typecheck-mine for this session\n", 0)
+    );
+    assert!(file(&world, SESSION).exists());
+    assert_eq!(state_of(&world, "typecheck-mine"), "disabled");
+    assert_eq!(state_of(&world, "lint-mine"), "enabled");
+    let other = inside(&world, OTHER, &["hooks", "--json"]).output();
+    assert!(!said(&other.expect("becket runs")).0.contains("disabled\""));
+    let (text, code) = say(&world, &["enable", "typecheck"]);
+    assert_eq!(
+        (&*text, code),
+        ("✅ Re-enabled typecheck-mine for this session\n", 0)
+    );
+    assert_eq!(state_of(&world, "typecheck-mine"), "enabled");
+    assert!(world.daemons().is_empty(), "nobody was needed for that");
+}
+
+#[test]
+fn exit_codes_tell_ambiguous_from_missing_and_slash_tells_nothing() {
+    let world = world_with(&["typecheck-mine", "lint-mine"]);
+    for (args, code, line) in [
+        (
+            vec!["disable", "mine"],
+            2,
+            "🤔 Multiple hooks match 'mine':",
+        ),
+        (
+            vec!["enable", "nothing"],
+            3,
+            "❌ No hook found matching 'nothing'",
+        ),
+        (vec!["disable"], 0, "Available hooks for this project:"),
+        (
+            vec!["hooks", "nothing"],
+            3,
+            "❌ No hook found matching 'nothing'",
+        ),
+    ] {
+        let (text, exit) = say(&world, &args);
+        assert_eq!((exit, text.lines().next()), (code, Some(line)), "{args:?}");
+        let slash = [&args[..1], &["--slash"], &args[1..]].concat();
+        let (text, exit) = say(&world, &slash);
+        assert_eq!(exit, 0, "{slash:?}: {text}");
+    }
+    assert!(!world.path("sessions").exists(), "nothing was changed");
+}
+
+#[test]
+fn fifty_processes_at_once_lose_nothing() {
+    let names: Vec<String> = (0..50).map(|number| format!("hook{number:02}")).collect();
+    let hooks: Vec<&str> = names.iter().map(String::as_str).collect();
+    let world = world_with(&hooks);
+    let all = |verb: &str| {
+        let start = |hook: &&str| {
+            let mut becket = inside(&world, SESSION, &[verb, hook]);
+            becket.stdout(Stdio::piped()).stderr(Stdio::piped());
+            becket.spawn().expect("becket starts")
+        };
+        let children: Vec<_> = hooks.iter().map(start).collect();
+        for child in children {
+            let output = child.wait_with_output().expect("becket ends");
+            assert!(output.status.success(), "{output:?}");
+        }
+        let mut disabled = disabled(&world, SESSION);
+        disabled.sort();
+        disabled
+    };
+    assert_eq!(all("disable"), names);
+    assert!(all("enable").is_empty());
+    let entries = fs::read_dir(world.path("sessions")).expect("a folder");
+    assert_eq!(entries.count(), 2, "the file and the lock");
+}
+
+#[test]
+fn without_a_session_it_says_which_live_and_guesses_none() {
+    let world = world_with(&["lint-mine"]);
+    let project = world.root().join("project");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    for (session, cwd) in [(SESSION, &project), (OTHER, &world.home)] {
+        let fields = json!({"cwd": cwd, "source": "startup"});
+        world.tell(session, "SessionStart", &fields);
+    }
+    let mut becket = world.becket(["disable", "lint"]);
+    let output = becket.current_dir(&project).output().expect("becket runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("--session"), "{stderr}");
+    assert!(
+        stderr.contains(SESSION) && !stderr.contains(OTHER),
+        "{stderr}"
+    );
+
+    let mut becket = world.becket(["disable", "lint", "--session", &SESSION[..6]]);
+    let output = becket.current_dir(&project).output().expect("becket runs");
+    assert_eq!(said(&output).0, "🔒 Disabled lint-mine for this session\n");
+    assert_eq!(disabled(&world, SESSION), ["lint-mine"]);
+    let json: Value =
+        serde_json::from_slice(&fs::read(file(&world, SESSION)).expect("a file")).expect("JSON");
+    let real = project.canonicalize().expect("a folder");
+    assert_eq!(json["workingDirectory"], real.to_str().expect("UTF-8"));
+}
+
+#[test]
+fn a_damaged_file_is_set_aside_and_told_of() {
+    let world = world_with(&["lint-mine", "house-style"]);
+    say(&world, &["disable", "lint"]);
+    fs::write(file(&world, SESSION), "{\"disabledHooks\": [").expect("damage");
+    let (text, code) = say(&world, &["disable", "house"]);
+    assert_eq!(code, 0);
+    assert!(
+        text.starts_with("🔒 Disabled house-style for this session\n⚠️  "),
+        "{text}"
+    );
+    assert_eq!(disabled(&world, SESSION), ["house-style"]);
+
+    fs::write(file(&world, SESSION), "x").expect("damage");
+    let output = inside(&world, SESSION, &["hooks"])
+        .output()
+        .expect("becket runs");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("set aside as"));
+    assert!(output.status.success() && !file(&world, SESSION).exists());
+}
+
+fn age(path: &Path, days: u64) {
+    let before = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+    let file = fs::File::open(path).expect("a file");
+    file.set_modified(before).expect("another time");
+}
+
+#[test]
+fn gc_lists_what_is_long_gone_and_deletes_on_yes_only() {
+    let world = world_with(&["lint-mine"]);
+    let gone = "99999999-0000-4000-8000-000000000000";
+    for session in [SESSION, OTHER, gone] {
+        let args = ["disable", "lint", "--session", session];
+        assert!(
+            inside(&world, SESSION, &args)
+                .status()
+                .expect("becket")
+                .success()
+        );
+    }
+    fs::write(world.path("sessions/notes.json"), "{}").expect("a person's");
+    let memory = world.path("run/hooks").join(gone).join("lint-mine");
+    fs::create_dir_all(&memory).expect("a memory");
+    fs::write(memory.join("seen"), "x").expect("a memory");
+    world.tell(
+        OTHER,
+        "SessionStart",
+        &json!({"cwd": world.home, "source": "startup"}),
+    );
+    for session in [SESSION, OTHER, gone] {
+        age(&file(&world, session), 40);
+    }
+    age(&world.path("sessions/notes.json"), 40);
+    for path in [
+        memory.join("seen"),
+        memory.clone(),
+        world.path("run/hooks").join(gone),
+    ] {
+        age(&path, 31);
+    }
+
+    let listed = world.run(&["gc"]);
+    assert!(listed.contains("Nothing was deleted"), "{listed}");
+    assert!(
+        !listed.contains(OTHER) && !listed.contains("notes"),
+        "{listed}"
+    );
+    let (text, _) = said(
+        &inside(&world, SESSION, &["gc", "--yes", "--json"])
+            .output()
+            .expect("gc"),
+    );
+    let deleted: Vec<Value> = serde_json::from_str(&text).expect("a list");
+    let what: Vec<&str> = deleted
+        .iter()
+        .filter_map(|it| it["what"].as_str())
+        .collect();
+    assert_eq!(what, ["memory", "switches"], "{text}");
+    assert!(file(&world, SESSION).exists(), "who calls lives");
+    assert!(file(&world, OTHER).exists(), "it lives");
+    assert!(!file(&world, gone).exists() && !world.path("run/hooks").join(gone).exists());
+    assert!(world.path("sessions/notes.json").exists());
+}
+
+fn commands(world: &World) -> PathBuf {
+    world.home.join(".claude/commands/hook")
+}
+
+#[test]
+fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
+    let world = World::new();
+    let shown = world.run(&["init", "--dry-run"]);
+    assert!(shown.contains("commands/hook/disable.md"), "{shown}");
+    assert!(!commands(&world).exists());
+    world.run(&["init"]);
+    let text = fs::read_to_string(commands(&world).join("disable.md")).expect("a command");
+    assert!(world.run(&["init"]).starts_with("already registered"));
+    let again = fs::read_to_string(commands(&world).join("disable.md")).expect("a command");
+    assert_eq!(text, again, "nothing is written anew without need");
+    world.run(&["uninit"]);
+    assert!(!world.home.join(".claude/commands").exists());
+
+    // What a person had, and what they changed.
+    fs::create_dir_all(commands(&world)).expect("a folder");
+    fs::write(commands(&world).join("enable.md"), "mine").expect("a command");
+    let told = world.run(&["init"]);
+    assert!(told.contains("enable.md alone"), "{told}");
+    let status = commands(&world).join("status.md");
+    let changed = fs::read_to_string(&status).expect("a command") + "more";
+    fs::write(&status, &changed).expect("a change");
+    let told = world.run(&["uninit"]);
+    assert!(
+        told.contains("enable.md alone") && told.contains("status.md alone"),
+        "{told}"
+    );
+    assert!(!commands(&world).join("disable.md").exists());
+    assert_eq!(
+        fs::read_to_string(commands(&world).join("enable.md")).expect("it"),
+        "mine"
+    );
+    assert_eq!(fs::read_to_string(&status).expect("it"), changed);
+}
+
+#[test]
+fn the_projects_and_the_persons_own_registration_share_the_commands() {
+    let world = World::new();
+    let project = world.root().join("project");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let run = |args: &[&str]| {
+        let output = world.becket(args).current_dir(&project).output();
+        assert!(output.expect("becket runs").status.success(), "{args:?}");
+    };
+    let file = project.join(".claude/commands/hook/disable.md");
+    run(&["init", "--project"]);
+    let text = fs::read_to_string(&file).expect("a command");
+    assert!(
+        text.contains("\nbecket disable --slash"),
+        "no path of this machine: {text}"
+    );
+    run(&["init", "--local"]);
+    run(&["uninit", "--local"]);
+    assert!(file.exists(), "the project needs it");
+    run(&["uninit", "--project"]);
+    assert!(!project.join(".claude").exists());
+}

@@ -1,0 +1,206 @@
+//! The same with the real daemon: what events tell of a pane stands in the pane's tmux, and goes
+//! again with its process.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use becket_tests::skip::{Unavailable, skip};
+use becket_tests::terminal::Terminal;
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{World, call};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+
+use super::fails;
+
+/// A tmux server with the panes %0 and %1 in two windows, nobody attached to it, and a daemon that
+/// does not know of it yet.
+struct Live {
+    world: World,
+    inner: Terminal,
+}
+
+fn live() -> Result<Live, Unavailable> {
+    let cat = [OsString::from("cat")];
+    let inner = Terminal::start(&cat, &[], Path::new("/"), (100, 30))?;
+    inner.tmux_says(&["new-window", "-d", "cat"]);
+    let world = World::new();
+    world.start_daemon();
+    Ok(Live { world, inner })
+}
+
+fn told(name: &str, tell: impl FnOnce(&Live)) {
+    match live() {
+        Ok(live) => tell(&live),
+        Err(why) => skip(name, &why),
+    }
+}
+
+impl Live {
+    fn tmux(&self) -> String {
+        format!("{},1,0", self.inner.socket().display())
+    }
+
+    /// What the server says of a pane.
+    fn says(&self, pane: &str, format: &str) -> String {
+        let asked = ["display-message", "-p", "-t", pane, format];
+        self.inner.tmux_says(&asked)
+    }
+
+    /// The program in a pane.
+    fn program(&self, pane: &str) -> String {
+        self.says(pane, "#{pane_pid}")
+    }
+
+    /// An event of a session whose Claude Code is the program in this pane.
+    #[track_caller]
+    fn tell(&self, session: &str, pane: &str, event: &str) {
+        let mut shim = self.world.shim(event);
+        shim.env("TMUX", self.tmux())
+            .env("TMUX_PANE", pane)
+            .env("CLAUDE_PID", self.program(pane));
+        let payload = json!({
+            "session_id": session, "hook_event_name": event, "prompt": "do it", "tool_name": "Bash",
+        });
+        let called = call(shim, payload.to_string().as_bytes());
+        assert!(called.is_silent(), "{called:?}");
+    }
+
+    fn becket(&self, args: &[&str]) -> Output {
+        let mut becket = self.world.becket(args);
+        becket.env("TMUX", self.tmux());
+        becket.output().expect("becket runs")
+    }
+
+    #[track_caller]
+    fn runs(&self, args: &[&str]) {
+        let output = self.becket(args);
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// What stands in the server's status line.
+    fn text(&self) -> String {
+        self.says("%0", "#{@becket}")
+    }
+
+    /// The state that a pane has in the server, and its colours while it is not and while it is the
+    /// one in front.
+    fn look(&self, pane: &str) -> [String; 3] {
+        let look = "#{@becket_state}\t#{window-style}\t#{window-active-style}";
+        let seen = self.says(pane, look);
+        let mut fields = seen.split('\t').map(str::to_owned);
+        [(); 3].map(|()| fields.next().unwrap_or_default())
+    }
+
+    #[track_caller]
+    fn comes<T: PartialEq + std::fmt::Debug>(&self, what: &T, look: impl Fn() -> T) {
+        let came = wait::until(PATIENCE, || (look() == *what).then_some(()));
+        assert!(came.is_some(), "{:?} instead of {what:?}", look());
+    }
+
+    #[track_caller]
+    fn shows(&self, pane: &str, state: &str, [style, active]: [&str; 2]) {
+        let wanted = [state, style, active].map(str::to_owned);
+        self.comes(&wanted, || self.look(pane));
+    }
+
+    #[track_caller]
+    fn counts(&self, text: &str) {
+        self.comes(&true, || {
+            let shown = self.text();
+            // How long somebody has been waited for may have been counted since.
+            shown == text || (text.starts_with('!') && shown.starts_with(&format!("{text} ")))
+        });
+    }
+}
+
+const PLAIN: [&str; 2] = ["default", "default"];
+/// The second pane has colours of its own before it is painted.
+const OWN: [&str; 2] = ["bg=colour1", "default"];
+
+#[test]
+fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
+    let name = "a_session_stands_in_the_status_line_of_its_server_until_its_process_ends";
+    told(name, |live| {
+        live.tell("aaa", "%0", "UserPromptSubmit");
+        live.counts("▸1");
+        live.shows("%0", "working", PLAIN);
+        live.tell("bbb", "%1", "PermissionRequest");
+        live.counts("!1");
+        live.shows("%1", "attention", PLAIN);
+        live.tell("aaa", "%0", "Stop");
+        live.shows("%0", "done", PLAIN);
+        let asks = live.program("%1").parse().ok().and_then(Pid::from_raw);
+        kill_process(asks.expect("a process"), Signal::KILL).expect("kill the program in a pane");
+        live.counts("✓1");
+        live.shows("%1", "", PLAIN);
+        live.inner.kill();
+        live.counts("");
+        live.shows("%0", "", PLAIN);
+    });
+}
+
+#[test]
+fn paint_colours_the_panes_and_is_taken_back() {
+    told("paint_colours_the_panes_and_is_taken_back", |live| {
+        let own = ["set-option", "-p", "-t", "%1", "window-style", OWN[0]];
+        live.inner.tmux_says(&own);
+        live.tell("aaa", "%0", "UserPromptSubmit");
+        live.tell("bbb", "%1", "PermissionRequest");
+        live.shows("%1", "attention", OWN);
+        live.runs(&["tmux", "paint"]);
+        live.shows("%0", "working", ["bg=colour17"; 2]);
+        live.shows("%1", "attention", ["bg=colour58"; 2]);
+        live.tell("aaa", "%0", "Stop");
+        live.shows("%0", "done", ["bg=colour22"; 2]);
+        live.runs(&["tmux", "paint", "--off"]);
+        live.shows("%0", "done", PLAIN);
+        live.shows("%1", "attention", OWN);
+        live.tell("aaa", "%0", "UserPromptSubmit");
+        live.shows("%0", "working", PLAIN);
+
+        live.runs(&["tmux", "paint"]);
+        live.shows("%1", "attention", ["bg=colour58"; 2]);
+        live.tell("bbb", "%1", "SessionEnd");
+        live.shows("%1", "", OWN);
+        live.shows("%0", "working", ["bg=colour17"; 2]);
+    });
+}
+
+#[test]
+fn whoever_looks_at_a_pane_has_checked_it() {
+    told("whoever_looks_at_a_pane_has_checked_it", |live| {
+        let conf = live.world.home.join("tmux.conf");
+        fs::write(&conf, "").expect("a file");
+        let conf = conf.to_string_lossy();
+        live.runs(&["init", "--tmux", "--write", &conf]);
+        live.inner.tmux_says(&["source-file", &conf]);
+        live.runs(&["tmux", "paint"]);
+        live.tell("aaa", "%0", "UserPromptSubmit");
+        live.tell("bbb", "%1", "PermissionRequest");
+        live.shows("%1", "attention", ["bg=colour58"; 2]);
+
+        live.inner.tmux_says(&["select-window", "-t", "%1"]);
+        live.shows("%1", "checked", ["bg=colour236"; 2]);
+        let rows = live.world.sessions();
+        let asks = rows.iter().find(|row| row["session_id"] == "bbb");
+        assert_eq!(asks.map(|row| &row["display"]), Some(&json!("checked")));
+        assert_eq!(asks.map(|row| &row["status"]), Some(&json!("attention")));
+        live.shows("%0", "working", ["bg=colour17"; 2]);
+    });
+}
+
+#[test]
+fn nobody_is_led_anywhere_where_nobody_is_attached() {
+    let name = "nobody_is_led_anywhere_where_nobody_is_attached";
+    told(name, |live| {
+        live.tell("aaa", "%1", "UserPromptSubmit");
+        let inside = live.becket(&["tmux", "jump", "aaa"]);
+        fails(&inside, 1, "nobody is attached to that tmux server");
+        let outside = live.world.output(&["tmux", "jump", "aaa"]);
+        fails(&outside, 1, "no terminal shows the tmux session 0");
+        fails(&outside, 1, "attach -t %1");
+    });
+}
