@@ -262,6 +262,7 @@ fn hook() -> Hook {
         untrusted: false,
         root: None,
         managed: false,
+        root: None,
     }
 }
 
