@@ -2,7 +2,7 @@
 //! hermetic home against the scripted model.
 
 mod home;
-mod install;
+pub(crate) mod install;
 mod print;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,11 +113,15 @@ fn numbers(version: &str) -> Vec<u32> {
 
 /// `$BECKET_TEST_CACHE`, else a folder of the workspace that git ignores.
 fn cache() -> PathBuf {
+    cache_root().join("claude")
+}
+
+/// Where everything that the tests install is kept.
+pub(crate) fn cache_root() -> PathBuf {
     match std::env::var_os("BECKET_TEST_CACHE") {
         Some(folder) => PathBuf::from(folder),
         None => PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.cache"),
     }
-    .join("claude")
 }
 
 #[cfg(test)]

@@ -6,5 +6,6 @@ pub mod model;
 pub mod skip;
 pub mod story;
 pub mod terminal;
+pub mod tools;
 pub mod wait;
 pub mod world;

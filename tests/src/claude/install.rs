@@ -145,7 +145,7 @@ fn fetch(npm: &Path, folder: &Path, package: &str, version: &str) -> Result<(), 
 }
 
 /// The system's store of certificates, unless the environment names one already.
-fn extra_authorities() -> Option<(&'static str, &'static str)> {
+pub(crate) fn extra_authorities() -> Option<(&'static str, &'static str)> {
     let store = "/etc/ssl/certs/ca-certificates.crt";
     let named = std::env::var_os("NODE_EXTRA_CA_CERTS").is_some();
     (!named && Path::new(store).exists()).then_some(("NODE_EXTRA_CA_CERTS", store))

@@ -1,6 +1,7 @@
 //! What the documentation says is what becket does: command lines are run, tables are compared,
 //! links are followed.
 
+mod builtin;
 mod console;
 mod page;
 mod reference;

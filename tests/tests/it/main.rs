@@ -2,6 +2,7 @@
 
 mod adopt;
 mod bad_input;
+mod builtin;
 mod chaos;
 mod checkpoint;
 mod demo;
@@ -15,4 +16,5 @@ mod runs;
 mod statusline;
 mod switch;
 mod tmux;
+mod trust;
 mod view;

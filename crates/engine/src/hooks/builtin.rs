@@ -60,7 +60,7 @@ pub struct Call<'a> {
     pub hook: &'a BuiltIn,
     /// The event as Claude Code gave it.
     pub payload: &'a [u8],
-    /// Where the session works.
+    /// Where the session works, links resolved.
     pub cwd: &'a Path,
     /// The git root above it, else itself.
     pub project: &'a Path,

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use becket_wire::place::fnv1a;
-use std::os::unix::ffi::OsStrExt;
 
 use super::Call;
 use super::capture::{Captured, capture};
@@ -25,7 +25,7 @@ pub struct Check {
     args: Vec<OsString>,
     folder: PathBuf,
     format: Format,
-    kind: Kind,
+    pub kind: Kind,
     /// The changed files that it is about; empty for a whole project.
     pub files: Vec<PathBuf>,
 }

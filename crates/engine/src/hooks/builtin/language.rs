@@ -146,3 +146,6 @@ impl Tool {
         self.extensions.is_empty() || self.extensions.contains(&end)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,24 +80,22 @@ fn news(
         .iter()
         .map(|file| shown(file, call.cwd))
         .collect();
-    let count = counted(news.len(), "new problem");
-    let before = match problems.len() - news.len() {
-        0 => String::new(),
-        before => format!(
-            "{} told before still there\n",
-            if before == 1 {
-                "1 problem is".to_owned()
-            } else {
-                format!("{before} problems are")
-            }
+    let files = files.join(", ");
+    let what = match check.kind {
+        Kind::Test => format!(
+            "{} in the tests of {files}",
+            counted(news.len(), "new failure")
         ),
+        _ => format!("{} in {files}", counted(news.len(), "new problem")),
+    };
+    let before = match problems.len() - news.len() {
+        0 => "",
+        1 => "1 problem told before is still there\n",
+        before => &format!("{before} problems told before are still there\n"),
     };
     let (hook, by) = (call.hook.name, &check.by);
     let list = report::list(&news, call.cwd);
-    format!(
-        "{hook}: {count} in {} ({by})\n{list}{before}",
-        files.join(", ")
-    )
+    format!("{hook}: {what} ({by})\n{list}{before}")
 }
 
 pub fn counted(count: usize, what: &str) -> String {

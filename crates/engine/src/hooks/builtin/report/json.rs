@@ -77,7 +77,10 @@ pub(super) fn jest(text: &str) -> Vec<Problem> {
         let before = problems.len();
         problems.extend(failed.map(|test| failed_test(suite, test)));
         if problems.len() == before && suite["status"] == "failed" {
-            let said = first_lines(&text_of(&suite["message"]));
+            let said = text_of(&suite["message"]);
+            // jest gives a page of advice before it says what is wrong.
+            let said = said.split_once("Details:").map_or(&*said, |(_, said)| said);
+            let said = first_lines(said);
             problems.push(at(
                 suite,
                 format!("the file could not be run: {said}"),

@@ -1,0 +1,174 @@
+//! The built-in hooks that run tools, on real small projects, with the real tools.
+
+mod go;
+mod javascript;
+mod python;
+mod rust;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use becket_tests::world::{Called, World, call};
+use serde_json::{Value, json};
+
+const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
+
+/// A project in a world of its own, and who works in it.
+pub struct Project {
+    pub world: World,
+    pub folder: PathBuf,
+    /// Besides what every world has.
+    path: Vec<PathBuf>,
+    variables: Vec<(&'static str, PathBuf)>,
+}
+
+impl Project {
+    pub fn new(files: &[(&str, &str)]) -> Self {
+        let world = World::new();
+        let folder = world.root().join("shop");
+        fs::create_dir(&folder).expect("a folder");
+        let mut git = world.command("git");
+        let made = git.args(["init", "-q"]).current_dir(&folder).status();
+        assert!(made.is_ok_and(|made| made.success()), "git init");
+        let project = Self {
+            folder,
+            world,
+            path: Vec::new(),
+            variables: Vec::new(),
+        };
+        for (name, text) in files {
+            project.write(name, text);
+        }
+        project
+    }
+
+    pub fn with_path(mut self, folder: &Path) -> Self {
+        self.path.push(folder.to_path_buf());
+        self
+    }
+
+    pub fn with(mut self, variable: &'static str, value: PathBuf) -> Self {
+        self.variables.push((variable, value));
+        self
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let file = self.folder.join(name);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(&file, text).expect("a file");
+    }
+
+    fn call(&self, hook: &str, mut payload: Value, options: &Value) -> Called {
+        payload["session_id"] = SESSION.into();
+        payload["cwd"] = self.folder.to_str().into();
+        let options = options.to_string();
+        let mut command = self.world.becket(["builtin", hook, "--options", &options]);
+        let folders = self
+            .path
+            .iter()
+            .cloned()
+            .chain([self.world.programs.clone()]);
+        let usual = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
+        let path = std::env::join_paths(folders.chain(usual)).expect("a PATH");
+        command
+            .env("PATH", path)
+            .envs(self.variables.iter().cloned());
+        call(command, payload.to_string().as_bytes())
+    }
+
+    /// What the hook tells the model after an edit; empty for silence.
+    pub fn edit(&self, hook: &str, file: &str) -> String {
+        let input =
+            json!({"file_path": self.folder.join(file), "old_string": "a", "new_string": "b"});
+        let payload =
+            json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": input});
+        reason(&self.call(hook, payload, &json!({})))
+    }
+
+    /// What the hook blocks a stop with; empty for silence.
+    pub fn stop(&self, hook: &str) -> String {
+        let payload = json!({"hook_event_name": "Stop", "stop_hook_active": false, "last_assistant_message": "Done."});
+        reason(&self.call(hook, payload, &json!({})))
+    }
+}
+
+fn reason(called: &Called) -> String {
+    assert_eq!((called.code, &*called.stderr), (Some(0), ""), "{called:?}");
+    if called.stdout.is_empty() {
+        return String::new();
+    }
+    let said: Value = serde_json::from_str(&called.stdout).expect("JSON");
+    assert_eq!(said["decision"], "block", "{said}");
+    said["reason"].as_str().expect("a reason").to_owned()
+}
+
+#[test]
+fn a_built_in_that_is_none_is_told_and_blocks_nothing() {
+    let world = World::new();
+    let called = call(world.becket(["builtin", "typechek"]), b"{}");
+    assert_eq!(called.code, Some(3), "{called:?}");
+    assert!(
+        called
+            .stderr
+            .contains("there is no built-in hook \"typechek\""),
+        "{called:?}"
+    );
+    let called = call(
+        world.becket(["builtin", "lint-changed", "--options", "{"]),
+        b"{}",
+    );
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+}
+
+#[test]
+fn a_session_that_is_no_uuid_leaves_nothing_behind() {
+    let project = Project::new(&[("a.txt", "x\n")]);
+    let options = json!({"command": "echo wrong; exit 1"});
+    let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Write",
+        "tool_input": {"file_path": "a.txt"}, "cwd": project.folder, "session_id": "../../x"});
+    let mut command =
+        project
+            .world
+            .becket(["builtin", "lint-changed", "--options", &options.to_string()]);
+    command.env("TMPDIR", project.world.root());
+    let called = call(command, payload.to_string().as_bytes());
+    assert!(
+        reason(&called).contains("1 new problem in a.txt (its command)\nwrong"),
+        "{called:?}"
+    );
+    assert!(!project.world.path("run/hooks").exists());
+    // With a session it is remembered, in a folder of this hook's.
+    assert_ne!(
+        reason(&project.call("lint-changed", payload.clone(), &options)),
+        ""
+    );
+    assert_eq!(reason(&project.call("lint-changed", payload, &options)), "");
+    assert!(
+        project
+            .world
+            .path(&format!("run/hooks/{SESSION}/lint-changed"))
+            .is_dir()
+    );
+}
+
+#[test]
+fn a_tool_that_is_missing_is_told_to_the_log_only() {
+    let project = Project::new(&[
+        ("package.json", "{}"),
+        ("eslint.config.js", ""),
+        ("pnpm-lock.yaml", ""),
+        ("a.js", ""),
+    ]);
+    let input = json!({"file_path": project.folder.join("a.js")});
+    let payload =
+        json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": input});
+    let called = project.call("lint-changed", payload, &json!({}));
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+    let folder = project.folder.display();
+    assert_eq!(
+        called.stderr,
+        format!(
+            "lint-changed: eslint is not installed; {folder} uses it, so run `pnpm install` there\n"
+        )
+    );
+}
