@@ -261,6 +261,7 @@ fn hook() -> Hook {
         off: None,
         untrusted: false,
         managed: false,
+        root: None,
     }
 }
 
