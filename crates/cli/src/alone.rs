@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -158,17 +158,23 @@ impl Event<'_> {
             self.start_behind(why, frame);
         }
         let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
-        let mut found = None;
-        plan.carry_out(
-            &self.kit(),
-            &environment(),
-            &Cancel::new(),
-            own,
-            |_| again,
-            |done| found = Some(done),
-            |_| (),
-        );
-        let Some(done) = found else {
+        let (kit, (tell, told)) = (self.kit(), mpsc::channel());
+        // On a thread of its own: a hook that goes on in the background is not waited for, and
+        // nobody watches it when this process has ended.
+        std::thread::spawn(move || {
+            let answered = |done| drop(tell.send(done));
+            let (environment, cancel) = (environment(), Cancel::new());
+            plan.carry_out(
+                &kit,
+                &environment,
+                &cancel,
+                own,
+                |_| again,
+                answered,
+                |_| (),
+            );
+        });
+        let Ok(done) = told.recv() else {
             return (verdict, Vec::new());
         };
         let answer = kept::shorten(

@@ -192,12 +192,12 @@ async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option
         .await
         .unwrap_or(false)
     {
-        cancel.cancel();
+        cancel.abandon();
     }
     tokio::select! {
         biased;
         went = &mut went => return went.ok(),
-        () = connection.gone() => cancel.cancel(),
+        () = connection.gone() => cancel.abandon(),
     }
     went.await.ok()
 }

@@ -10,6 +10,7 @@ pub mod merge;
 pub mod notice;
 pub mod price;
 pub mod replace;
+pub mod rewrite;
 pub mod run;
 pub mod session;
 pub mod session_file;

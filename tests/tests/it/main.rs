@@ -16,4 +16,5 @@ mod runs;
 mod statusline;
 mod switch;
 mod tmux;
+mod trust;
 mod view;

@@ -1,5 +1,6 @@
 //! Hooks moved and given back, on real files in a throw-away home.
 
+mod shown;
 mod trouble;
 
 use std::fs;
@@ -8,9 +9,7 @@ use std::path::PathBuf;
 use becket_engine::config::{Level, Source, parse_layer};
 use proptest::prelude::*;
 
-use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, table, undo};
-use crate::glyph::Glyphs;
-use crate::session::Look;
+use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, undo};
 use crate::settings::tests::any;
 use crate::settings::tests::command::Home;
 use crate::settings::{self, State, Strict, inspect};
@@ -248,47 +247,6 @@ fn a_table_that_somebody_changed_stays() {
 }
 
 #[test]
-fn one_command_is_one_hook_where_it_can_be() {
-    let (home, _) = registered(
-        r#"{"hooks": {
-        "PreToolUse": [
-            {"matcher": "Bash", "hooks": [{"type": "command", "command": "x", "timeout": 5}, {"type": "command", "command": "y"}]},
-            {"matcher": "Read", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}
-        ],
-        "PostToolUse": [{"matcher": "Bash|Read", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}],
-        "Stop": [{"matcher": "ignored", "hooks": [{"type": "command", "command": "x"}, {"type": "command", "command": "y"}]}],
-        "Setup": [{"hooks": [{"type": "command", "command": "y"}]}]
-        }}"#,
-    );
-    adopt_all(&home);
-    let file = home.file().display().to_string();
-    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @r#"
-    [hooks.x]
-    description = "adopted from FILE"
-    on = ["PreToolUse", "PostToolUse"]
-    tools = "Bash|Read"
-    run = "x"
-    timeout = "9s"
-
-    [hooks.y]
-    description = "adopted from FILE"
-    on = "PreToolUse"
-    tools = "Bash"
-    run = "y"
-
-    [hooks.x-stop]
-    description = "adopted from FILE"
-    on = "Stop"
-    run = "x"
-
-    [hooks.y-stop]
-    description = "adopted from FILE"
-    on = ["Stop", "Setup"]
-    run = "y"
-    "#);
-}
-
-#[test]
 fn what_claude_code_ran_once_does_not_run_twice() {
     let (home, before) = registered(&stop(&command("a")));
     let shared = stop(&command("a"));
@@ -390,48 +348,4 @@ fn where_an_adopted_hook_answers_claude_code_waits() {
         asynchronous(&before) - 1,
         "only the hook's own is gone"
     );
-}
-
-#[test]
-fn the_list_fits() {
-    let (home, _) = registered(
-        r#"{"hooks": {
-        "PostToolUse": [{"matcher": "Edit|Write", "hooks": [
-            {"type": "command", "command": "npx prettier --write \"$(jq -r .tool_input.file_path)\""},
-            {"type": "http", "url": "http://127.0.0.1:9/hook"}]}],
-        "Stop": [{"hooks": [{"type": "command", "command": "say done", "once": true},
-            {"type": "command", "command": "x", "if": "Bash(git *)"}]}],
-        "WorktreeCreate": [{"hooks": [{"type": "command", "command": "mk"}]}]
-        }}"#,
-    );
-    let here = found(&home);
-    let shown = |width: usize| {
-        let look = Look {
-            now: jiff::Zoned::now(),
-            width,
-            glyphs: Glyphs::Unicode,
-        };
-        anstream::adapter::strip_str(&table(&here, &look)).to_string()
-    };
-    insta::assert_snapshot!(shown(usize::MAX), @r#"
-       NAME      ON           TOOLS       RUNS                                                   FROM
-    1  prettier  PostToolUse  Edit|Write  npx prettier --write "$(jq -r .tool_input.file_path)"  user
-    2  say-stop  Stop                     say done                                               user
-    say-stop: `once` means nothing in settings, and is dropped
-
-    3 hooks stay where they are:
-      PostToolUse http://127.0.0.1:9/hook (user)
-        type http: becket runs commands only
-      Stop x (user)
-        `if` has no counterpart
-      WorktreeCreate mk (user)
-        a hook on WorktreeCreate replaces git: becket keeps away
-    "#);
-    let narrow = shown(50);
-    let narrow: Vec<_> = narrow.lines().take(3).collect();
-    insta::assert_snapshot!(narrow.join("\n"), @"
-       NAME      ON           RUNS                FROM
-    1  prettier  PostToolUse  npx prettier --wr…  user
-    2  say-stop  Stop         say done            user
-    ");
 }

@@ -40,7 +40,8 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<Undone>> {
         Some(settings::take_lock(world)?)
     };
     let mut undone = Vec::new();
-    for file in settings::files(world) {
+    // The other way round: whoever made a folder finds it empty.
+    for file in settings::files(world).into_iter().rev() {
         let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
         let records = record::all(&world.place, &path);
         if file.scope == Scope::Managed || records.is_empty() {

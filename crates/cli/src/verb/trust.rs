@@ -47,10 +47,11 @@ impl Trust {
             return list(world, self.json);
         }
         world.refuse_inside_claude("trust")?;
-        let project = Here::find(world)?;
+        let folder = project_of(&world.cwd);
         if self.revoke {
-            return project.revoke(world, self.json);
+            return revoke(world, folder, self.json);
         }
+        let project = Here::find(world, folder)?;
         let report = project.report(world)?;
         let same = report.before == State::Yes;
         let agreed = match &self.hash {
@@ -77,7 +78,7 @@ impl Trust {
             return Ok(ExitCode::from(Code::Failed as u8));
         }
         project.approve(world)?;
-        anstream::println!("Trusted.");
+        anstream::println!("\nTrusted.");
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -90,13 +91,9 @@ struct Here {
 }
 
 impl Here {
-    fn find(world: &World) -> Result<Self> {
-        let folder = project_of(&world.cwd).to_path_buf();
-        let key = trust::key_of(&folder).ok_or_else(|| {
-            let what = format!("{} cannot be trusted", folder.display());
-            let hint = "it must exist, and its name must be UTF-8";
-            Failure::new(Code::Failed, what).hint(hint)
-        })?;
+    fn find(world: &World, folder: &Path) -> Result<Self> {
+        let folder = folder.to_path_buf();
+        let key = key_of(&folder)?;
         let pins = trust::pins_of(&folder, &world.place).map_err(|refusal| {
             let what = format!("{} cannot be trusted: {refusal}", folder.display());
             let hint = "take that out of `.becket/`, then try again";
@@ -150,22 +147,32 @@ impl Here {
             book.projects.insert(self.key.clone(), approval.clone());
         })
     }
+}
 
-    fn revoke(&self, world: &World, json: bool) -> Result<ExitCode> {
-        let book = Book::read(&world.place).unwrap_or_default();
-        let folder = self.folder.display();
-        if !book.projects.contains_key(&self.key) {
-            let failure = Failure::new(Code::Missing, format!("{folder} is not trusted"));
-            let hint = "becket trust --list shows what is";
-            return Err(failure.hint(hint).into());
-        }
-        change(world, |book| drop(book.projects.remove(&self.key)))?;
-        match json {
-            true => anstream::println!("{:#}", json!({ "project": self.folder, "trusted": false })),
-            false => anstream::println!("{folder} is not trusted any more."),
-        }
-        Ok(ExitCode::SUCCESS)
+/// What the approval of a project is kept under.
+fn key_of(folder: &Path) -> Result<String> {
+    let key = trust::key_of(folder);
+    key.ok_or_else(|| {
+        let what = format!("{} cannot be trusted", folder.display());
+        let hint = "it must exist, and its name must be UTF-8";
+        Failure::new(Code::Failed, what).hint(hint).into()
+    })
+}
+
+fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
+    let key = key_of(folder)?;
+    let book = Book::read(&world.place).unwrap_or_default();
+    if !book.projects.contains_key(&key) {
+        let what = format!("{} is not trusted", folder.display());
+        let hint = "becket trust --list shows what is";
+        return Err(Failure::new(Code::Missing, what).hint(hint).into());
     }
+    change(world, |book| drop(book.projects.remove(&key)))?;
+    match json {
+        true => anstream::println!("{:#}", json!({ "project": folder, "trusted": false })),
+        false => anstream::println!("{} is not trusted any more.", folder.display()),
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Changes the book; what was damaged is set aside, and told.

@@ -14,9 +14,10 @@ use becket_wire::{EventId, Head};
 
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
-use crate::matcher::concerns;
+use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge};
-use crate::run::{Cancel, GRACE, Job, Occasion, Program, Ran, run};
+use crate::rewrite::with_input;
+use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
 
 /// The programs that hooks are started with.
 #[derive(Debug, Clone)]
@@ -73,9 +74,10 @@ impl Plan {
             project,
             ..
         } = *asked;
+        let subject = Subject::new(event, head, payload);
         let mut wanted: Vec<&Arc<Hook>> = hooks
             .iter()
-            .filter(|hook| concerns(hook, event, head, payload, project))
+            .filter(|hook| subject.concerns(hook, project))
             .collect();
         if !wanted.is_empty() {
             let switches = switches();
@@ -166,7 +168,10 @@ impl Plan {
         let (mut runs, mut said) = (Vec::new(), Vec::new());
         for ran in ran {
             let read = ran.answer(&self.event);
-            runs.push(self.row_of(&ran, &read));
+            // Who goes on in the background is told of at the end.
+            if ran.outcome != Outcome::WentAsync {
+                runs.push(self.row_of(&ran, &read));
+            }
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
@@ -248,31 +253,4 @@ fn changed_input(answer: &Answer) -> Option<&Rest> {
         Change::Input(input) => Some(input),
         _ => None,
     })
-}
-
-/// The event with another input of the tool; all else stays byte for byte.
-fn with_input(payload: &[u8], input: &Rest) -> Option<Vec<u8>> {
-    let head = Head::read(payload).ok()?;
-    let old = head.tool_input?;
-    let begin = old.as_ptr().addr() - payload.as_ptr().addr();
-    let new = serde_json::to_vec(input).ok()?;
-    let (before, rest) = payload.split_at(begin);
-    Some([before, &new, &rest[old.len()..]].concat())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_input_is_replaced() {
-        let payload = br#"{ "a":1, "tool_input" : {"x": [1, 2]} , "z": "tool_input"}"#;
-        let input: Rest = serde_json::from_str(r#"{"y":3}"#).unwrap();
-        let new = with_input(payload, &input).unwrap();
-        assert_eq!(
-            new,
-            br#"{ "a":1, "tool_input" : {"y":3} , "z": "tool_input"}"#
-        );
-        assert_eq!(with_input(b"{}", &input), None);
-    }
 }

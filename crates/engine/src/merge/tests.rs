@@ -236,7 +236,7 @@ fn long_text_is_cut_at_a_line_and_says_where_all_of_it_is() {
         })
         .unwrap();
     answer.add_context("short").unwrap();
-    let (short, file) = fit(answer, 70, || "/b/out.txt".into());
+    let (short, file) = fit(answer, 74, || "/b/out.txt".into());
     let reason = short.opinion().and_then(Opinion::reason).unwrap();
     insta::assert_snapshot!(reason, @r"
     error 1
@@ -245,7 +245,7 @@ fn long_text_is_cut_at_a_line_and_says_where_all_of_it_is() {
     error 4
     [cut here; all of it is in /b/out.txt]
     ");
-    assert!(reason.chars().count() <= 70);
+    assert!(reason.chars().count() <= 74);
     assert_eq!(short.contexts(), ["short"]);
     assert_eq!(file, Some(("/b/out.txt".into(), format!("{whole}\n"))));
 }

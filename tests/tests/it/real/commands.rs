@@ -159,7 +159,7 @@ fn what_is_typed_after_a_command_is_never_run() {
         let asked = |request: &becket_tests::model::Request| {
             request.contains("No hook found matching 'nothing'")
         };
-        assert!(story.model.turns().iter().any(asked));
+        assert!(story.model.requests().iter().any(asked));
         Ok(())
     });
 }

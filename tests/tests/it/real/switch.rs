@@ -19,6 +19,7 @@ fn given(given: Given) -> Given {
     given
         .registered(Becket::default().config(TYPECHECK))
         .registered(Recorder::witness())
+        .file(".git/HEAD", "ref: refs/heads/main\n")
         .file("tsconfig.json", "{}\n")
         .file("package.json", "{}\n")
         .rule(

@@ -77,6 +77,19 @@ impl Report {
         self.then.problems.iter().filter(theirs)
     }
 
+    /// What a hook runs, with paths as they stand in the project.
+    fn runs(&self, hook: &Hook) -> String {
+        let text = match &hook.action {
+            Action::Run(program) => program.to_string(),
+            Action::BuiltIn(built_in, own) if own.is_empty() => {
+                format!("built-in {}", built_in.name)
+            }
+            Action::BuiltIn(built_in, own) => format!("built-in {}: {own}", built_in.name),
+        };
+        let text = text.replace(&format!("{}/", self.folder.display()), "");
+        inert(&text.trim().replace('\n', " ; "))
+    }
+
     fn origin(&self, origin: &Origin) -> String {
         let text = origin.to_string();
         let folder = format!("{}/", self.folder.display());
@@ -133,7 +146,7 @@ impl Report {
     fn tell_of_hooks(&self, out: &mut String) {
         let rows: Vec<[String; 3]> = self
             .hooks()
-            .map(|hook| [inert(&hook.name), events(hook), runs(hook)])
+            .map(|hook| [inert(&hook.name), events(hook), self.runs(hook)])
             .collect();
         if rows.is_empty() {
             return;
@@ -185,7 +198,7 @@ impl Report {
                 json!({
                     "name": hook.name,
                     "on": hook.on.iter().map(|event| event.as_str()).collect::<Vec<_>>(),
-                    "run": runs(hook),
+                    "run": self.runs(hook),
                     "file": hook.declared.file,
                     "line": hook.declared.line,
                     "enabled": hook.off.is_none(),
@@ -231,18 +244,4 @@ impl Report {
 fn events(hook: &Hook) -> String {
     let on: Vec<&str> = hook.on.iter().map(|event| event.as_str()).collect();
     inert(&on.join(", "))
-}
-
-fn runs(hook: &Hook) -> String {
-    match &hook.action {
-        Action::Run(program) => inert(&program.to_string().replace('\n', " ; ")),
-        Action::BuiltIn(built_in, own) if own.is_empty() => format!("built-in {}", built_in.name),
-        Action::BuiltIn(built_in, own) => {
-            format!(
-                "built-in {}: {}",
-                built_in.name,
-                inert(&own.to_string().replace('\n', " "))
-            )
-        }
-    }
 }

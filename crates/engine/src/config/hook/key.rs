@@ -36,7 +36,7 @@ pub const HOOK_KEYS: &[HookKey] = &[
     HookKey {
         name: "tools",
         form: Form::Text(|_, text| Matcher::parse(text).map(drop)),
-        about: "The matcher of Claude Code, like `Write|Edit`; without it, everything",
+        about: "The matcher of Claude Code: names of tools, or a regular expression; without it, everything",
     },
     HookKey {
         name: "paths",
