@@ -53,7 +53,7 @@ fn run(call: &Call<'_>) -> Output {
     }
     let git = path_folders().into_iter().map(|folder| folder.join("git"));
     let git = git.into_iter().find(|git| git.is_file());
-    let transcript = turn.transcript.as_deref().and_then(Path::to_str);
+    let transcript = turn.transcript.as_deref();
     let before = Before::read(call.memory, turn.agent.as_deref(), transcript);
     let now = State::look(call.project, git.as_deref());
     let changed = now.changed_since(&before, call.project, git.as_deref());
