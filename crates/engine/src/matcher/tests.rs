@@ -191,7 +191,6 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         untrusted: false,
         root: None,
         managed: false,
-        root: None,
     }
 }
 

@@ -36,7 +36,6 @@ fn hook(name: &str, description: &str) -> Hook {
         untrusted: false,
         root: None,
         managed: false,
-        root: None,
     }
 }
 

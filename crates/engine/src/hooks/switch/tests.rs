@@ -262,7 +262,6 @@ fn hook() -> Hook {
         untrusted: false,
         root: None,
         managed: false,
-        root: None,
     }
 }
 
