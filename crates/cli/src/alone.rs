@@ -1,7 +1,6 @@
 //! One event in this process alone, because no daemon answers: the same engine, the same config, the
 //! same hooks. What came of it is left in the spool for the next daemon.
 
-use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -163,16 +162,7 @@ impl Event<'_> {
         // nobody watches it when this process has ended.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
-            let (environment, cancel) = (environment(), Cancel::new());
-            plan.carry_out(
-                &kit,
-                &environment,
-                &cancel,
-                own,
-                |_| again,
-                answered,
-                |_| (),
-            );
+            plan.carry_out(&kit, &Cancel::new(), own, |_| again, answered, |_| ());
         });
         let Ok(done) = told.recv() else {
             return (verdict, Vec::new());
@@ -190,6 +180,7 @@ impl Event<'_> {
         Kit {
             becket: std::env::current_exe().unwrap_or_else(|_| "becket".into()),
             home: self.place.home().to_path_buf(),
+            environment: std::env::vars_os().collect(),
         }
     }
 
@@ -219,7 +210,6 @@ impl Event<'_> {
         let again = silent.clone();
         plan.carry_out(
             &self.kit(),
-            &environment(),
             &Cancel::new(),
             silent,
             |_| again,
@@ -251,10 +241,6 @@ impl Event<'_> {
             eprintln!("becket: the event is not kept: {error}");
         }
     }
-}
-
-fn environment() -> Arc<[(OsString, OsString)]> {
-    std::env::vars_os().collect()
 }
 
 /// What the shim left on stdin.

@@ -39,7 +39,6 @@ pub struct Bench<'a> {
     pub hooks: Vec<Arc<Hook>>,
     kit: Kit,
     _memory: TempDir,
-    environment: Arc<[(OsString, OsString)]>,
     cancel: Cancel,
 }
 
@@ -63,6 +62,7 @@ impl<'a> Bench<'a> {
         let kit = Kit {
             becket: world.programs.join("becket"),
             home: memory.path().to_path_buf(),
+            environment: environment(&project),
         };
         let cancel = Cancel::new();
         let ending = cancel.clone();
@@ -72,7 +72,6 @@ impl<'a> Bench<'a> {
                 .current()
                 .hooks
                 .clone(),
-            environment: environment(&project),
             world,
             project,
             kit,
@@ -146,7 +145,7 @@ impl<'a> Bench<'a> {
             program: program(hook, &self.kit),
             cwd: cwd.to_path_buf(),
             base: self.project.clone(),
-            environment: Arc::clone(&self.environment),
+            environment: Arc::clone(&self.kit.environment),
             stdin: sample.payload.clone().into(),
             timeout: hook.timeout_on(&sample.event),
             // Here somebody wants to see what it says.

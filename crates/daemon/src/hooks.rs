@@ -2,7 +2,6 @@
 //! answered. A double of the event gets the same refusal, once it is there.
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,6 +77,7 @@ impl Hooks {
             kit: Kit {
                 becket,
                 home: place.home().to_path_buf(),
+                environment: Arc::default(),
             },
             slots: Arc::new(Semaphore::new(AT_ONCE)),
             pending: HashMap::new(),
@@ -282,7 +282,7 @@ struct Run {
 impl Run {
     /// Begins once the event is kept and the environment is there.
     async fn start(
-        self,
+        mut self,
         slots: Arc<Semaphore>,
         begun: oneshot::Receiver<Answerer>,
         handed: oneshot::Receiver<Vec<u8>>,
@@ -295,10 +295,10 @@ impl Run {
             self.cancel.cancel();
             Vec::new()
         });
-        let environment = read_environment(&block).into();
+        self.kit.environment = read_environment(&block).into();
         let thread = std::thread::Builder::new().name("hooks".into());
         let started = thread.spawn(move || {
-            self.run(&environment, answerer);
+            self.run(answerer);
             drop(slot);
         });
         if let Err(why) = started {
@@ -306,7 +306,7 @@ impl Run {
         }
     }
 
-    fn run(self, environment: &Arc<[(OsString, OsString)]>, answerer: Answerer) {
+    fn run(self, answerer: Answerer) {
         let Self {
             plan,
             record,
@@ -340,6 +340,6 @@ impl Run {
             })));
         };
         let later = |run| tell(Message::HookEnded(Box::new(run)));
-        plan.carry_out(&kit, environment, &cancel, own, |_| again, answered, later);
+        plan.carry_out(&kit, &cancel, own, |_| again, answered, later);
     }
 }

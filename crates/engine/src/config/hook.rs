@@ -63,9 +63,14 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trus
     named
 }
 
-/// How long a hook may take at the most on that event.
+/// How long a hook may take at the most on that event. Where one has to answer on an event that
+/// else comes late, that event is registered so that Claude Code waits for it.
 pub(crate) fn room_on(event: &EventName) -> Duration {
-    event.waits().saturating_sub(SPARE)
+    let waits = match event.comes_late() {
+        true => EventName::PreToolUse.waits(),
+        false => event.waits(),
+    };
+    waits.saturating_sub(SPARE)
 }
 
 impl Trusted<'_> {

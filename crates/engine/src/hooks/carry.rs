@@ -19,13 +19,15 @@ use crate::merge::{Merged, Said, merge};
 use crate::rewrite::with_input;
 use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
 
-/// The programs that hooks are started with.
+/// What hooks are started with.
 #[derive(Debug, Clone)]
 pub struct Kit {
     /// `becket` itself: built-ins are calls of it.
     pub becket: PathBuf,
     /// becket's home.
     pub home: PathBuf,
+    /// That of whoever asked; hooks run in it.
+    pub environment: Arc<[(OsString, OsString)]>,
 }
 
 /// What is to be run for one event.
@@ -84,8 +86,9 @@ impl Plan {
             let agent = head.agent_type.as_deref();
             wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
         }
-        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
+        wanted.retain(|hook| !hook.is_led_astray(cwd));
+        let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
         (!wanted.is_empty()).then(|| Self {
             event_id: asked.id,
             event: event.clone(),
@@ -100,7 +103,7 @@ impl Plan {
 
     /// The longest that it may take, ends by force included.
     pub fn longest(&self) -> Duration {
-        let bound = |hook: &Arc<Hook>| hook.timeout + GRACE;
+        let bound = |hook: &Arc<Hook>| hook.timeout_on(&self.event) + GRACE;
         let waited = self.hooks.iter().filter(|hook| !hook.is_async);
         let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
         let first: Duration = one_by_one.into_iter().map(bound).sum();
@@ -113,7 +116,6 @@ impl Plan {
     pub fn carry_out(
         self,
         kit: &Kit,
-        environment: &Arc<[(OsString, OsString)]>,
         cancel: &Cancel,
         own: Answer,
         judge: impl FnOnce(&[u8]) -> Answer,
@@ -124,7 +126,6 @@ impl Plan {
         let mut stage = Stage {
             plan: &self,
             kit,
-            environment,
             payload: Arc::clone(&self.payload),
             until,
         };
@@ -203,7 +204,6 @@ impl Plan {
 struct Stage<'a> {
     plan: &'a Plan,
     kit: &'a Kit,
-    environment: &'a Arc<[(OsString, OsString)]>,
     /// The event, with the input as it was rewritten last.
     payload: Arc<[u8]>,
     until: Instant,
@@ -212,16 +212,17 @@ struct Stage<'a> {
 impl Stage<'_> {
     fn job(&self, hook: &Hook) -> Job {
         let left = self.until.saturating_duration_since(Instant::now());
+        let timeout = hook.timeout_on(&self.plan.event);
         Job {
             hook: hook.name.clone(),
             program: program(hook, self.kit),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
-            environment: Arc::clone(self.environment),
+            environment: Arc::clone(&self.kit.environment),
             stdin: Arc::clone(&self.payload),
             timeout: match hook.is_async {
-                true => hook.timeout,
-                false => hook.timeout.min(left),
+                true => timeout,
+                false => timeout.min(left),
             },
             is_async: hook.is_async,
         }
