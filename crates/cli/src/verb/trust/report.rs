@@ -8,6 +8,7 @@ use std::sync::Arc;
 use becket_engine::config::{Level, Origin, Problem, Setting, Snapshot};
 use becket_engine::hooks::{Action, Hook};
 use becket_engine::trust::{Change, How, Pins, Trust};
+use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
 
 use crate::tell::{BAD, BOLD, DIM, GOOD, WARN, is_inert};
@@ -197,7 +198,7 @@ impl Report {
             .map(|hook| {
                 json!({
                     "name": hook.name,
-                    "on": hook.on.iter().map(|event| event.as_str()).collect::<Vec<_>>(),
+                    "on": hook.on.iter().map(EventName::as_str).collect::<Vec<_>>(),
                     "run": self.runs(hook),
                     "file": hook.declared.file,
                     "line": hook.declared.line,
@@ -242,6 +243,6 @@ impl Report {
 }
 
 fn events(hook: &Hook) -> String {
-    let on: Vec<&str> = hook.on.iter().map(|event| event.as_str()).collect();
+    let on: Vec<&str> = hook.on.iter().map(EventName::as_str).collect();
     inert(&on.join(", "))
 }
