@@ -11,6 +11,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::slash::{Scene, Verb, act, states};
 use becket_engine::hooks::switch::{self, State, Switches};
 use becket_engine::hooks::{Action, Hook};
+use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
 use crate::session::words::one_line;
@@ -163,8 +164,8 @@ impl Row<'_> {
 
     fn events(&self) -> Vec<&str> {
         match self {
-            Self::Named(hook, _) => hook.on.iter().map(|event| event.as_str()).collect(),
-            Self::Unnamed(built_in) => built_in.on.iter().map(|event| event.as_str()).collect(),
+            Self::Named(hook, _) => hook.on.iter().map(EventName::as_str).collect(),
+            Self::Unnamed(built_in) => built_in.on.iter().map(EventName::as_str).collect(),
         }
     }
 
