@@ -45,7 +45,7 @@ fn a_command_is_a_text_or_a_list() {
 #[test]
 fn a_files_name_is_never_run() {
     let folder = tempfile::tempdir().unwrap();
-    let name = folder.path().join("$(touch p); touch q");
+    let name = folder.path().join("$(touch p);  touch q");
     fs::write(&name, "").unwrap();
     for line in [
         "echo {file}",
