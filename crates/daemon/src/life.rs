@@ -5,10 +5,10 @@ mod detach;
 mod lock;
 mod log;
 mod process;
+mod socket;
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -35,6 +35,7 @@ use crate::registry::Registry;
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Record, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
+use socket::{inode, listen, make_folder, private};
 
 pub use lock::{Held, yield_to};
 
@@ -42,8 +43,6 @@ pub use lock::{Held, yield_to};
 const TICK: Duration = Duration::from_secs(2);
 /// How long an ending daemon waits for answers that are on their way.
 const DRAIN: Duration = Duration::from_secs(5);
-/// How many connections may wait to be accepted (the kernel's own bound may be lower).
-const BACKLOG: i32 = 4096;
 /// How many changes of sessions a slow onlooker may be behind before it gets them all anew.
 const CHANGES: usize = 1024;
 /// How many committed events a slow onlooker may be behind before it reads them from the database.
@@ -236,50 +235,6 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     })
 }
 
-/// Listens under another name first: a socket that can be seen can be connected to.
-fn listen(place: &Place, socket: &Path) -> Result<std::os::unix::net::UnixListener, LifeError> {
-    let failed = |why| LifeError::Listen {
-        path: socket.to_owned(),
-        why,
-    };
-    let folder = socket.parent().unwrap_or(Path::new("/"));
-    make_folder(folder)?;
-    let owner = fs::symlink_metadata(folder).map_err(failed)?;
-    if !owner.is_dir() || owner.uid() != rustix::process::getuid().as_raw() {
-        return Err(failed(io::Error::other(
-            "its folder belongs to somebody else",
-        )));
-    }
-    if folder != place.run() {
-        drop(fs::write(
-            place.socket_note(),
-            socket.as_os_str().as_encoded_bytes(),
-        ));
-    }
-    let fresh = folder.join("socket.new");
-    drop(fs::remove_file(&fresh));
-    let listener = std::os::unix::net::UnixListener::bind(&fresh).map_err(failed)?;
-    private(&fresh);
-    rustix::net::listen(&listener, BACKLOG).map_err(|why| failed(why.into()))?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    // We hold the lock, so whatever stands there belongs to nobody.
-    fs::rename(&fresh, socket).map_err(failed)?;
-    Ok(listener)
-}
-
-fn make_folder(path: &Path) -> Result<(), LifeError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|why| LifeError::Folder {
-        path: path.to_owned(),
-        why,
-    })
-}
-
-/// Takes a file away from everybody but its owner.
-fn private(path: &Path) {
-    drop(fs::set_permissions(path, fs::Permissions::from_mode(0o600)));
-}
-
 impl Daemon {
     fn live(self) {
         let Self {
@@ -411,8 +366,4 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             return End::Idle;
         }
     }
-}
-
-fn inode(path: &Path) -> Option<u64> {
-    fs::symlink_metadata(path).ok().map(|meta| meta.ino())
 }

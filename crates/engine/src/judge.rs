@@ -9,6 +9,7 @@ use becket_wire::{Head, Output};
 
 use crate::config::Snapshot;
 use crate::notice::{self, Change, Notice};
+use crate::trust::Project;
 
 /// One event with everything that its judgement depends on.
 #[derive(Debug, Clone, Copy)]
@@ -155,7 +156,7 @@ fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
     // Where nobody looks, nobody is asked.
     let asks = starts && case.envelope.attended();
     let project = case.config.project.as_ref().filter(|_| asks);
-    let trust = project.and_then(|project| project.says());
+    let trust = project.and_then(Project::says);
     let by = match (&config, trust) {
         (None, None) => return,
         (Some(_), _) => "config",

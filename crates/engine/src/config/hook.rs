@@ -105,7 +105,7 @@ impl Named {
                 self.hooks.push(Arc::new(hook));
             }
             // What does not count is no trouble either.
-            Err(problem) if in_force => self.problems.push(problem),
+            Err(problem) if in_force => self.problems.push(*problem),
             Err(_) => {}
         }
     }
@@ -160,7 +160,7 @@ impl<'a> Merged<'a> {
         name: &str,
         in_force: bool,
         trusted: Option<&Trusted<'_>>,
-    ) -> Result<(Hook, Option<Problem>), Problem> {
+    ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
         let root = trusted.filter(|_| self.runs_what_a_project_says());
@@ -212,7 +212,7 @@ impl<'a> Merged<'a> {
         (key.value == Value::Bool(false)).then(|| Origin::of(table, key.at.line))
     }
 
-    fn action(&self, name: &str) -> Result<Action, Problem> {
+    fn action(&self, name: &str) -> Result<Action, Box<Problem>> {
         if let Some(built_in) = self.built_in {
             let mut own = toml::Table::new();
             for key in built_in.keys {
@@ -243,7 +243,7 @@ impl<'a> Merged<'a> {
         }
     }
 
-    fn events(&self, name: &str) -> Result<Vec<EventName>, Problem> {
+    fn events(&self, name: &str) -> Result<Vec<EventName>, Box<Problem>> {
         let mut on: Vec<EventName> = Vec::new();
         for word in self.words("on") {
             let event = EventName::from(word.trim());
@@ -336,9 +336,9 @@ impl<'a> Merged<'a> {
         settings
     }
 
-    fn left_out(&self, what: String, hint: String) -> Problem {
+    fn left_out(&self, what: String, hint: String) -> Box<Problem> {
         let problem = Problem::error("", what).in_file(&self.first.file);
-        problem.at_position(self.first.at.clone()).hint(Some(hint))
+        Box::new(problem.at_position(self.first.at.clone()).hint(Some(hint)))
     }
 }
 

@@ -189,7 +189,9 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         },
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
+        root: None,
     }
 }
 

@@ -97,9 +97,9 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
             }
         };
         edit(&mut book);
-        let mut text = serde_json::to_vec_pretty(&book).map_err(|why| unwritable(why.into()))?;
-        text.push(b'\n');
-        if before.replace(&text, 0o600).map_err(unwritable)? == Attempt::Done {
+        let text = serde_json::to_string_pretty(&book).map_err(|why| unwritable(why.into()))?;
+        let text = format!("{text}\n");
+        if before.replace(text.as_bytes(), 0o600).map_err(unwritable)? == Attempt::Done {
             drop(held);
             return Ok(aside);
         }

@@ -154,6 +154,8 @@ fn vitest() {
             .starts_with("src/price.test.ts:5:20: three: AssertionError: expected '3!' to be '3'"),
         "{told:?}"
     );
+    let test = project.edit("test-changed", "src/price.test.ts");
+    assert!(test.contains("three: AssertionError"), "{test}");
     assert_eq!(
         project.edit("test-changed", "src/alone.ts"),
         "",

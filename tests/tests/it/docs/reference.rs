@@ -202,7 +202,7 @@ fn the_fields_of_the_json_are_all_there() {
     world.run(&["init"]);
     std::fs::write(
         world.path("config.toml"),
-        "[store]\nkeep_days = 1\nkeep_day = 1\n[hooks.mine]\nrun = \"true\"\n",
+        "[store]\nkeep_days = 1\nkeep_day = 1\n[hooks.mine]\non = \"Stop\"\nrun = \"true\"\n",
     )
     .expect("a config");
     agrees("becket config --json", &[]);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use becket_wire::id::parse_uuid;
 use becket_wire::session::SessionQuery;
 
-use crate::session::stored::sessions_without_daemon;
+use crate::session::source::Source;
 use crate::world::{World, own_session};
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -75,7 +75,7 @@ pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
 
 /// The ids of the sessions that live, as far as anybody knows.
 fn live(world: &World) -> Result<HashSet<String>> {
-    let rows = sessions_without_daemon(world, &SessionQuery::default())?;
+    let rows = Source::open(world).sessions(&SessionQuery::default())?;
     let ids = rows.into_iter().map(|row| row.session_id);
     // Who calls us lives, known or not.
     let ids = ids.chain(own_session());

@@ -12,7 +12,6 @@ use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
 use super::capture::capture;
-use super::language::Language;
 use super::target::walk;
 use crate::replace::{Snapshot, make_folder};
 
@@ -59,7 +58,7 @@ impl State {
                     Before::Stop(state) => state.at,
                     Before::Began(at) => *at,
                 };
-                sources_since(project, since)
+                files_since(project, since)
             }
         }
     }
@@ -76,7 +75,7 @@ pub enum Before {
 
 impl Before {
     /// What was remembered for this agent, else when its transcript was begun.
-    pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&str>) -> Self {
+    pub fn read(memory: &Path, agent: Option<&str>, transcript: Option<&Path>) -> Self {
         let bytes = Snapshot::read(&place(memory, agent), MOST);
         let bytes = bytes.ok().and_then(|file| file.bytes().map(<[u8]>::to_vec));
         if let Some(state) = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()) {
@@ -217,13 +216,11 @@ fn paths(names: Option<String>, project: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The source files that were changed since then, where no git knows better.
-fn sources_since(project: &Path, at: i64) -> Vec<PathBuf> {
+/// The files that were changed since then, where no git knows better.
+fn files_since(project: &Path, at: i64) -> Vec<PathBuf> {
     let mut changed = Vec::new();
     walk(project, &mut |file| {
-        let is_source = Language::concerned(file).next().is_some();
-        let is_new = || stamp_of(file).is_some_and(|(time, _)| time / 1_000_000 >= at);
-        if is_source && is_new() {
+        if stamp_of(file).is_some_and(|(time, _)| time / 1_000_000 >= at) {
             changed.push(file.to_path_buf());
         }
     });

@@ -111,7 +111,7 @@ pub fn of_files(
     kind: Kind,
     search: &Search<'_>,
 ) -> (Vec<Check>, Vec<String>) {
-    let mut groups: Vec<(Found, &[&str], Vec<PathBuf>)> = Vec::new();
+    let mut groups: Vec<(Found, &str, Vec<PathBuf>)> = Vec::new();
     let mut missing = Vec::new();
     for file in files {
         let (Some(language), Some(folder)) = (Language::of(file), file.parent()) else {
@@ -153,7 +153,7 @@ pub fn of_project(found: Found, call: &Call<'_>, kind: Kind) -> Option<Check> {
 
 fn by_tool(
     found: Found,
-    args: &[&str],
+    args: &str,
     files: Vec<PathBuf>,
     call: &Call<'_>,
     kind: Kind,

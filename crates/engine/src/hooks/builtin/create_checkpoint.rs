@@ -63,3 +63,61 @@ fn kept(call: &Call<'_>) -> Result<(), GitError> {
     };
     make(&git, &present, &wish).map(drop)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::super::tests::ran_in;
+    use super::super::turn::tests::stop;
+    use super::*;
+    use crate::checkpoint::list;
+
+    fn ran(folder: &Path, options: &str) -> Output {
+        let options = options.parse().unwrap();
+        ran_in(
+            &HOOK,
+            &stop(&serde_json::json!({})),
+            folder,
+            folder,
+            &options,
+        )
+    }
+
+    #[test]
+    fn it_says_nothing_and_keeps_as_many_as_it_shall() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(ran(folder.path(), "").is_silent(), "no repository");
+        let init = Command::new("git")
+            .args(["init", "-q"])
+            .current_dir(folder.path())
+            .env("HOME", folder.path())
+            .status();
+        assert!(init.unwrap().success());
+        for text in ["1", "2", "3"] {
+            std::fs::write(folder.path().join("a"), text).unwrap();
+            assert!(ran(folder.path(), "keep = 2\nlargest_mb = -1").is_silent());
+        }
+        let git = Git::find(folder.path()).unwrap().unwrap();
+        let kept = list(&git).unwrap();
+        assert_eq!(kept.len(), 2);
+        assert_eq!(kept[0].title, "Stop: a");
+        assert_eq!(
+            kept[0].session.as_deref(),
+            Some("85d6d150-187f-464e-b9d0-1f5d4639bdac")
+        );
+    }
+
+    #[test]
+    fn a_failure_keeps_claude_from_nothing() {
+        let output = ran(Path::new("/nonexistent"), "");
+        assert_eq!(output.exit, 1);
+        assert!(output.stdout.is_empty());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("no checkpoint was made: could not run git"),
+            "{said}"
+        );
+    }
+}

@@ -23,16 +23,10 @@ pub struct Language {
     pub extensions: &'static [&'static str],
     /// A folder with one of these is a project of it.
     pub markers: &'static [&'static str],
-    /// Who installs what a project needs, by the lock file; the last one if there is none.
-    pub managers: &'static [Manager],
+    /// The lock file, and who installs what a project needs by it; the last one if there is none.
+    pub managers: &'static [(&'static str, &'static str)],
     /// In the order in which they are preferred.
     pub tools: &'static [Tool],
-}
-
-#[derive(Debug)]
-pub struct Manager {
-    pub lock: &'static str,
-    pub program: &'static str,
 }
 
 #[derive(Debug)]
@@ -49,10 +43,10 @@ pub struct Tool {
     pub roots: &'static [&'static str],
     /// The files that it can do something with; all of the language's, if empty.
     pub extensions: &'static [&'static str],
-    /// Its arguments for changed files; placeholders stand in `target.rs`. None: it only knows whole
+    /// Its arguments for changed files, between spaces; placeholders stand in `target.rs`. None: it only knows whole
     /// projects.
-    pub changed: Option<&'static [&'static str]>,
-    pub project: &'static [&'static str],
+    pub changed: Option<&'static str>,
+    pub project: &'static str,
     pub format: Format,
 }
 

@@ -47,7 +47,10 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         }
     }
     match told.is_empty() {
-        false => say(event.name(), told),
+        false => Output {
+            stderr: lines(call, &troubles),
+            ..say(event.name(), told)
+        },
         true if troubles.is_empty() => Output::silence(),
         true => failed(call, &troubles),
     }
@@ -121,12 +124,17 @@ fn say(event: EventName, text: String) -> Output {
 
 /// Not the model's fault: it hears nothing of it, and the run is recorded as failed.
 pub fn failed(call: &Call<'_>, why: &[String]) -> Output {
-    let lines = why.iter().map(|why| format!("{}: {why}\n", call.hook.name));
     Output {
-        stderr: lines.collect::<String>().into_bytes(),
+        stderr: lines(call, why),
         exit: 1,
         ..Output::silence()
     }
+}
+
+/// For the log alone: Claude Code shows nobody the stderr of a hook that exits 0.
+pub fn lines(call: &Call<'_>, troubles: &[String]) -> Vec<u8> {
+    let line = |why: &String| format!("{}: {why}\n", call.hook.name);
+    troubles.iter().map(line).collect::<String>().into_bytes()
 }
 
 /// The files of the project that the event says were written, links resolved.

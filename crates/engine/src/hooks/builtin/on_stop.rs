@@ -3,17 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use becket_wire::event::{BackgroundTask, Event};
+use becket_wire::event::Event;
 use becket_wire::{Answer, Output};
 
 use super::Call;
 use super::changed::{self, Before, State};
 use super::check::{self, Check};
 use super::language::{Kind, LANGUAGES, Language};
-use super::on_edit::{counted, failed};
-use super::question::asks;
+use super::on_edit::{counted, failed, lines};
 use super::report::{self, Severity};
 use super::tool::{Search, path_folders};
+use super::turn::Turn;
 
 /// How many folders of one language are checked, where the session stands above all of them.
 const MOST_FOLDERS: usize = 4;
@@ -23,15 +23,13 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         Ok(event) => event,
         Err(error) => return failed(call, &[error.to_string()]),
     };
-    if leaves_in_peace(&event) {
+    // Nobody is pushed on who waits for an answer or for work in the background, or was already.
+    let turn = Turn::read(call.payload);
+    if turn.as_ref().is_some_and(|turn| !turn.is_final()) {
         return Output::silence();
     }
-    let common = event.common();
-    let agent = common.agent_id.as_deref();
-    let transcript = match &event {
-        Event::SubagentStop(event) => event.agent_transcript_path.as_deref(),
-        _ => common.transcript_path.as_deref(),
-    };
+    let agent = event.common().agent_id.as_deref();
+    let transcript = turn.as_ref().and_then(|turn| turn.transcript.as_deref());
     let path = path_folders();
     let git = path
         .iter()
@@ -63,43 +61,13 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
     let refusal = (!told.is_empty()).then(|| Answer::refusal(event.name(), told.trim_end()));
     match refusal.flatten() {
-        Some(answer) => answer.render(),
+        Some(answer) => Output {
+            stderr: lines(call, &troubles),
+            ..answer.render()
+        },
         None if troubles.is_empty() => Output::silence(),
         None => failed(call, &troubles),
     }
-}
-
-/// Nobody is to be pushed on: it was stopped by a hook already, it waits for an answer, or for work
-/// in the background.
-fn leaves_in_peace(event: &Event) -> bool {
-    let (active, message, tasks) = match event {
-        Event::Stop(stop) => (
-            stop.stop_hook_active,
-            &stop.last_assistant_message,
-            &stop.background_tasks,
-        ),
-        Event::SubagentStop(stop) => (
-            stop.stop_hook_active,
-            &stop.last_assistant_message,
-            &stop.background_tasks,
-        ),
-        _ => return false,
-    };
-    let runs = |task: &BackgroundTask| {
-        let over = [
-            "completed",
-            "failed",
-            "killed",
-            "stopped",
-            "done",
-            "cancelled",
-        ];
-        !task
-            .status
-            .as_deref()
-            .is_some_and(|status| over.contains(&status))
-    };
-    active == Some(true) || message.as_deref().is_some_and(asks) || tasks.iter().flatten().any(runs)
 }
 
 /// What fails, if anything does. A warning fails nothing.

@@ -21,10 +21,8 @@ pub fn asks(message: &str) -> bool {
         return false;
     }
     let last = message.trim_end_matches(['?', '？']);
-    let begin = last
-        .rfind(['.', '!', '?', '\n', '？', '。'])
-        .map_or(0, |at| at + 1);
-    let sentence = last.get(begin..).unwrap_or(last).to_lowercase();
+    let sentence = last.rsplit(['.', '!', '?', '\n', '？', '。']).next();
+    let sentence = sentence.unwrap_or(last).to_lowercase();
     !OFFERS.iter().any(|offer| sentence.contains(offer))
 }
 
@@ -40,6 +38,7 @@ mod tests {
             "**Should I delete the old table?**",
             "Soll ich weitermachen (ja oder nein?)",
             "続けますか？",
+            "Is there anything else? 。どちらですか？",
         ] {
             assert!(asks(text), "{text}");
         }

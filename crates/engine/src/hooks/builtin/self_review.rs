@@ -20,7 +20,7 @@ pub const HOOK: BuiltIn = BuiltIn {
     tools: "",
     timeout: Duration::from_secs(30),
     starts_project_tools: false,
-    keys: &["questions"],
+    keys: &["questions", "files"],
     run,
 };
 
@@ -53,7 +53,7 @@ fn run(call: &Call<'_>) -> Output {
     }
     let git = path_folders().into_iter().map(|folder| folder.join("git"));
     let git = git.into_iter().find(|git| git.is_file());
-    let transcript = turn.transcript.as_deref().and_then(Path::to_str);
+    let transcript = turn.transcript.as_deref();
     let before = Before::read(call.memory, turn.agent.as_deref(), transcript);
     let now = State::look(call.project, git.as_deref());
     let changed = now.changed_since(&before, call.project, git.as_deref());
@@ -116,7 +116,8 @@ struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     fn read(call: &Call<'a>) -> Self {
-        let paths = call.options.get("paths").and_then(toml::Value::as_array);
+        // `paths` of every hook is about files that an event names, and a Stop names none.
+        let paths = call.options.get("files").and_then(toml::Value::as_array);
         let paths = paths.into_iter().flatten().filter_map(toml::Value::as_str);
         let glob = |path: &str| {
             let (takes, path) = match path.strip_prefix('!') {
@@ -265,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn only_the_paths_that_are_wanted() {
-        let session = Session::new("paths = ['src/**', '!src/made/**']");
+    fn only_the_files_that_are_wanted() {
+        let session = Session::new("files = ['src/**', '!src/made/**']");
         session.write("a.rs", "1");
         session.write("src/made/b.rs", "1");
         assert_eq!(session.ends(json!({})), None);

@@ -21,20 +21,15 @@ const NOT_THEIRS: &[&str] = &[
 ];
 
 /// Whether a tool with these arguments runs once for every file.
-pub fn is_for_each(args: &[&str]) -> bool {
-    args.contains(&"{module}")
+pub fn is_for_each(args: &str) -> bool {
+    args.contains("{module}")
 }
 
 /// The arguments with everything in its place. None: there is nothing for the tool to do.
-pub fn fill(
-    args: &[&str],
-    files: &[PathBuf],
-    folder: &Path,
-    scratch: &Path,
-) -> Option<Vec<OsString>> {
+pub fn fill(args: &str, files: &[PathBuf], folder: &Path, scratch: &Path) -> Option<Vec<OsString>> {
     let mut filled = Vec::new();
-    for arg in args {
-        match *arg {
+    for arg in args.split_whitespace() {
+        match arg {
             "{files}" => filled.extend(files.iter().map(|file| as_seen(file, folder))),
             "{packages}" => filled.extend(packages(files, folder)),
             "{module}" => filled.extend(module(files.first()?, folder)?),
@@ -208,12 +203,7 @@ mod tests_of_target {
     #[test]
     fn a_go_file_is_checked_with_its_package() {
         let files = ["price/a.go", "price/b.go", "main.go"].map(place);
-        let args = fill(
-            &["vet", "{packages}"],
-            &files,
-            Path::new("/p"),
-            Path::new("/s"),
-        );
+        let args = fill("vet {packages}", &files, Path::new("/p"), Path::new("/s"));
         assert_eq!(said(args).as_deref(), Some("vet ./price ."));
     }
 
@@ -247,13 +237,7 @@ mod tests_of_target {
     #[test]
     fn a_file_is_never_an_option() {
         let files = ["--fix", "src/a b.ts"].map(place);
-        let args = fill(
-            &["lint", "{files}"],
-            &files,
-            Path::new("/p"),
-            Path::new("/s"),
-        )
-        .unwrap();
+        let args = fill("lint {files}", &files, Path::new("/p"), Path::new("/s")).unwrap();
         assert_eq!(args, ["lint", "./--fix", "src/a b.ts"].map(OsString::from));
     }
 }

@@ -166,10 +166,10 @@ impl Search<'_> {
     fn manager(&self, language: &Language, folder: &Path) -> Option<&'static str> {
         let locked = self.upwards(folder).find_map(|folder| {
             let mut managers = language.managers.iter();
-            managers.find(|manager| folder.join(manager.lock).is_file())
+            managers.find(|(lock, _)| folder.join(lock).is_file())
         });
-        let manager = locked.or(language.managers.last())?;
-        Some(manager.program)
+        let (_, program) = locked.or(language.managers.last())?;
+        Some(program)
     }
 
     fn missing(&self, language: &Language, tool: &Tool, folder: &Path) -> String {

@@ -34,7 +34,9 @@ fn hook(name: &str, description: &str) -> Hook {
         declared: origin,
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
+        root: None,
     }
 }
 

@@ -135,6 +135,11 @@ mod tests {
         let mut board = SwitchBoard::new(&place);
         let first = board.of(session);
         assert!(Arc::ptr_eq(&first, &board.of(session)));
+        // What was written a moment ago may be written again without a new time.
+        let soon = SystemTime::now() + Duration::from_secs(60);
+        file.set_modified(soon).unwrap();
+        let first = board.of(session);
+        assert!(!Arc::ptr_eq(&first, &board.of(session)));
     }
 
     #[test]

@@ -260,7 +260,9 @@ fn hook() -> Hook {
         declared: origin(),
         off: None,
         untrusted: false,
+        root: None,
         managed: false,
+        root: None,
     }
 }
 

@@ -166,11 +166,10 @@ fn at_the_first_stop_what_is_older_than_the_session_does_not_count() {
 }
 
 #[test]
-fn without_git_the_times_of_sources_tell() {
+fn without_git_the_times_of_files_tell() {
     let project = Project::new(false);
     project.write("src/old.rs", "1", 10);
     project.write("src/new.rs", "1", 30);
-    project.write("notes.txt", "1", 30);
     project.write("node_modules/x.js", "1", 30);
     assert_eq!(project.compared(&Before::Began(20_000)), ["src/new.rs"]);
     let before = project.look();
@@ -202,7 +201,7 @@ fn a_session_began_with_its_transcript() {
     let transcript = memory.path().join("t.jsonl");
     fs::write(&transcript, "").unwrap();
     let now = milliseconds(SystemTime::now());
-    let before = Before::read(memory.path(), None, transcript.to_str());
+    let before = Before::read(memory.path(), None, Some(&transcript));
     assert!(
         matches!(before, Before::Began(at) if (now - at).abs() < 60_000),
         "{before:?}"

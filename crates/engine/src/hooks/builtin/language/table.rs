@@ -1,6 +1,6 @@
 //! The rows: each language, and the tools that projects in it use.
 
-use super::{Format, Kind, Language, Manager, Sign, Tool, Which};
+use super::{Format, Kind, Language, Sign, Tool, Which};
 
 const TYPESCRIPT: &[&str] = &["ts", "tsx", "mts", "cts"];
 
@@ -21,23 +21,34 @@ macro_rules! configs {
     };
 }
 
+/// What most tools are: of no use in a project that shows no sign of them.
+const TOOL: Tool = Tool {
+    name: "",
+    kind: Kind::Lint,
+    program: Which::Manager,
+    signs: &[],
+    needs_sign: true,
+    roots: &[],
+    extensions: &[],
+    changed: None,
+    project: "",
+    format: Format::Any,
+};
+
+/// A script of the project's own, which the package manager runs.
 const fn script(
     name: &'static str,
     kind: Kind,
     signs: &'static [Sign],
-    run: &'static [&'static str],
+    project: &'static str,
 ) -> Tool {
     Tool {
         name,
         kind,
-        program: Which::Manager,
         signs,
-        needs_sign: true,
         roots: &["package.json"],
-        extensions: &[],
-        changed: None,
-        project: run,
-        format: Format::Any,
+        project,
+        ..TOOL
     }
 }
 
@@ -47,26 +58,11 @@ pub const LANGUAGES: &[Language] = &[
         extensions: &["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs"],
         markers: &["tsconfig.json", "package.json"],
         managers: &[
-            Manager {
-                lock: "pnpm-lock.yaml",
-                program: "pnpm",
-            },
-            Manager {
-                lock: "yarn.lock",
-                program: "yarn",
-            },
-            Manager {
-                lock: "bun.lock",
-                program: "bun",
-            },
-            Manager {
-                lock: "bun.lockb",
-                program: "bun",
-            },
-            Manager {
-                lock: "package-lock.json",
-                program: "npm",
-            },
+            ("pnpm-lock.yaml", "pnpm"),
+            ("yarn.lock", "yarn"),
+            ("bun.lock", "bun"),
+            ("bun.lockb", "bun"),
+            ("package-lock.json", "npm"),
         ],
         tools: &[
             Tool {
@@ -74,44 +70,30 @@ pub const LANGUAGES: &[Language] = &[
                 kind: Kind::Typecheck,
                 program: Which::Own("tsc"),
                 signs: &[Sign::Here("tsconfig.json", "\"references\"")],
-                needs_sign: true,
                 roots: &["tsconfig.json"],
                 extensions: TYPESCRIPT,
-                changed: Some(&["-b", "--noEmit", "--pretty", "false"]),
-                project: &["-b", "--noEmit", "--pretty", "false"],
+                changed: Some("-b --noEmit --pretty false"),
+                project: "-b --noEmit --pretty false",
                 format: Format::Parens,
+                ..TOOL
             },
             Tool {
                 name: "tsc",
                 kind: Kind::Typecheck,
                 program: Which::Own("tsc"),
                 signs: &[Sign::File("tsconfig.json")],
-                needs_sign: true,
                 roots: &["tsconfig.json"],
                 extensions: TYPESCRIPT,
-                changed: Some(&[
-                    "--noEmit",
-                    "--pretty",
-                    "false",
-                    "--incremental",
-                    "--tsBuildInfoFile",
-                    "{scratch}",
-                ]),
-                project: &[
-                    "--noEmit",
-                    "--pretty",
-                    "false",
-                    "--incremental",
-                    "--tsBuildInfoFile",
-                    "{scratch}",
-                ],
+                changed: Some("--noEmit --pretty false --incremental --tsBuildInfoFile {scratch}"),
+                project: "--noEmit --pretty false --incremental --tsBuildInfoFile {scratch}",
                 format: Format::Parens,
+                ..TOOL
             },
             script(
                 "the script typecheck",
                 Kind::Typecheck,
                 &[Sign::Script("typecheck")],
-                &["run", "typecheck"],
+                "run typecheck",
             ),
             Tool {
                 name: "eslint",
@@ -119,12 +101,11 @@ pub const LANGUAGES: &[Language] = &[
                 program: Which::Own("eslint"),
                 signs: configs!("eslint.config", ".eslintrc"; Sign::File(".eslintrc"); Sign::File(".eslintrc.json");
                     Sign::File(".eslintrc.yml"); Sign::File(".eslintrc.yaml"); Sign::Text("package.json", "\"eslintConfig\"")),
-                needs_sign: true,
                 roots: &["package.json"],
-                extensions: &[],
-                changed: Some(&["--format", "json", "{files}"]),
-                project: &["--format", "json", "."],
+                changed: Some("--format json {files}"),
+                project: "--format json .",
                 format: Format::EslintJson,
+                ..TOOL
             },
             Tool {
                 name: "biome",
@@ -135,72 +116,47 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::File("biome.jsonc"),
                     Sign::Text("package.json", "\"@biomejs/biome\""),
                 ],
-                needs_sign: true,
                 roots: &["package.json"],
-                extensions: &[],
-                changed: Some(&[
-                    "lint",
-                    "--reporter=github",
-                    "--colors=off",
-                    "--no-errors-on-unmatched",
-                    "{files}",
-                ]),
-                project: &[
-                    "lint",
-                    "--reporter=github",
-                    "--colors=off",
-                    "--no-errors-on-unmatched",
-                    ".",
-                ],
+                changed: Some(
+                    "lint --reporter=github --colors=off --no-errors-on-unmatched {files}",
+                ),
+                project: "lint --reporter=github --colors=off --no-errors-on-unmatched .",
                 format: Format::GitHub,
+                ..TOOL
             },
             script(
                 "the script lint",
                 Kind::Lint,
                 &[Sign::Script("lint")],
-                &["run", "lint"],
+                "run lint",
             ),
             Tool {
                 name: "vitest",
                 kind: Kind::Test,
                 program: Which::Own("vitest"),
                 signs: configs!("vitest.config", "vitest.workspace"; Sign::Text("package.json", "\"vitest\"")),
-                needs_sign: true,
                 roots: &["package.json"],
-                extensions: &[],
-                changed: Some(&[
-                    "related",
-                    "--run",
-                    "--reporter=json",
-                    "--passWithNoTests",
-                    "{files}",
-                ]),
-                project: &["run", "--reporter=json", "--passWithNoTests"],
+                changed: Some("related --run --reporter=json --passWithNoTests {files}"),
+                project: "run --reporter=json --passWithNoTests",
                 format: Format::JestJson,
+                ..TOOL
             },
             Tool {
                 name: "jest",
                 kind: Kind::Test,
                 program: Which::Own("jest"),
                 signs: configs!("jest.config"; Sign::File("jest.config.json"); Sign::Text("package.json", "\"jest\"")),
-                needs_sign: true,
                 roots: &["package.json"],
-                extensions: &[],
-                changed: Some(&[
-                    "--ci",
-                    "--json",
-                    "--passWithNoTests",
-                    "--findRelatedTests",
-                    "{files}",
-                ]),
-                project: &["--ci", "--json", "--passWithNoTests"],
+                changed: Some("--ci --json --passWithNoTests --findRelatedTests {files}"),
+                project: "--ci --json --passWithNoTests",
                 format: Format::JestJson,
+                ..TOOL
             },
             script(
                 "the script test",
                 Kind::Test,
                 &[Sign::Script("test")],
-                &["run", "test"],
+                "run test",
             ),
         ],
     },
@@ -215,57 +171,33 @@ pub const LANGUAGES: &[Language] = &[
                 kind: Kind::Typecheck,
                 program: Which::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
-                needs_sign: true,
                 roots: &["Cargo.toml"],
-                extensions: &[],
-                changed: Some(&["check", "-q", "--message-format=short", "--all-targets"]),
-                project: &[
-                    "check",
-                    "-q",
-                    "--message-format=short",
-                    "--all-targets",
-                    "--workspace",
-                ],
+                changed: Some("check -q --message-format=short --all-targets"),
+                project: "check -q --message-format=short --all-targets --workspace",
                 format: Format::Cargo,
+                ..TOOL
             },
             Tool {
                 name: "cargo clippy",
                 kind: Kind::Lint,
                 program: Which::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
-                needs_sign: true,
                 roots: &["Cargo.toml"],
-                extensions: &[],
-                changed: Some(&["clippy", "-q", "--message-format=short", "--all-targets"]),
-                project: &[
-                    "clippy",
-                    "-q",
-                    "--message-format=short",
-                    "--all-targets",
-                    "--workspace",
-                    "--",
-                    "-D",
-                    "warnings",
-                ],
+                changed: Some("clippy -q --message-format=short --all-targets"),
+                project: "clippy -q --message-format=short --all-targets --workspace -- -D warnings",
                 format: Format::Cargo,
+                ..TOOL
             },
             Tool {
                 name: "cargo test",
                 kind: Kind::Test,
                 program: Which::Own("cargo"),
                 signs: &[Sign::File("Cargo.toml")],
-                needs_sign: true,
                 roots: &["Cargo.toml"],
-                extensions: &[],
-                changed: Some(&["test", "-q", "--message-format=short", "{module}"]),
-                project: &[
-                    "test",
-                    "-q",
-                    "--message-format=short",
-                    "--workspace",
-                    "--no-fail-fast",
-                ],
+                changed: Some("test -q --message-format=short {module}"),
+                project: "test -q --message-format=short --workspace --no-fail-fast",
                 format: Format::CargoTest,
+                ..TOOL
             },
         ],
     },
@@ -289,11 +221,10 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::Text("pyproject.toml", "[tool.pyright"),
                 ],
                 needs_sign: false,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&["--outputjson", "{files}"]),
-                project: &["--outputjson"],
+                changed: Some("--outputjson {files}"),
+                project: "--outputjson",
                 format: Format::PyrightJson,
+                ..TOOL
             },
             Tool {
                 name: "mypy",
@@ -306,23 +237,12 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::Text("setup.cfg", "[mypy"),
                 ],
                 needs_sign: false,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&[
-                    "--show-column-numbers",
-                    "--no-error-summary",
-                    "--no-color-output",
-                    "--no-pretty",
-                    "{files}",
-                ]),
-                project: &[
-                    "--show-column-numbers",
-                    "--no-error-summary",
-                    "--no-color-output",
-                    "--no-pretty",
-                    ".",
-                ],
+                changed: Some(
+                    "--show-column-numbers --no-error-summary --no-color-output --no-pretty {files}",
+                ),
+                project: "--show-column-numbers --no-error-summary --no-color-output --no-pretty .",
                 format: Format::Lines,
+                ..TOOL
             },
             Tool {
                 name: "ruff",
@@ -334,26 +254,12 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::Text("pyproject.toml", "[tool.ruff"),
                 ],
                 needs_sign: false,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&[
-                    "check",
-                    "--quiet",
-                    "--no-fix",
-                    "--force-exclude",
-                    "--output-format",
-                    "concise",
-                    "{files}",
-                ]),
-                project: &[
-                    "check",
-                    "--quiet",
-                    "--no-fix",
-                    "--output-format",
-                    "concise",
-                    ".",
-                ],
+                changed: Some(
+                    "check --quiet --no-fix --force-exclude --output-format concise {files}",
+                ),
+                project: "check --quiet --no-fix --output-format concise .",
                 format: Format::Lines,
+                ..TOOL
             },
             Tool {
                 name: "pytest",
@@ -366,11 +272,11 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::Text("setup.cfg", "[tool:pytest"),
                 ],
                 needs_sign: false,
-                roots: &[],
                 extensions: &["py"],
-                changed: Some(&["-q", "--tb=short", "--no-header", "--color=no", "{tests}"]),
-                project: &["-q", "--tb=short", "--no-header", "--color=no"],
+                changed: Some("-q --tb=short --no-header --color=no {tests}"),
+                project: "-q --tb=short --no-header --color=no",
                 format: Format::Pytest,
+                ..TOOL
             },
         ],
     },
@@ -385,12 +291,10 @@ pub const LANGUAGES: &[Language] = &[
                 kind: Kind::Typecheck,
                 program: Which::Own("go"),
                 signs: &[Sign::File("go.mod")],
-                needs_sign: true,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&["vet", "{packages}"]),
-                project: &["vet", "./..."],
+                changed: Some("vet {packages}"),
+                project: "vet ./...",
                 format: Format::Lines,
+                ..TOOL
             },
             Tool {
                 name: "golangci-lint",
@@ -403,23 +307,20 @@ pub const LANGUAGES: &[Language] = &[
                     Sign::File(".golangci.json"),
                 ],
                 needs_sign: false,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&["run", "--color", "never", "{packages}"]),
-                project: &["run", "--color", "never", "./..."],
+                changed: Some("run --color never {packages}"),
+                project: "run --color never ./...",
                 format: Format::Lines,
+                ..TOOL
             },
             Tool {
                 name: "go test",
                 kind: Kind::Test,
                 program: Which::Own("go"),
                 signs: &[Sign::File("go.mod")],
-                needs_sign: true,
-                roots: &[],
-                extensions: &[],
-                changed: Some(&["test", "-vet=off", "{packages}"]),
-                project: &["test", "-vet=off", "./..."],
+                changed: Some("test -vet=off {packages}"),
+                project: "test -vet=off ./...",
                 format: Format::GoTest,
+                ..TOOL
             },
         ],
     },

@@ -226,3 +226,23 @@ fn a_command_with_file_runs_once_for_each() {
         "{told}"
     );
 }
+
+#[test]
+fn what_one_tool_found_is_told_though_another_failed() {
+    let mut world = World::new("lint-changed");
+    world.options =
+        toml::from_str("command = 'test -s {file} || exit 127; echo wrong; exit 1'").unwrap();
+    world.write("a.txt", "x");
+    world.write("b.txt", "");
+    let call = |file: &str| json!({"tool_name": "Write", "tool_input": {"file_path": file}});
+    let calls = [call("a.txt"), call("b.txt")];
+    let output = world.call(&json!({"hook_event_name": "PostToolBatch", "tool_calls": calls}));
+    assert_eq!(output.exit, 0);
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("1 new problem in a.txt")
+    );
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(stderr, "lint-changed: its command ended with 127: \n");
+}
