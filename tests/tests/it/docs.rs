@@ -3,5 +3,6 @@
 
 mod builtin;
 mod console;
+mod events;
 mod page;
 mod reference;

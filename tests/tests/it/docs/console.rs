@@ -1,10 +1,14 @@
 //! Runs what stands in ```console blocks. A line that begins with `$ ` is a command; what follows
 //! it is what it prints, on both streams, to the last line. `…` stands for anything in a line, and
-//! on a line of its own for any lines. `# exit N` says that it does not end well.
+//! on a line of its own for any lines. `# exit N` says that it does not end well. A `cd` or an
+//! `export` alone on its line holds for what follows. A block that names a file after its language
+//! (```toml ~/.becket/config.toml) is that file; with `#!` it is a program. `/home/you` is the home.
 
+use std::cell::RefCell;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::thread::ScopedJoinHandle;
@@ -16,37 +20,81 @@ use becket_tests::world::{World, finish, start};
 use super::page::{Page, pages, root};
 
 const ANYTHING: &str = "…";
+/// What the pages call the home.
+const HOME: &str = "/home/you";
 
-/// One command of a page.
+/// One thing that a page has its reader do.
 #[derive(Debug, Default)]
 struct Step {
     /// The line of the page.
     line: usize,
+    /// A command, or the path of a file.
     command: String,
     code: i32,
+    /// What the command prints, or what is in the file.
     shown: Vec<String>,
+    writes: bool,
+}
+
+/// What a block of code is for.
+#[derive(Debug, PartialEq, Eq)]
+enum Block {
+    Console,
+    File,
+    /// To look at.
+    Other,
 }
 
 fn steps(text: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut inside = false;
+    let mut block = None;
     for (line, text) in (1..).zip(text.lines()) {
-        if text.starts_with("```") {
-            inside = text == "```console";
-        } else if let Some(command) = text.strip_prefix("$ ").filter(|_| inside) {
-            let (command, code) = command.split_once(" # exit ").unwrap_or((command, "0"));
-            steps.push(Step {
-                line,
-                command: command.to_owned(),
-                code: code.parse().expect("an exit code"),
-                shown: Vec::new(),
-            });
-        } else if inside {
-            let step = steps.last_mut().expect("output without a command");
-            step.shown.push(text.trim_end().to_owned());
+        let command = text.strip_prefix("$ ");
+        match (text.strip_prefix("```"), &block) {
+            (Some(_), Some(_)) => block = None,
+            (Some(info), None) => {
+                block = Some(match info.split_once(' ') {
+                    Some((_, file)) => {
+                        steps.push(Step {
+                            line,
+                            command: file.to_owned(),
+                            writes: true,
+                            ..Step::default()
+                        });
+                        Block::File
+                    }
+                    None if info == "console" => Block::Console,
+                    None => Block::Other,
+                });
+            }
+            (None, Some(Block::Console)) if command.is_some() => {
+                let command = command.unwrap_or_default();
+                let (command, code) = command.split_once(" # exit ").unwrap_or((command, "0"));
+                steps.push(Step {
+                    line,
+                    command: command.to_owned(),
+                    code: code.parse().expect("an exit code"),
+                    ..Step::default()
+                });
+            }
+            (None, Some(Block::Console | Block::File)) => {
+                let step = steps.last_mut().expect("output without a command");
+                step.shown.push(text.trim_end().to_owned());
+            }
+            (None, _) => {}
         }
     }
     steps
+}
+
+impl Step {
+    /// Whether it is nothing but a `cd` or an `export`.
+    fn lasts(&self) -> bool {
+        let lasts = ["cd ", "export "]
+            .iter()
+            .any(|it| self.command.starts_with(it));
+        lasts && !self.command.contains([';', '&', '|'])
+    }
 }
 
 /// Whether these lines are what was shown. On a busy machine an event may go alone where the page
@@ -85,6 +133,8 @@ fn line_fits(shown: &str, line: &str) -> bool {
 /// The home of somebody who has Claude Code, and becket where `./install` puts it.
 struct Reader {
     world: World,
+    /// What holds for all that follows: where they went, and what they set.
+    before: RefCell<Vec<String>>,
 }
 
 impl Reader {
@@ -95,13 +145,36 @@ impl Reader {
         fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).expect("a program");
         fs::create_dir(world.home.join(".local")).expect("a folder");
         symlink(&world.programs, world.home.join(".local/bin")).expect("a link");
-        Self { world }
+        let before = RefCell::default();
+        Self { world, before }
     }
 
+    /// A shell that does this, after what holds.
     fn shell(&self, line: &str) -> Command {
+        let before = self.before.borrow().join("\n");
         let mut shell = self.world.command("/bin/sh");
-        shell.arg("-c").arg(line);
         shell
+            .arg("-c")
+            .arg(self.meant(&format!("exec 2>&1\n{before}\n{line}")));
+        shell
+    }
+
+    /// What the page says, in this home.
+    fn meant(&self, text: &str) -> String {
+        text.replace(HOME, &self.world.home.to_string_lossy())
+    }
+
+    fn writes(&self, step: &Step) {
+        let path = self.meant(&step.command.replacen('~', HOME, 1));
+        let path = Path::new(&path);
+        let mode = match step.shown.first() {
+            Some(line) if line.starts_with("#!") => 0o755,
+            _ => 0o600,
+        };
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        let text = self.meant(&(step.shown.join("\n") + "\n"));
+        fs::write(path, text).expect("a file");
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     }
 
     /// Lines as the page would show them.
@@ -109,9 +182,9 @@ impl Reader {
         let text = output
             .replace(
                 &*self.world.programs.to_string_lossy(),
-                "/home/you/.local/bin",
+                &format!("{HOME}/.local/bin"),
             )
-            .replace(&*self.world.home.to_string_lossy(), "/home/you");
+            .replace(&*self.world.home.to_string_lossy(), HOME);
         text.lines()
             .map(|line| line.trim_end().to_owned())
             .collect()
@@ -121,6 +194,10 @@ impl Reader {
     fn does(&self, step: &Step) -> Result<(), String> {
         let first = step.command.split(' ').next().unwrap_or_default();
         match first {
+            _ if step.writes => {
+                self.writes(step);
+                Ok(())
+            }
             "git" | "cargo" | "claude" => Ok(()),
             _ if first.starts_with("./") || first.starts_with("scripts/") => offers(step, first),
             _ if step.command.contains("--follow") => self.follows(step),
@@ -129,7 +206,7 @@ impl Reader {
     }
 
     fn runs(&self, step: &Step) -> Result<(), String> {
-        let child = start(self.shell(&format!("exec 2>&1\n{}", step.command)));
+        let child = start(self.shell(&step.command));
         let called = finish(child, Instant::now(), PATIENCE);
         let said = self.shown(&called.stdout);
         if called.code != Some(step.code) {
@@ -138,12 +215,15 @@ impl Reader {
         if !agrees(&step.shown, &said) {
             return Err(format!("prints:\n{}", said.join("\n")));
         }
+        if step.lasts() {
+            self.before.borrow_mut().push(step.command.clone());
+        }
         Ok(())
     }
 
     /// One that does not end by itself: it is ended when it has shown everything.
     fn follows(&self, step: &Step) -> Result<(), String> {
-        let mut shell = self.shell(&format!("exec {} 2>&1", step.command));
+        let mut shell = self.shell(&format!("exec {}", step.command));
         let mut child = shell.stdout(Stdio::piped()).spawn().expect("a shell");
         let out = BufReader::new(child.stdout.take().expect("a stdout"));
         let (sender, lines) = channel();
@@ -243,4 +323,12 @@ fn what_is_shown_must_fit() {
     };
     assert_eq!((step.line, step.code, &*step.command), (2, 1, "false"));
     assert_eq!(step.shown, ["no", ""]);
+    assert!(!step.writes && !step.lasts());
+    let [file, command] = &steps("```sh ~/x\n#!/bin/sh\n$ 1\n```\n```console\n$ cd x\n```")[..]
+    else {
+        panic!("two steps");
+    };
+    assert_eq!((&*file.command, file.writes), ("~/x", true));
+    assert_eq!(file.shown, ["#!/bin/sh", "$ 1"]);
+    assert!(command.lasts(), "{command:?}");
 }
