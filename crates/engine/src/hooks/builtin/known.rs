@@ -110,7 +110,8 @@ mod tests {
 
         // Mended, and broken again.
         Known::write(&memory, None, "/p/a.ts", &[]).unwrap();
-        assert_eq!(known().news(&[a.clone()]), [a.clone()]);
+        let one = [a];
+        assert_eq!(known().news(&one), one);
     }
 
     #[test]

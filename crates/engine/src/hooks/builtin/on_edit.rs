@@ -49,7 +49,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     match told.is_empty() {
         false => Output {
             stderr: lines(call, &troubles),
-            ..say(event.name(), told)
+            ..say(event.name(), &told)
         },
         true if troubles.is_empty() => Output::silence(),
         true => failed(call, &troubles),
@@ -110,7 +110,7 @@ pub fn counted(count: usize, what: &str) -> String {
 
 /// On PostToolUse a block is only feedback; a batch takes it as context, because a block there would
 /// end the turn.
-fn say(event: EventName, text: String) -> Output {
+fn say(event: EventName, text: &str) -> Output {
     let text = text.trim_end();
     let mut answer = Answer::silent(event.clone());
     if event != EventName::PostToolBatch

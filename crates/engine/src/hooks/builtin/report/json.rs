@@ -6,7 +6,7 @@ use super::{Problem, Severity};
 
 /// `eslint --format json`
 pub(super) fn eslint(text: &str) -> Vec<Problem> {
-    let files = parse(text, |value| value.is_array());
+    let files = parse(text, Value::is_array);
     let mut problems = Vec::new();
     for file in list(&files) {
         for message in list(&file["messages"]) {

@@ -109,13 +109,13 @@ fn body_of<'a>(lines: &'a [&'a str], file: &str, test: &str) -> &'a [&'a str] {
                 name => title == name || title.ends_with(&format!(" of {name}")),
             }
     };
-    let Some(start) = lines.iter().position(|line| is_own(&line)) else {
+    let Some(start) = lines.iter().position(is_own) else {
         return &[];
     };
     let rest = &lines[start + 1..];
     let end = rest
         .iter()
-        .position(|line| heading(&line) || line.starts_with("==="));
+        .position(|line| heading(line) || line.starts_with("==="));
     &rest[..end.unwrap_or(rest.len())]
 }
 
