@@ -14,6 +14,7 @@ use std::sync::mpsc::channel;
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
 
+use becket_tests::skip::{Unavailable, skip};
 use becket_tests::wait::PATIENCE;
 use becket_tests::world::{World, finish, start};
 
@@ -164,6 +165,15 @@ impl Reader {
         text.replace(HOME, &self.world.home.to_string_lossy())
     }
 
+    /// The interpreter that a program of the page needs and this machine has not.
+    fn misses<'a>(&self, step: &'a Step) -> Option<&'a str> {
+        let first = step.shown.first().filter(|_| step.writes)?;
+        let program = first.strip_prefix("#!/usr/bin/env ")?;
+        let found = self.shell(&format!("command -v {program}")).output();
+        let is_there = found.is_ok_and(|found| found.status.success());
+        (!is_there).then_some(program)
+    }
+
     fn writes(&self, step: &Step) {
         let path = self.meant(&step.command.replacen('~', HOME, 1));
         let path = Path::new(&path);
@@ -279,6 +289,12 @@ fn read_along(page: &Page) -> Vec<String> {
         return Vec::new();
     }
     let reader = Reader::new();
+    let missing = steps.iter().find_map(|step| reader.misses(step));
+    if let Some(program) = missing {
+        let why = Unavailable::new(format!("there is no {program} on this machine"));
+        skip(&format!("docs::console of {}", page.name), &why);
+        return Vec::new();
+    }
     let wrong = steps.iter().filter_map(|step| {
         let why = reader.does(step).err()?;
         let Step { line, command, .. } = step;
