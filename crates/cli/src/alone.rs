@@ -139,6 +139,7 @@ impl Event<'_> {
             head,
             payload: self.payload,
             project: self.project,
+            attended: self.envelope.attended(),
         };
         let session = head.session_id.as_deref().unwrap_or_default();
         Plan::of(&asked, &self.config.hooks, || {
@@ -151,9 +152,9 @@ impl Event<'_> {
         let Some(mut plan) = self.plan() else {
             return (verdict, Vec::new());
         };
-        let before = plan.hooks.len();
-        plan.hooks.retain(|hook| !hook.is_async);
-        if plan.hooks.len() < before {
+        let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
+        let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
+        if !behind.is_empty() {
             self.start_behind(why, frame);
         }
         let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
@@ -165,15 +166,16 @@ impl Event<'_> {
             plan.carry_out(&kit, &Cancel::new(), own, |_| again, answered, |_| ());
         });
         let Ok(done) = told.recv() else {
-            return (verdict, Vec::new());
+            return (verdict, runs);
         };
+        runs.extend(done.runs);
         let answer = kept::shorten(
             done.merged.answer,
             self.place,
             self.envelope.id,
             &self.masker(),
         );
-        (verdict.merged(answer, done.merged.by), done.runs)
+        (verdict.merged(answer, done.merged.by), runs)
     }
 
     fn kit(&self) -> Kit {

@@ -181,7 +181,8 @@ impl Dispatcher {
                 self.follow_switches(applied.as_ref());
             }
             let session = head.session_id.as_deref().unwrap_or_default();
-            if let Some(project) = project.filter(|_| double_of.is_none() && !late) {
+            if double_of.is_none() && !late {
+                let project = project.unwrap_or_else(|| PathBuf::from("/"));
                 hooking = self.hooking(head, session, project, !config.hooks.is_empty());
             }
             told = self.registry.was_told(session, config.generation);

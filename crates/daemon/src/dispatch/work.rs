@@ -112,6 +112,7 @@ impl Work {
             head,
             payload,
             project: &hooking.project,
+            attended: self.envelope.attended(),
         };
         Plan::of(&asked, &self.config.hooks, || Arc::clone(&hooking.switches))
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
@@ -14,8 +14,9 @@ use becket_wire::{EventId, Head};
 
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
+use crate::config::room_on;
 use crate::matcher::Subject;
-use crate::merge::{Merged, Said, merge};
+use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
 
@@ -43,6 +44,10 @@ pub struct Plan {
     pub payload: Arc<[u8]>,
     pub cwd: PathBuf,
     pub project: PathBuf,
+    /// Hooks that want the event too, and must not run in that folder.
+    astray: Vec<Arc<Hook>>,
+    /// Somebody is there who can be asked.
+    attended: bool,
 }
 
 /// What came of it.
@@ -60,6 +65,8 @@ pub struct Asked<'a> {
     pub head: &'a Head<'a>,
     pub payload: &'a [u8],
     pub project: &'a Path,
+    /// Somebody is there who can be asked.
+    pub attended: bool,
 }
 
 impl Plan {
@@ -87,9 +94,10 @@ impl Plan {
             wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
         }
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
-        wanted.retain(|hook| !hook.is_led_astray(cwd));
+        let led_astray = |hook: &&Arc<Hook>| hook.is_led_astray(cwd);
+        let (astray, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(led_astray);
         let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
-        (!wanted.is_empty()).then(|| Self {
+        (!wanted.is_empty() || !astray.is_empty()).then(|| Self {
             event_id: asked.id,
             event: event.clone(),
             session_id: text(&head.session_id),
@@ -98,6 +106,8 @@ impl Plan {
             payload: payload.into(),
             cwd: cwd.to_path_buf(),
             project: project.to_path_buf(),
+            astray: astray.into_iter().cloned().collect(),
+            attended: asked.attended,
         })
     }
 
@@ -108,7 +118,8 @@ impl Plan {
         let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
         let first: Duration = one_by_one.into_iter().map(bound).sum();
         let rest = side_by_side.into_iter().map(bound).max();
-        first + rest.unwrap_or_default()
+        // Claude Code waits no longer, however many rewrite one after the other.
+        (first + rest.unwrap_or_default()).min(room_on(&self.event) + GRACE)
     }
 
     /// Runs it all. `judge` says what becket itself thinks of the final input, where it was changed.
@@ -176,13 +187,27 @@ impl Plan {
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
+        runs.extend(self.astray.iter().map(|hook| self.not_run(hook)));
         let mut merged = merge(&self.event, own, &said);
         if let Some(input) = changed_input(&merged.answer)
             && let Some(payload) = with_input(&self.payload, input)
         {
             merged = merge(&self.event, judge(&payload), &said);
         }
+        if !self.attended {
+            unattended(&mut merged.answer);
+        }
         Done { merged, runs }
+    }
+
+    fn not_run(&self, hook: &Hook) -> RunRow {
+        let why = "in this folder its command names another file than the one that was approved";
+        self.row(&nothing(hook, Outcome::NotStarted(why.to_owned())))
+    }
+
+    /// The row of a hook that goes on where nobody sees its end.
+    pub fn went_behind(&self, hook: &Hook) -> RunRow {
+        self.row(&nothing(hook, Outcome::WentAsync))
     }
 
     fn row(&self, ran: &Ran) -> RunRow {
@@ -197,6 +222,20 @@ impl Plan {
             agent_id: self.agent_id.as_deref(),
         };
         ran.row(on, read)
+    }
+}
+
+/// A run of which nothing is known but its beginning.
+fn nothing(hook: &Hook, outcome: Outcome) -> Ran {
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+    Ran {
+        hook: hook.name.clone(),
+        at: now.as_millis() as i64,
+        took: Duration::ZERO,
+        outcome,
+        stdout: Vec::new(),
+        stderr: Vec::new(),
+        dropped: 0,
     }
 }
 
