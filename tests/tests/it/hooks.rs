@@ -2,6 +2,7 @@
 //! say, and that none of them can hold up a session.
 
 mod bad;
+mod chain;
 mod doubles;
 mod order;
 

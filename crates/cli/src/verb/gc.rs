@@ -17,8 +17,8 @@ use find::{Left, leftovers};
 /// List what nobody needs any more, and delete it if you say so
 ///
 /// Nothing is ever deleted by itself. What is listed: the switches and the memory of hooks of
-/// sessions that have long ended, damaged switch files that were set aside, and files that were left
-/// half written.
+/// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
+/// files that were left half written.
 #[derive(Debug, clap::Args)]
 pub struct Gc {
     /// Only what nobody has touched for so many days

@@ -28,7 +28,7 @@ fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
 #[test]
 fn up_asks_a_person_once() {
     let world = World::new();
-    let up = |answer: &str| {
+    let up = |answer: &str, hooks: Option<&str>| {
         let command = [
             world.programs.join("becket"),
             "up".into(),
@@ -54,17 +54,30 @@ fn up_asks_a_person_once() {
             terminal.type_text(answer);
             terminal.press("Enter");
         }
+        if let Some(hooks) = hooks {
+            terminal.wait_text("Which ones?");
+            terminal.type_text(hooks);
+            terminal.press("Enter");
+        }
         // Whether it ended well stands on the screen: tmux does not always know how a program ended.
         terminal.wait_end();
         terminal.wait_text("Start Claude Code as always");
         Some(terminal.history())
     };
     for (answer, config) in [("n", false), ("what", false), ("y", true)] {
-        if up(answer).is_none() {
+        if up(answer, Some("")).is_none() {
             return;
         }
         assert_eq!(world.path("config.toml").exists(), config, "{answer}");
     }
-    let again = up("").expect("a terminal");
-    assert!(!again.contains("[y/N]"), "{}", again.0);
+    let chosen = up("", Some("check-todos, 12")).expect("a terminal");
+    assert!(!chosen.contains("[y/N]"), "{}", chosen.0);
+    assert!(chosen.contains("on from now: check-todos"), "{}", chosen.0);
+    let config = fs::read_to_string(world.path("config.toml")).expect("a config");
+    assert!(
+        config.contains("[hooks.check-todos]\nenabled = true\n"),
+        "{config}"
+    );
+    let again = up("", None).expect("a terminal");
+    assert!(!again.contains("Which ones?"), "{}", again.0);
 }

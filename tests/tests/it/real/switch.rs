@@ -94,3 +94,37 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
         Ok(())
     });
 }
+
+#[test]
+fn a_fork_begins_with_a_copy_and_a_resumed_session_keeps_its_own() {
+    story(|story| {
+        let story = given(story)
+            .on("first thing", [say("one")])
+            .since("2.1.260", "a fork that is told of")
+            .begin()?;
+        let first = story.print("first thing").run().succeeded().session();
+        let print = |prompt: &str| story.print(prompt).mode("acceptEdits").resume(&first);
+        print("/hook:disable typecheck").run();
+        assert!(
+            !story
+                .model
+                .turns()
+                .iter()
+                .any(|turn| turn.contains("/hook:disable"))
+        );
+
+        let resumed = print("write it").run().succeeded().session();
+        assert_eq!(resumed, first);
+        assert_eq!(checks(&story), 0, "off in the session that is resumed");
+        let forked = print("write it").fork().run().succeeded().session();
+        assert_ne!(forked, first);
+        assert_eq!(checks(&story), 0, "off in the fork");
+        story
+            .print("write it")
+            .mode("acceptEdits")
+            .run()
+            .succeeded();
+        assert_eq!(checks(&story), 1, "on in a new one");
+        Ok(())
+    });
+}

@@ -31,6 +31,7 @@ pub enum What {
     Switches,
     Memory,
     Damaged,
+    Said,
     HalfWritten,
 }
 
@@ -40,6 +41,7 @@ impl What {
             Self::Switches => "switches",
             Self::Memory => "memory",
             Self::Damaged => "damaged",
+            Self::Said => "said",
             Self::HalfWritten => "half_written",
         }
     }
@@ -49,6 +51,7 @@ impl What {
             Self::Switches => "switches of a session that has ended",
             Self::Memory => "what hooks remember of a session that has ended",
             Self::Damaged => "damaged switches, set aside",
+            Self::Said => "what a hook said, too long for an answer",
             Self::HalfWritten => "left half written",
         }
     }
@@ -68,6 +71,8 @@ pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
         .collect();
     let memory = world.place.run().join("hooks");
     found.extend(entries(&memory)?.iter().filter_map(of_memory));
+    let said = world.place.run().join("said");
+    found.extend(entries(&said)?.iter().filter_map(of_said));
     found.retain(is_free);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
@@ -116,6 +121,19 @@ fn of_switches(entry: &DirEntry) -> Option<Left> {
         session: session
             .filter(|_| what == What::Switches)
             .map(str::to_ascii_lowercase),
+        touched: ms(metadata.modified().ok()?),
+        is_folder: false,
+    })
+}
+
+fn of_said(entry: &DirEntry) -> Option<Left> {
+    let name = entry.file_name().into_string().ok()?;
+    parse_uuid(name.strip_suffix(".txt")?)?;
+    let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+    Some(Left {
+        path: entry.path(),
+        what: What::Said,
+        session: None,
         touched: ms(metadata.modified().ok()?),
         is_folder: false,
     })
