@@ -26,6 +26,8 @@ use becket_wire::rpc::{Envelope, EventRequest, Request, Source};
 use becket_wire::run::RunRow;
 use becket_wire::{Head, Place};
 
+use crate::leave;
+
 /// How this process came to judge alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
@@ -159,11 +161,15 @@ impl Event<'_> {
         }
         let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
         let (kit, (tell, told)) = (self.kit(), mpsc::channel());
+        let cancel = Cancel::new();
+        let ending = cancel.clone();
+        // Claude Code asks us to go when the time is up: nobody would end the hooks then.
+        leave::when_asked(move || ending.cancel());
         // On a thread of its own: a hook that goes on in the background is not waited for, and
         // nobody watches it when this process has ended.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
-            plan.carry_out(&kit, &Cancel::new(), own, |_| again, answered, |_| ());
+            plan.carry_out(&kit, &cancel, own, |_| again, answered, |_| ());
         });
         let Ok(done) = told.recv() else {
             return (verdict, runs);

@@ -44,6 +44,8 @@ pub(crate) enum Message {
     Judged(Box<Judged>),
     /// The named hooks of an event are done.
     Hooked(Box<Hooked>),
+    /// They will never be: whoever waits for them goes alone.
+    Unhooked(i64),
     /// A hook that nobody waited for has ended.
     HookEnded(Box<RunRow>),
     CountSessions(oneshot::Sender<u64>),
@@ -116,6 +118,7 @@ impl Dispatcher {
                 Message::StatusLine(arrival) => self.status_line(*arrival),
                 Message::Judged(judged) => self.judged(*judged),
                 Message::Hooked(hooked) => self.hooked(*hooked),
+                Message::Unhooked(seq) => self.hooks.give_up(seq),
                 Message::HookEnded(run) => self.hook_ended(*run),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.asked(asked),
@@ -130,6 +133,7 @@ impl Dispatcher {
     fn tick(&mut self) -> Ticked {
         self.flush();
         self.registry.forget(now_ms());
+        self.hooks.look_after();
         if let Some(crowd) = self.registry.news_of_crowd() {
             self.counters.trouble(crowd);
         }

@@ -1,28 +1,31 @@
 //! The named hooks of an event: whoever asked is held, the hooks run, and what they say together is
 //! answered. A double of the event gets the same refusal, once it is there.
 
+mod running;
+
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use becket_engine::hooks::carry::{Done, Kit, Plan};
+use becket_engine::hooks::carry::Kit;
 use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
-use becket_engine::mask::Masker;
 use becket_engine::run::Cancel;
-use becket_wire::rpc::{Response, read_environment};
+use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
 use becket_wire::{Output, Place};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
 use crate::connection::Answerer;
-use crate::dispatch::{Dispatcher, Judged, Message};
+use crate::dispatch::{Dispatcher, Judged};
 use crate::life::now_ms;
 use crate::registry::Applied;
 use crate::store::{Decision, Record};
+use running::Run;
+pub(crate) use running::Running;
 
 /// The hooks of so many events run at once; more have to wait.
 const AT_ONCE: usize = 64;
@@ -30,14 +33,21 @@ const AT_ONCE: usize = 64;
 const REMEMBERED: Duration = Duration::from_secs(6);
 /// Whoever asked waits a little longer than the hooks may take: their answer has to be kept first.
 const MARGIN: Duration = Duration::from_secs(2);
+/// How long the dispatcher may wait for somebody who sets a switch.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// So many that wait for their switches; nobody has as many sessions.
+const TO_FOLLOW: usize = 1024;
 
 /// What the dispatcher knows of hooks.
 #[derive(Debug)]
 pub(crate) struct Hooks {
     pub(crate) place: Place,
     pub(crate) board: SwitchBoard,
+    pub(crate) running: Arc<Running>,
     kit: Kit,
     slots: Arc<Semaphore>,
+    /// Switches that a session is still to get from another.
+    to_follow: Vec<(String, String)>,
     /// Events whose decision is yet to come.
     pending: HashMap<i64, Pending>,
     /// What was decided a moment ago.
@@ -47,6 +57,8 @@ pub(crate) struct Hooks {
 #[derive(Debug)]
 struct Pending {
     for_ms: u32,
+    /// Nobody waits for it any more then.
+    until: Instant,
     /// Who asked the same by another registration.
     doubles: Vec<Answerer>,
 }
@@ -79,17 +91,40 @@ impl Hooks {
                 home: place.home().to_path_buf(),
                 environment: Arc::default(),
             },
+            running: Arc::default(),
             slots: Arc::new(Semaphore::new(AT_ONCE)),
+            to_follow: Vec::new(),
             pending: HashMap::new(),
             decided: VecDeque::new(),
         }
     }
 
-    /// The decision about this event will take its time.
-    pub(crate) fn expect(&mut self, seq: i64, within: Duration) {
-        let for_ms = u32::try_from((within + MARGIN).as_millis()).unwrap_or(u32::MAX);
-        let doubles = Vec::new();
-        self.pending.insert(seq, Pending { for_ms, doubles });
+    /// The decision about this event will take its time. Gives how many milliseconds at the most.
+    pub(crate) fn expect(&mut self, seq: i64, within: Duration) -> u32 {
+        let within = within + MARGIN;
+        let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let pending = Pending {
+            for_ms,
+            until: Instant::now() + within,
+            doubles: Vec::new(),
+        };
+        self.pending.insert(seq, pending);
+        for_ms
+    }
+
+    /// Nothing will be decided about this event: whoever waits goes alone.
+    pub(crate) fn give_up(&mut self, seq: i64) {
+        self.pending.remove(&seq);
+    }
+
+    /// What was left undone, now and then.
+    pub(crate) fn look_after(&mut self) {
+        let now = Instant::now();
+        self.pending.retain(|_, pending| pending.until > now);
+        let Self {
+            place, to_follow, ..
+        } = self;
+        to_follow.retain(|(from, to)| switch::copy(place, from, to, PATIENCE).is_err());
     }
 
     /// None if it was decided at once, or long ago.
@@ -134,12 +169,7 @@ impl Dispatcher {
         } = judged;
         let Some(plan) = plan else { return };
         let seq = record.seq;
-        self.hooks.expect(seq, plan.longest());
-        let for_ms = self
-            .hooks
-            .pending
-            .get(&seq)
-            .map_or(0, |pending| pending.for_ms);
+        let for_ms = self.hooks.expect(seq, plan.longest());
         let Ok(hold) = (Response::Hold {
             for_ms,
             need_env: true,
@@ -169,11 +199,10 @@ impl Dispatcher {
             at,
             verdict,
             applied,
-            cancel,
             kit: self.hooks.kit.clone(),
             place: self.hooks.place.clone(),
             masker: self.in_force.masker(),
-            myself: self.myself.clone(),
+            watched: Running::watch(&self.hooks.running, seq, cancel, self.myself.clone()),
         };
         let slots = Arc::clone(&self.hooks.slots);
         self.keep(record, then, alone);
@@ -217,8 +246,11 @@ impl Dispatcher {
                 news.tell();
             }
         });
-        if self.writer.decide(record, then).is_err() {
+        if let Err((lost, then)) = self.writer.decide(record, then) {
+            // The event is kept, and whoever waits gets what was decided.
+            self.counters.runs_lost.add(lost.runs.len() as u64);
             self.counters.busy.add(1);
+            then();
         }
     }
 
@@ -255,91 +287,15 @@ impl Dispatcher {
     }
 
     /// A session that goes on from another keeps its switches.
-    pub(crate) fn follow_switches(&self, applied: Option<&Applied>) {
+    pub(crate) fn follow_switches(&mut self, applied: Option<&Applied>) {
         let chained = applied.and_then(|applied| applied.chained.as_ref());
         if let Some((from, to)) = chained
-            && let Err(why) = switch::copy(&self.hooks.place, from, to)
+            && let Err(why) = switch::copy(&self.hooks.place, from, to, PATIENCE)
         {
-            warn!(%why, "could not take the switches along");
-        }
-    }
-}
-
-/// One event's hooks on their way.
-struct Run {
-    plan: Plan,
-    record: Record,
-    at: Instant,
-    verdict: Verdict,
-    applied: Option<Applied>,
-    cancel: Cancel,
-    kit: Kit,
-    place: Place,
-    masker: Arc<Masker>,
-    myself: mpsc::WeakSender<Message>,
-}
-
-impl Run {
-    /// Begins once the event is kept and the environment is there.
-    async fn start(
-        mut self,
-        slots: Arc<Semaphore>,
-        begun: oneshot::Receiver<Answerer>,
-        handed: oneshot::Receiver<Vec<u8>>,
-    ) {
-        let (Ok(answerer), Ok(slot)) = (begun.await, slots.acquire_owned().await) else {
-            return;
-        };
-        // Nobody is there any more: nobody needs them.
-        let block = handed.await.unwrap_or_else(|_| {
-            self.cancel.cancel();
-            Vec::new()
-        });
-        self.kit.environment = read_environment(&block).into();
-        let thread = std::thread::Builder::new().name("hooks".into());
-        let started = thread.spawn(move || {
-            self.run(answerer);
-            drop(slot);
-        });
-        if let Err(why) = started {
-            warn!(%why, "could not start a thread for hooks");
-        }
-    }
-
-    fn run(self, answerer: Answerer) {
-        let Self {
-            plan,
-            record,
-            at,
-            verdict,
-            applied,
-            cancel,
-            kit,
-            place,
-            masker,
-            myself,
-        } = self;
-        let event = plan.event_id;
-        let own = verdict.answer().clone();
-        let again = own.clone();
-        let tell = |message| {
-            if let Some(dispatcher) = myself.upgrade() {
-                drop(dispatcher.blocking_send(message));
+            warn!(%why, "could not take the switches along yet");
+            if self.hooks.to_follow.len() < TO_FOLLOW {
+                self.hooks.to_follow.push((from.clone(), to.clone()));
             }
-        };
-        let answered = |done: Done| {
-            let answer = kept::shorten(done.merged.answer, &place, event, &masker);
-            let by = done.merged.by;
-            tell(Message::Hooked(Box::new(Hooked {
-                record,
-                at,
-                verdict: verdict.merged(answer, by),
-                runs: done.runs,
-                applied,
-                answerer,
-            })));
-        };
-        let later = |run| tell(Message::HookEnded(Box::new(run)));
-        plan.carry_out(&kit, &cancel, own, |_| again, answered, later);
+        }
     }
 }

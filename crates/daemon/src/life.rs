@@ -43,6 +43,8 @@ pub use lock::{Held, yield_to};
 const TICK: Duration = Duration::from_secs(2);
 /// How long an ending daemon waits for answers that are on their way.
 const DRAIN: Duration = Duration::from_secs(5);
+/// How long the hooks that still run may take to end, once they were asked to.
+const HOOKS_END: Duration = Duration::from_secs(2);
 /// How many changes of sessions a slow onlooker may be behind before it gets them all anew.
 const CHANGES: usize = 1024;
 /// How many committed events a slow onlooker may be behind before it reads them from the database.
@@ -185,7 +187,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     })?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(4)
+        .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
     let dispatcher = Dispatcher {
@@ -250,6 +252,7 @@ impl Daemon {
             lock,
         } = self;
         let inode = inode(&socket);
+        let hooks = Arc::clone(&dispatcher.hooks.running);
         let end = runtime.block_on(async {
             tokio::spawn(dispatcher.run(messages));
             tokio::spawn(infer::look(Arc::clone(&door)));
@@ -281,6 +284,7 @@ impl Daemon {
             door.writer.close(end != End::Yielded).await;
             end
         });
+        hooks.end(HOOKS_END);
         runtime.shutdown_timeout(Duration::from_millis(100));
         drop(writer_thread.join());
         info!(?end, "ended");

@@ -111,13 +111,14 @@ impl Writer {
     /// the thread for one event costs more than to write it (40 µs where the cores sleep).
     pub(crate) fn keep_one(&self, record: Record, then: Then) -> Result<(), Full> {
         if record.is_small() {
-            self.at_once(Box::new(record), then)
+            self.at_once(Box::new(record), then).map_err(|_| Full)
         } else {
             self.keep(record, then)
         }
     }
 
-    fn at_once(&self, record: Box<Record>, then: Then) -> Result<(), Full> {
+    /// Gives back what there is no room for.
+    fn at_once(&self, record: Box<Record>, then: Then) -> Result<(), (Box<Record>, Then)> {
         let nobody_waits = self.jobs.capacity() == self.jobs.max_capacity();
         let mut waiting = (record, then);
         if nobody_waits
@@ -134,13 +135,18 @@ impl Writer {
             }
         }
         let (record, then) = waiting;
-        self.queue(Job::Keep { record, then })
+        let sent = self.jobs.try_send(Job::Keep { record, then });
+        sent.or_else(|back| match back.into_inner() {
+            Job::Keep { record, then } => Err((record, then)),
+            _ => Ok(()),
+        })
     }
 
     /// Completes an event that was kept before its named hooks ran (`held`): the same record, now
     /// with its time, its decision, its runs and its session as it is after them. All of it is one
-    /// transaction, and `then` is called after it, on this thread or on the writer's.
-    pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), Full> {
+    /// transaction, and `then` is called after it, on this thread or on the writer's. Where there is
+    /// no room, both come back: what was decided has to be said all the same.
+    pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), (Box<Record>, Then)> {
         record.held = false;
         record.decided = true;
         self.at_once(Box::new(record), then)

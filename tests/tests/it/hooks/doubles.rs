@@ -6,6 +6,8 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, start};
 use std::io::Write;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Ship;
 
 const WAITS_AND_DENIES: &str = r#"
@@ -72,4 +74,71 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
         )
         .is_silent()
     );
+}
+
+#[test]
+fn hooks_end_with_their_daemon() {
+    let ship = Ship::new(
+        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
+    );
+    ship.world.start_daemon();
+    let mut child = start(ship.shim("PreToolUse"));
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
+    drop(stdin);
+    ship.wait_file("begun");
+    ship.world.run(&["daemon", "stop"]);
+    ship.wait_file("ended");
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(ship.world.events().len(), 1);
+}
+
+#[test]
+fn and_alone_with_the_process_that_runs_them() {
+    let ship = Ship::new(
+        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
+    );
+    let mut child = start(ship.alone("PreToolUse"));
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin
+        .write_all(ship.bash("t1").as_bytes())
+        .expect("an event");
+    drop(stdin);
+    ship.wait_file("begun");
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    ship.wait_file("ended");
+    child.wait().expect("an end");
+}
+
+#[test]
+fn what_goes_on_in_the_background_takes_nobodys_place() {
+    let ship = Ship::new(
+        r#"
+[hooks.behind]
+on = "PreToolUse"
+async = true
+run = "while [ ! -e go ]; do sleep 0.3; done"
+[hooks.asked]
+on = "Stop"
+run = """echo '{"systemMessage": "here"}'"""
+"#,
+    );
+    ship.world.start_daemon();
+    for n in 0..70 {
+        assert!(ship.calls(&format!("t{n}")).is_silent());
+    }
+    let stop = ship.event("Stop", &serde_json::json!({"stop_hook_active": false}));
+    let called = call(ship.shim("Stop"), stop.as_bytes());
+    assert!(called.stdout.contains("asked: here"), "{called:?}");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let told = || {
+        let runs = ship.world.run(&["recent", "100", "--json"]);
+        let runs: Vec<serde_json::Value> = serde_json::from_str(&runs).expect("JSON");
+        (runs.iter().filter(|run| run["hook"] == "behind").count() == 70).then_some(())
+    };
+    wait::until(PATIENCE, told).expect("all of them are recorded");
 }

@@ -109,8 +109,8 @@ pub fn enable(
 }
 
 /// Gives a session the switches of the one that it came from (`/clear`, a fork), unless it has some
-/// already. True if it has them now.
-pub fn copy(place: &Place, from: &str, to: &str) -> Result<bool, SwitchError> {
+/// already. True if it has them now. Whoever may not wait for long says how long.
+pub fn copy(place: &Place, from: &str, to: &str, wait: Duration) -> Result<bool, SwitchError> {
     let (Some(source), Some(target)) = (path(place, from), path(place, to)) else {
         return Ok(false);
     };
@@ -118,7 +118,7 @@ pub fn copy(place: &Place, from: &str, to: &str) -> Result<bool, SwitchError> {
     if !source.exists() {
         return Ok(false);
     }
-    let lock = take_lock(place)?;
+    let lock = take_lock(place, wait)?;
     let mut content = match Content::of(read(&source)?.bytes()) {
         Ok(content) if !content.disabled.is_empty() => content,
         _ => return Ok(false),
@@ -141,7 +141,7 @@ pub fn set_aside(place: &Place, session: &str) -> Result<Option<PathBuf>, Switch
     if Switches::read(place, session).trouble.is_none() {
         return Ok(None);
     }
-    let lock = take_lock(place)?;
+    let lock = take_lock(place, LOCK_WAIT)?;
     let aside = if is_damaged(&path)? {
         Some(move_away(&path)?)
     } else {
@@ -158,7 +158,7 @@ fn edit(
     change: impl Fn(&mut Vec<String>) -> bool,
 ) -> Result<Switched, SwitchError> {
     let path = path(place, session).ok_or_else(|| SwitchError::NoSwitches(session.to_owned()))?;
-    let lock = take_lock(place)?;
+    let lock = take_lock(place, LOCK_WAIT)?;
     let mut set_aside = None;
     for _ in 0..MAX_ATTEMPTS {
         if is_damaged(&path)? {
@@ -227,10 +227,10 @@ fn move_away(path: &Path) -> Result<PathBuf, SwitchError> {
     Ok(aside)
 }
 
-fn take_lock(place: &Place) -> Result<File, SwitchError> {
+fn take_lock(place: &Place, wait: Duration) -> Result<File, SwitchError> {
     let folder = place.sessions();
     let file = folder.join(".lock");
-    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&file, LOCK_WAIT));
+    let taken = replace::make_folder(&folder, 0o700).and_then(|_| replace::lock(&file, wait));
     taken.map_err(|why| SwitchError::Locked { file, why })
 }
 

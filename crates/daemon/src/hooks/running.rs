@@ -1,0 +1,188 @@
+//! The threads in which hooks run, one an event, and their end: none outlives the daemon, and none
+//! that fails leaves somebody waiting.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use becket_engine::hooks::carry::{Done, Kit, Plan};
+use becket_engine::hooks::kept;
+use becket_engine::judge::Verdict;
+use becket_engine::mask::Masker;
+use becket_engine::run::Cancel;
+use becket_wire::Place;
+use becket_wire::rpc::read_environment;
+use becket_wire::run::RunRow;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::warn;
+
+use super::Hooked;
+use crate::connection::Answerer;
+use crate::dispatch::Message;
+use crate::registry::Applied;
+use crate::store::Record;
+
+/// With so many at work, those that nobody waits for are not begun.
+const MOST: usize = 320;
+
+/// The events whose hooks run, also in the background.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    all: Mutex<HashMap<i64, Cancel>>,
+    fewer: Condvar,
+}
+
+impl Running {
+    pub(super) fn watch(
+        running: &Arc<Self>,
+        seq: i64,
+        cancel: Cancel,
+        dispatcher: mpsc::WeakSender<Message>,
+    ) -> Watched {
+        running.lock().insert(seq, cancel.clone());
+        Watched {
+            seq,
+            cancel,
+            dispatcher,
+            running: Arc::clone(running),
+            answered: false,
+        }
+    }
+
+    /// Ends them all, and waits for that.
+    pub(crate) fn end(&self, wait: Duration) {
+        let all = self.lock();
+        all.values().for_each(Cancel::cancel);
+        let ended = self
+            .fewer
+            .wait_timeout_while(all, wait, |all| !all.is_empty());
+        drop(ended);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Cancel>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One of them. Whatever becomes of it, nobody waits for it in vain.
+#[derive(Debug)]
+pub(super) struct Watched {
+    seq: i64,
+    cancel: Cancel,
+    dispatcher: mpsc::WeakSender<Message>,
+    running: Arc<Running>,
+    answered: bool,
+}
+
+impl Watched {
+    fn tell(&self, message: Message) {
+        if let Some(dispatcher) = self.dispatcher.upgrade() {
+            drop(dispatcher.blocking_send(message));
+        }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.seq);
+        self.running.fewer.notify_all();
+        if !self.answered
+            && let Some(dispatcher) = self.dispatcher.upgrade()
+        {
+            // Where even this finds no room, the wait ends by its own time.
+            drop(dispatcher.try_send(Message::Unhooked(self.seq)));
+        }
+    }
+}
+
+/// One event's hooks on their way.
+pub(super) struct Run {
+    pub(super) plan: Plan,
+    pub(super) record: Record,
+    pub(super) at: Instant,
+    pub(super) verdict: Verdict,
+    pub(super) applied: Option<Applied>,
+    pub(super) kit: Kit,
+    pub(super) place: Place,
+    pub(super) masker: Arc<Masker>,
+    pub(super) watched: Watched,
+}
+
+impl Run {
+    /// Begins once the event is kept and the environment is there.
+    pub(super) async fn start(
+        mut self,
+        slots: Arc<Semaphore>,
+        begun: oneshot::Receiver<Answerer>,
+        handed: oneshot::Receiver<Vec<u8>>,
+    ) {
+        let (Ok(answerer), Ok(slot)) = (begun.await, slots.acquire_owned().await) else {
+            return;
+        };
+        // Nobody is there any more: nobody needs them.
+        let block = handed.await.unwrap_or_else(|_| {
+            self.watched.cancel.cancel();
+            Vec::new()
+        });
+        self.kit.environment = read_environment(&block).into();
+        let thread = std::thread::Builder::new().name("hooks".into());
+        if let Err(why) = thread.spawn(move || self.run(answerer, slot)) {
+            warn!(%why, "could not start a thread for hooks");
+        }
+    }
+
+    fn run(mut self, answerer: Answerer, slot: OwnedSemaphorePermit) {
+        let not_begun = self.leave_out();
+        let Self {
+            plan,
+            record,
+            at,
+            verdict,
+            applied,
+            kit,
+            place,
+            masker,
+            mut watched,
+        } = self;
+        let event = plan.event_id;
+        let own = verdict.answer().clone();
+        let again = own.clone();
+        let (cancel, dispatcher) = (watched.cancel.clone(), watched.dispatcher.clone());
+        let answered = |done: Done| {
+            let answer = kept::shorten(done.merged.answer, &place, event, &masker);
+            let by = done.merged.by;
+            watched.answered = true;
+            watched.tell(Message::Hooked(Box::new(Hooked {
+                record,
+                at,
+                verdict: verdict.merged(answer, by),
+                runs: done.runs.into_iter().chain(not_begun).collect(),
+                applied,
+                answerer,
+            })));
+            // What goes on in the background takes nobody's place.
+            drop(slot);
+        };
+        let later = |run| {
+            if let Some(dispatcher) = dispatcher.upgrade() {
+                drop(dispatcher.blocking_send(Message::HookEnded(Box::new(run))));
+            }
+        };
+        plan.carry_out(&kit, &cancel, own, |_| again, answered, later);
+    }
+
+    /// Too many are at work: takes out the hooks that nobody waits for.
+    fn leave_out(&mut self) -> Vec<RunRow> {
+        if self.watched.running.lock().len() <= MOST {
+            return Vec::new();
+        }
+        let plan = &mut self.plan;
+        let left_out: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
+        let row = |hook| RunRow {
+            outcome: "not started".to_owned(),
+            note: Some(format!("the hooks of more than {MOST} events run already")),
+            ..plan.went_behind(hook)
+        };
+        left_out.iter().map(|hook| row(hook)).collect()
+    }
+}
