@@ -159,6 +159,11 @@ fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it()
         Some("false")
     );
     assert!(hostile.value("hooks.greet.run").is_some());
+    hostile.start("1");
+    assert!(
+        hostile.project.join("greeted").exists(),
+        "what is trusted runs"
+    );
     assert_eq!(hostile.guards(), ["\"deny\""], "a guard is never relaxed");
     assert_eq!(hostile.value("mask.enabled").as_deref(), Some("true"));
     assert_eq!(hostile.value("notice.command").as_deref(), Some("\"\""));
@@ -238,6 +243,11 @@ fn in_ci_a_hash_is_trusted_and_no_other() {
     let right = hostile.becket(&["trust", "--hash", &hash]);
     assert!(right.status.success(), "{}", text(&right));
     assert!(hostile.value("hooks.greet.run").is_some());
+    hostile.start("1");
+    assert!(
+        hostile.project.join("greeted").exists(),
+        "what is trusted runs"
+    );
 
     let revoked = hostile.becket(&["trust", "--revoke"]);
     assert!(revoked.status.success(), "{}", text(&revoked));

@@ -6,6 +6,7 @@ mod broken;
 mod commands;
 mod dialogs;
 mod failures;
+mod hostile;
 mod notice;
 mod old;
 mod rarer;
