@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use becket_engine::run::Cancel;
@@ -175,6 +176,32 @@ pub(crate) enum Went {
     Held(Held),
 }
 
+/// Those who wait for the same programs: one, and whoever asked the same by another registration.
+#[derive(Debug)]
+pub(crate) struct Askers {
+    waiting: AtomicUsize,
+    cancel: Cancel,
+}
+
+impl Askers {
+    pub(crate) fn one(cancel: Cancel) -> Arc<Self> {
+        let waiting = AtomicUsize::new(1);
+        Arc::new(Self { waiting, cancel })
+    }
+
+    pub(crate) fn and_another(self: &Arc<Self>) -> Arc<Self> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Arc::clone(self)
+    }
+
+    /// One of them is gone. If it was the last, nobody needs those programs any more.
+    pub(crate) fn one_less(&self) {
+        if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.cancel.abandon();
+        }
+    }
+}
+
 /// A request that takes longer, because people's own programs run for it.
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -182,8 +209,8 @@ pub(crate) struct Held {
     pub(crate) unsent: Vec<u8>,
     /// Takes the environment of whoever asked, if it is needed.
     pub(crate) environment: Option<oneshot::Sender<Vec<u8>>>,
-    /// Ends those programs, if whoever asked is gone.
-    pub(crate) cancel: Cancel,
+    /// Who waits for those programs.
+    pub(crate) askers: Arc<Askers>,
     pub(crate) went: oneshot::Receiver<Went>,
 }
 
@@ -206,14 +233,14 @@ impl Answerer {
         self,
         frame: Vec<u8>,
         environment: Option<oneshot::Sender<Vec<u8>>>,
-        cancel: Cancel,
+        askers: Arc<Askers>,
     ) -> Self {
         let unsent = send_now(&self.stream, frame);
         let (done, went) = oneshot::channel();
         drop(self.done.send(Went::Held(Held {
             unsent,
             environment,
-            cancel,
+            askers,
             went,
         })));
         Self {

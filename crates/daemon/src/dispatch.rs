@@ -13,6 +13,7 @@ use becket_engine::hooks::slash;
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
 use becket_engine::notice;
+use becket_engine::run::Cancel;
 use becket_engine::session::Mark;
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::rpc::{EventRequest, Response};
@@ -199,7 +200,7 @@ impl Dispatcher {
             .as_ref()
             .is_some_and(|hooking| hooking.slash.is_some());
         if acts {
-            self.hooks.expect(seq, FIRST_WORD);
+            self.hooks.expect(seq, FIRST_WORD, Cancel::new());
         }
         let work = Work {
             seq,

@@ -19,7 +19,7 @@ use becket_wire::{Output, Place};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
-use crate::connection::Answerer;
+use crate::connection::{Answerer, Askers};
 use crate::dispatch::{Dispatcher, Judged};
 use crate::life::now_ms;
 use crate::registry::Applied;
@@ -59,6 +59,7 @@ struct Pending {
     for_ms: u32,
     /// Nobody waits for it any more then.
     until: Instant,
+    askers: Arc<Askers>,
     /// Who asked the same by another registration.
     doubles: Vec<Answerer>,
 }
@@ -100,12 +101,13 @@ impl Hooks {
     }
 
     /// The decision about this event will take its time. Gives how many milliseconds at the most.
-    pub(crate) fn expect(&mut self, seq: i64, within: Duration) -> u32 {
+    pub(crate) fn expect(&mut self, seq: i64, within: Duration, cancel: Cancel) -> u32 {
         let within = within + MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
         let pending = Pending {
             for_ms,
             until: Instant::now() + within,
+            askers: Askers::one(cancel),
             doubles: Vec::new(),
         };
         self.pending.insert(seq, pending);
@@ -169,7 +171,12 @@ impl Dispatcher {
         } = judged;
         let Some(plan) = plan else { return };
         let seq = record.seq;
-        let for_ms = self.hooks.expect(seq, plan.longest());
+        let cancel = Cancel::new();
+        let for_ms = self.hooks.expect(seq, plan.longest(), cancel.clone());
+        let Some(pending) = self.hooks.pending.get(&seq) else {
+            return;
+        };
+        let askers = Arc::clone(&pending.askers);
         let Ok(hold) = (Response::Hold {
             for_ms,
             need_env: true,
@@ -183,12 +190,10 @@ impl Dispatcher {
             .unwrap_or_default();
         record.session = session;
         record.held = true;
-        let cancel = Cancel::new();
         let (environment, handed) = oneshot::channel();
         let (begin, begun) = oneshot::channel();
-        let cancels = cancel.clone();
         let then = Box::new(move || {
-            drop(begin.send(answerer.hold(hold, Some(environment), cancels)));
+            drop(begin.send(answerer.hold(hold, Some(environment), askers)));
             if let Some(news) = news {
                 news.tell();
             }
@@ -282,7 +287,7 @@ impl Dispatcher {
         };
         pending
             .doubles
-            .push(answerer.hold(hold, None, Cancel::new()));
+            .push(answerer.hold(hold, None, pending.askers.and_another()));
         self.keep(record, Box::new(|| ()), false);
     }
 

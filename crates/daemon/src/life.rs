@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::Loader;
 use becket_wire::{Notice, Place, Version};
+use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::UnixListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -93,6 +94,7 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     }
     // Whatever is made from here on is the owner's alone, SQLite's files too.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    allow_many_files();
     let started = start(options);
     let notice = match &started {
         Ok(_) => Notice::Ready,
@@ -279,16 +281,31 @@ impl Daemon {
             if tokio::time::timeout(DRAIN, drained).await.is_err() {
                 warn!("some answers were still on their way");
             }
+            // What still runs is ended first, so that it is recorded.
+            drop(tokio::task::spawn_blocking(move || hooks.end(HOOKS_END)).await);
             // With a tick goes what changed without an event.
             drop(tick(&door).await);
             door.writer.close(end != End::Yielded).await;
             end
         });
-        hooks.end(HOOKS_END);
         runtime.shutdown_timeout(Duration::from_millis(100));
         drop(writer_thread.join());
         info!(?end, "ended");
         drop(lock);
+    }
+}
+
+/// Every program that runs for an event takes five descriptors, and the usual limit is 1024. More
+/// than is needed would only slow down programs that close them all.
+fn allow_many_files() {
+    const ENOUGH: u64 = 8192;
+    let mut limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(ENOUGH, |most| most.min(ENOUGH));
+    if limit.current.is_some_and(|now| now < wanted) {
+        limit.current = Some(wanted);
+        if let Err(why) = setrlimit(Resource::Nofile, limit) {
+            warn!(%why, "could not raise the limit of open files");
+        }
     }
 }
 

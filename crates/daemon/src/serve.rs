@@ -172,7 +172,7 @@ async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option
     let Held {
         unsent,
         environment,
-        cancel,
+        askers,
         mut went,
     } = held;
     let handed = async {
@@ -192,12 +192,13 @@ async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option
         .await
         .unwrap_or(false)
     {
-        cancel.abandon();
+        askers.one_less();
+        return went.await.ok();
     }
     tokio::select! {
         biased;
         went = &mut went => return went.ok(),
-        () = connection.gone() => cancel.abandon(),
+        () = connection.gone() => askers.one_less(),
     }
     went.await.ok()
 }

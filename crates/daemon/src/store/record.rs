@@ -169,7 +169,10 @@ impl Record {
     /// Roughly what the event takes in the log of the database.
     pub(super) fn weight(&self) -> usize {
         let session = self.session.as_ref().map_or(0, Kept::weight);
-        self.body.len() + session + self.runs.len() * RUN_WEIGHT + 1024
+        let said = |decision: &Decision| decision.stdout.len() + decision.stderr.len();
+        // The reason stands in the output once more.
+        let decision = self.decision.as_ref().map_or(0, said) * 2;
+        self.body.len() + session + decision + self.runs.len() * RUN_WEIGHT + 1024
     }
 
     /// Whether it may wait in the inbox: what is compressed has its own price already.

@@ -50,6 +50,36 @@ fn a_double_gets_the_same_refusal_and_runs_nothing() {
 }
 
 #[test]
+fn a_double_keeps_its_answer_when_the_first_who_asked_is_gone() {
+    let ship = Ship::new(WAITS_AND_DENIES);
+    ship.world.start_daemon();
+    let event = ship.bash("t1");
+    let begin = |from: &str| {
+        let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
+        shim.args(["--event", "PreToolUse", "--from", from, "--home"])
+            .arg(&ship.world.becket_home);
+        let mut child = start(shim);
+        let mut stdin = child.stdin.take().expect("stdin");
+        stdin.write_all(event.as_bytes()).expect("an event");
+        child
+    };
+    let mut first = begin("settings");
+    ship.wait_file("runs");
+    let second = begin("plugin");
+    let both = || (ship.world.events().len() == 2).then_some(());
+    wait::until(PATIENCE, both).expect("both events");
+    first.kill().expect("a kill");
+    first.wait().expect("an end");
+    // An answer proves that the daemon has heard of what happened before it.
+    ship.world.status();
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let output = second.wait_with_output().expect("an end");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\"deny\""), "{said}");
+    assert_eq!(ship.wait_file("runs"), "run\n");
+}
+
+#[test]
 fn a_hook_ends_when_nobody_waits_for_it_any_more() {
     let ship = Ship::new(
         "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
