@@ -1,11 +1,11 @@
 //! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
 
-use std::io::Write;
 use std::time::Duration;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{is_alive, start};
+use becket_tests::world::is_alive;
 
+use super::doubles::begins;
 use super::{Ship, answer};
 
 /// Far more than any of them may take, and less than Claude Code waits.
@@ -110,12 +110,7 @@ fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
     let ship =
         Ship::new("[hooks.long]\non = \"PreToolUse\"\nrun = \"echo $$ >> begun; exec sleep 30\"\n");
     ship.world.start_daemon();
-    let mut child = start(ship.shim("PreToolUse"));
-    let mut stdin = child.stdin.take().expect("stdin");
-    stdin
-        .write_all(ship.bash("t1").as_bytes())
-        .expect("an event");
-    drop(stdin);
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     let pid = ship.wait_file("begun");
     ship.world.kill_daemon();
     let output = child.wait_with_output().expect("an end");

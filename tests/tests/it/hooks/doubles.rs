@@ -1,11 +1,11 @@
 //! The same event from two registrations: one run, and the same refusal.
 
 use std::fs;
+use std::io::Write;
+use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, start};
-use std::io::Write;
-
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Ship;
@@ -17,20 +17,34 @@ timeout = "60s"
 run = """echo run >> runs; while [ ! -e go ]; do sleep 0.05; done; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}}'"""
 "#;
 
+/// Runs until it is told to end, and says so.
+const LONG: &str = r#"
+[hooks.long]
+on = "PreToolUse"
+run = "trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done"
+"#;
+
+/// The same call, from one registration or another.
+fn asks(ship: &Ship, from: &str) -> Child {
+    let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
+    shim.args(["--event", "PreToolUse", "--from", from, "--home"])
+        .arg(&ship.world.becket_home);
+    begins(shim, &ship.bash("t1"))
+}
+
+/// Starts a hook call that may take its time.
+pub(super) fn begins(shim: Command, event: &str) -> Child {
+    let mut child = start(shim);
+    let mut stdin = child.stdin.take().expect("stdin");
+    stdin.write_all(event.as_bytes()).expect("an event");
+    child
+}
+
 #[test]
 fn a_double_gets_the_same_refusal_and_runs_nothing() {
     let ship = Ship::new(WAITS_AND_DENIES);
     ship.world.start_daemon();
-    let event = ship.bash("t1");
-    let begin = |from: &str| {
-        let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
-        shim.args(["--event", "PreToolUse", "--from", from, "--home"])
-            .arg(&ship.world.becket_home);
-        let mut child = start(shim);
-        let mut stdin = child.stdin.take().expect("stdin");
-        stdin.write_all(event.as_bytes()).expect("an event");
-        child
-    };
+    let begin = |from: &str| asks(&ship, from);
     let first = begin("settings");
     ship.wait_file("runs");
     let second = begin("plugin");
@@ -53,16 +67,7 @@ fn a_double_gets_the_same_refusal_and_runs_nothing() {
 fn a_double_keeps_its_answer_when_the_first_who_asked_is_gone() {
     let ship = Ship::new(WAITS_AND_DENIES);
     ship.world.start_daemon();
-    let event = ship.bash("t1");
-    let begin = |from: &str| {
-        let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
-        shim.args(["--event", "PreToolUse", "--from", from, "--home"])
-            .arg(&ship.world.becket_home);
-        let mut child = start(shim);
-        let mut stdin = child.stdin.take().expect("stdin");
-        stdin.write_all(event.as_bytes()).expect("an event");
-        child
-    };
+    let begin = |from: &str| asks(&ship, from);
     let mut first = begin("settings");
     ship.wait_file("runs");
     let second = begin("plugin");
@@ -81,16 +86,9 @@ fn a_double_keeps_its_answer_when_the_first_who_asked_is_gone() {
 
 #[test]
 fn a_hook_ends_when_nobody_waits_for_it_any_more() {
-    let ship = Ship::new(
-        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
-    );
+    let ship = Ship::new(LONG);
     ship.world.start_daemon();
-    let mut child = start(ship.shim("PreToolUse"));
-    let mut stdin = child.stdin.take().expect("stdin");
-    stdin
-        .write_all(ship.bash("t1").as_bytes())
-        .expect("an event");
-    drop(stdin);
+    let mut child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     ship.wait_file("begun");
     child.kill().expect("a kill");
     child.wait().expect("an end");
@@ -108,16 +106,9 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
 
 #[test]
 fn hooks_end_with_their_daemon() {
-    let ship = Ship::new(
-        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
-    );
+    let ship = Ship::new(LONG);
     ship.world.start_daemon();
-    let mut child = start(ship.shim("PreToolUse"));
-    let mut stdin = child.stdin.take().expect("stdin");
-    stdin
-        .write_all(ship.bash("t1").as_bytes())
-        .expect("an event");
-    drop(stdin);
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     ship.wait_file("begun");
     ship.world.run(&["daemon", "stop"]);
     ship.wait_file("ended");
@@ -128,15 +119,8 @@ fn hooks_end_with_their_daemon() {
 
 #[test]
 fn and_alone_with_the_process_that_runs_them() {
-    let ship = Ship::new(
-        "[hooks.long]\non = \"PreToolUse\"\nrun = \"trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 0.05; done\"\n",
-    );
-    let mut child = start(ship.alone("PreToolUse"));
-    let mut stdin = child.stdin.take().expect("stdin");
-    stdin
-        .write_all(ship.bash("t1").as_bytes())
-        .expect("an event");
-    drop(stdin);
+    let ship = Ship::new(LONG);
+    let mut child = begins(ship.alone("PreToolUse"), &ship.bash("t1"));
     ship.wait_file("begun");
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
