@@ -4,17 +4,12 @@ use super::*;
 
 struct Project {
     folder: tempfile::TempDir,
-    git: PathBuf,
 }
 
 impl Project {
     fn new(has_git: bool) -> Self {
-        let path = std::env::var_os("PATH").unwrap();
-        let mut folders = std::env::split_paths(&path);
-        let git = folders.find_map(|folder| Some(folder.join("git")).filter(|git| git.is_file()));
         let project = Self {
             folder: tempfile::tempdir().unwrap(),
-            git: git.expect("git"),
         };
         if has_git {
             project.git(&["init", "-q"]);
@@ -27,7 +22,7 @@ impl Project {
     }
 
     fn git(&self, args: &[&str]) {
-        let done = Command::new(&self.git)
+        let done = Command::new("git")
             .args([
                 "-c",
                 "user.name=a",
@@ -69,7 +64,7 @@ impl Project {
     }
 
     fn look(&self) -> State {
-        State::look(self.root(), Some(&self.git))
+        State::look(self.root(), &Before::Began(0)).0
     }
 
     fn since(&self, before: State) -> Vec<String> {
@@ -77,9 +72,7 @@ impl Project {
     }
 
     fn compared(&self, before: &Before) -> Vec<String> {
-        let changed = self
-            .look()
-            .changed_since(before, self.root(), Some(&self.git));
+        let (_, changed) = State::look(self.root(), before);
         let near = |file: PathBuf| {
             file.strip_prefix(self.root())
                 .unwrap()
@@ -182,7 +175,7 @@ fn a_stop_is_remembered_for_its_agent() {
     let memory = tempfile::tempdir().unwrap();
     let state = State {
         at: 7,
-        git: Some(Git {
+        git: Some(Tree {
             head: "abc".into(),
             files: [("/p/a".into(), Some((1, 2)))].into(),
         }),
