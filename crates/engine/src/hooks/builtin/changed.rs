@@ -79,7 +79,8 @@ impl Before {
         }
         let metadata = transcript.and_then(|path| fs::metadata(path).ok());
         let began = metadata.and_then(|data| data.created().ok());
-        Self::Began(began.map_or(0, milliseconds))
+        // Not every file system keeps it. Who knows nothing must not take all there is for new.
+        Self::Began(milliseconds(began.unwrap_or_else(SystemTime::now)))
     }
 }
 

@@ -183,9 +183,9 @@ fn a_stop_is_remembered_for_its_agent() {
     remember(memory.path(), None, &state).unwrap();
     let read = |agent| Before::read(memory.path(), agent, None);
     assert!(matches!(read(None), Before::Stop(read) if read == state));
-    assert!(matches!(read(Some("agent")), Before::Began(0)));
+    assert!(matches!(read(Some("agent")), Before::Began(_)));
     fs::write(place(memory.path(), None), "{").unwrap();
-    assert!(matches!(read(None), Before::Began(0)));
+    assert!(matches!(read(None), Before::Began(_)));
 }
 
 #[test]
@@ -199,4 +199,15 @@ fn a_session_began_with_its_transcript() {
         matches!(before, Before::Began(at) if (now - at).abs() < 60_000),
         "{before:?}"
     );
+}
+
+#[test]
+fn a_session_whose_beginning_nobody_knows_began_now() {
+    let project = Project::new(true);
+    project.write("old.rs", "1", 10);
+    let memory = tempfile::tempdir().unwrap();
+    for transcript in [None, Some(Path::new("/nowhere.jsonl"))] {
+        let before = Before::read(memory.path(), None, transcript);
+        assert_eq!(project.compared(&before), Vec::<String>::new());
+    }
 }
