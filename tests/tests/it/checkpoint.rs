@@ -253,6 +253,36 @@ fn what_goes_wrong_is_said() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("2"));
 }
 
+/// As with Git LFS where it is not installed: then git takes nothing at all.
+#[test]
+fn what_cannot_be_kept_is_not_overwritten() {
+    let repo = Repo::new();
+    repo.write("a.txt", "then\n");
+    let name = repo.keep();
+    repo.write("a.txt", "now\n");
+    repo.write("b.bin", "now\n");
+    repo.write(".git/info/attributes", "*.bin filter=gone\n");
+    repo.git(&["config", "filter.gone.clean", "exit 1"]);
+    repo.git(&["config", "filter.gone.required", "true"]);
+    let (code, text) = said(&repo.output(&["restore", &name, "--yes"]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("so nothing was changed"), "{text}");
+    assert!(text.contains("clean filter 'gone' failed"), "{text}");
+    assert_eq!(repo.read("a.txt").as_deref(), Some("now\n"));
+    assert_eq!(repo.listed().len(), 1);
+
+    let event = json!({"session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root});
+    let hook = repo.world.becket(["builtin", "create-checkpoint"]);
+    let called = call(hook, event.to_string().as_bytes());
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+    assert!(
+        called
+            .stderr
+            .starts_with("no checkpoint was made: git add failed"),
+        "{called:?}"
+    );
+}
+
 #[test]
 fn in_a_terminal_it_asks() {
     let repo = Repo::new();

@@ -273,8 +273,8 @@ mod tests {
         assert!(said.contains("(src/deep/c.rs)"), "{said}");
     }
 
-    /// What the repository's config names runs on no Stop. The filter is the exception that nobody can
-    /// take away, where a file has another time and the same size: that is why it needs trust.
+    /// Filters are left out: git runs them where a file has another time and the same size, and nobody
+    /// can keep it from that. So the hook needs trust.
     #[test]
     fn no_program_of_the_repository_runs() {
         let session = Session::new("");
@@ -292,11 +292,10 @@ mod tests {
         session.git(&["add", "-A"]);
         session.git(&["config", "gpg.program", &program]);
         session.git(&["commit", "-S", "-qm", "signed"]);
-        session.write(".gitattributes", "* filter=x diff=x\n");
+        session.write(".gitattributes", "* diff=x\n");
         for (key, value) in [
             ("core.fsmonitor", &*program),
             ("log.showSignature", "true"),
-            ("filter.x.clean", &program),
             ("diff.external", &program),
             ("diff.x.textconv", &program),
         ] {
