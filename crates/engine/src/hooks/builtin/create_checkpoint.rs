@@ -15,7 +15,8 @@ pub const HOOK: BuiltIn = BuiltIn {
     on: &[EventName::Stop],
     tools: "",
     timeout: Duration::from_secs(60),
-    starts_project_tools: false,
+    // git runs filters that the repository may name.
+    starts_project_tools: true,
     keys: &["keep", "largest_mb"],
     run,
 };

@@ -18,7 +18,8 @@ pub const HOOK: BuiltIn = BuiltIn {
     on: &[EventName::Stop],
     tools: "",
     timeout: Duration::from_secs(30),
-    starts_project_tools: false,
+    // git status runs filters that the repository may name.
+    starts_project_tools: true,
     keys: &["questions", "files"],
     run,
 };
