@@ -184,6 +184,31 @@ fn what_is_too_large_is_left_out_and_said() {
 }
 
 #[test]
+fn what_is_not_ours_to_read_is_left_out_and_said_unless_git_has_it() {
+    let repo = Repo::with_commit();
+    let lock = |file: &str| {
+        let nobody = fs::Permissions::from_mode(0o000);
+        fs::set_permissions(repo.path(file), nobody).unwrap();
+    };
+    repo.write("new", "1");
+    repo.write("secret", "1");
+    lock("secret");
+    if fs::read(repo.path("secret")).is_ok() {
+        // Whoever runs this may read everything.
+        return;
+    }
+    name(repo.keep(SESSION));
+    assert_eq!(held(&repo, "new").as_deref(), Some("1"));
+    let git = repo.there();
+    let said = list(&git).unwrap().remove(0).skipped;
+    assert_eq!(said, ["secret (not ours to read)"]);
+    repo.write("a", "now");
+    lock("a");
+    let failed = Present::take(&git, 1 << 20).unwrap_err().to_string();
+    assert!(failed.contains("Permission denied"), "{failed}");
+}
+
+#[test]
 fn odd_names() {
     let repo = Repo::with_commit();
     for file in [
