@@ -120,7 +120,13 @@ impl Present {
     /// as good as lost once somebody relies on it.
     fn add(&self, git: &Git, how: &[&str], pathspecs: &[u8]) -> Result<(), GitError> {
         let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
-        let args: Vec<&str> = ["add"].iter().chain(how).chain(&from).copied().collect();
+        let mut args = [&["add"], how, &from].concat();
+        // Without it git refuses what lies outside; and a git that is too old for sparse checkouts
+        // does not know the word.
+        let key = ["config", "--type=bool", "--get", "core.sparseCheckout"];
+        if git.line(&key).is_ok_and(|is_sparse| is_sparse == "true") {
+            args.push("--sparse");
+        }
         git.with_index(&self.file(), &args, pathspecs).map(drop)
     }
 }

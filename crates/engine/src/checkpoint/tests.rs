@@ -209,6 +209,27 @@ fn what_is_not_ours_to_read_is_left_out_and_said_unless_git_has_it() {
 }
 
 #[test]
+fn in_a_sparse_checkout() {
+    let repo = Repo::with_commit();
+    repo.commit("in/x", "1");
+    repo.commit("out/y", "1");
+    repo.commit("out/z", "1");
+    repo.git(&["sparse-checkout", "set", "--cone", "in"]);
+    repo.write("in/x", "changed");
+    repo.write("out/y", "changed");
+    repo.write("out/new", "new");
+    name(repo.keep(SESSION));
+    for (file, text) in [
+        ("in/x", "changed"),
+        ("out/y", "changed"),
+        ("out/new", "new"),
+        ("out/z", "1"),
+    ] {
+        assert_eq!(held(&repo, file).as_deref(), Some(text), "{file}");
+    }
+}
+
+#[test]
 fn odd_names() {
     let repo = Repo::with_commit();
     for file in [
