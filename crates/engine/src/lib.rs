@@ -9,6 +9,7 @@ pub mod matcher;
 pub mod merge;
 pub mod notice;
 pub mod price;
+mod program;
 pub mod replace;
 pub mod rewrite;
 pub mod run;

@@ -27,6 +27,8 @@ impl Project {
         let world = World::new();
         let folder = world.root().join("shop");
         fs::create_dir(&folder).expect("a folder");
+        // The session is older than what is changed in it.
+        fs::write(world.root().join("t.jsonl"), "").expect("a transcript");
         let mut git = world.command("git");
         let made = git.args(["init", "-q"]).current_dir(&folder).status();
         assert!(made.is_ok_and(|made| made.success()), "git init");
@@ -87,7 +89,7 @@ impl Project {
 
     /// What the hook blocks a stop with; empty for silence.
     pub fn stop(&self, hook: &str) -> String {
-        let payload = json!({"hook_event_name": "Stop", "stop_hook_active": false, "last_assistant_message": "Done."});
+        let payload = json!({"hook_event_name": "Stop", "stop_hook_active": false, "last_assistant_message": "Done.", "transcript_path": self.world.root().join("t.jsonl")});
         reason(&self.call(hook, payload, &json!({})))
     }
 }

@@ -253,6 +253,102 @@ fn what_goes_wrong_is_said() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("2"));
 }
 
+/// As with Git LFS where it is not installed: then git takes nothing at all.
+#[test]
+fn what_cannot_be_kept_is_not_overwritten() {
+    let repo = Repo::new();
+    repo.write("a.txt", "then\n");
+    let name = repo.keep();
+    repo.write("a.txt", "now\n");
+    repo.write("b.bin", "now\n");
+    repo.write(".git/info/attributes", "*.bin filter=gone\n");
+    repo.git(&["config", "filter.gone.clean", "exit 1"]);
+    repo.git(&["config", "filter.gone.required", "true"]);
+    let (code, text) = said(&repo.output(&["restore", &name, "--yes"]));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("so nothing was changed"), "{text}");
+    assert!(text.contains("clean filter 'gone' failed"), "{text}");
+    assert_eq!(repo.read("a.txt").as_deref(), Some("now\n"));
+    assert_eq!(repo.listed().len(), 1);
+
+    let event = json!({"session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root});
+    let hook = repo.world.becket(["builtin", "create-checkpoint"]);
+    let called = call(hook, event.to_string().as_bytes());
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+    assert!(
+        called
+            .stderr
+            .starts_with("no checkpoint was made: git add failed"),
+        "{called:?}"
+    );
+}
+
+/// The session may run below a hook of git's, whose variables are about another repository.
+#[test]
+fn what_the_environment_says_of_git_is_not_for_it() {
+    let repo = Repo::new();
+    repo.write("a.txt", "changed\n");
+    for (name, value) in [
+        ("GIT_DIR", "/nowhere/.git"),
+        ("GIT_WORK_TREE", "/nowhere"),
+        ("GIT_INDEX_FILE", "/nowhere/index"),
+        ("GIT_ATTR_SOURCE", "0123456"),
+        ("GIT_NOGLOB_PATHSPECS", "1"),
+    ] {
+        let mut list = repo.command(&["list"]);
+        let output = list.env(name, value).output().expect("becket");
+        assert!(output.status.success(), "{name}: {output:?}");
+        repo.write("a.txt", name);
+        let event = json!({"session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root});
+        let mut hook = repo.world.becket(["builtin", "create-checkpoint"]);
+        hook.env(name, value);
+        let called = call(hook, event.to_string().as_bytes());
+        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+        let newest = repo.listed()[0]["commit"].as_str().map(str::to_owned);
+        let kept = format!("{}:a.txt", newest.expect("a commit"));
+        assert_eq!(repo.git(&["show", &kept]), name);
+    }
+}
+
+/// git itself runs what a repository's settings name, so these built-ins wait for trust.
+#[test]
+fn no_program_of_a_strange_repository_runs_at_a_stop() {
+    let repo = Repo::new();
+    let mark = repo.world.home.join("mark");
+    let config = "[hooks.self-review]\n[hooks.create-checkpoint]\n";
+    fs::create_dir_all(&repo.world.becket_home).expect("a folder");
+    fs::write(repo.world.path("config.toml"), config).expect("a config");
+    let trap = format!("touch {}; cat", mark.display());
+    repo.write(".git/info/attributes", "* filter=trap\n");
+    repo.git(&["config", "filter.trap.clean", &trap]);
+    let stop = |alone: bool| {
+        // Of the same size, so that git has to look into it.
+        repo.write("a.txt", "COMMITTED\n");
+        let event = json!({
+            "session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root,
+            "stop_hook_active": false, "last_assistant_message": "Done.",
+        });
+        let mut shim = repo.world.shim("Stop");
+        if alone {
+            shim.env("BECKET_NO_DAEMON", "1");
+        }
+        call(shim, event.to_string().as_bytes())
+    };
+    for alone in [false, true] {
+        let called = stop(alone);
+        assert!(called.is_silent(), "{called:?}");
+        assert!(!mark.exists(), "alone: {alone}");
+    }
+    assert_eq!(repo.listed(), Vec::<Value>::new());
+
+    let mut trust = repo.world.becket(["trust", "--yes"]);
+    let trusted = trust.current_dir(&repo.root).output().expect("becket");
+    assert!(trusted.status.success(), "{trusted:?}");
+    stop(false);
+    assert!(mark.exists());
+    assert_eq!(repo.listed().len(), 1);
+}
+
 #[test]
 fn in_a_terminal_it_asks() {
     let repo = Repo::new();

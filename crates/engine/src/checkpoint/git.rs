@@ -9,29 +9,27 @@ use std::process::{Command, Stdio};
 
 use thiserror::Error;
 
+use crate::program;
+
 /// What git may say, in bytes.
 const MOST: u64 = 64 << 20;
 const LONGEST_WHY: u64 = 4000;
 
-/// They would lead git elsewhere: the session may run below a hook of git's.
-const ELSEWHERE: [&str; 13] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_CONFIG_COUNT",
-    "GIT_SHALLOW_FILE",
-    "GIT_LITERAL_PATHSPECS",
+/// Of git's own variables these stay: where git and the person's settings are, and how far it looks
+/// for a repository. All others would lead it elsewhere: the session may run below a hook of git's.
+const STAY: [&str; 6] = [
+    "GIT_EXEC_PATH",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "GIT_CONFIG_NOSYSTEM",
+    "GIT_CEILING_DIRECTORIES",
+    "GIT_DISCOVERY_ACROSS_FILESYSTEM",
 ];
 
-/// No hooks, no monitor, no cleaning up in the background, no reflog; and an index in one piece.
-const SETTINGS: [&str; 11] = [
+/// No hooks, no monitor, no cleaning up in the background, no reflog; and an index in one piece. A
+/// folder that only looks like a bare repository may be part of somebody's, with settings of its own.
+const SETTINGS: [&str; 12] = [
+    "safe.bareRepository=explicit",
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
@@ -44,6 +42,9 @@ const SETTINGS: [&str; 11] = [
     "submodule.recurse=false",
     "i18n.commitEncoding=UTF-8",
 ];
+
+/// What a repository says is far away is not fetched: it says by which program, too.
+const NO_FETCHING: [(&str, &str); 2] = [("GIT_NO_LAZY_FETCH", "1"), ("GIT_ALLOW_PROTOCOL", "")];
 
 /// Its own name, so that it works where nobody has said theirs.
 const WHO: [(&str, &str); 4] = [
@@ -67,16 +68,30 @@ pub enum GitError {
 /// A repository with a work tree.
 #[derive(Debug, Clone)]
 pub struct Git {
+    program: PathBuf,
     root: PathBuf,
 }
 
 impl Git {
     /// The repository that a folder is in; none if it is in none, or in one without a work tree.
     pub fn find(folder: &Path) -> Result<Option<Self>, GitError> {
-        match run(folder, None, &["rev-parse", "--show-toplevel"], b"") {
-            Ok(root) => Ok(Some(Self { root: path(&root) })),
+        let program = program::find("git", &program::folders())
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is not on PATH"))?;
+        match run(
+            &program,
+            folder,
+            None,
+            &["rev-parse", "--show-toplevel"],
+            b"",
+        ) {
+            Ok(root) => {
+                let root = path(&root);
+                Ok(Some(Self { program, root }))
+            }
             Err(GitError::Failed { why, .. })
-                if why.contains("not a git repository") || why.contains("work tree") =>
+                if ["not a git repository", "work tree", "bare repository"]
+                    .iter()
+                    .any(|none| why.contains(none)) =>
             {
                 Ok(None)
             }
@@ -96,7 +111,7 @@ impl Git {
 
     /// Runs git at the root, and gives what it prints.
     pub fn run(&self, args: &[&str]) -> Result<Vec<u8>, GitError> {
-        run(&self.root, None, args, b"")
+        run(&self.program, &self.root, None, args, b"")
     }
 
     /// The same from a folder below, for paths as its person types them.
@@ -111,7 +126,7 @@ impl Git {
             .map(OsStr::new)
             .chain(more.iter().copied())
             .collect();
-        run(folder, None, &args, b"")
+        run(&self.program, folder, None, &args, b"")
     }
 
     /// The same with another index.
@@ -121,11 +136,11 @@ impl Git {
         args: &[&str],
         stdin: &[u8],
     ) -> Result<Vec<u8>, GitError> {
-        run(&self.root, Some(index), args, stdin)
+        run(&self.program, &self.root, Some(index), args, stdin)
     }
 
     pub fn feed(&self, args: &[&str], stdin: &[u8]) -> Result<Vec<u8>, GitError> {
-        run(&self.root, None, args, stdin)
+        run(&self.program, &self.root, None, args, stdin)
     }
 
     /// One line of what it prints.
@@ -163,19 +178,22 @@ pub fn items(bytes: &[u8]) -> impl Iterator<Item = &OsStr> {
         .map(OsStr::from_bytes)
 }
 
-fn command(folder: &Path, index: Option<&Path>) -> Command {
-    let mut command = Command::new("git");
+fn command(program: &Path, folder: &Path, index: Option<&Path>) -> Command {
+    let mut command = Command::new(program);
     command
         .current_dir(folder)
         .args(["--no-pager", "--no-optional-locks"]);
     for setting in SETTINGS {
         command.args(["-c", setting]);
     }
-    for name in ELSEWHERE {
-        command.env_remove(name);
+    for (name, _) in std::env::vars_os() {
+        if name.as_bytes().starts_with(b"GIT_") && !STAY.iter().any(|stays| name == *stays) {
+            command.env_remove(name);
+        }
     }
     command
         .envs(WHO)
+        .envs(NO_FETCHING)
         .env("LC_ALL", "C")
         .env("GIT_TERMINAL_PROMPT", "0");
     // Not the person's, even to read: it may be damaged, and some verbs write what they have learnt.
@@ -192,6 +210,7 @@ fn command(folder: &Path, index: Option<&Path>) -> Command {
 }
 
 fn run<S: AsRef<OsStr>>(
+    program: &Path,
     folder: &Path,
     index: Option<&Path>,
     args: &[S],
@@ -204,7 +223,7 @@ fn run<S: AsRef<OsStr>>(
     };
     // Files instead of pipes: whoever writes one while the other is full waits for ever.
     let mut said = tempfile::tempfile()?;
-    let mut child = command(folder, index)
+    let mut child = command(program, folder, index)
         .args(args)
         .stdin(file_of(stdin)?)
         .stdout(Stdio::piped())

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write;
 
+use becket_wire::id::parse_uuid;
 use sha2::{Digest, Sha256};
 
 use super::REFS;
@@ -81,14 +82,9 @@ fn is_of(one: &Checkpoint, folder: &str) -> bool {
 /// A session's checkpoints lie together. What is no UUID may hold anything, so its hash stands for it.
 fn folder(session: Option<&str>) -> String {
     const LENGTH: usize = 8;
-    let is_uuid = |id: &str| {
-        let groups: Vec<&str> = id.split('-').collect();
-        groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
-            && groups.concat().bytes().all(|byte| byte.is_ascii_hexdigit())
-    };
     match session {
         None => "person".to_owned(),
-        Some(id) if is_uuid(id) => id[..LENGTH].to_ascii_lowercase(),
+        Some(id) if parse_uuid(id).is_some() => id[..LENGTH].to_ascii_lowercase(),
         Some(id) => {
             let hash = Sha256::digest(id.as_bytes());
             hash.iter()

@@ -1,11 +1,12 @@
 //! The work tree as it is now, written into git as a tree, by way of a temporary index.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, FileTimes};
+use std::fs::{self, File, FileTimes, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Access, access};
 use tempfile::TempDir;
 
 use super::git::{Git, GitError, items, line};
@@ -46,12 +47,12 @@ impl Present {
             other => other,
         };
         match untracked {
-            Ok(Some(left_out)) => present.add(git, &["-A"], &pathspecs(&left_out)),
+            Ok(Some(left_out)) => present.add(git, &["-A"], &pathspecs(&left_out))?,
             Ok(None) | Err(GitError::TooMuch { .. }) => {
                 present
                     .skipped
                     .push("all untracked files: there are too many".to_owned());
-                present.add(git, &["-u"], b":(top)\0");
+                present.add(git, &["-u"], b":(top)\0")?;
             }
             Err(error) => return Err(error),
         }
@@ -67,7 +68,7 @@ impl Present {
             specs.extend_from_slice(file.as_bytes());
             specs.push(0);
         }
-        self.add(git, &["-f"], &specs);
+        self.add(git, &["-f"], &specs)?;
         self.write(git)
     }
 
@@ -93,11 +94,19 @@ impl Present {
                 left_out.push(item.to_owned());
                 continue;
             }
-            let size = fs::symlink_metadata(git.root().join(item)).map_or(0, |file| file.len());
-            if size > largest {
-                let megabytes = size.div_ceil(1 << 20);
-                self.skipped
-                    .push(format!("{} ({megabytes} MB)", shown(item)));
+            let path = git.root().join(item);
+            let about = fs::symlink_metadata(&path).ok();
+            let size = about.as_ref().map_or(0, Metadata::len);
+            let is_file = about.is_some_and(|about| about.is_file());
+            let why = if size > largest {
+                format!("{} MB", size.div_ceil(1 << 20))
+            } else if is_file && access(&path, Access::READ_OK).is_err() {
+                "not ours to read".to_owned()
+            } else {
+                String::new()
+            };
+            if !why.is_empty() {
+                self.skipped.push(format!("{} ({why})", shown(item)));
                 left_out.push(item.to_owned());
                 continue;
             }
@@ -107,17 +116,18 @@ impl Present {
         Ok((files <= MOST_FILES && bytes <= MOST_BYTES).then_some(left_out))
     }
 
-    /// What cannot be read is left out, and said.
-    fn add(&mut self, git: &Git, how: &[&str], pathspecs: &[u8]) {
-        let from = [
-            "--ignore-errors",
-            "--pathspec-from-file=-",
-            "--pathspec-file-nul",
-        ];
-        let args: Vec<&str> = ["add"].iter().chain(how).chain(&from).copied().collect();
-        if let Err(error) = git.with_index(&self.file(), &args, pathspecs) {
-            self.skipped.push(format!("some files: {error}"));
+    /// One file that fails fails all: git may have taken none then, and what is not in the tree is
+    /// as good as lost once somebody relies on it.
+    fn add(&self, git: &Git, how: &[&str], pathspecs: &[u8]) -> Result<(), GitError> {
+        let from = ["--pathspec-from-file=-", "--pathspec-file-nul"];
+        let mut args = [&["add"], how, &from].concat();
+        // Without it git refuses what lies outside; and a git that is too old for sparse checkouts
+        // does not know the word.
+        let key = ["config", "--type=bool", "--get", "core.sparseCheckout"];
+        if git.line(&key).is_ok_and(|is_sparse| is_sparse == "true") {
+            args.push("--sparse");
         }
+        git.with_index(&self.file(), &args, pathspecs).map(drop)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The checkpoints that a repository has, as their refs and messages tell.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -136,6 +137,17 @@ pub enum Status {
 
 /// The files in which two trees differ. Submodules are not looked at.
 pub fn changes(git: &Git, from: &str, to: &str) -> Result<Vec<(Status, OsString)>, GitError> {
+    changes_in(git, from, to, git.root(), &[])
+}
+
+/// The same, of these paths alone, as typed in `folder`; none is all.
+pub(super) fn changes_in(
+    git: &Git,
+    from: &str,
+    to: &str,
+    folder: &Path,
+    paths: &[OsString],
+) -> Result<Vec<(Status, OsString)>, GitError> {
     let args = [
         "diff-tree",
         "-r",
@@ -147,10 +159,12 @@ pub fn changes(git: &Git, from: &str, to: &str) -> Result<Vec<(Status, OsString)
         to,
         "--",
     ];
-    git.run(&args).map(|said| read_changes(&said))
+    let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
+    let said = git.run_in(folder, &args, &paths)?;
+    Ok(read_changes(&said))
 }
 
-pub(super) fn read_changes(said: &[u8]) -> Vec<(Status, OsString)> {
+fn read_changes(said: &[u8]) -> Vec<(Status, OsString)> {
     let mut changes = Vec::new();
     let mut fields = items(said);
     while let (Some(status), Some(path)) = (fields.next(), fields.next()) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::git::{Git, GitError};
 use super::keep::{Made, Wish, make};
 use super::present::Present;
-use super::read::{Checkpoint, Status, read_changes};
+use super::read::{Checkpoint, Status, changes_in};
 
 /// What a restore would do.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub fn plan(
     largest: u64,
 ) -> Result<Plan, GitError> {
     let mut present = Present::take(git, largest)?;
-    let mut changes = differ(git, &present.tree, &checkpoint.tree, folder, paths)?;
+    let mut changes = changes_in(git, &present.tree, &checkpoint.tree, folder, paths)?;
     // What is there and not in the present tree (ignored, or too large) would be lost.
     let unseen = changes.iter().filter(|(status, path)| {
         let file = git.root().join(path);
@@ -41,7 +41,7 @@ pub fn plan(
     let unseen: Vec<OsString> = unseen.map(|(_, path)| path.clone()).collect();
     if !unseen.is_empty() {
         present.force(git, &unseen)?;
-        changes = differ(git, &present.tree, &checkpoint.tree, folder, paths)?;
+        changes = changes_in(git, &present.tree, &checkpoint.tree, folder, paths)?;
     }
     let (gone, back): (Vec<_>, Vec<_>) = changes
         .into_iter()
@@ -70,29 +70,6 @@ pub fn holds(
     let args = ["ls-tree", "-r", "-z", "--name-only", &checkpoint.tree, "--"];
     let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
     Ok(!git.run_in(folder, &args, &paths)?.is_empty())
-}
-
-fn differ(
-    git: &Git,
-    from: &str,
-    to: &str,
-    folder: &Path,
-    paths: &[OsString],
-) -> Result<Vec<(Status, OsString)>, GitError> {
-    let args = [
-        "diff-tree",
-        "-r",
-        "-z",
-        "--no-renames",
-        "--ignore-submodules=all",
-        "--name-status",
-        from,
-        to,
-        "--",
-    ];
-    let paths: Vec<&OsStr> = paths.iter().map(OsString::as_os_str).collect();
-    let said = git.run_in(folder, &args, &paths)?;
-    Ok(read_changes(&said))
 }
 
 /// git would remove a folder that stands where the file was, with all that is ignored in it; and

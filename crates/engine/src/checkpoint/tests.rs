@@ -184,6 +184,52 @@ fn what_is_too_large_is_left_out_and_said() {
 }
 
 #[test]
+fn what_is_not_ours_to_read_is_left_out_and_said_unless_git_has_it() {
+    let repo = Repo::with_commit();
+    let lock = |file: &str| {
+        let nobody = fs::Permissions::from_mode(0o000);
+        fs::set_permissions(repo.path(file), nobody).unwrap();
+    };
+    repo.write("new", "1");
+    repo.write("secret", "1");
+    lock("secret");
+    if fs::read(repo.path("secret")).is_ok() {
+        // Whoever runs this may read everything.
+        return;
+    }
+    name(repo.keep(SESSION));
+    assert_eq!(held(&repo, "new").as_deref(), Some("1"));
+    let git = repo.there();
+    let said = list(&git).unwrap().remove(0).skipped;
+    assert_eq!(said, ["secret (not ours to read)"]);
+    repo.write("a", "now");
+    lock("a");
+    let failed = Present::take(&git, 1 << 20).unwrap_err().to_string();
+    assert!(failed.contains("Permission denied"), "{failed}");
+}
+
+#[test]
+fn in_a_sparse_checkout() {
+    let repo = Repo::with_commit();
+    repo.commit("in/x", "1");
+    repo.commit("out/y", "1");
+    repo.commit("out/z", "1");
+    repo.git(&["sparse-checkout", "set", "--cone", "in"]);
+    repo.write("in/x", "changed");
+    repo.write("out/y", "changed");
+    repo.write("out/new", "new");
+    name(repo.keep(SESSION));
+    for (file, text) in [
+        ("in/x", "changed"),
+        ("out/y", "changed"),
+        ("out/new", "new"),
+        ("out/z", "1"),
+    ] {
+        assert_eq!(held(&repo, file).as_deref(), Some(text), "{file}");
+    }
+}
+
+#[test]
 fn odd_names() {
     let repo = Repo::with_commit();
     for file in [
@@ -234,6 +280,51 @@ fn no_program_of_the_repository_runs() {
     assert!(!mark.exists());
     // The trap would have caught a git that is not held back.
     repo.try_git(&["add", "a"]);
+    assert!(mark.exists());
+}
+
+/// A repository can bring folders along that git takes for repositories, with settings of theirs.
+#[test]
+fn a_folder_that_looks_like_a_bare_repository_is_none() {
+    let repo = Repo::with_commit();
+    let mark = repo.beside("mark").root().to_owned();
+    let inner = repo.path("vendor/x");
+    repo.write("vendor/x/HEAD", "ref: refs/heads/main\n");
+    repo.write("vendor/x/.gitattributes", "* filter=x\n");
+    fs::create_dir_all(inner.join("objects")).unwrap();
+    fs::create_dir_all(inner.join("refs")).unwrap();
+    repo.write(
+        "vendor/x/config",
+        &format!(
+            "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = {}\n\
+             [filter \"x\"]\n\tclean = touch {}; cat\n",
+            inner.display(),
+            mark.display()
+        ),
+    );
+    assert!(Git::find(&inner).unwrap().is_none());
+    name(repo.keep(SESSION));
+    assert!(!mark.exists());
+    repo.beside("repo/vendor/x").try_git(&["add", "-A"]);
+    assert!(mark.exists());
+}
+
+/// A partial clone says by which program git gets what is missing.
+#[test]
+fn nothing_is_fetched() {
+    let repo = Repo::with_commit();
+    let mark = repo.beside("mark").root().to_owned();
+    repo.write("far", "x");
+    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(&["config", "extensions.partialClone", "origin"]);
+    repo.git(&["config", "remote.origin.promisor", "true"]);
+    repo.git(&["config", "remote.origin.url", "."]);
+    let program = format!("touch {}; false", mark.display());
+    repo.git(&["config", "remote.origin.uploadpack", &program]);
+    let missing = "0123456789012345678901234567890123456789";
+    assert!(repo.there().run(&["cat-file", "-e", missing]).is_err());
+    assert!(!mark.exists());
+    repo.try_git(&["cat-file", "-e", missing]);
     assert!(mark.exists());
 }
 

@@ -46,7 +46,8 @@ impl Restore {
         let git = repository(&world.cwd)?;
         let one = the_one(&git, &self.id)?;
         let largest = LARGEST_MB << 20;
-        let plan = engine::plan(&git, &one, &world.cwd, &self.paths, largest)?;
+        let plan = engine::plan(&git, &one, &world.cwd, &self.paths, largest)
+            .context("could not read the present state, so nothing was changed")?;
         let untouched = plan.write.is_empty() && (!self.exact || plan.later.is_empty());
         if untouched && !self.is_in(&git, &one, world)? {
             let what = format!("the checkpoint {} has no such path", id(&one));

@@ -113,3 +113,24 @@ fn what_stands_in_the_way_is_left_alone() {
     assert_eq!(repo.read("folder").as_deref(), Some("now"));
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
 }
+
+/// As with Git LFS in a repository that needs it, where it is not installed: git takes nothing then.
+#[test]
+fn what_cannot_be_kept_is_not_overwritten() {
+    let repo = Repo::with_commit();
+    repo.write("a", "then");
+    repo.keep(SESSION);
+    repo.write("a", "now");
+    repo.write("picture", "now");
+    repo.write(".git/info/attributes", "picture filter=gone\n");
+    repo.git(&["config", "filter.gone.clean", "exit 1"]);
+    repo.git(&["config", "filter.gone.required", "true"]);
+    let git = repo.there();
+    let one = list(&git).unwrap().remove(0);
+    let refused = plan(&git, &one, repo.root(), &[], 1 << 20).unwrap_err();
+    assert!(
+        refused.to_string().contains("clean filter 'gone' failed"),
+        "{refused}"
+    );
+    assert_eq!(repo.read("a").as_deref(), Some("now"));
+}

@@ -1,7 +1,6 @@
 //! What changed in a project since the last stop: git says it, else the times of the files.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
-use super::capture::capture;
 use super::target::walk;
+use crate::checkpoint::{Git, GitError, changes};
 use crate::replace::{Snapshot, make_folder};
 
 const MOST: u64 = 16 << 20;
@@ -25,34 +24,31 @@ pub struct State {
     /// When it was looked at: milliseconds since 1970.
     at: i64,
     /// None where there is no git.
-    git: Option<Git>,
+    git: Option<Tree>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Git {
+struct Tree {
     head: String,
     /// What differs from it: the file, and when it was last changed (nanoseconds) at which size.
     files: BTreeMap<PathBuf, Option<(i64, u64)>>,
 }
 
 impl State {
-    /// Looks at a project.
-    pub fn look(project: &Path, git: Option<&Path>) -> Self {
-        Self {
+    /// A project now, and its files that changed since `before`.
+    pub fn look(project: &Path, before: &Before) -> (Self, Vec<PathBuf>) {
+        let git = Git::find(project).ok().flatten();
+        let now = Self {
             at: milliseconds(SystemTime::now()),
-            git: git.and_then(|git| Git::look(git, project)),
-        }
+            git: git.as_ref().and_then(|git| Tree::look(git).ok()),
+        };
+        let changed = now.changed_since(before, project, git.as_ref());
+        (now, changed)
     }
 
-    /// The files that changed since `before`; with none, since the session began.
-    pub fn changed_since(
-        &self,
-        before: &Before,
-        project: &Path,
-        git: Option<&Path>,
-    ) -> Vec<PathBuf> {
+    fn changed_since(&self, before: &Before, project: &Path, git: Option<&Git>) -> Vec<PathBuf> {
         match (&self.git, git) {
-            (Some(now), Some(git)) => now.changed_since(before, project, git),
+            (Some(now), Some(git)) => now.changed_since(before, git),
             _ => {
                 let since = match before {
                     Before::Stop(state) => state.at,
@@ -83,7 +79,8 @@ impl Before {
         }
         let metadata = transcript.and_then(|path| fs::metadata(path).ok());
         let began = metadata.and_then(|data| data.created().ok());
-        Self::Began(began.map_or(0, milliseconds))
+        // Not every file system keeps it. Who knows nothing must not take all there is for new.
+        Self::Began(milliseconds(began.unwrap_or_else(SystemTime::now)))
     }
 }
 
@@ -99,25 +96,24 @@ fn place(memory: &Path, agent: Option<&str>) -> PathBuf {
     memory.join(format!("stop-{name:016x}.json"))
 }
 
-impl Git {
-    fn look(git: &Path, project: &Path) -> Option<Self> {
-        // Without a commit there is no HEAD yet.
-        let head = said(git, project, &["rev-parse", "HEAD"]).unwrap_or_default();
+impl Tree {
+    fn look(git: &Git) -> Result<Self, GitError> {
         let status = ["status", "--porcelain=v1", "-z", "--untracked-files=all"];
-        let status = said(git, project, &status)?;
+        // Their own index, which is only read: git is told to take no lock that it can do without.
+        let status = git.with_index(&git.index()?, &status, b"")?;
         let mut files = BTreeMap::new();
+        let status = String::from_utf8_lossy(&status);
         for file in status_files(&status).into_iter().take(MOST_FILES) {
-            let path = project.join(file);
-            let stamp = fs::symlink_metadata(&path).ok().map(|data| stamp(&data));
+            let path = git.root().join(file);
+            let stamp = stamp_of(&path);
             files.insert(path, stamp);
         }
-        Some(Self {
-            head: head.trim().to_owned(),
-            files,
-        })
+        // Without a commit there is no HEAD yet.
+        let head = git.head().unwrap_or_default();
+        Ok(Self { head, files })
     }
 
-    fn changed_since(&self, before: &Before, project: &Path, git: &Path) -> Vec<PathBuf> {
+    fn changed_since(&self, before: &Before, git: &Git) -> Vec<PathBuf> {
         let mut changed = BTreeSet::new();
         match before {
             Before::Stop(State {
@@ -138,7 +134,7 @@ impl Git {
                     .filter(|file| !self.files.contains_key(*file));
                 changed.extend(gone.cloned());
                 if before.head != self.head {
-                    changed.extend(between(git, project, &before.head, &self.head));
+                    changed.extend(between(git, &before.head, &self.head));
                     // What was only committed is as it was.
                     changed.retain(|file| before.files.get(file) != Some(&stamp_of(file)));
                 }
@@ -149,17 +145,11 @@ impl Git {
                 };
                 let new = self.files.iter().filter(|(_, stamp)| is_new(stamp));
                 changed.extend(new.map(|(file, _)| file.clone()));
-                changed.extend(committed_since(git, project, *at));
+                changed.extend(committed_since(git, *at));
             }
         }
         changed.into_iter().collect()
     }
-}
-
-fn said(git: &Path, project: &Path, args: &[&str]) -> Option<String> {
-    let args: Vec<OsString> = args.iter().map(Into::into).collect();
-    let said = capture(git, &args, project).ok()?;
-    (said.code == Some(0)).then_some(said.stdout)
 }
 
 /// The paths in `git status --porcelain=v1 -z`. A file that was renamed has its old name after it.
@@ -178,41 +168,34 @@ fn status_files(status: &str) -> Vec<&str> {
     files
 }
 
-fn between(git: &Path, project: &Path, from: &str, to: &str) -> Vec<PathBuf> {
-    let names = said(
-        git,
-        project,
-        &["diff", "--name-only", "--no-renames", "-z", from, to, "--"],
-    );
-    paths(names, project)
+fn between(git: &Git, from: &str, to: &str) -> Vec<PathBuf> {
+    let files = changes(git, from, to).unwrap_or_default();
+    let files = files.into_iter().take(MOST_FILES);
+    files.map(|(_, file)| git.root().join(file)).collect()
 }
 
-fn committed_since(git: &Path, project: &Path, at: i64) -> Vec<PathBuf> {
+fn committed_since(git: &Git, at: i64) -> Vec<PathBuf> {
     let since = format!("--since=@{}", at / 1000);
-    let names = said(
-        git,
-        project,
-        &[
-            "log",
-            "-z",
-            "--format=",
-            "--name-only",
-            "--no-renames",
-            &since,
-        ],
-    );
-    paths(names, project)
-}
-
-fn paths(names: Option<String>, project: &Path) -> Vec<PathBuf> {
-    let names = names.unwrap_or_default();
+    let args = [
+        "log",
+        "-z",
+        "--format=",
+        "--name-only",
+        "--no-renames",
+        "--no-show-signature",
+        "--no-ext-diff",
+        "--no-textconv",
+        &since,
+    ];
+    let names = git.run(&args).unwrap_or_default();
+    let names = String::from_utf8_lossy(&names);
     let names = names
         .split('\0')
         .map(str::trim)
         .filter(|name| !name.is_empty());
     names
         .take(MOST_FILES)
-        .map(|name| project.join(name))
+        .map(|name| git.root().join(name))
         .collect()
 }
 

@@ -15,7 +15,8 @@ pub const HOOK: BuiltIn = BuiltIn {
     on: &[EventName::Stop],
     tools: "",
     timeout: Duration::from_secs(60),
-    starts_project_tools: false,
+    // git runs filters that the repository may name.
+    starts_project_tools: true,
     keys: &["keep", "largest_mb"],
     run,
 };
@@ -66,6 +67,7 @@ fn kept(call: &Call<'_>) -> Result<(), GitError> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
     use std::process::Command;
 
@@ -73,6 +75,15 @@ mod tests {
     use super::super::turn::tests::stop;
     use super::*;
     use crate::checkpoint::list;
+
+    fn git_in(folder: &Path, args: &[&str]) {
+        let done = Command::new("git")
+            .args(args)
+            .current_dir(folder)
+            .env("HOME", folder)
+            .status();
+        assert!(done.unwrap().success(), "{args:?}");
+    }
 
     fn ran(folder: &Path, options: &str) -> Output {
         let options = options.parse().unwrap();
@@ -89,14 +100,9 @@ mod tests {
     fn it_says_nothing_and_keeps_as_many_as_it_shall() {
         let folder = tempfile::tempdir().unwrap();
         assert!(ran(folder.path(), "").is_silent(), "no repository");
-        let init = Command::new("git")
-            .args(["init", "-q"])
-            .current_dir(folder.path())
-            .env("HOME", folder.path())
-            .status();
-        assert!(init.unwrap().success());
+        git_in(folder.path(), &["init", "-q"]);
         for text in ["1", "2", "3"] {
-            std::fs::write(folder.path().join("a"), text).unwrap();
+            fs::write(folder.path().join("a"), text).unwrap();
             assert!(ran(folder.path(), "keep = 2\nlargest_mb = -1").is_silent());
         }
         let git = Git::find(folder.path()).unwrap().unwrap();
@@ -119,5 +125,24 @@ mod tests {
             said.starts_with("no checkpoint was made: could not run git"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        git_in(folder.path(), &["init", "-q"]);
+        git_in(folder.path(), &["config", "filter.gone.clean", "exit 1"]);
+        git_in(folder.path(), &["config", "filter.gone.required", "true"]);
+        fs::write(folder.path().join(".gitattributes"), "a filter=gone\n").unwrap();
+        fs::write(folder.path().join("a"), "1").unwrap();
+        let output = ran(folder.path(), "");
+        assert_eq!(output.exit, 1);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with("no checkpoint was made: git add failed: "),
+            "{said}"
+        );
+        let git = Git::find(folder.path()).unwrap().unwrap();
+        assert_eq!(list(&git).unwrap(), []);
     }
 }

@@ -12,7 +12,8 @@ use super::check::{self, Check};
 use super::known::Known;
 use super::language::Kind;
 use super::report::{self, Problem, shown};
-use super::tool::{Search, path_folders};
+use super::tool::Search;
+use crate::program;
 
 /// The tools of Claude Code that write files.
 pub const EDITS: &str = "Write|Edit|MultiEdit|NotebookEdit";
@@ -28,7 +29,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     if files.is_empty() {
         return Output::silence();
     }
-    let path = path_folders();
+    let path = program::folders();
     let search = Search {
         project: call.project,
         path: &path,
@@ -112,13 +113,13 @@ pub fn counted(count: usize, what: &str) -> String {
 /// end the turn.
 fn say(event: EventName, text: &str) -> Output {
     let text = text.trim_end();
-    let mut answer = Answer::silent(event.clone());
-    if event != EventName::PostToolBatch
-        && let Some(refusal) = Answer::refusal(event, text)
-    {
-        return refusal.render();
-    }
-    let _ = answer.add_context(text);
+    let is_batch = event == EventName::PostToolBatch;
+    let refusal = (!is_batch).then(|| Answer::refusal(event.clone(), text));
+    let answer = refusal.flatten().unwrap_or_else(|| {
+        let mut answer = Answer::silent(event);
+        let _ = answer.add_context(text);
+        answer
+    });
     answer.render()
 }
 

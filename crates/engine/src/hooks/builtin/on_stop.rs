@@ -12,8 +12,9 @@ use super::check::{self, Check};
 use super::language::{Kind, LANGUAGES, Language};
 use super::on_edit::{counted, failed, lines};
 use super::report::{self, Severity};
-use super::tool::{Search, path_folders};
+use super::tool::Search;
 use super::turn::Turn;
+use crate::program;
 
 /// How many folders of one language are checked, where the session stands above all of them.
 const MOST_FOLDERS: usize = 4;
@@ -30,14 +31,9 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
     let agent = event.common().agent_id.as_deref();
     let transcript = turn.as_ref().and_then(|turn| turn.transcript.as_deref());
-    let path = path_folders();
-    let git = path
-        .iter()
-        .map(|folder| folder.join("git"))
-        .find(|git| git.is_file());
     let before = Before::read(call.memory, agent, transcript);
-    let now = State::look(call.project, git.as_deref());
-    let changed = now.changed_since(&before, call.project, git.as_deref());
+    let (now, changed) = State::look(call.project, &before);
+    let path = program::folders();
     let search = Search {
         project: call.project,
         path: &path,

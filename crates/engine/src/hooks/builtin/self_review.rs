@@ -9,7 +9,6 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Before, State};
 use super::source::Language;
-use super::tool::path_folders;
 use super::turn::Turn;
 use super::{BuiltIn, Call, memory};
 
@@ -19,7 +18,8 @@ pub const HOOK: BuiltIn = BuiltIn {
     on: &[EventName::Stop],
     tools: "",
     timeout: Duration::from_secs(30),
-    starts_project_tools: false,
+    // git status runs filters that the repository may name.
+    starts_project_tools: true,
     keys: &["questions", "files"],
     run,
 };
@@ -51,12 +51,9 @@ fn run(call: &Call<'_>) -> Output {
     if !(turn.is_final() || turn.active) {
         return Output::silence();
     }
-    let git = path_folders().into_iter().map(|folder| folder.join("git"));
-    let git = git.into_iter().find(|git| git.is_file());
     let transcript = turn.transcript.as_deref();
     let before = Before::read(call.memory, turn.agent.as_deref(), transcript);
-    let now = State::look(call.project, git.as_deref());
-    let changed = now.changed_since(&before, call.project, git.as_deref());
+    let (now, changed) = State::look(call.project, &before);
     // What cannot be remembered is asked again.
     let _ = changed::remember(call.memory, turn.agent.as_deref(), &now);
     let wanted = Wanted::read(call);
@@ -151,6 +148,7 @@ impl<'a> Wanted<'a> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
     use serde_json::{Value, json};
@@ -274,5 +272,45 @@ mod tests {
         session.write("src/deep/c.rs", "1");
         let said = session.ends(json!({})).unwrap();
         assert!(said.contains("(src/deep/c.rs)"), "{said}");
+    }
+
+    /// Filters are left out: git runs them where a file has another time and the same size, and nobody
+    /// can keep it from that. So the hook needs trust.
+    #[test]
+    fn no_program_of_the_repository_runs() {
+        let session = Session::new("");
+        let mark = session.home.path().join("mark");
+        let trap = session.home.path().join("trap");
+        let signature = "-----BEGIN PGP SIGNATURE-----\nx\n-----END PGP SIGNATURE-----";
+        let text = format!(
+            "#!/bin/sh\ntouch {}\necho '[GNUPG:] SIG_CREATED ' >&2\necho '{signature}'\n",
+            mark.display()
+        );
+        fs::write(&trap, text).unwrap();
+        fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = trap.display().to_string();
+        session.write("a.rs", "1");
+        session.git(&["add", "-A"]);
+        session.git(&["config", "gpg.program", &program]);
+        session.git(&["commit", "-S", "-qm", "signed"]);
+        session.write(".gitattributes", "* diff=x\n");
+        for (key, value) in [
+            ("core.fsmonitor", &*program),
+            ("log.showSignature", "true"),
+            ("diff.external", &program),
+            ("diff.x.textconv", &program),
+        ] {
+            session.git(&["config", key, value]);
+        }
+        session.write("b.rs", "1");
+        fs::remove_file(&mark).unwrap();
+        let said = session.ends(json!({})).unwrap();
+        assert!(said.contains("(a.rs, b.rs)"), "{said}");
+        assert!(!mark.exists());
+        for trapped in [&["status"][..], &["log"]] {
+            session.git(trapped);
+            assert!(mark.exists(), "{trapped:?}");
+            fs::remove_file(&mark).unwrap();
+        }
     }
 }

@@ -1,10 +1,10 @@
 //! Which tool a project uses, and where it is: the project's own first, then the one on PATH.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::language::{Kind, Language, Sign, Tool, Which};
+use crate::program;
 
 /// Where a project keeps programs of its own.
 const FOLDERS: &[&str] = &["node_modules/.bin", ".venv/bin", "venv/bin"];
@@ -143,7 +143,7 @@ impl Search<'_> {
                 .iter()
                 .map(move |folder| above.join(folder).join(name))
         });
-        let program = places.find(|program| is_program(program))?;
+        let program = places.find(|program| program::is_executable(program))?;
         let shown = program
             .strip_prefix(self.project)
             .unwrap_or(&program)
@@ -158,8 +158,7 @@ impl Search<'_> {
     }
 
     fn on_path(&self, name: &str) -> Option<PathBuf> {
-        let mut places = self.path.iter().map(|folder| folder.join(name));
-        places.find(|program| program.is_absolute() && is_program(program))
+        program::find(name, self.path)
     }
 
     /// Who installs packages here: the nearest lock file says it.
@@ -186,17 +185,6 @@ impl Search<'_> {
             (_, None) => format!("{} is neither in {folder} nor on PATH", tool.name),
         }
     }
-}
-
-/// The folders of PATH.
-pub fn path_folders() -> Vec<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).collect()
-}
-
-fn is_program(path: &Path) -> bool {
-    let metadata = fs::metadata(path);
-    metadata.is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
 fn read(path: &Path) -> Option<String> {

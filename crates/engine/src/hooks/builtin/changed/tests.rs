@@ -4,17 +4,12 @@ use super::*;
 
 struct Project {
     folder: tempfile::TempDir,
-    git: PathBuf,
 }
 
 impl Project {
     fn new(has_git: bool) -> Self {
-        let path = std::env::var_os("PATH").unwrap();
-        let mut folders = std::env::split_paths(&path);
-        let git = folders.find_map(|folder| Some(folder.join("git")).filter(|git| git.is_file()));
         let project = Self {
             folder: tempfile::tempdir().unwrap(),
-            git: git.expect("git"),
         };
         if has_git {
             project.git(&["init", "-q"]);
@@ -27,7 +22,7 @@ impl Project {
     }
 
     fn git(&self, args: &[&str]) {
-        let done = Command::new(&self.git)
+        let done = Command::new("git")
             .args([
                 "-c",
                 "user.name=a",
@@ -69,7 +64,7 @@ impl Project {
     }
 
     fn look(&self) -> State {
-        State::look(self.root(), Some(&self.git))
+        State::look(self.root(), &Before::Began(0)).0
     }
 
     fn since(&self, before: State) -> Vec<String> {
@@ -77,9 +72,7 @@ impl Project {
     }
 
     fn compared(&self, before: &Before) -> Vec<String> {
-        let changed = self
-            .look()
-            .changed_since(before, self.root(), Some(&self.git));
+        let (_, changed) = State::look(self.root(), before);
         let near = |file: PathBuf| {
             file.strip_prefix(self.root())
                 .unwrap()
@@ -182,7 +175,7 @@ fn a_stop_is_remembered_for_its_agent() {
     let memory = tempfile::tempdir().unwrap();
     let state = State {
         at: 7,
-        git: Some(Git {
+        git: Some(Tree {
             head: "abc".into(),
             files: [("/p/a".into(), Some((1, 2)))].into(),
         }),
@@ -190,9 +183,9 @@ fn a_stop_is_remembered_for_its_agent() {
     remember(memory.path(), None, &state).unwrap();
     let read = |agent| Before::read(memory.path(), agent, None);
     assert!(matches!(read(None), Before::Stop(read) if read == state));
-    assert!(matches!(read(Some("agent")), Before::Began(0)));
+    assert!(matches!(read(Some("agent")), Before::Began(_)));
     fs::write(place(memory.path(), None), "{").unwrap();
-    assert!(matches!(read(None), Before::Began(0)));
+    assert!(matches!(read(None), Before::Began(_)));
 }
 
 #[test]
@@ -206,4 +199,15 @@ fn a_session_began_with_its_transcript() {
         matches!(before, Before::Began(at) if (now - at).abs() < 60_000),
         "{before:?}"
     );
+}
+
+#[test]
+fn a_session_whose_beginning_nobody_knows_began_now() {
+    let project = Project::new(true);
+    project.write("old.rs", "1", 10);
+    let memory = tempfile::tempdir().unwrap();
+    for transcript in [None, Some(Path::new("/nowhere.jsonl"))] {
+        let before = Before::read(memory.path(), None, transcript);
+        assert_eq!(project.compared(&before), Vec::<String>::new());
+    }
 }

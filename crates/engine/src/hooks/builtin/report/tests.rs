@@ -1,5 +1,5 @@
-//! What the real tools printed (`recorded/`), and what is told of it. Only golangci-lint's is as its
-//! documentation shows it.
+//! What the real tools printed (`recorded/`), and what is told of it. Only golangci-lint's is no
+//! recording: it was written by hand, in the format that golangci-lint prints.
 
 use super::*;
 

@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 use crate::hooks::builtin::language::LANGUAGES;
 
