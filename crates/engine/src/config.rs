@@ -4,6 +4,7 @@
 mod hook;
 mod key;
 mod layer;
+mod line;
 mod load;
 mod merge;
 mod problem;
