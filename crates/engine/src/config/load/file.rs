@@ -191,20 +191,13 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
     use crate::config::Level;
-
-    fn set_time(file: &Path, modified: SystemTime) {
-        let file = fs::File::options().append(true).open(file).unwrap();
-        file.set_modified(modified).unwrap();
-    }
+    use crate::stamp::tests::{quickly, settle};
 
     /// Writes the file anew, and makes it look as if it had been seen so before.
-    fn write_unseen(file: &mut File, text: &str, modified: SystemTime) {
+    fn write_unseen(file: &mut File, text: &str) {
         fs::write(&file.source.file, text).unwrap();
-        set_time(&file.source.file, modified);
         let metadata = fs::metadata(&file.source.file).unwrap();
         file.seen = Some(Seen::of(&Ok(metadata)));
     }
@@ -214,21 +207,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let last_good = LastGood::new(folder.path().join("copies"), false);
         let path = folder.path().join("config.toml");
-        let old = SystemTime::now() - Duration::from_secs(100);
-        // However slow this machine is, a time to come stays younger than any bound.
-        let young = SystemTime::now() + Duration::from_secs(1000);
         fs::write(&path, "store.keep_days = 1").unwrap();
-        set_time(&path, old);
+        settle(&path);
         let mut file = File::new(Source {
             level: Level::User,
             file: path.clone(),
         });
         assert!(file.refresh(&last_good));
-        write_unseen(&mut file, "store.keep_days = 2", old);
+        write_unseen(&mut file, "store.keep_days = 2");
         assert!(!file.refresh(&last_good), "the stamp is the same");
-        set_time(&path, young);
-        assert!(file.refresh(&last_good), "the stamp is new");
-        write_unseen(&mut file, "store.keep_days = 3", young);
-        assert!(file.refresh(&last_good), "the stamp was young");
+        let mut days = 2;
+        let (new, young) = quickly(|| {
+            days += 2;
+            fs::write(&path, format!("store.keep_days = {days}")).unwrap();
+            let new = file.refresh(&last_good);
+            write_unseen(&mut file, &format!("store.keep_days = {}", days + 1));
+            (new, file.refresh(&last_good))
+        });
+        assert!(new, "the stamp is new");
+        assert!(young, "the stamp was young");
     }
 }
