@@ -21,9 +21,9 @@ const MOST_BYTES: u64 = 64 << 20;
 const DEEPEST: usize = 16;
 
 /// The folder of a project's own.
-const FOLDER: &str = ".becket";
+pub(super) const FOLDER: &str = ".becket";
 /// Documents, which do not count.
-const DOCUMENTS: &str = ".becket/prd";
+pub(super) const DOCUMENTS: &str = ".becket/prd";
 /// The files of it that name programs.
 const CONFIGS: [&str; 2] = [".becket/config.toml", ".becket/local.toml"];
 

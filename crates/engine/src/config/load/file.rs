@@ -6,12 +6,10 @@ use std::path::Path;
 
 use super::last_good::LastGood;
 use super::{Layer, Source, Standing};
-use crate::config::{ConfigError, Problem, Severity, parse_layer};
+use crate::config::{ConfigError, LONGEST_FILE, Problem, Severity, parse_layer};
 use crate::stamp::{Seen, is_absence, is_settled};
 use crate::trust::hash_of;
 
-/// Nobody writes a config that long.
-const MAX_SIZE: u64 = 1 << 20;
 /// What is known of the file, and what of it counts.
 #[derive(Debug, PartialEq)]
 struct State {
@@ -181,9 +179,9 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     }
     let mut bytes = Vec::new();
     fs::File::open(file)?
-        .take(MAX_SIZE + 1)
+        .take(LONGEST_FILE + 1)
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SIZE {
+    if bytes.len() as u64 > LONGEST_FILE {
         return Err(io::Error::other("it is longer than 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))

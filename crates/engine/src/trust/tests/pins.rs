@@ -1,6 +1,7 @@
 //! What an approval pins.
 
-use std::os::unix::fs::symlink;
+use std::ffi::OsStr;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use proptest::prelude::*;
 
@@ -117,6 +118,11 @@ fn what_a_run_names_in_the_project_is_pinned() {
     assert_eq!(run(r#"["./a.sh", "x"]"#), ["a.sh"]);
     assert_eq!(run(r#"["python3", "tools/../tools/b.py"]"#), ["tools/b.py"]);
     assert_eq!(run(r#"["sh", "-c", "exec a.sh"]"#), ["a.sh"]);
+    assert_eq!(run(r#"["awk", "-ftools/b.py"]"#), ["tools/b.py"]);
+    assert_eq!(run(r#""awk -nftools/b.py""#), ["tools/b.py"]);
+    assert_eq!(run(r#"["x", "--file=tools/b.py"]"#), ["tools/b.py"]);
+    assert_eq!(run(r#"["x", "--set=file=a.sh"]"#), ["a.sh"]);
+    assert_eq!(run(r#"["x", "-fé", "-", "--", "-1a.sh"]"#), [""; 0]);
     assert_eq!(run(r#"["../outside.sh", "src"]"#), [""; 0]);
     assert_eq!(run(r#"["tools/python", "-c", "1"]"#), ["tools/python"]);
     let line = r#"'X=1 a.sh --config=e.cfg | (python3 "tools/b.py"); "tools/c d.sh"&&"$CLAUDE_PROJECT_DIR"/tools/f.sh ${CLAUDE_PROJECT_DIR}/g.js `h.js`'"#;
@@ -132,6 +138,85 @@ fn what_a_run_names_in_the_project_is_pinned() {
     assert_eq!(run(line), all);
     let absolute = format!("[\"{}\"]", world.path("project/a.sh").display());
     assert_eq!(run(&absolute), ["a.sh"]);
+}
+
+#[test]
+fn no_number_of_words_hides_a_file() {
+    let world = World::new();
+    world.write("project/z.sh", "x");
+    let run = |decoys: usize| {
+        let words: String = (0..decoys).map(|n| format!("\"a{n}\", ")).collect();
+        let text = format!("[hooks.x]\non = \"Stop\"\nrun = [\"sh\", {words} \"z.sh\"]\n");
+        world.write("project/.becket/config.toml", &text);
+        pins_of(&world.project(), &world.place())
+    };
+    assert!(run(1000).unwrap().names("z.sh"));
+    let refused = run(2000);
+    assert!(
+        matches!(refused, Err(Refusal::TooMuch { .. })),
+        "{refused:?}"
+    );
+    let long = "a=".repeat(200_000);
+    let text = format!("[hooks.x]\non = \"Stop\"\nrun = [\"sh\", \"{long}\"]\n");
+    world.write("project/.becket/config.toml", &text);
+    assert!(pins_of(&world.project(), &world.place()).is_ok());
+}
+
+#[test]
+fn a_bare_word_that_the_path_finds_in_the_project_must_be_approved() {
+    let world = World::new();
+    let program = |name: &str| {
+        world.write(name, "#!/bin/sh");
+        let mode = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(world.path(name), mode).unwrap();
+    };
+    program("outside/bin/lint");
+    program("project/bin/lint");
+    program("project/bin/own");
+    program("project/.becket/bin/ours");
+    fs::create_dir(world.path("project/sub")).unwrap();
+    fs::create_dir(world.path("project/links")).unwrap();
+    symlink(
+        world.path("outside/bin/lint"),
+        world.path("project/links/lint"),
+    )
+    .unwrap();
+    fs::create_dir(world.path("folders")).unwrap();
+    symlink(world.path("project/bin"), world.path("folders/bin")).unwrap();
+    let (root, outside) = (world.project(), world.path("outside/bin"));
+    let runs_with = |run: &str, path: &str, cwd: &str| {
+        let text = format!("[hooks.x]\non = \"Stop\"\nrun = {run}\n");
+        world.write("project/.becket/config.toml", &text);
+        world.trust();
+        let snapshot = world.loader("project").current();
+        assert!(!snapshot.hooks[0].untrusted);
+        let path = path.replace("ROOT", root.to_str().unwrap());
+        let path = path.replace("OUT", outside.to_str().unwrap());
+        let path = path.replace("LINK", world.path("folders/bin").to_str().unwrap());
+        !snapshot.hooks[0].resolves_inside(&world.path(cwd), OsStr::new(&path))
+    };
+    for (run, path, cwd, runs) in [
+        (r#"["lint", "x"]"#, "OUT", "project", true),
+        (r#"["lint", "x"]"#, "ROOT/bin:OUT", "project", false),
+        (r#"["lint", "x"]"#, "OUT:ROOT/bin", "project", true),
+        (r#"["lint", "x"]"#, "LINK", "project", false),
+        (r#"["lint", "x"]"#, "ROOT/links", "project", false),
+        (r#"["lint", "x"]"#, "bin:OUT", "project", false),
+        (r#"["lint", "x"]"#, "bin:OUT", "project/sub", true),
+        (r#"["lint", "bin/lint"]"#, "ROOT/bin", "project", true),
+        (r#"["true", "own"]"#, "ROOT/bin", "project", true),
+        (r#"["ours"]"#, "ROOT/.becket/bin", "project", true),
+        (r#"["sh", "-c", "cd x; own"]"#, "ROOT/bin", "project", false),
+        (r#""true && own""#, "ROOT/bin", "project", false),
+        (r#""bin/own""#, "ROOT/bin", "project", true),
+        (r#"["missing"]"#, "ROOT/bin", "project", true),
+    ] {
+        assert_eq!(
+            runs_with(run, path, cwd),
+            runs,
+            "{run} with {path} in {cwd}"
+        );
+    }
 }
 
 #[test]
