@@ -43,8 +43,8 @@ pub struct Hook {
     pub declared: Origin,
     /// Where the config switches it off.
     pub off: Option<Origin>,
-    /// It stands in a project that nobody trusts, or starts such a project's tools: it is listed,
-    /// and never run.
+    /// It stands in a project that nobody trusts, or starts such a project's tools or files: it is
+    /// listed, and never run.
     pub untrusted: bool,
     /// The managed file defines or switches it: nobody else can.
     pub managed: bool,

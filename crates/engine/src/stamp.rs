@@ -79,6 +79,10 @@ pub(crate) mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     /// Waits until a file or a folder is old enough.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "between two looks at the condition"
+    )]
     pub(crate) fn settle(path: &Path) {
         let deadline = Instant::now() + PATIENCE;
         while !is_settled(&fs::metadata(path).unwrap()) {

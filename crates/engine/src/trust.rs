@@ -1,6 +1,7 @@
 //! Whether a project's `.becket/` counts: what it would run, pinned by content, approved once.
 
 mod book;
+mod command;
 mod key;
 mod pin;
 mod start;
@@ -9,6 +10,7 @@ mod watch;
 use std::path::PathBuf;
 
 pub use book::{Approval, Book, BookError, change};
+pub(crate) use command::is_of_the_project;
 pub use key::key_of;
 pub(crate) use pin::hash_of;
 pub use pin::{Change, How, Pins, Refusal, pins_of};

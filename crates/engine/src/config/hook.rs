@@ -22,7 +22,7 @@ use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::Pins;
+use crate::trust::{Pins, is_of_the_project};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
@@ -176,7 +176,10 @@ impl<'a> Merged<'a> {
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
-        let starts_tools = self.built_in.is_some_and(|hook| hook.starts_project_tools);
+        let needs_trust = match &action {
+            Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
+            Action::Run(program) => is_of_the_project(program),
+        };
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -187,7 +190,7 @@ impl<'a> Merged<'a> {
             is_async: self.is_set("async"),
             declared: Origin::of(self.first, self.first.line),
             off: self.off(),
-            untrusted: !in_force || (starts_tools && trusted.is_none()),
+            untrusted: !in_force || (needs_trust && trusted.is_none()),
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
             action,
