@@ -229,10 +229,13 @@ impl Reader<'_> {
         let mut tables: Vec<_> = tables.iter().collect();
         tables.sort_by_key(|(name, _)| name.span().start);
         if let Some((name, _)) = tables.get(MOST_TABLES) {
-            let message = format!("{section}: a file may have {MOST_TABLES}, and this has more");
-            let hint = "what follows here is left out".to_owned();
-            let problem = self.problem(message, name.span()).hint(Some(hint));
-            self.hook_errors.push(problem);
+            let message = format!(
+                "{section}: a file may have {MOST_TABLES}; this one and all that follow are left out"
+            );
+            // However many warnings there are, this one is told.
+            let mut problem = self.problem(message, name.span());
+            problem.severity = Severity::Warning;
+            self.layer.warnings.insert(0, problem);
         }
         for (name, value) in tables.into_iter().take(MOST_TABLES) {
             let DeValue::Table(keys) = value.get_ref() else {

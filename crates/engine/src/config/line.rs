@@ -111,8 +111,8 @@ mod tests {
         let text = format!("a = \"{}\"\nb = 1", "é".repeat(5000));
         let lines = Lines::of(&text);
         let position = lines.position(0..text.len());
-        assert!(position.text.len() <= LONGEST, "{}", position.text.len());
-        assert!(position.width <= LONGEST, "{}", position.width);
+        assert!(position.text.len() <= 1000, "{}", position.text.len());
+        assert!(position.width <= 1000, "{}", position.width);
         let far = lines.position(9000..9002);
         assert_eq!((far.line, far.column, far.width), (1, 4503, 1));
         let last = lines.position(text.len() - 1..text.len());
