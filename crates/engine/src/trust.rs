@@ -1,6 +1,7 @@
 //! Whether a project's `.becket/` counts: what it would run, pinned by content, approved once.
 
 mod book;
+mod command;
 mod key;
 mod pin;
 mod start;
@@ -9,10 +10,11 @@ mod watch;
 use std::path::PathBuf;
 
 pub use book::{Approval, Book, BookError, change};
+pub(crate) use command::is_of_the_project;
 pub use key::key_of;
 pub(crate) use pin::hash_of;
 pub use pin::{Change, How, Pins, Refusal, pins_of};
-pub(crate) use start::words_of;
+pub(crate) use start::{starts_unapproved, words_of};
 pub(crate) use watch::Watch;
 
 /// Whether the person has said that a project counts.

@@ -24,11 +24,13 @@ struct Ship {
 }
 
 impl Ship {
+    /// `PROJECT` in the config is the project's folder.
     fn new(config: &str) -> Self {
         let world = World::new();
         let project = world.home.join("project");
         fs::create_dir_all(&project).expect("a project");
         fs::create_dir_all(&world.becket_home).expect("a becket home");
+        let config = config.replace("PROJECT", &project.display().to_string());
         fs::write(world.path("config.toml"), config).expect("a config");
         Self { world, project }
     }
@@ -157,7 +159,7 @@ fn a_hook_gets_the_event_and_the_environment_of_whoever_asked() {
         r#"
 [hooks.look]
 on = "PreToolUse"
-run = ["./look", "an argument"]
+run = ["PROJECT/look", "an argument"]
 "#,
     );
     ship.script(

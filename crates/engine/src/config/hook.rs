@@ -4,7 +4,7 @@
 mod key;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::Pins;
+use crate::trust::{Pins, is_of_the_project};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
@@ -47,16 +47,18 @@ pub struct Trusted<'a> {
 pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
+        let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
+        let mut by_name: BTreeMap<&str, Vec<&RawTable>> = BTreeMap::new();
         let mut names: Vec<&str> = Vec::new();
-        for table in tables {
-            let known = names.contains(&&*table.name);
-            let listed = named.hooks.iter().any(|hook| hook.name == table.name);
-            if !known && !listed {
+        for table in tables.iter().filter(|it| !listed.contains(&it.name)) {
+            let same = by_name.entry(&table.name).or_default();
+            if same.is_empty() {
                 names.push(&table.name);
             }
+            same.push(table);
         }
         for name in names {
-            let tables = tables.iter().filter(|table| table.name == name).collect();
+            let tables = by_name.remove(name).unwrap_or_default();
             named.take(name, tables, in_force, trusted);
         }
     }
@@ -174,7 +176,10 @@ impl<'a> Merged<'a> {
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
-        let starts_tools = self.built_in.is_some_and(|hook| hook.starts_project_tools);
+        let needs_trust = match &action {
+            Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
+            Action::Run(program) => is_of_the_project(program),
+        };
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -185,7 +190,7 @@ impl<'a> Merged<'a> {
             is_async: self.is_set("async"),
             declared: Origin::of(self.first, self.first.line),
             off: self.off(),
-            untrusted: !in_force || (starts_tools && trusted.is_none()),
+            untrusted: !in_force || (needs_trust && trusted.is_none()),
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
             action,

@@ -60,12 +60,12 @@ const BAD: [Bad; 11] = [
     },
     Bad {
         name: "not-executable",
-        run: "[\"./not-executable\"]",
+        run: "[\"PROJECT/not-executable\"]",
         outcome: "not started",
     },
     Bad {
         name: "missing",
-        run: "[\"./nowhere\"]",
+        run: "[\"PROJECT/nowhere\"]",
         outcome: "not started",
     },
     Bad {

@@ -50,11 +50,11 @@ fn those_that_rewrite_see_what_the_one_before_made_of_it() {
 [hooks.first]
 on = "PreToolUse"
 rewrites = true
-run = ["./first"]
+run = ["PROJECT/first"]
 [hooks.second]
 on = "PreToolUse"
 rewrites = true
-run = ["./second"]
+run = ["PROJECT/second"]
 [hooks.watcher]
 on = "PreToolUse"
 run = "cat > seen"

@@ -183,16 +183,32 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
     assert_eq!(origin("hooks.typecheck-changed.command"), "/user.toml:2");
 }
 
+fn untrusted(text: &str, is_trusted: bool) -> Vec<(String, bool)> {
+    let (tables, pins) = (layer(Level::User, text).tables, Pins::default());
+    let named = read(&tables, &[], is_trusted.then(|| trusted(&pins)).as_ref());
+    let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
+    named.hooks.iter().map(of).collect()
+}
+
+#[test]
+fn what_starts_a_file_of_the_project_needs_trust_whoever_named_it() {
+    let stop = |name: &str, run: &str| format!("[hooks.{name}]\non = \"Stop\"\nrun = {run}\n");
+    let text = stop("list", r#"["scripts/check"]"#)
+        + &stop("line", r#""./check""#)
+        + &stop("own", r#"["/home/you/check"]"#)
+        + &stop("bare", r#"["check"]"#);
+    let of = |is_trusted: bool| -> Vec<bool> {
+        let hooks = untrusted(&text, is_trusted).into_iter();
+        hooks.map(|(_, untrusted)| untrusted).collect()
+    };
+    assert_eq!(of(false), [true, true, false, false]);
+    assert_eq!(of(true), [false; 4]);
+}
+
 #[test]
 fn what_starts_the_projects_tools_needs_trust_whoever_named_it() {
     let text = "[hooks.typecheck-changed]\n[hooks.create-checkpoint]\n";
-    let tables = layer(Level::User, text).tables;
-    let pins = Pins::default();
-    let untrusted = |it: bool| {
-        let named = read(&tables, &[], it.then(|| trusted(&pins)).as_ref());
-        let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
-        named.hooks.iter().map(of).collect::<Vec<_>>()
-    };
+    let untrusted = |it: bool| untrusted(text, it);
     let (tools, checkpoint) = (
         "typecheck-changed".to_owned(),
         "create-checkpoint".to_owned(),
@@ -347,7 +363,7 @@ proptest! {
         layers.rotate_left(seed % LEVELS.len());
         let named = named(&layers);
         prop_assert_eq!(told(&named), Vec::<String>::new());
-        let hooks: std::collections::BTreeSet<usize> = seen.keys().map(|key| key.0).collect();
+        let hooks: BTreeSet<usize> = seen.keys().map(|key| key.0).collect();
         prop_assert_eq!(named.hooks.len(), hooks.len());
         for hook in hooks {
             let (_, seconds) = seen.range((hook, 0)..(hook + 1, 0)).next_back().unwrap();

@@ -62,6 +62,8 @@ impl Home {
     }
 }
 
+const WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 #[test]
 fn state_is_created_for_a_new_session() {
     let home = Home::new();
@@ -208,7 +210,7 @@ fn an_id_that_is_no_uuid_is_no_path() {
 #[test]
 fn a_session_inherits_once() {
     let home = Home::new();
-    assert!(!copy(&home.place, SESSION, OTHER).unwrap());
+    assert!(!copy(&home.place, SESSION, OTHER, WAIT).unwrap());
     assert!(
         !home.place.sessions().exists(),
         "nothing to copy costs nothing"
@@ -218,7 +220,7 @@ fn a_session_inherits_once() {
     json["about"] = "prototype".into();
     fs::write(home.file(), json.to_string()).unwrap();
 
-    assert!(copy(&home.place, SESSION, OTHER).unwrap());
+    assert!(copy(&home.place, SESSION, OTHER, WAIT).unwrap());
     let copied = fs::read(path(&home.place, OTHER).unwrap()).unwrap();
     let copied: Value = serde_json::from_slice(&copied).unwrap();
     assert_eq!(copied["transcriptId"], OTHER);
@@ -226,9 +228,9 @@ fn a_session_inherits_once() {
     assert_eq!(copied["workingDirectory"], json["workingDirectory"]);
 
     home.disable("b");
-    assert!(!copy(&home.place, SESSION, OTHER).unwrap());
+    assert!(!copy(&home.place, SESSION, OTHER, WAIT).unwrap());
     assert_eq!(home.disabled(OTHER), ["a"], "what it has is its own");
-    assert!(!copy(&home.place, SESSION, SESSION).unwrap());
+    assert!(!copy(&home.place, SESSION, SESSION, WAIT).unwrap());
     assert!(!copy(&home.place, "s1", OTHER).unwrap());
 }
 
