@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use batch::Batch;
 pub use cancel::Cancel;
+use child::milliseconds;
 pub use clock::GRACE;
 pub use said::Occasion;
 use spawn::Apart;
@@ -73,6 +74,21 @@ pub struct Ran {
     pub dropped: u64,
 }
 
+impl Ran {
+    /// Of a hook whose program was not started, or of which nothing more is known.
+    pub(crate) fn unstarted(hook: String, outcome: Outcome) -> Self {
+        Self {
+            hook,
+            at: milliseconds(),
+            took: Duration::ZERO,
+            outcome,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            dropped: 0,
+        }
+    }
+}
+
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -80,7 +96,7 @@ pub enum Outcome {
     Signalled(i32),
     /// It had to be ended: its time was up.
     TimedOut,
-    /// It had to be ended: whoever asked does not wait any more.
+    /// It had to be ended, or was not even started: whoever asked does not wait any more.
     Cancelled,
     /// It goes on in the background, as it said itself (`{"async": true}`).
     WentAsync,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
@@ -202,12 +202,13 @@ impl Plan {
 
     fn not_run(&self, hook: &Hook) -> RunRow {
         let why = "in this folder its command names another file than the one that was approved";
-        self.row(&nothing(hook, Outcome::NotStarted(why.to_owned())))
+        let outcome = Outcome::NotStarted(why.to_owned());
+        self.row(&Ran::unstarted(hook.name.clone(), outcome))
     }
 
     /// The row of a hook that goes on where nobody sees its end.
     pub fn went_behind(&self, hook: &Hook) -> RunRow {
-        self.row(&nothing(hook, Outcome::WentAsync))
+        self.row(&Ran::unstarted(hook.name.clone(), Outcome::WentAsync))
     }
 
     fn row(&self, ran: &Ran) -> RunRow {
@@ -222,20 +223,6 @@ impl Plan {
             agent_id: self.agent_id.as_deref(),
         };
         ran.row(on, read)
-    }
-}
-
-/// A run of which nothing is known but its beginning.
-fn nothing(hook: &Hook, outcome: Outcome) -> Ran {
-    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    Ran {
-        hook: hook.name.clone(),
-        at: now.as_millis() as i64,
-        took: Duration::ZERO,
-        outcome,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-        dropped: 0,
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, Timespec, poll};
 use super::cancel::{Cancel, Wish};
 use super::child::{Port, Running};
 use super::spawn::Apart;
-use super::{Job, Ran};
+use super::{Job, Outcome, Ran};
 
 const BUFFER: usize = 64 << 10;
 /// How often we look where nothing would wake us.
@@ -74,6 +74,10 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     }
 
     fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
+        // What would be ended at once is not even begun.
+        if self.cancel.wish().ends(place.is_some()) {
+            return self.deliver(place, Ran::unstarted(job.hook, Outcome::Cancelled));
+        }
         match Running::start(job, apart) {
             Ok(running) => self.running.push(Member { running, place }),
             Err(ran) => self.deliver(place, *ran),
@@ -124,7 +128,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         self.wish = wish;
         let now = Instant::now();
         for member in &mut self.running {
-            if wish == Wish::Nothing || member.place.is_some() {
+            if wish.ends(member.place.is_some()) {
                 member.running.cancel(now);
             }
         }

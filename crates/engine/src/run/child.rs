@@ -51,14 +51,11 @@ impl Running {
         let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
+                let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
                 return Err(Box::new(Ran {
-                    hook: job.hook,
                     at,
                     took: started.elapsed(),
-                    outcome: Outcome::NotStarted(why),
-                    stdout: Vec::new(),
-                    stderr: Vec::new(),
-                    dropped: 0,
+                    ..ran
                 }));
             }
         };
@@ -211,7 +208,7 @@ fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
     }
 }
 
-fn milliseconds() -> i64 {
+pub(super) fn milliseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
 }
