@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::PollFlags;
@@ -186,6 +187,9 @@ impl Running {
             }
         }
         let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            bury(self.child);
+        }
         Ran {
             hook: self.hook,
             at: self.at,
@@ -196,6 +200,12 @@ impl Running {
             dropped: self.stdout.dropped + self.stderr.dropped,
         }
     }
+}
+
+/// Waits for whoever could not be killed in time: nobody else would, and its number stays taken.
+fn bury(mut child: Child) {
+    let thread = thread::Builder::new().name("burial".to_owned());
+    let _ = thread.spawn(move || child.wait());
 }
 
 fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {

@@ -69,6 +69,23 @@ fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
 }
 
 #[test]
+fn whoever_ends_after_it_was_left_is_no_zombie() {
+    let yard = Yard::new();
+    let line = "echo $$ > pid; while ! [ -e go ]; do sleep 0.01; done";
+    let running = child::Running::start(yard.sh(line), &Apart::Group).unwrap();
+    let pid = yard.pid("pid");
+    // As where it hangs in a dead file system, and no signal reaches it.
+    running.finish(&mut [0; 16]);
+    assert_eq!(test_kill_process(pid), Ok(()));
+    fs::write(yard.path("go"), "").unwrap();
+    let until = Instant::now() + WATCHDOG;
+    while test_kill_process(pid) != Err(Errno::SRCH) {
+        assert!(Instant::now() < until, "nobody waits for {pid:?}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn a_program_that_was_stopped_hears_that_its_time_is_up() {
     let yard = Yard::new();
     let line = "trap 'echo bye; exit' TERM; kill -STOP $$; sleep 1000";
