@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use batch::Batch;
 pub use cancel::Cancel;
-use child::milliseconds;
+use child::{Running, milliseconds};
 pub use clock::GRACE;
 pub use said::Occasion;
 use spawn::Apart;
@@ -104,6 +104,10 @@ pub enum Outcome {
     NotStarted(String),
 }
 
+/// Programs that go on in the background, though the run that they began in is over.
+#[derive(Debug, Default)]
+pub struct Behind(Vec<Running>);
+
 /// Runs the jobs side by side. `answered` is called once, with what came of all jobs that somebody
 /// waits for, in the order of the jobs; then the async ones go on, and `later` is called for each
 /// when it ends, as for each that said `{"async": true}` itself. Comes back when nothing runs any
@@ -114,17 +118,41 @@ pub fn run(
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    run_apart(jobs, &Apart::fitting(), cancel, answered, later);
+    run_beside(Behind::default(), jobs, cancel, answered, later);
 }
 
-fn run_apart(
+/// The same, beside what goes on from before.
+pub fn run_beside(
+    behind: Behind,
     jobs: Vec<Job>,
-    apart: &Apart,
     cancel: &Cancel,
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    Batch::start(jobs, apart, cancel, answered, later).run();
+    Batch::start(jobs, behind, &Apart::fitting(), cancel, answered, later).run();
+}
+
+/// Runs one job that others wait for, beside what goes on from before. If it says `{"async": true}`,
+/// it goes on too: whatever does so is in `behind` then, to be watched by the next run.
+pub fn run_before(
+    behind: &mut Behind,
+    job: Job,
+    cancel: &Cancel,
+    later: impl FnMut(Ran),
+) -> Option<Ran> {
+    let mut ran = None;
+    let answered = |mut all: Vec<Ran>| ran = all.pop();
+    let before = std::mem::take(behind);
+    let batch = Batch::start(
+        vec![job],
+        before,
+        &Apart::fitting(),
+        cancel,
+        answered,
+        later,
+    );
+    *behind = batch.run_until_answered();
+    ran
 }
 
 #[cfg(test)]

@@ -18,7 +18,9 @@ use crate::config::room_on;
 use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
-use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
+use crate::run::{
+    Behind, Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run_before, run_beside,
+};
 
 /// What hooks are started with.
 #[derive(Debug, Clone)]
@@ -140,21 +142,16 @@ impl Plan {
             payload: Arc::clone(&self.payload),
             until,
         };
-        let mut ran: Vec<Ran> = Vec::new();
+        let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
             .hooks
             .iter()
             .filter(|hook| hook.rewrites && !hook.is_async)
         {
-            let one = vec![stage.job(hook)];
-            let mut of_this = None;
-            run(
-                one,
-                cancel,
-                |mut done| of_this = done.pop(),
-                |late| later(self.row(&late)),
-            );
-            let Some(of_this) = of_this else { continue };
+            let later = |late| later(self.row(&late));
+            let Some(of_this) = run_before(&mut behind, stage.job(hook), cancel, later) else {
+                continue;
+            };
             if let Some(input) = new_input(&of_this, &self.event)
                 && let Some(payload) = with_input(&stage.payload, &input)
             {
@@ -171,7 +168,8 @@ impl Plan {
             ran.extend(rest);
             answered(self.done(ran, own, judge));
         };
-        run(jobs, cancel, finish, |late| later(self.row(&late)));
+        let later = |late| later(self.row(&late));
+        run_beside(behind, jobs, cancel, finish, later);
     }
 
     fn done(&self, mut ran: Vec<Ran>, own: Answer, judge: impl FnOnce(&[u8]) -> Answer) -> Done {
@@ -281,3 +279,6 @@ fn changed_input(answer: &Answer) -> Option<&Rest> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

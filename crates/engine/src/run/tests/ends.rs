@@ -72,7 +72,7 @@ fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
 fn whoever_ends_after_it_was_left_is_no_zombie() {
     let yard = Yard::new();
     let line = "echo $$ > pid; while ! [ -e go ]; do sleep 0.01; done";
-    let running = child::Running::start(yard.sh(line), &Apart::Group).unwrap();
+    let running = Running::start(yard.sh(line), &Apart::Group).unwrap();
     let pid = yard.pid("pid");
     // As where it hangs in a dead file system, and no signal reaches it.
     running.finish(&mut [0; 16]);

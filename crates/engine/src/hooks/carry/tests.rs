@@ -1,0 +1,142 @@
+//! Plans of little programs, carried out.
+
+use std::cell::RefCell;
+use std::fs;
+
+use serde_json::json;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::{Level, Origin};
+use crate::matcher::{Matcher, Paths};
+
+/// No program here takes that long unless something is broken.
+const WATCHDOG: Duration = Duration::from_secs(60);
+
+/// A project to run hooks in.
+struct Yard(TempDir);
+
+impl Yard {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn kit(&self) -> Kit {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        Kit {
+            becket: "/bin/becket".into(),
+            home: "/home/becket".into(),
+            environment: Arc::new([("PATH".into(), path)]),
+        }
+    }
+
+    /// Of hooks on an event of this project.
+    fn plan(&self, event: EventName, hooks: Vec<Hook>) -> Plan {
+        let cwd = self.0.path().to_string_lossy();
+        let payload = json!({
+            "hook_event_name": event.as_str(), "cwd": &*cwd, "tool_name": "Bash",
+            "tool_input": {"command": "ls"},
+        });
+        let payload = payload.to_string();
+        let head = Head::read(payload.as_bytes()).unwrap();
+        let asked = Asked {
+            id: EventId::new(5, [7; 2]),
+            event: &event,
+            head: &head,
+            payload: payload.as_bytes(),
+            project: self.0.path(),
+            attended: true,
+        };
+        let hooks: Vec<_> = hooks.into_iter().map(Arc::new).collect();
+        Plan::of(&asked, &hooks, Arc::default).expect("a plan")
+    }
+
+    /// What was answered, and the rows of what came later.
+    fn carry_out(&self, plan: Plan, cancel: &Cancel) -> (Done, Vec<RunRow>) {
+        let (done, late) = (RefCell::new(None), RefCell::new(Vec::new()));
+        let answered = |all| {
+            fs::write(self.path("answered"), "").unwrap();
+            done.replace(Some(all));
+        };
+        let own = Answer::silent(plan.event.clone());
+        let again = own.clone();
+        let later = |row| late.borrow_mut().push(row);
+        plan.carry_out(&self.kit(), cancel, own, |_| again, answered, later);
+        (done.into_inner().expect("an answer"), late.into_inner())
+    }
+}
+
+fn hook(name: &str, run: &str) -> Hook {
+    Hook {
+        name: name.to_owned(),
+        description: String::new(),
+        on: vec![EventName::PreToolUse, EventName::SessionEnd],
+        tools: Matcher::default(),
+        paths: Paths::default(),
+        skip_agents: Vec::new(),
+        action: Action::Run(Program::Shell(run.to_owned())),
+        timeout: WATCHDOG,
+        rewrites: false,
+        is_async: false,
+        declared: Origin {
+            level: Level::User,
+            file: None,
+            line: None,
+            variable: None,
+            last_good: false,
+        },
+        off: None,
+        untrusted: false,
+        managed: false,
+        root: None,
+    }
+}
+
+fn rewriting(name: &str, run: &str) -> Hook {
+    Hook {
+        rewrites: true,
+        ..hook(name, run)
+    }
+}
+
+fn ends(rows: &[RunRow]) -> Vec<(&str, &str)> {
+    let ends = rows.iter().map(|row| (&*row.hook, &*row.outcome));
+    ends.collect()
+}
+
+#[test]
+fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
+    let yard = Yard::new();
+    let line = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done; exit 3";
+    let second = r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "pwd"}}}'"#;
+    let third = "grep -q pwd || exit 1";
+    let hooks = vec![
+        rewriting("behind", line),
+        rewriting("second", second),
+        hook("third", third),
+    ];
+    let plan = yard.plan(EventName::PreToolUse, hooks);
+    let (done, late) = yard.carry_out(plan, &Cancel::new());
+    assert_eq!(ends(&done.runs), [("second", "ok"), ("third", "ok")]);
+    assert!(changed_input(&done.merged.answer).is_some());
+    assert_eq!(ends(&late), [("behind", "failed")]);
+}
+
+#[test]
+fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
+    let yard = Yard::new();
+    let cancel = Cancel::new();
+    cancel.abandon();
+    let absent = Program::List(vec!["./absent".to_owned()]);
+    let names = ["a", "b"].map(|name| Hook {
+        action: Action::Run(absent.clone()),
+        ..rewriting(name, "")
+    });
+    let plan = yard.plan(EventName::PreToolUse, names.into());
+    let (done, _) = yard.carry_out(plan, &cancel);
+    assert_eq!(ends(&done.runs), [("a", "cancelled"), ("b", "cancelled")]);
+}
