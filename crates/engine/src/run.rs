@@ -18,7 +18,7 @@ use std::time::Duration;
 use batch::Batch;
 pub use cancel::Cancel;
 use child::{Running, milliseconds};
-pub use clock::GRACE;
+pub use clock::ENDING;
 pub use said::Occasion;
 use spawn::Apart;
 

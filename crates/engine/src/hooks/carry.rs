@@ -19,7 +19,7 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run_before, run_beside,
+    Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, run_before, run_beside,
 };
 
 /// What hooks are started with.
@@ -50,6 +50,8 @@ pub struct Plan {
     astray: Vec<Arc<Hook>>,
     /// Somebody is there who can be asked.
     attended: bool,
+    /// When it was made: by then Claude Code waits already.
+    made: Instant,
 }
 
 /// What came of it.
@@ -110,18 +112,19 @@ impl Plan {
             project: project.to_path_buf(),
             astray: astray.into_iter().cloned().collect(),
             attended: asked.attended,
+            made: Instant::now(),
         })
     }
 
     /// The longest that it may take, ends by force included.
     pub fn longest(&self) -> Duration {
-        let bound = |hook: &Arc<Hook>| hook.timeout_on(&self.event) + GRACE;
+        let bound = |hook: &Arc<Hook>| time_of(hook, &self.event) + ENDING;
         let waited = self.hooks.iter().filter(|hook| !hook.is_async);
         let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
         let first: Duration = one_by_one.into_iter().map(bound).sum();
         let rest = side_by_side.into_iter().map(bound).max();
         // Claude Code waits no longer, however many rewrite one after the other.
-        (first + rest.unwrap_or_default()).min(room_on(&self.event) + GRACE)
+        (first + rest.unwrap_or_default()).min(room_on(&self.event))
     }
 
     /// Runs it all. `judge` says what becket itself thinks of the final input, where it was changed.
@@ -135,12 +138,11 @@ impl Plan {
         answered: impl FnOnce(Done),
         mut later: impl FnMut(RunRow),
     ) {
-        let until = Instant::now() + self.longest();
         let mut stage = Stage {
             plan: &self,
             kit,
             payload: Arc::clone(&self.payload),
-            until,
+            until: self.made + room_on(&self.event),
         };
         let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
@@ -148,8 +150,15 @@ impl Plan {
             .iter()
             .filter(|hook| hook.rewrites && !hook.is_async)
         {
+            let job = match stage.job(hook) {
+                Ok(job) => job,
+                Err(unstarted) => {
+                    ran.push(unstarted);
+                    continue;
+                }
+            };
             let later = |late| later(self.row(&late));
-            let Some(of_this) = run_before(&mut behind, stage.job(hook), cancel, later) else {
+            let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
                 continue;
             };
             if let Some(input) = new_input(&of_this, &self.event)
@@ -163,7 +172,13 @@ impl Plan {
             .hooks
             .iter()
             .filter(|hook| !hook.rewrites || hook.is_async);
-        let jobs = others.map(|hook| stage.job(hook)).collect();
+        let mut jobs = Vec::new();
+        for hook in others {
+            match stage.job(hook) {
+                Ok(job) => jobs.push(job),
+                Err(unstarted) => ran.push(unstarted),
+            }
+        }
         let finish = |rest: Vec<Ran>| {
             ran.extend(rest);
             answered(self.done(ran, own, judge));
@@ -234,23 +249,41 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn job(&self, hook: &Hook) -> Job {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let timeout = hook.timeout_on(&self.plan.event);
-        Job {
+    /// What is to be run for a hook, unless it must not run.
+    fn job(&self, hook: &Hook) -> Result<Job, Ran> {
+        let unstarted = |why: &str| {
+            let outcome = Outcome::NotStarted(why.to_owned());
+            Ran::unstarted(hook.name.clone(), outcome)
+        };
+        let timeout = self.timeout(hook);
+        Ok(Job {
             hook: hook.name.clone(),
             program: program(hook, self.kit),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
             environment: Arc::clone(&self.kit.environment),
             stdin: Arc::clone(&self.payload),
-            timeout: match hook.is_async {
-                true => timeout,
-                false => timeout.min(left),
-            },
+            timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,
-        }
+        })
     }
+
+    /// None if it could not be ended in time any more.
+    fn timeout(&self, hook: &Hook) -> Option<Duration> {
+        if hook.is_async {
+            return Some(hook.timeout_on(&self.plan.event));
+        }
+        let left = self.until.saturating_duration_since(Instant::now());
+        let left = left.checked_sub(ENDING).filter(|left| !left.is_zero())?;
+        Some(time_of(hook, &self.plan.event).min(left))
+    }
+}
+
+/// How long a hook may run on that event until it is asked to end. If it has to be ended by force,
+/// there is still time to answer.
+pub fn time_of(hook: &Hook, event: &EventName) -> Duration {
+    let room = room_on(event).saturating_sub(ENDING);
+    hook.timeout_on(event).min(room)
 }
 
 /// What is started for a hook.

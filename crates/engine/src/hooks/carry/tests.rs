@@ -140,3 +140,70 @@ fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
     let (done, _) = yard.carry_out(plan, &cancel);
     assert_eq!(ends(&done.runs), [("a", "cancelled"), ("b", "cancelled")]);
 }
+
+#[test]
+fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
+    let yard = Yard::new();
+    let most = |name| Hook {
+        timeout: Duration::MAX,
+        ..rewriting(name, "true")
+    };
+    for (event, time, all) in [
+        (EventName::PreToolUse, 595, 598),
+        (EventName::UserPromptSubmit, 55, 58),
+        (EventName::SessionEnd, 5, 8),
+    ] {
+        let hook = Hook {
+            on: vec![event.clone()],
+            ..most("a")
+        };
+        assert_eq!(time_of(&hook, &event), Duration::from_secs(time));
+        let hooks = vec![
+            hook.clone(),
+            Hook {
+                rewrites: false,
+                ..hook
+            },
+        ];
+        let plan = yard.plan(event.clone(), hooks);
+        assert_eq!(plan.longest(), Duration::from_secs(all));
+        assert!(plan.longest() + Duration::from_secs(2) <= event.waits());
+    }
+    let brief = |name| Hook {
+        timeout: Duration::from_secs(7),
+        ..rewriting(name, "true")
+    };
+    let plan = yard.plan(
+        EventName::PreToolUse,
+        vec![brief("a"), brief("b"), most("c")],
+    );
+    let (kit, payload) = (yard.kit(), Arc::clone(&plan.payload));
+    let in_time = |left: u64| {
+        let stage = Stage {
+            plan: &plan,
+            kit: &kit,
+            payload: Arc::clone(&payload),
+            until: Instant::now() + Duration::from_secs(left),
+        };
+        let jobs = plan.hooks.iter().map(|hook| stage.job(hook).ok());
+        jobs.map(|job| job.map(|job| job.timeout.as_secs_f64().ceil() as u64))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(in_time(600), [Some(7), Some(7), Some(595)]);
+    assert_eq!(in_time(9), [Some(6); 3]);
+    assert_eq!(in_time(3), [None; 3]);
+}
+
+#[test]
+fn no_chain_takes_more_time_than_there_is() {
+    let yard = Yard::new();
+    let hooks = vec![rewriting("a", "touch a"), hook("b", "touch b")];
+    let mut plan = yard.plan(EventName::SessionEnd, hooks);
+    plan.made -= Duration::from_secs(6);
+    let (done, _) = yard.carry_out(plan, &Cancel::new());
+    let none = "not started";
+    assert_eq!(ends(&done.runs), [("a", none), ("b", none)]);
+    let why = "the hook did not start: there was no time left for it";
+    assert_eq!(done.runs[0].note.as_deref(), Some(why));
+    assert!(!yard.path("a").exists() && !yard.path("b").exists());
+}
