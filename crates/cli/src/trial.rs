@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use becket_engine::config::Loader;
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::carry::{Kit, program};
+use becket_engine::hooks::carry::{self, Kit, program, time_of};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
@@ -140,14 +140,20 @@ impl<'a> Bench<'a> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
+        if hook.is_led_astray(cwd) {
+            let (hook, cwd) = (&hook.name, cwd.display());
+            let what = format!("in {cwd} {hook} would run another file than the approved one");
+            let failure = Failure::new(Code::Failed, what);
+            return Err(failure.hint("try it on an event of this project").into());
+        }
         let job = Job {
             hook: hook.name.clone(),
             program: program(hook, &self.kit),
             cwd: cwd.to_path_buf(),
             base: self.project.clone(),
-            environment: Arc::clone(&self.kit.environment),
+            environment: carry::environment(hook, &self.kit, &self.project),
             stdin: sample.payload.clone().into(),
-            timeout: hook.timeout_on(&sample.event),
+            timeout: time_of(hook, &sample.event),
             // Here somebody wants to see what it says.
             is_async: false,
         };

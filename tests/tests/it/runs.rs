@@ -361,6 +361,40 @@ fn what_is_not_there_or_not_trusted_is_not_tried() {
 }
 
 #[test]
+fn what_is_tried_is_what_was_approved() {
+    let yard = Yard::new();
+    let foreign = yard.world.home.join("foreign");
+    for (folder, word) in [(&yard.project, "good"), (&foreign, "evil")] {
+        fs::create_dir_all(folder.join(".becket")).expect("a folder");
+        fs::write(folder.join("x.sh"), format!("echo {word}\n")).expect("a script");
+    }
+    let config = "[hooks.by-name]\non = \"Stop\"\nrun = 'sh \"$CLAUDE_PROJECT_DIR\"/x.sh'\n\
+        [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n";
+    fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
+    let trusted = yard.output(&["trust", "--yes"]);
+    assert!(trusted.status.success(), "{trusted:?}");
+    let event = json!({"hook_event_name": "Stop", "session_id": SESSION, "cwd": foreign});
+    fs::write(yard.project.join("e"), event.to_string()).expect("an event");
+    let tried = |hook: &str| {
+        let mut command = yard.verb(&["try", hook, "--event", "e"]);
+        let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
+        command.output().expect("becket runs")
+    };
+    let by_name = text(&tried("by-name").stdout);
+    assert!(
+        by_name.contains("good") && !by_name.contains("evil"),
+        "{by_name}"
+    );
+    let by_path = tried("by-path");
+    assert_eq!(
+        (by_path.status.code(), text(&by_path.stdout)),
+        (Some(1), String::new())
+    );
+    let why = text(&by_path.stderr);
+    assert!(why.contains("another file than the approved one"), "{why}");
+}
+
+#[test]
 fn hooks_are_measured_and_nothing_is_recorded() {
     let yard = Yard::new();
     let long = "[hooks.long]\non = \"UserPromptSubmit\"\n\

@@ -22,6 +22,9 @@ use crate::run::{
     Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, run_before, run_beside,
 };
 
+/// How Claude Code tells its hooks the project.
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
 /// What hooks are started with.
 #[derive(Debug, Clone)]
 pub struct Kit {
@@ -261,7 +264,7 @@ impl Stage<'_> {
             program: program(hook, self.kit),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
-            environment: Arc::clone(&self.kit.environment),
+            environment: environment(hook, self.kit, &self.plan.project),
             stdin: Arc::clone(&self.payload),
             timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,
@@ -284,6 +287,21 @@ impl Stage<'_> {
 pub fn time_of(hook: &Hook, event: &EventName) -> Duration {
     let room = room_on(event).saturating_sub(ENDING);
     hook.timeout_on(event).min(room)
+}
+
+/// What a hook's program finds around it. Where the person approved a project, that project is
+/// `CLAUDE_PROJECT_DIR`, whatever whoever asked calls so: its files are those that were looked at.
+pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, OsString)]> {
+    let approved = match &hook.action {
+        Action::BuiltIn(..) => Some(project),
+        Action::Run(_) => hook.root.as_deref(),
+    };
+    let Some(approved) = approved else {
+        return Arc::clone(&kit.environment);
+    };
+    let others = kit.environment.iter().filter(|(name, _)| name != PROJECT);
+    let approved = (PROJECT.into(), approved.into());
+    others.cloned().chain([approved]).collect()
 }
 
 /// What is started for a hook.

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::config::{Level, Origin};
+use crate::hooks::builtin::BuiltIn;
 use crate::matcher::{Matcher, Paths};
 
 /// No program here takes that long unless something is broken.
@@ -206,4 +207,45 @@ fn no_chain_takes_more_time_than_there_is() {
     let why = "the hook did not start: there was no time left for it";
     assert_eq!(done.runs[0].note.as_deref(), Some(why));
     assert!(!yard.path("a").exists() && !yard.path("b").exists());
+}
+
+#[test]
+fn the_project_that_was_approved_is_the_one_whose_files_run() {
+    let yard = Yard::new();
+    for (folder, word) in [("approved", "good"), ("foreign", "evil")] {
+        fs::create_dir(yard.path(folder)).unwrap();
+        fs::write(
+            yard.path(&format!("{folder}/x.sh")),
+            format!("touch {word}"),
+        )
+        .unwrap();
+    }
+    let line = "sh \"$CLAUDE_PROJECT_DIR\"/x.sh";
+    let theirs = Hook {
+        root: Some(yard.path("approved")),
+        ..hook("theirs", line)
+    };
+    let mut kit = yard.kit();
+    let foreign = (PROJECT.into(), yard.path("foreign").into());
+    kit.environment = kit.environment.iter().cloned().chain([foreign]).collect();
+    let run = |hook: Hook| {
+        let plan = yard.plan(EventName::PreToolUse, vec![hook]);
+        let own = Answer::silent(plan.event.clone());
+        let again = own.clone();
+        plan.carry_out(&kit, &Cancel::new(), own, |_| again, drop, drop);
+        let made = ["good", "evil"].map(|word| yard.path(word));
+        made.map(|file| fs::remove_file(file).is_ok())
+    };
+    assert_eq!(run(theirs), [true, false]);
+    assert_eq!(run(hook("mine", line)), [false, true]);
+
+    let builtin = BuiltIn::find("lint-changed").unwrap();
+    let builtin = Hook {
+        action: Action::BuiltIn(builtin, toml::Table::new()),
+        ..hook("lint-changed", "")
+    };
+    let around = environment(&builtin, &kit, &yard.path("approved"));
+    let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
+    assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
+    assert!(around.iter().any(|(name, _)| name == "PATH"));
 }
