@@ -148,7 +148,7 @@ impl<'a> Bench<'a> {
         }
         let job = Job {
             hook: hook.name.clone(),
-            program: program(hook, &self.kit),
+            program: program(hook, &self.kit, &self.project),
             cwd: cwd.to_path_buf(),
             base: self.project.clone(),
             environment: carry::environment(hook, &self.kit, &self.project),

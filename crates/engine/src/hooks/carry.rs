@@ -261,7 +261,7 @@ impl Stage<'_> {
         let timeout = self.timeout(hook);
         Ok(Job {
             hook: hook.name.clone(),
-            program: program(hook, self.kit),
+            program: program(hook, self.kit, &self.plan.project),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
             environment: environment(hook, self.kit, &self.plan.project),
@@ -304,18 +304,24 @@ pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, Os
     others.cloned().chain([approved]).collect()
 }
 
-/// What is started for a hook.
-pub fn program(hook: &Hook, kit: &Kit) -> Program {
+/// What is started for a hook. A built-in is told the project: it is the one that was approved.
+pub fn program(hook: &Hook, kit: &Kit, project: &Path) -> Program {
     match &hook.action {
         Action::Run(program) => program.clone(),
         Action::BuiltIn(builtin, options) => {
             let options = serde_json::to_string(options).unwrap_or_else(|_| "{}".to_owned());
             let path = |path: &Path| path.to_string_lossy().into_owned();
-            let name = builtin.name.to_owned();
-            let (becket, home) = (path(&kit.becket), path(&kit.home));
-            let words = ["builtin".to_owned(), name, "--options".to_owned(), options];
-            let home = ["--home".to_owned(), home];
-            Program::List([becket].into_iter().chain(words).chain(home).collect())
+            Program::List(vec![
+                path(&kit.becket),
+                "builtin".to_owned(),
+                builtin.name.to_owned(),
+                "--options".to_owned(),
+                options,
+                "--project".to_owned(),
+                path(project),
+                "--home".to_owned(),
+                path(&kit.home),
+            ])
         }
     }
 }

@@ -244,6 +244,12 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
         action: Action::BuiltIn(builtin, toml::Table::new()),
         ..hook("lint-changed", "")
     };
+    let Program::List(words) = program(&builtin, &kit, Path::new("/approved")) else {
+        panic!("a built-in is no line for a shell")
+    };
+    let line =
+        "/bin/becket builtin lint-changed --options {} --project /approved --home /home/becket";
+    assert_eq!(words.join(" "), line);
     let around = environment(&builtin, &kit, &yard.path("approved"));
     let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
     assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
