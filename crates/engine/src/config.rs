@@ -4,6 +4,7 @@
 mod hook;
 mod key;
 mod layer;
+mod line;
 mod load;
 mod merge;
 mod problem;
@@ -27,6 +28,9 @@ pub use value::{Form, Value};
 
 use crate::notice::Wishes;
 use crate::statusline::Template;
+
+/// Nobody writes a config that long.
+pub(crate) const LONGEST_FILE: u64 = 1 << 20;
 
 /// What is in force. Its defaults stand in the table of keys.
 #[derive(Debug, Clone, Default, PartialEq)]

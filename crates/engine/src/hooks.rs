@@ -7,6 +7,7 @@ pub mod name;
 pub mod slash;
 pub mod switch;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use becket_wire::event::EventName;
 use crate::config::{Origin, room_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::words_of;
+use crate::trust::{starts_unapproved, words_of};
 use builtin::BuiltIn;
 
 /// A named hook, as the layers of the config together say it.
@@ -71,6 +72,15 @@ impl Hook {
             here.is_file() && approved.map_or(true, |approved| approved != here)
         };
         cwd != root && words_of(program, root).iter().any(other)
+    }
+
+    /// Whether with that `PATH` a bare word of its program starts a file of the project that was
+    /// not approved, as where `node_modules/.bin` is on it. Such a hook must not run so.
+    pub fn resolves_inside(&self, cwd: &Path, path: &OsStr) -> bool {
+        match (&self.root, &self.action) {
+            (Some(root), Action::Run(program)) => starts_unapproved(program, root, cwd, path),
+            _ => false,
+        }
     }
 }
 

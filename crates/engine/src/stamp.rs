@@ -3,7 +3,7 @@
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A file that was written so shortly before it was read may be written again without a new time:
 /// the clock of the file system ticks only every few milliseconds.
@@ -55,11 +55,65 @@ pub fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// Whether the stamp can be relied on.
+/// Whether the stamp can be relied on. Anybody can give a file whatever time of modification they
+/// like, but nobody the time of its change. One to come is as good as one long past: the clock was
+/// set back, and a new change would have another time.
 pub fn is_settled(metadata: &Metadata) -> bool {
-    let age = metadata
-        .modified()
-        .ok()
-        .and_then(|modified| SystemTime::now().duration_since(modified).ok());
-    age.is_some_and(|age| age > SETTLED)
+    let changed = Duration::new(
+        u64::try_from(metadata.ctime()).unwrap_or_default(),
+        u32::try_from(metadata.ctime_nsec()).unwrap_or_default(),
+    );
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.is_ok_and(|now| now.abs_diff(changed) > SETTLED)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+    use std::thread;
+    use std::time::Instant;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Waits until a file or a folder is old enough.
+    pub(crate) fn settle(path: &Path) {
+        let deadline = Instant::now() + PATIENCE;
+        while !is_settled(&fs::metadata(path).unwrap()) {
+            assert!(Instant::now() < deadline, "it never settles");
+            thread::sleep(SETTLED / 10);
+        }
+    }
+
+    /// Does it until it was so quick that what it wrote is young at its end.
+    pub(crate) fn quickly<T>(mut act: impl FnMut() -> T) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let began = Instant::now();
+            let done = act();
+            if began.elapsed() < SETTLED / 2 {
+                return done;
+            }
+            assert!(Instant::now() < deadline, "it is never quick");
+        }
+    }
+
+    #[test]
+    fn what_changed_long_ago_is_settled_whatever_time_it_claims() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let (day, now) = (Duration::from_secs(86_400), SystemTime::now());
+        for claim in [now + day, now - day] {
+            let settled = quickly(|| {
+                fs::write(&path, "x").unwrap();
+                let file = File::options().append(true).open(&path).unwrap();
+                file.set_modified(claim).unwrap();
+                is_settled(&fs::metadata(&path).unwrap())
+            });
+            assert!(!settled, "it is young");
+            settle(&path);
+        }
+    }
 }

@@ -12,7 +12,7 @@ pub use book::{Approval, Book, BookError, change};
 pub use key::key_of;
 pub(crate) use pin::hash_of;
 pub use pin::{Change, How, Pins, Refusal, pins_of};
-pub(crate) use start::words_of;
+pub(crate) use start::{starts_unapproved, words_of};
 pub(crate) use watch::Watch;
 
 /// Whether the person has said that a project counts.

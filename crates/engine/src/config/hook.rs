@@ -4,7 +4,7 @@
 mod key;
 mod table;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,16 +47,18 @@ pub struct Trusted<'a> {
 pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
+        let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
+        let mut by_name: BTreeMap<&str, Vec<&RawTable>> = BTreeMap::new();
         let mut names: Vec<&str> = Vec::new();
-        for table in tables {
-            let known = names.contains(&&*table.name);
-            let listed = named.hooks.iter().any(|hook| hook.name == table.name);
-            if !known && !listed {
+        for table in tables.iter().filter(|it| !listed.contains(&it.name)) {
+            let same = by_name.entry(&table.name).or_default();
+            if same.is_empty() {
                 names.push(&table.name);
             }
+            same.push(table);
         }
         for name in names {
-            let tables = tables.iter().filter(|table| table.name == name).collect();
+            let tables = by_name.remove(name).unwrap_or_default();
             named.take(name, tables, in_force, trusted);
         }
     }

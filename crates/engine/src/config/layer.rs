@@ -8,8 +8,16 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::key::{KEYS, Key, RAW, nearest};
+use super::line::Lines;
 use super::problem::{ConfigError, Position, Problem, Severity};
 use super::value::Value;
+
+/// Nobody writes so many hooks or guards into one file, or reads so many complaints of it: what is
+/// beyond is left out. A stranger's file is read too, to list what it would run.
+const MOST_TABLES: usize = 256;
+const MOST_PROBLEMS: usize = 100;
+/// A longer name is like none that is known.
+const LONGEST_NAME: usize = 100;
 
 /// Who speaks. A higher one has the last word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,7 +132,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     let (root, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader {
         source,
-        text,
+        lines: Lines::of(text),
         layer: Layer::new(source.level, Some(&source.file)),
         errors: Vec::new(),
         hook_errors: Vec::new(),
@@ -156,7 +164,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
 
 pub(super) struct Reader<'a> {
     source: &'a Source,
-    text: &'a str,
+    lines: Lines<'a>,
     pub(super) layer: Layer,
     errors: Vec<Problem>,
     /// What is wrong with hooks: each leaves out its own hook only.
@@ -180,7 +188,7 @@ impl Reader<'_> {
                 },
                 _ => {
                     let message = format!("{path} is a section: expected a table [{path}]");
-                    self.errors.push(self.problem(message, value.span()));
+                    self.error(message, value.span());
                 }
             }
         }
@@ -197,8 +205,7 @@ impl Reader<'_> {
         let value = match key.form.read(key.name_in(path), given) {
             Ok(value) => value,
             Err(why) => {
-                let problem = self.problem(format!("{path}: {why}"), value_at);
-                self.errors.push(problem);
+                self.error(format!("{path}: {why}"), value_at);
                 return;
             }
         };
@@ -219,13 +226,21 @@ impl Reader<'_> {
     }
 
     fn raw(&mut self, section: &'static str, tables: &DeTable<'_>) {
-        for (name, value) in tables {
+        let mut tables: Vec<_> = tables.iter().collect();
+        tables.sort_by_key(|(name, _)| name.span().start);
+        if let Some((name, _)) = tables.get(MOST_TABLES) {
+            let message = format!("{section}: a file may have {MOST_TABLES}, and this has more");
+            let hint = "what follows here is left out".to_owned();
+            let problem = self.problem(message, name.span()).hint(Some(hint));
+            self.hook_errors.push(problem);
+        }
+        for (name, value) in tables.into_iter().take(MOST_TABLES) {
             let DeValue::Table(keys) = value.get_ref() else {
                 let message = format!(
                     "{section}.{0}: expected a table [{section}.{0}]",
                     name.get_ref()
                 );
-                self.errors.push(self.problem(message, value.span()));
+                self.error(message, value.span());
                 continue;
             };
             let table: Option<toml::Table> =
@@ -250,35 +265,56 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, path: &str, at: Range<usize>) {
-        let hint = nearest(path).map(|known| format!("did you mean {known}?"));
-        self.warn(format!("{path} is no key that becket knows"), hint, at);
+        let message = format!("{path} is no key that becket knows");
+        self.warn_unknown(message, path, at, nearest);
     }
 
     fn syntax(&mut self, error: &toml::de::Error) {
         let message = error.message().replace('\n', ", ");
         let at = error.span().unwrap_or(0..0);
-        let problem = self.problem(message, at);
-        self.errors.push(problem);
+        self.error(message, at);
+    }
+
+    fn error(&mut self, message: String, at: Range<usize>) {
+        if self.errors.len() < MOST_PROBLEMS {
+            self.errors.push(self.problem(message, at));
+        }
+    }
+
+    /// Of a name that is not known. To find one that is like it takes its time.
+    pub(super) fn warn_unknown(
+        &mut self,
+        message: String,
+        name: &str,
+        at: Range<usize>,
+        nearest: impl FnOnce(&str) -> Option<&'static str>,
+    ) {
+        let tells = self.layer.warnings.len() < MOST_PROBLEMS && name.len() <= LONGEST_NAME;
+        let hint = tells.then(|| nearest(name)).flatten();
+        let hint = hint.map(|known| format!("did you mean {known}?"));
+        self.warn(message, hint, at);
     }
 
     pub(super) fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
-        let mut problem = self.problem(message, at).hint(hint);
-        problem.severity = Severity::Warning;
-        self.layer.warnings.push(problem);
+        if self.layer.warnings.len() < MOST_PROBLEMS {
+            let mut problem = self.problem(message, at).hint(hint);
+            problem.severity = Severity::Warning;
+            self.layer.warnings.push(problem);
+        }
     }
 
     pub(super) fn problem(&self, message: String, at: Range<usize>) -> Problem {
         Problem::error("", message)
             .in_file(&self.source.file)
-            .at(self.text, at)
+            .at_position(self.position(at))
     }
 
     pub(super) fn position(&self, at: Range<usize>) -> Position {
-        Position::of(self.text, at)
+        self.lines.position(at)
     }
 
     fn line(&self, at: &Range<usize>) -> usize {
-        self.text[..at.start].matches('\n').count() + 1
+        self.lines.line(at.start)
     }
 }
 

@@ -1,7 +1,6 @@
 //! What is wrong with a config file, and where.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -33,7 +32,7 @@ pub struct Problem {
 pub struct Position {
     pub line: usize,
     pub column: usize,
-    /// The line as it stands there.
+    /// The line as it stands there, or the beginning of a long one.
     pub text: String,
     /// How many characters are meant.
     pub width: usize,
@@ -73,10 +72,6 @@ impl Problem {
         self
     }
 
-    pub(super) fn at(self, text: &str, span: Range<usize>) -> Self {
-        self.at_position(Position::of(text, span))
-    }
-
     pub(super) fn at_position(mut self, at: Position) -> Self {
         self.at = Some(at);
         self
@@ -87,7 +82,8 @@ impl Problem {
         self
     }
 
-    /// The line that is meant, with a mark under the place; nothing if it has none.
+    /// The line that is meant, with a mark under the place; nothing if it has none, or stands too
+    /// far to the right.
     pub fn picture(&self) -> Option<String> {
         let Position {
             line,
@@ -95,6 +91,10 @@ impl Problem {
             text,
             width,
         } = self.at.as_ref()?;
+        // The place lies beyond what is shown of a long line.
+        if column - 1 > text.chars().count() {
+            return None;
+        }
         let number = line.to_string();
         let margin = " ".repeat(number.len());
         // Tabs stay tabs, so that the mark stands below what it means.
@@ -123,40 +123,18 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Position {
-    pub(super) fn of(text: &str, span: Range<usize>) -> Self {
-        let boundary = |at: usize| {
-            let at = at.min(text.len());
-            (0..=at)
-                .rev()
-                .find(|at| text.is_char_boundary(*at))
-                .unwrap_or(0)
-        };
-        let start = boundary(span.start);
-        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
-        let line_end = text[start..]
-            .find('\n')
-            .map_or(text.len(), |end| start + end);
-        let end = boundary(span.end).clamp(start, line_end);
-        Self {
-            line: text[..start].matches('\n').count() + 1,
-            column: text[line_start..start].chars().count() + 1,
-            text: text[line_start..line_end].trim_end_matches('\r').to_owned(),
-            width: text[start..end].chars().count().max(1),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::line::Lines;
 
     #[test]
     fn a_place_in_a_text_counts_lines_and_characters_from_one() {
         let text = "a = 1\r\n\té = \"ö\" # x\n";
         let problem = Problem::error("", "no").in_file(Path::new("/x.toml"));
         let at = text.find("\"ö\"").unwrap();
-        let problem = problem.at(text, at..at + 4);
+        let lines = Lines::of(text);
+        let problem = problem.at_position(lines.position(at..at + 4));
         assert_eq!(problem.to_string(), "/x.toml:2:6: no");
         assert_eq!(
             problem.picture().unwrap(),
@@ -168,12 +146,15 @@ mod tests {
                 column,
                 width,
                 ..
-            } = Position::of(text, span);
+            } = lines.position(span);
             (line, column, width)
         };
         assert_eq!(position(0..text.len()), (1, 1, 6));
         assert_eq!(position(text.len()..text.len()), (3, 1, 1));
         assert_eq!(position(999..1000), (3, 1, 1));
         assert_eq!(position(9..9), (2, 2, 1), "inside a character");
+        let long = format!("x = \"{}\" y", "x".repeat(5000));
+        let far = Lines::of(&long).position(5007..5008);
+        assert_eq!(Problem::error("", "no").at_position(far).picture(), None);
     }
 }

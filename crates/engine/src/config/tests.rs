@@ -1,5 +1,6 @@
 //! Layers, merging and loading together, as the rest of becket uses them.
 
+mod bounds;
 mod loading;
 mod notices;
 

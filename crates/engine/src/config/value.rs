@@ -25,6 +25,9 @@ const SPANS: [(&str, u64); 5] = [
     ("ms", 1),
 ];
 
+/// Nobody lists more events, globs or agents.
+const MOST_WORDS: usize = 100;
+
 /// A value that was read and fits its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -83,6 +86,9 @@ impl Form {
                 Self::Bytes | Self::Span { .. } | Self::Text(_) | Self::Program | Self::Words(_),
                 DeValue::String(text),
             ) => self.read_text(name, text),
+            (Self::Words(_), DeValue::Array(words)) if words.len() > MOST_WORDS => {
+                Err(format!("expected at most {MOST_WORDS} texts"))
+            }
             (Self::Words(check), DeValue::Array(words)) => {
                 let words = self.texts(words)?;
                 words.iter().try_for_each(|word| check(word))?;

@@ -21,9 +21,9 @@ const MOST_BYTES: u64 = 64 << 20;
 const DEEPEST: usize = 16;
 
 /// The folder of a project's own.
-const FOLDER: &str = ".becket";
+pub(super) const FOLDER: &str = ".becket";
 /// Documents, which do not count.
-const DOCUMENTS: &str = ".becket/prd";
+pub(super) const DOCUMENTS: &str = ".becket/prd";
 /// The files of it that name programs.
 const CONFIGS: [&str; 2] = [".becket/config.toml", ".becket/local.toml"];
 
@@ -198,7 +198,10 @@ impl Walk<'_> {
                 let metadata = fs::metadata(&path).map_err(|error| unreadable(name, &error))?;
                 self.content(name, &path, &metadata, &link, depth)
             }
-            Err(error) if is_absence(&error) => self.pin(name, format!("{link}absent")),
+            Err(error) if is_absence(&error) => {
+                self.pin(name, format!("{link}absent"));
+                Ok(())
+            }
             Err(error) => Err(unreadable(name, &error)),
         }
     }
@@ -218,7 +221,8 @@ impl Walk<'_> {
                 self.starts
                     .extend(start::words_in(self.project, path, &text));
             }
-            return self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
+            self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
+            return Ok(());
         }
         if !metadata.is_dir() {
             return Err(Refusal::Odd {
@@ -226,7 +230,7 @@ impl Walk<'_> {
             });
         }
         if !link.is_empty() {
-            self.pin(name, format!("{link}folder"))?;
+            self.pin(name, format!("{link}folder"));
         }
         self.folder(name, path, depth)
     }
@@ -268,16 +272,15 @@ impl Walk<'_> {
             };
             let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
             let link = match itself.is_symlink() {
-                true => fs::read_link(&path).map_err(|error| unreadable(&name, &error))?,
-                false => PathBuf::new(),
-            };
-            let link = match itself.is_symlink() {
-                true => format!("link:{} ", link.display()),
+                true => {
+                    let target = fs::read_link(&path).map_err(|error| unreadable(&name, &error))?;
+                    format!("link:{} ", target.display())
+                }
                 false => String::new(),
             };
             if is_file {
                 let hash = hash_of(&self.read(&name, &path)?);
-                self.pin(&name, format!("{link}sha256:{hash}"))?;
+                self.pin(&name, format!("{link}sha256:{hash}"));
             }
         }
         Ok(())
@@ -317,9 +320,8 @@ impl Walk<'_> {
         Ok(bytes)
     }
 
-    fn pin(&mut self, name: &str, pin: String) -> Result<(), Refusal> {
+    fn pin(&mut self, name: &str, pin: String) {
         self.looked.pins.0.insert(name.to_owned(), pin);
-        Ok(())
     }
 }
 

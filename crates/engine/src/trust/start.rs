@@ -2,13 +2,20 @@
 //! told apart without a shell.
 
 use std::borrow::Cow;
+use std::env::split_paths;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use crate::config::{Level, Source, Value, parse_layer};
+use rustix::fs::{Access, access};
+
+use super::pin::{DOCUMENTS, FOLDER};
+use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::run::Program;
 
-/// How many words of a project's programs are looked at.
-const MOST_WORDS: usize = 512;
+/// How many values a word may have: `--set=key=value`.
+const MOST_VALUES: usize = 4;
+/// How many options one word may have before a file's name: `-nf`.
+const MOST_LETTERS: usize = 3;
 /// No file has a longer name.
 const LONGEST: usize = 4096;
 /// How Claude Code's own hooks name the project.
@@ -16,6 +23,10 @@ const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
 
 /// The words of every program that this config file of a project names.
 pub(super) fn words_in(project: &Path, file: &Path, text: &str) -> Vec<String> {
+    // Nothing of a longer one is in force.
+    if text.len() as u64 > LONGEST_FILE {
+        return Vec::new();
+    }
     let source = Source {
         level: Level::Project,
         file: file.to_path_buf(),
@@ -41,7 +52,6 @@ pub(super) fn words_in(project: &Path, file: &Path, text: &str) -> Vec<String> {
     }
     words.sort();
     words.dedup();
-    words.truncate(MOST_WORDS);
     words
 }
 
@@ -73,12 +83,33 @@ impl Cut<'_> {
         if word.contains(char::is_whitespace) {
             self.split(&word);
         }
-        if let Some((_, value)) = word.split_once('=') {
-            self.take(value);
+        let mut rest = &*word;
+        self.name(rest);
+        for _ in 0..MOST_VALUES {
+            let Some((_, value)) = rest.split_once('=') else {
+                break;
+            };
+            self.name(value);
+            rest = value;
         }
+    }
+
+    /// Takes a word, or of an option what follows its letters: `-fscripts/x.awk`.
+    fn name(&mut self, word: &str) {
+        let Some(option) = word.strip_prefix('-') else {
+            return self.push(word);
+        };
+        let letters = option.bytes().take(MOST_LETTERS);
+        let letters = letters.take_while(u8::is_ascii_alphabetic).count();
+        for at in 1..=letters {
+            self.push(&option[at..]);
+        }
+    }
+
+    fn push(&mut self, word: &str) {
         let file = !word.is_empty() && word.len() <= LONGEST && !word.starts_with('-');
         if file && !word.contains('\0') {
-            self.words.push(word);
+            self.words.push(word.to_owned());
         }
     }
 
@@ -120,4 +151,52 @@ pub(super) fn file_of(project: &Path, word: &str) -> Option<PathBuf> {
     // The project may be reached by another name.
     let real = path.canonicalize().ok()?;
     real.starts_with(project).then_some(real)
+}
+
+/// Whether one of the program's bare words is found on the `PATH` in the project, as a file that
+/// was not approved. In a list that is the program; in a line for a shell it may be every word.
+pub(crate) fn starts_unapproved(program: &Program, root: &Path, cwd: &Path, path: &OsStr) -> bool {
+    let Ok(root) = root.canonicalize() else {
+        return false;
+    };
+    let words = match program {
+        Program::List(list) => {
+            let is_line = |word: &&String| word.contains(char::is_whitespace);
+            let lines = list.iter().skip(1).filter(is_line);
+            let lines = lines.map(|line| Program::Shell(line.clone()));
+            let words = lines.flat_map(|line| words_of(&line, &root));
+            list.first().cloned().into_iter().chain(words).collect()
+        }
+        Program::Shell(_) => words_of(program, &root),
+    };
+    let real = |word: String| root.join(word).canonicalize().ok();
+    let approved: Vec<PathBuf> = words_of(program, &root)
+        .into_iter()
+        .filter_map(real)
+        .collect();
+    let own = |place: &Path| {
+        place.starts_with(root.join(FOLDER)) && !place.starts_with(root.join(DOCUMENTS))
+    };
+    let strange = |word: &String| {
+        let Some(place) = found_on(path, cwd, word) else {
+            return false;
+        };
+        let Ok(real) = place.canonicalize() else {
+            return false;
+        };
+        let inside = place.starts_with(&root) || real.starts_with(&root);
+        inside && !approved.contains(&real) && !own(&place)
+    };
+    words.iter().any(strange)
+}
+
+/// Where a program of that name is, its folder resolved.
+fn found_on(path: &OsStr, cwd: &Path, word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return None;
+    }
+    let places = split_paths(path).map(|folder| cwd.join(folder).join(word));
+    let runs = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
+    let place = places.into_iter().find(runs)?;
+    Some(place.parent()?.canonicalize().ok()?.join(word))
 }

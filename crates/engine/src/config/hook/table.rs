@@ -42,13 +42,8 @@ impl Reader<'_> {
                 }
                 Some(known) => known.form.read(&path, given.get_ref()),
                 None => {
-                    let hint = nearest(name, built_in);
-                    let hint = hint.map(|known| format!("did you mean {known}?"));
-                    self.warn(
-                        format!("{path} is no key that becket knows"),
-                        hint,
-                        key.span(),
-                    );
+                    let message = format!("{path} is no key that becket knows");
+                    self.warn_unknown(message, name, key.span(), |name| nearest(name, built_in));
                     continue;
                 }
             };
@@ -81,9 +76,8 @@ impl Reader<'_> {
             let event = EventName::from(&*name);
             if matches!(event, EventName::Other(_)) {
                 let known = EventName::ALL.iter().map(EventName::as_str);
-                let hint = likest(&name, known).map(|known| format!("did you mean {known}?"));
                 let message = format!("{path}: {name} is no event that becket knows");
-                self.warn(message, hint, at.clone());
+                self.warn_unknown(message, &name, at.clone(), |name| likest(name, known));
             } else if !event.is_registered() {
                 let message =
                     format!("{path}: becket is not registered for {name}, so nothing runs on it");

@@ -347,7 +347,7 @@ proptest! {
         layers.rotate_left(seed % LEVELS.len());
         let named = named(&layers);
         prop_assert_eq!(told(&named), Vec::<String>::new());
-        let hooks: std::collections::BTreeSet<usize> = seen.keys().map(|key| key.0).collect();
+        let hooks: BTreeSet<usize> = seen.keys().map(|key| key.0).collect();
         prop_assert_eq!(named.hooks.len(), hooks.len());
         for hook in hooks {
             let (_, seconds) = seen.range((hook, 0)..(hook + 1, 0)).next_back().unwrap();

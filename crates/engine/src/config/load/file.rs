@@ -6,12 +6,10 @@ use std::path::Path;
 
 use super::last_good::LastGood;
 use super::{Layer, Source, Standing};
-use crate::config::{ConfigError, Problem, Severity, parse_layer};
+use crate::config::{ConfigError, LONGEST_FILE, Problem, Severity, parse_layer};
 use crate::stamp::{Seen, is_absence, is_settled};
 use crate::trust::hash_of;
 
-/// Nobody writes a config that long.
-const MAX_SIZE: u64 = 1 << 20;
 /// What is known of the file, and what of it counts.
 #[derive(Debug, PartialEq)]
 struct State {
@@ -181,9 +179,9 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     }
     let mut bytes = Vec::new();
     fs::File::open(file)?
-        .take(MAX_SIZE + 1)
+        .take(LONGEST_FILE + 1)
         .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_SIZE {
+    if bytes.len() as u64 > LONGEST_FILE {
         return Err(io::Error::other("it is longer than 1 MiB"));
     }
     String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
@@ -191,20 +189,13 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::*;
     use crate::config::Level;
-
-    fn set_time(file: &Path, modified: SystemTime) {
-        let file = fs::File::options().append(true).open(file).unwrap();
-        file.set_modified(modified).unwrap();
-    }
+    use crate::stamp::tests::{quickly, settle};
 
     /// Writes the file anew, and makes it look as if it had been seen so before.
-    fn write_unseen(file: &mut File, text: &str, modified: SystemTime) {
+    fn write_unseen(file: &mut File, text: &str) {
         fs::write(&file.source.file, text).unwrap();
-        set_time(&file.source.file, modified);
         let metadata = fs::metadata(&file.source.file).unwrap();
         file.seen = Some(Seen::of(&Ok(metadata)));
     }
@@ -214,21 +205,24 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let last_good = LastGood::new(folder.path().join("copies"), false);
         let path = folder.path().join("config.toml");
-        let old = SystemTime::now() - Duration::from_secs(100);
-        // However slow this machine is, a time to come stays younger than any bound.
-        let young = SystemTime::now() + Duration::from_secs(1000);
         fs::write(&path, "store.keep_days = 1").unwrap();
-        set_time(&path, old);
+        settle(&path);
         let mut file = File::new(Source {
             level: Level::User,
             file: path.clone(),
         });
         assert!(file.refresh(&last_good));
-        write_unseen(&mut file, "store.keep_days = 2", old);
+        write_unseen(&mut file, "store.keep_days = 2");
         assert!(!file.refresh(&last_good), "the stamp is the same");
-        set_time(&path, young);
-        assert!(file.refresh(&last_good), "the stamp is new");
-        write_unseen(&mut file, "store.keep_days = 3", young);
-        assert!(file.refresh(&last_good), "the stamp was young");
+        let mut days = 2;
+        let (new, young) = quickly(|| {
+            days += 2;
+            fs::write(&path, format!("store.keep_days = {days}")).unwrap();
+            let new = file.refresh(&last_good);
+            write_unseen(&mut file, &format!("store.keep_days = {}", days + 1));
+            (new, file.refresh(&last_good))
+        });
+        assert!(new, "the stamp is new");
+        assert!(young, "the stamp was young");
     }
 }

@@ -43,8 +43,8 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
-    /// Gives a file a time long past, as one that nobody is editing.
-    fn settle(&self, name: &str) {
+    /// Gives a file a time long past.
+    fn age(&self, name: &str) {
         let long_ago = SystemTime::now() - Duration::from_secs(100);
         let file = fs::File::options()
             .append(true)
@@ -92,7 +92,7 @@ fn a_change_holds_from_the_next_call_on() {
         "same size, and perhaps the same time"
     );
     let before = loader.current();
-    world.settle("home/config.toml");
+    world.age("home/config.toml");
     assert!(
         Arc::ptr_eq(&before, &loader.current()),
         "a new time alone is no change"

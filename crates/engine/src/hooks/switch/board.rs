@@ -91,10 +91,9 @@ impl SwitchBoard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, SystemTime};
-
     use super::super::{disable, enable};
     use super::*;
+    use crate::stamp::tests::{quickly, settle};
 
     #[test]
     fn it_knows_what_changed_and_forgets_what_is_gone() {
@@ -129,17 +128,17 @@ mod tests {
         let session = "77850d98-4378-4282-9d8f-d2b7113deb20";
         disable(&place, session, "a", home.path()).unwrap();
         let path = path(&place, session).unwrap();
-        let long_ago = SystemTime::now() - Duration::from_secs(60);
-        let file = fs::File::options().write(true).open(path).unwrap();
-        file.set_modified(long_ago).unwrap();
+        settle(&path);
         let mut board = SwitchBoard::new(&place);
         let first = board.of(session);
         assert!(Arc::ptr_eq(&first, &board.of(session)));
         // What was written a moment ago may be written again without a new time.
-        let soon = SystemTime::now() + Duration::from_secs(60);
-        file.set_modified(soon).unwrap();
-        let first = board.of(session);
-        assert!(!Arc::ptr_eq(&first, &board.of(session)));
+        let (first, second) = quickly(|| {
+            disable(&place, session, "b", home.path()).unwrap();
+            enable(&place, session, "b", home.path()).unwrap();
+            (board.of(session), board.of(session))
+        });
+        assert!(!Arc::ptr_eq(&first, &second));
     }
 
     #[test]
