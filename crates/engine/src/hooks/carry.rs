@@ -130,8 +130,10 @@ impl Plan {
         (first + rest.unwrap_or_default()).min(room_on(&self.event))
     }
 
-    /// Runs it all. `judge` says what becket itself thinks of the final input, where it was changed.
-    /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
+    /// Runs it all. `judge` is asked again where the input was changed: what it says of the final one
+    /// stands in the place of `own`. Today there is nothing that would judge an input (guards will),
+    /// so every caller repeats its own words, and nobody looks at what hooks made of it. `answered`
+    /// gets what is to be answered; `later` the runs that nobody waits for.
     pub fn carry_out(
         self,
         kit: &Kit,
