@@ -21,6 +21,7 @@ use child::{Running, milliseconds};
 pub use clock::ENDING;
 pub use said::Occasion;
 use spawn::Apart;
+pub use spawn::path_in;
 
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]

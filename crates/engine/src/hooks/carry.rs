@@ -19,11 +19,15 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, run_before, run_beside,
+    Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, path_in, run_before, run_beside,
 };
 
 /// How Claude Code tells its hooks the project.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
+/// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
+pub const STRANGE: &str =
+    "by the PATH its command starts a file of the project that was not approved";
 
 /// What hooks are started with.
 #[derive(Debug, Clone)]
@@ -181,6 +185,7 @@ impl Plan {
         for hook in others {
             match stage.job(hook) {
                 Ok(job) => jobs.push(job),
+                Err(unstarted) if hook.is_async => later(self.row(&unstarted)),
                 Err(unstarted) => ran.push(unstarted),
             }
         }
@@ -260,13 +265,17 @@ impl Stage<'_> {
             let outcome = Outcome::NotStarted(why.to_owned());
             Ran::unstarted(hook.name.clone(), outcome)
         };
+        let environment = environment(hook, self.kit, &self.plan.project);
+        if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
+            return Err(unstarted(STRANGE));
+        }
         let timeout = self.timeout(hook);
         Ok(Job {
             hook: hook.name.clone(),
             program: program(hook, self.kit, &self.plan.project),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
-            environment: environment(hook, self.kit, &self.plan.project),
+            environment,
             stdin: Arc::clone(&self.payload),
             timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,

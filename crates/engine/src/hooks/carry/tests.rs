@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 use tempfile::TempDir;
@@ -254,4 +255,62 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
     assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
     assert!(around.iter().any(|(name, _)| name == "PATH"));
+}
+
+#[test]
+fn a_word_that_leads_to_a_file_that_nobody_approved_starts_nothing() {
+    let yard = Yard::new();
+    let folder = yard.path("bin");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("lint"), "#!/bin/sh\ntouch \"$BECKET_HOOK\"\n").unwrap();
+    fs::set_permissions(folder.join("lint"), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut kit = yard.kit();
+    let path = format!("{}:{}", folder.display(), kit.environment[0].1.display());
+    kit.environment = Arc::new([("PATH".into(), path.into())]);
+    let theirs = |name: &str| Hook {
+        root: Some(yard.0.path().to_owned()),
+        ..hook(name, "lint")
+    };
+    let list = Action::Run(Program::List(vec!["lint".to_owned()]));
+    let hooks = vec![
+        theirs("line"),
+        Hook {
+            action: list,
+            ..theirs("list")
+        },
+        Hook {
+            rewrites: true,
+            ..theirs("rewrites")
+        },
+        Hook {
+            is_async: true,
+            ..theirs("async")
+        },
+        hook("mine", "lint"),
+    ];
+    let plan = yard.plan(EventName::PreToolUse, hooks);
+    let own = Answer::silent(plan.event.clone());
+    let again = own.clone();
+    let (mut done, mut late) = (Vec::new(), Vec::new());
+    let answered = |all: Done| done = all.runs;
+    plan.carry_out(
+        &kit,
+        &Cancel::new(),
+        own,
+        |_| again,
+        answered,
+        |row| late.push(row),
+    );
+    let none = "not started";
+    let ended = [
+        ("line", none),
+        ("list", none),
+        ("rewrites", none),
+        ("mine", "ok"),
+    ];
+    assert_eq!(ends(&done), ended);
+    assert!(done[0].note.as_ref().unwrap().ends_with(STRANGE));
+    assert_eq!(ends(&late), [("async", none)]);
+    let ran = ["line", "list", "rewrites", "async", "mine"].map(|name| yard.path(name).exists());
+    assert_eq!(ran, [false, false, false, false, true]);
 }
