@@ -162,7 +162,7 @@ impl Plan {
             let job = match stage.job(hook) {
                 Ok(job) => job,
                 Err(unstarted) => {
-                    ran.push(unstarted);
+                    ran.push(*unstarted);
                     continue;
                 }
             };
@@ -186,7 +186,7 @@ impl Plan {
             match stage.job(hook) {
                 Ok(job) => jobs.push(job),
                 Err(unstarted) if hook.is_async => later(self.row(&unstarted)),
-                Err(unstarted) => ran.push(unstarted),
+                Err(unstarted) => ran.push(*unstarted),
             }
         }
         let finish = |rest: Vec<Ran>| {
@@ -260,10 +260,10 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// What is to be run for a hook, unless it must not run.
-    fn job(&self, hook: &Hook) -> Result<Job, Ran> {
+    fn job(&self, hook: &Hook) -> Result<Job, Box<Ran>> {
         let unstarted = |why: &str| {
             let outcome = Outcome::NotStarted(why.to_owned());
-            Ran::unstarted(hook.name.clone(), outcome)
+            Box::new(Ran::unstarted(hook.name.clone(), outcome))
         };
         let environment = environment(hook, self.kit, &self.plan.project);
         if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {

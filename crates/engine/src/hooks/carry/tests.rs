@@ -37,7 +37,7 @@ impl Yard {
     }
 
     /// Of hooks on an event of this project.
-    fn plan(&self, event: EventName, hooks: Vec<Hook>) -> Plan {
+    fn plan(&self, event: &EventName, hooks: Vec<Hook>) -> Plan {
         let cwd = self.0.path().to_string_lossy();
         let payload = json!({
             "hook_event_name": event.as_str(), "cwd": &*cwd, "tool_name": "Bash",
@@ -47,7 +47,7 @@ impl Yard {
         let head = Head::read(payload.as_bytes()).unwrap();
         let asked = Asked {
             id: EventId::new(5, [7; 2]),
-            event: &event,
+            event,
             head: &head,
             payload: payload.as_bytes(),
             project: self.0.path(),
@@ -121,7 +121,7 @@ fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
         rewriting("second", second),
         hook("third", third),
     ];
-    let plan = yard.plan(EventName::PreToolUse, hooks);
+    let plan = yard.plan(&EventName::PreToolUse, hooks);
     let (done, late) = yard.carry_out(plan, &Cancel::new());
     assert_eq!(ends(&done.runs), [("second", "ok"), ("third", "ok")]);
     assert!(changed_input(&done.merged.answer).is_some());
@@ -138,7 +138,7 @@ fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
         action: Action::Run(absent.clone()),
         ..rewriting(name, "")
     });
-    let plan = yard.plan(EventName::PreToolUse, names.into());
+    let plan = yard.plan(&EventName::PreToolUse, names.into());
     let (done, _) = yard.carry_out(plan, &cancel);
     assert_eq!(ends(&done.runs), [("a", "cancelled"), ("b", "cancelled")]);
 }
@@ -167,7 +167,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
                 ..hook
             },
         ];
-        let plan = yard.plan(event.clone(), hooks);
+        let plan = yard.plan(&event, hooks);
         assert_eq!(plan.longest(), Duration::from_secs(all));
         assert!(plan.longest() + Duration::from_secs(2) <= event.waits());
     }
@@ -176,7 +176,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
         ..rewriting(name, "true")
     };
     let plan = yard.plan(
-        EventName::PreToolUse,
+        &EventName::PreToolUse,
         vec![brief("a"), brief("b"), most("c")],
     );
     let (kit, payload) = (yard.kit(), Arc::clone(&plan.payload));
@@ -200,7 +200,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
 fn no_chain_takes_more_time_than_there_is() {
     let yard = Yard::new();
     let hooks = vec![rewriting("a", "touch a"), hook("b", "touch b")];
-    let mut plan = yard.plan(EventName::SessionEnd, hooks);
+    let mut plan = yard.plan(&EventName::SessionEnd, hooks);
     plan.made -= Duration::from_secs(6);
     let (done, _) = yard.carry_out(plan, &Cancel::new());
     let none = "not started";
@@ -230,7 +230,7 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     let foreign = (PROJECT.into(), yard.path("foreign").into());
     kit.environment = kit.environment.iter().cloned().chain([foreign]).collect();
     let run = |hook: Hook| {
-        let plan = yard.plan(EventName::PreToolUse, vec![hook]);
+        let plan = yard.plan(&EventName::PreToolUse, vec![hook]);
         let own = Answer::silent(plan.event.clone());
         let again = own.clone();
         plan.carry_out(&kit, &Cancel::new(), own, |_| again, drop, drop);
@@ -288,7 +288,7 @@ fn a_word_that_leads_to_a_file_that_nobody_approved_starts_nothing() {
         },
         hook("mine", "lint"),
     ];
-    let plan = yard.plan(EventName::PreToolUse, hooks);
+    let plan = yard.plan(&EventName::PreToolUse, hooks);
     let own = Answer::silent(plan.event.clone());
     let again = own.clone();
     let (mut done, mut late) = (Vec::new(), Vec::new());

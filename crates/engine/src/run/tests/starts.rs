@@ -95,7 +95,7 @@ fn the_next_one_does_not_wait_for_what_goes_on_in_the_background() {
     let ran = run_before(&mut behind, early, &cancel, |ran| later.push(ran));
     assert_eq!(ran.unwrap().outcome, Outcome::WentAsync);
     let ran = run_before(&mut behind, yard.sh("exit 3"), &cancel, |ran| {
-        later.push(ran)
+        later.push(ran);
     });
     assert_eq!(ran.unwrap().outcome, Outcome::Exited(3));
     assert!(later.is_empty());
