@@ -14,12 +14,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use becket_engine::config::Loader;
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::carry::{Kit, program};
+use becket_engine::hooks::carry::{self, Kit, program, time_of};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_engine::merge::{Said, merge};
-use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, run};
+use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, path_in, run};
 use becket_wire::answer::Answer;
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
@@ -140,14 +140,16 @@ impl<'a> Bench<'a> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
+        let environment = carry::environment(hook, &self.kit, &self.project);
+        refuse_unapproved(hook, cwd, &environment)?;
         let job = Job {
             hook: hook.name.clone(),
-            program: program(hook, &self.kit),
+            program: program(hook, &self.kit, &self.project),
             cwd: cwd.to_path_buf(),
             base: self.project.clone(),
-            environment: Arc::clone(&self.kit.environment),
+            environment,
             stdin: sample.payload.clone().into(),
-            timeout: hook.timeout_on(&sample.event),
+            timeout: time_of(hook, &sample.event),
             // Here somebody wants to see what it says.
             is_async: false,
         };
@@ -197,6 +199,21 @@ impl Tried {
         let texts = answer.contexts().iter().map(String::as_str).chain(reason);
         texts.map(|text| text.chars().count() as u64).sum()
     }
+}
+
+/// What was approved is a hook with its files, and no others.
+fn refuse_unapproved(hook: &Hook, cwd: &Path, environment: &[(OsString, OsString)]) -> Result<()> {
+    let (name, folder) = (&hook.name, cwd.display());
+    let failure = if hook.is_led_astray(cwd) {
+        let what = format!("in {folder} {name} would run another file than the approved one");
+        Failure::new(Code::Failed, what).hint("try it on an event of this project")
+    } else if hook.resolves_inside(cwd, path_in(environment)) {
+        let what = format!("{name} must not run: {}", carry::STRANGE);
+        Failure::new(Code::Failed, what).hint("name the file by its path, and becket trust")
+    } else {
+        return Ok(());
+    };
+    Err(failure.into())
 }
 
 /// Ours, with what Claude Code tells its hooks besides.

@@ -17,9 +17,11 @@ use std::time::Duration;
 
 use batch::Batch;
 pub use cancel::Cancel;
-pub use clock::GRACE;
+use child::{Running, milliseconds};
+pub use clock::ENDING;
 pub use said::Occasion;
 use spawn::Apart;
+pub use spawn::path_in;
 
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,6 +75,21 @@ pub struct Ran {
     pub dropped: u64,
 }
 
+impl Ran {
+    /// Of a hook whose program was not started, or of which nothing more is known.
+    pub(crate) fn unstarted(hook: String, outcome: Outcome) -> Self {
+        Self {
+            hook,
+            at: milliseconds(),
+            took: Duration::ZERO,
+            outcome,
+            stdout: Vec::new(),
+            stderr: Vec::new(),
+            dropped: 0,
+        }
+    }
+}
+
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -80,13 +97,17 @@ pub enum Outcome {
     Signalled(i32),
     /// It had to be ended: its time was up.
     TimedOut,
-    /// It had to be ended: whoever asked does not wait any more.
+    /// It had to be ended, or was not even started: whoever asked does not wait any more.
     Cancelled,
     /// It goes on in the background, as it said itself (`{"async": true}`).
     WentAsync,
     /// It could not be started, and why.
     NotStarted(String),
 }
+
+/// Programs that go on in the background, though the run that they began in is over.
+#[derive(Debug, Default)]
+pub struct Behind(Vec<Running>);
 
 /// Runs the jobs side by side. `answered` is called once, with what came of all jobs that somebody
 /// waits for, in the order of the jobs; then the async ones go on, and `later` is called for each
@@ -98,17 +119,41 @@ pub fn run(
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    run_apart(jobs, &Apart::fitting(), cancel, answered, later);
+    run_beside(Behind::default(), jobs, cancel, answered, later);
 }
 
-fn run_apart(
+/// The same, beside what goes on from before.
+pub fn run_beside(
+    behind: Behind,
     jobs: Vec<Job>,
-    apart: &Apart,
     cancel: &Cancel,
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    Batch::start(jobs, apart, cancel, answered, later).run();
+    Batch::start(jobs, behind, &Apart::fitting(), cancel, answered, later).run();
+}
+
+/// Runs one job that others wait for, beside what goes on from before. If it says `{"async": true}`,
+/// it goes on too: whatever does so is in `behind` then, to be watched by the next run.
+pub fn run_before(
+    behind: &mut Behind,
+    job: Job,
+    cancel: &Cancel,
+    later: impl FnMut(Ran),
+) -> Option<Ran> {
+    let mut ran = None;
+    let answered = |mut all: Vec<Ran>| ran = all.pop();
+    let before = std::mem::take(behind);
+    let batch = Batch::start(
+        vec![job],
+        before,
+        &Apart::fitting(),
+        cancel,
+        answered,
+        later,
+    );
+    *behind = batch.run_until_answered();
+    ran
 }
 
 #[cfg(test)]

@@ -154,6 +154,39 @@ fn a_session_that_is_no_uuid_leaves_nothing_behind() {
 }
 
 #[test]
+fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
+    let project = Project::new(&[
+        ("a.txt", "x\n"),
+        ("inner/.git/HEAD", ""),
+        ("inner/b.txt", ""),
+    ]);
+    let other = project.world.root().join("other");
+    fs::create_dir_all(other.join(".git")).expect("a folder");
+    fs::write(other.join("c.txt"), "").expect("a file");
+    std::os::unix::fs::symlink(&other, project.folder.join("link")).expect("a link");
+    let options = json!({"command": "touch ran; echo wrong; exit 1"}).to_string();
+    let edit = |cwd: &Path, file: &Path| {
+        let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Write",
+            "tool_input": {"file_path": file}, "cwd": cwd, "session_id": SESSION});
+        let folder = project.folder.to_str().expect("a path");
+        let args = ["builtin", "lint-changed", "--options", &options];
+        let mut command = project.world.becket(args);
+        command.args(["--project", folder]);
+        reason(&call(command, payload.to_string().as_bytes()))
+    };
+    let ran = || [&project.folder, &other].map(|folder| folder.join("ran").exists());
+    let file = other.join("c.txt");
+    assert_eq!(edit(&other, &file), "");
+    assert_eq!(edit(&project.folder.join("link"), &file), "");
+    assert_eq!(edit(&project.folder, &file), "");
+    assert_eq!(ran(), [false, false]);
+    // A project within it is a part of it.
+    let inner = project.folder.join("inner");
+    assert_ne!(edit(&inner, &project.folder.join("a.txt")), "");
+    assert_eq!(ran(), [true, false]);
+}
+
+#[test]
 fn a_tool_that_is_missing_is_told_to_the_log_only() {
     let project = Project::new(&[
         ("package.json", "{}"),

@@ -1,6 +1,7 @@
 //! What hooks did and cost, as it is shown; and hooks tried where nobody is answered.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -358,6 +359,51 @@ fn what_is_not_there_or_not_trusted_is_not_tried() {
         .find(|it| it["hook"] == "strange");
     assert_eq!(strange.expect("it is listed")["runs"], 0);
     assert!(!yard.project.join("pwned").exists());
+}
+
+#[test]
+fn what_is_tried_is_what_was_approved() {
+    let yard = Yard::new();
+    let foreign = yard.world.home.join("foreign");
+    for (folder, word) in [(&yard.project, "good"), (&foreign, "evil")] {
+        fs::create_dir_all(folder.join(".becket")).expect("a folder");
+        fs::write(folder.join("x.sh"), format!("echo {word}\n")).expect("a script");
+    }
+    let config = "[hooks.by-name]\non = \"Stop\"\nrun = 'sh \"$CLAUDE_PROJECT_DIR\"/x.sh'\n\
+        [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n\
+        [hooks.by-word]\non = \"Stop\"\nrun = 'lint'\n";
+    let lint = yard.project.join("bin/lint");
+    fs::create_dir(yard.project.join("bin")).expect("a folder");
+    fs::write(&lint, "#!/bin/sh\necho evil\n").expect("a script");
+    fs::set_permissions(&lint, fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
+    let trusted = yard.output(&["trust", "--yes"]);
+    assert!(trusted.status.success(), "{trusted:?}");
+    let event = json!({"hook_event_name": "Stop", "session_id": SESSION, "cwd": foreign});
+    fs::write(yard.project.join("e"), event.to_string()).expect("an event");
+    let tried = |hook: &str| {
+        let mut command = yard.verb(&["try", hook, "--event", "e"]);
+        let path = format!("{}:/usr/bin:/bin", yard.project.join("bin").display());
+        let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
+        command.env("PATH", path);
+        command.output().expect("becket runs")
+    };
+    let by_name = text(&tried("by-name").stdout);
+    assert!(
+        by_name.contains("good") && !by_name.contains("evil"),
+        "{by_name}"
+    );
+    let by_path = tried("by-path");
+    assert_eq!(
+        (by_path.status.code(), text(&by_path.stdout)),
+        (Some(1), String::new())
+    );
+    let why = text(&by_path.stderr);
+    assert!(why.contains("another file than the approved one"), "{why}");
+    let by_word = tried("by-word");
+    assert_eq!(text(&by_word.stdout), "");
+    let why = text(&by_word.stderr);
+    assert!(why.contains("that was not approved"), "{why}");
 }
 
 #[test]

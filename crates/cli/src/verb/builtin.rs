@@ -23,6 +23,9 @@ pub struct Builtin {
     /// Its own keys of the config
     #[arg(long, value_name = "JSON", default_value = "{}")]
     options: String,
+    /// The project that its person approved [default: the git root above the event's folder]
+    #[arg(long, value_name = "PATH")]
+    project: Option<PathBuf>,
 }
 
 impl Builtin {
@@ -37,6 +40,9 @@ impl Builtin {
         let head = Head::read(&payload).ok();
         let cwd = head.as_ref().and_then(|head| head.cwd.as_deref());
         let cwd = real(cwd.map_or(&world.cwd, Path::new));
+        let Some(project) = self.project(hook, &cwd) else {
+            return Ok(ExitCode::SUCCESS);
+        };
         // An id that is none becomes no part of a path, and is not remembered.
         let session = head.as_ref().and_then(|head| head.session_id.as_deref());
         let session = session.filter(|id| parse_uuid(id).is_some());
@@ -52,11 +58,23 @@ impl Builtin {
             hook,
             payload: &payload,
             cwd: &cwd,
-            project: project_of(&cwd),
+            project: &project,
             options: &options,
             memory: &memory,
         });
         Ok(print(&output))
+    }
+
+    /// Where it works. None where a hook would start the tools of a project that nobody asked about:
+    /// the session may have gone elsewhere, by a link say.
+    fn project(&self, hook: &BuiltIn, cwd: &Path) -> Option<PathBuf> {
+        let named = self.project.as_deref().map(real);
+        match named {
+            // The root is no project: it stands for one that is not known.
+            Some(named) if cwd.starts_with(&named) && named.parent().is_some() => Some(named),
+            Some(_) if hook.starts_project_tools => None,
+            _ => Some(project_of(cwd).to_path_buf()),
+        }
     }
 }
 

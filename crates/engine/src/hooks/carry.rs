@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
@@ -18,7 +18,16 @@ use crate::config::room_on;
 use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
-use crate::run::{Cancel, GRACE, Job, Occasion, Outcome, Program, Ran, run};
+use crate::run::{
+    Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, path_in, run_before, run_beside,
+};
+
+/// How Claude Code tells its hooks the project.
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
+/// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
+pub const STRANGE: &str =
+    "by the PATH its command starts a file of the project that was not approved";
 
 /// What hooks are started with.
 #[derive(Debug, Clone)]
@@ -48,6 +57,8 @@ pub struct Plan {
     astray: Vec<Arc<Hook>>,
     /// Somebody is there who can be asked.
     attended: bool,
+    /// When it was made: by then Claude Code waits already.
+    made: Instant,
 }
 
 /// What came of it.
@@ -108,22 +119,25 @@ impl Plan {
             project: project.to_path_buf(),
             astray: astray.into_iter().cloned().collect(),
             attended: asked.attended,
+            made: Instant::now(),
         })
     }
 
     /// The longest that it may take, ends by force included.
     pub fn longest(&self) -> Duration {
-        let bound = |hook: &Arc<Hook>| hook.timeout_on(&self.event) + GRACE;
+        let bound = |hook: &Arc<Hook>| time_of(hook, &self.event) + ENDING;
         let waited = self.hooks.iter().filter(|hook| !hook.is_async);
         let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
         let first: Duration = one_by_one.into_iter().map(bound).sum();
         let rest = side_by_side.into_iter().map(bound).max();
         // Claude Code waits no longer, however many rewrite one after the other.
-        (first + rest.unwrap_or_default()).min(room_on(&self.event) + GRACE)
+        (first + rest.unwrap_or_default()).min(room_on(&self.event))
     }
 
-    /// Runs it all. `judge` says what becket itself thinks of the final input, where it was changed.
-    /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
+    /// Runs it all. `judge` is asked again where the input was changed: what it says of the final one
+    /// stands in the place of `own`. Today there is nothing that would judge an input (guards will),
+    /// so every caller repeats its own words, and nobody looks at what hooks made of it. `answered`
+    /// gets what is to be answered; `later` the runs that nobody waits for.
     pub fn carry_out(
         self,
         kit: &Kit,
@@ -133,28 +147,29 @@ impl Plan {
         answered: impl FnOnce(Done),
         mut later: impl FnMut(RunRow),
     ) {
-        let until = Instant::now() + self.longest();
         let mut stage = Stage {
             plan: &self,
             kit,
             payload: Arc::clone(&self.payload),
-            until,
+            until: self.made + room_on(&self.event),
         };
-        let mut ran: Vec<Ran> = Vec::new();
+        let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
             .hooks
             .iter()
             .filter(|hook| hook.rewrites && !hook.is_async)
         {
-            let one = vec![stage.job(hook)];
-            let mut of_this = None;
-            run(
-                one,
-                cancel,
-                |mut done| of_this = done.pop(),
-                |late| later(self.row(&late)),
-            );
-            let Some(of_this) = of_this else { continue };
+            let job = match stage.job(hook) {
+                Ok(job) => job,
+                Err(unstarted) => {
+                    ran.push(*unstarted);
+                    continue;
+                }
+            };
+            let later = |late| later(self.row(&late));
+            let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
+                continue;
+            };
             if let Some(input) = new_input(&of_this, &self.event)
                 && let Some(payload) = with_input(&stage.payload, &input)
             {
@@ -166,12 +181,20 @@ impl Plan {
             .hooks
             .iter()
             .filter(|hook| !hook.rewrites || hook.is_async);
-        let jobs = others.map(|hook| stage.job(hook)).collect();
+        let mut jobs = Vec::new();
+        for hook in others {
+            match stage.job(hook) {
+                Ok(job) => jobs.push(job),
+                Err(unstarted) if hook.is_async => later(self.row(&unstarted)),
+                Err(unstarted) => ran.push(*unstarted),
+            }
+        }
         let finish = |rest: Vec<Ran>| {
             ran.extend(rest);
             answered(self.done(ran, own, judge));
         };
-        run(jobs, cancel, finish, |late| later(self.row(&late)));
+        let later = |late| later(self.row(&late));
+        run_beside(behind, jobs, cancel, finish, later);
     }
 
     fn done(&self, mut ran: Vec<Ran>, own: Answer, judge: impl FnOnce(&[u8]) -> Answer) -> Done {
@@ -202,12 +225,13 @@ impl Plan {
 
     fn not_run(&self, hook: &Hook) -> RunRow {
         let why = "in this folder its command names another file than the one that was approved";
-        self.row(&nothing(hook, Outcome::NotStarted(why.to_owned())))
+        let outcome = Outcome::NotStarted(why.to_owned());
+        self.row(&Ran::unstarted(hook.name.clone(), outcome))
     }
 
     /// The row of a hook that goes on where nobody sees its end.
     pub fn went_behind(&self, hook: &Hook) -> RunRow {
-        self.row(&nothing(hook, Outcome::WentAsync))
+        self.row(&Ran::unstarted(hook.name.clone(), Outcome::WentAsync))
     }
 
     fn row(&self, ran: &Ran) -> RunRow {
@@ -225,20 +249,6 @@ impl Plan {
     }
 }
 
-/// A run of which nothing is known but its beginning.
-fn nothing(hook: &Hook, outcome: Outcome) -> Ran {
-    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
-    Ran {
-        hook: hook.name.clone(),
-        at: now.as_millis() as i64,
-        took: Duration::ZERO,
-        outcome,
-        stdout: Vec::new(),
-        stderr: Vec::new(),
-        dropped: 0,
-    }
-}
-
 /// What all jobs of a plan have in common.
 struct Stage<'a> {
     plan: &'a Plan,
@@ -249,37 +259,80 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn job(&self, hook: &Hook) -> Job {
-        let left = self.until.saturating_duration_since(Instant::now());
-        let timeout = hook.timeout_on(&self.plan.event);
-        Job {
+    /// What is to be run for a hook, unless it must not run.
+    fn job(&self, hook: &Hook) -> Result<Job, Box<Ran>> {
+        let unstarted = |why: &str| {
+            let outcome = Outcome::NotStarted(why.to_owned());
+            Box::new(Ran::unstarted(hook.name.clone(), outcome))
+        };
+        let environment = environment(hook, self.kit, &self.plan.project);
+        if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
+            return Err(unstarted(STRANGE));
+        }
+        let timeout = self.timeout(hook);
+        Ok(Job {
             hook: hook.name.clone(),
-            program: program(hook, self.kit),
+            program: program(hook, self.kit, &self.plan.project),
             cwd: self.plan.cwd.clone(),
             base: self.plan.project.clone(),
-            environment: Arc::clone(&self.kit.environment),
+            environment,
             stdin: Arc::clone(&self.payload),
-            timeout: match hook.is_async {
-                true => timeout,
-                false => timeout.min(left),
-            },
+            timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,
+        })
+    }
+
+    /// None if it could not be ended in time any more.
+    fn timeout(&self, hook: &Hook) -> Option<Duration> {
+        if hook.is_async {
+            return Some(hook.timeout_on(&self.plan.event));
         }
+        let left = self.until.saturating_duration_since(Instant::now());
+        let left = left.checked_sub(ENDING).filter(|left| !left.is_zero())?;
+        Some(time_of(hook, &self.plan.event).min(left))
     }
 }
 
-/// What is started for a hook.
-pub fn program(hook: &Hook, kit: &Kit) -> Program {
+/// How long a hook may run on that event until it is asked to end. If it has to be ended by force,
+/// there is still time to answer.
+pub fn time_of(hook: &Hook, event: &EventName) -> Duration {
+    let room = room_on(event).saturating_sub(ENDING);
+    hook.timeout_on(event).min(room)
+}
+
+/// What a hook's program finds around it. Where the person approved a project, that project is
+/// `CLAUDE_PROJECT_DIR`, whatever whoever asked calls so: its files are those that were looked at.
+pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, OsString)]> {
+    let approved = match &hook.action {
+        Action::BuiltIn(..) => Some(project),
+        Action::Run(_) => hook.root.as_deref(),
+    };
+    let Some(approved) = approved else {
+        return Arc::clone(&kit.environment);
+    };
+    let others = kit.environment.iter().filter(|(name, _)| name != PROJECT);
+    let approved = (PROJECT.into(), approved.into());
+    others.cloned().chain([approved]).collect()
+}
+
+/// What is started for a hook. A built-in is told the project: it is the one that was approved.
+pub fn program(hook: &Hook, kit: &Kit, project: &Path) -> Program {
     match &hook.action {
         Action::Run(program) => program.clone(),
         Action::BuiltIn(builtin, options) => {
             let options = serde_json::to_string(options).unwrap_or_else(|_| "{}".to_owned());
             let path = |path: &Path| path.to_string_lossy().into_owned();
-            let name = builtin.name.to_owned();
-            let (becket, home) = (path(&kit.becket), path(&kit.home));
-            let words = ["builtin".to_owned(), name, "--options".to_owned(), options];
-            let home = ["--home".to_owned(), home];
-            Program::List([becket].into_iter().chain(words).chain(home).collect())
+            Program::List(vec![
+                path(&kit.becket),
+                "builtin".to_owned(),
+                builtin.name.to_owned(),
+                "--options".to_owned(),
+                options,
+                "--project".to_owned(),
+                path(project),
+                "--home".to_owned(),
+                path(&kit.home),
+            ])
         }
     }
 }
@@ -294,3 +347,6 @@ fn changed_input(answer: &Answer) -> Option<&Rest> {
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use rustix::event::{PollFd, Timespec, poll};
 use super::cancel::{Cancel, Wish};
 use super::child::{Port, Running};
 use super::spawn::Apart;
-use super::{Job, Ran};
+use super::{Behind, Job, Outcome, Ran};
 
 const BUFFER: usize = 64 << 10;
 /// How often we look where nothing would wake us.
@@ -31,9 +31,10 @@ struct Member {
 }
 
 impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
-    /// Starts what is waited for first.
+    /// Starts what is waited for first, and takes over what goes on from before.
     pub(super) fn start(
         jobs: Vec<Job>,
+        behind: Behind,
         apart: &Apart,
         cancel: &'a Cancel,
         answered: A,
@@ -41,8 +42,13 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     ) -> Self {
         let (background, awaited): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.is_async);
+        let behind = behind.0.into_iter();
+        let member = |running| Member {
+            running,
+            place: None,
+        };
         let mut batch = Self {
-            running: Vec::with_capacity(awaited.len() + background.len()),
+            running: behind.map(member).collect(),
             places: vec![None; awaited.len()],
             cancel,
             wish: Wish::All,
@@ -62,18 +68,35 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
 
     pub(super) fn run(mut self) {
         while !self.running.is_empty() {
-            self.obey();
-            self.wait();
-            let now = Instant::now();
-            for member in &mut self.running {
-                member.running.look_for_end(now);
-                member.running.tick(now);
-            }
-            self.gather(now);
+            self.turn();
         }
     }
 
+    /// Only until it is answered; gives what goes on.
+    pub(super) fn run_until_answered(mut self) -> Behind {
+        while self.answered.is_some() && !self.running.is_empty() {
+            self.turn();
+        }
+        let rest = self.running.into_iter();
+        Behind(rest.map(|member| member.running).collect())
+    }
+
+    fn turn(&mut self) {
+        self.obey();
+        self.wait();
+        let now = Instant::now();
+        for member in &mut self.running {
+            member.running.look_for_end(now);
+            member.running.tick(now);
+        }
+        self.gather(now);
+    }
+
     fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
+        // What would be ended at once is not even begun.
+        if self.cancel.wish().ends(place.is_some()) {
+            return self.deliver(place, Ran::unstarted(job.hook, Outcome::Cancelled));
+        }
         match Running::start(job, apart) {
             Ok(running) => self.running.push(Member { running, place }),
             Err(ran) => self.deliver(place, *ran),
@@ -124,7 +147,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         self.wish = wish;
         let now = Instant::now();
         for member in &mut self.running {
-            if wish == Wish::Nothing || member.place.is_some() {
+            if wish.ends(member.place.is_some()) {
                 member.running.cancel(now);
             }
         }

@@ -16,6 +16,17 @@ pub(super) enum Wish {
     Nothing,
 }
 
+impl Wish {
+    /// Whether it wants the end of a program that somebody waits for, or of one that nobody does.
+    pub(super) fn ends(self, awaited: bool) -> bool {
+        match self {
+            Self::All => false,
+            Self::OnlyTheRest => awaited,
+            Self::Nothing => true,
+        }
+    }
+}
+
 /// Ends a batch early, from another thread. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Shared>);

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::PollFlags;
@@ -51,14 +52,11 @@ impl Running {
         let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
+                let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
                 return Err(Box::new(Ran {
-                    hook: job.hook,
                     at,
                     took: started.elapsed(),
-                    outcome: Outcome::NotStarted(why),
-                    stdout: Vec::new(),
-                    stderr: Vec::new(),
-                    dropped: 0,
+                    ..ran
                 }));
             }
         };
@@ -189,6 +187,9 @@ impl Running {
             }
         }
         let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            bury(self.child);
+        }
         Ran {
             hook: self.hook,
             at: self.at,
@@ -201,6 +202,12 @@ impl Running {
     }
 }
 
+/// Waits for whoever could not be killed in time: nobody else would, and its number stays taken.
+fn bury(mut child: Child) {
+    let thread = thread::Builder::new().name("burial".to_owned());
+    let _ = thread.spawn(move || child.wait());
+}
+
 fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
     let signal = status.and_then(|status| status.signal());
     match (reason, status.and_then(|status| status.code())) {
@@ -211,7 +218,7 @@ fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
     }
 }
 
-fn milliseconds() -> i64 {
+pub(super) fn milliseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
 }

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// How long a program may take to end once it was asked to.
-pub const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(2);
 /// The same, where nobody waits for it any more.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
 /// How long what is in the pipes may take to come, once the program has ended. Who holds them still
@@ -13,6 +13,8 @@ const REST: Duration = Duration::from_millis(100);
 /// How long the kernel may take to end what was killed: a program that hangs in a dead file system
 /// cannot be killed at all.
 const DYING: Duration = Duration::from_secs(1);
+/// The longest that it takes from the end of a program's time until it is not waited for any longer.
+pub const ENDING: Duration = GRACE.saturating_add(DYING);
 /// In place of a time that no clock holds.
 const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -153,7 +155,7 @@ mod tests {
             clock.is_over(true, false),
             "pipes do not count after a kill"
         );
-        assert_eq!(clock.act(asked + GRACE + DYING), Some(Act::Leave));
+        assert_eq!(clock.act(asked + ENDING), Some(Act::Leave));
         assert_eq!(clock.reason(), Some(Reason::TimedOut));
     }
 

@@ -1,6 +1,6 @@
 //! Starts the program of a job, or says in a person's words why that cannot be.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
@@ -88,8 +88,7 @@ fn program_of(job: &Job) -> Result<PathBuf, String> {
 }
 
 fn look_up(word: &str, job: &Job) -> Result<PathBuf, String> {
-    let path = job.environment.iter().rfind(|(name, _)| name == "PATH");
-    let path = path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value);
+    let path = path_in(&job.environment);
     let mut not_executable = None;
     for folder in std::env::split_paths(path) {
         let program = job.cwd.join(folder).join(word);
@@ -100,6 +99,12 @@ fn look_up(word: &str, job: &Job) -> Result<PathBuf, String> {
         }
     }
     Err(not_executable.unwrap_or_else(|| format!("no program \"{word}\" is in the PATH")))
+}
+
+/// Where programs are looked for in that environment.
+pub fn path_in(environment: &[(OsString, OsString)]) -> &OsStr {
+    let path = environment.iter().rfind(|(name, _)| name == "PATH");
+    path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value)
 }
 
 fn check(program: &Path) -> Result<(), String> {

@@ -82,19 +82,15 @@ fn run_until(jobs: Vec<Job>, cancel: &Cancel) -> (Vec<Ran>, Vec<Ran>) {
 
 fn run_in(apart: &Apart, jobs: Vec<Job>, cancel: &Cancel) -> (Vec<Ran>, Vec<Ran>) {
     let (answer, rest) = (RefCell::new(None), RefCell::new(Vec::new()));
-    run_apart(
-        jobs,
-        apart,
-        cancel,
-        |ran| {
-            assert!(answer.replace(Some(ran)).is_none());
-            assert!(
-                rest.borrow().iter().all(|ran: &Ran| ran.hook != "awaited"),
-                "answered too late"
-            );
-        },
-        |ran| rest.borrow_mut().push(ran),
-    );
+    let answered = |ran| {
+        assert!(answer.replace(Some(ran)).is_none());
+        assert!(
+            rest.borrow().iter().all(|ran: &Ran| ran.hook != "awaited"),
+            "answered too late"
+        );
+    };
+    let later = |ran| rest.borrow_mut().push(ran);
+    Batch::start(jobs, Behind::default(), apart, cancel, answered, later).run();
     (answer.into_inner().expect("an answer"), rest.into_inner())
 }
 

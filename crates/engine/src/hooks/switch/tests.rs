@@ -231,7 +231,7 @@ fn a_session_inherits_once() {
     assert!(!copy(&home.place, SESSION, OTHER, WAIT).unwrap());
     assert_eq!(home.disabled(OTHER), ["a"], "what it has is its own");
     assert!(!copy(&home.place, SESSION, SESSION, WAIT).unwrap());
-    assert!(!copy(&home.place, "s1", OTHER).unwrap());
+    assert!(!copy(&home.place, "s1", OTHER, WAIT).unwrap());
 }
 
 #[test]

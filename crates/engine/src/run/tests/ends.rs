@@ -69,6 +69,23 @@ fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
 }
 
 #[test]
+fn whoever_ends_after_it_was_left_is_no_zombie() {
+    let yard = Yard::new();
+    let line = "echo $$ > pid; while ! [ -e go ]; do sleep 0.01; done";
+    let running = Running::start(yard.sh(line), &Apart::Group).unwrap();
+    let pid = yard.pid("pid");
+    // As where it hangs in a dead file system, and no signal reaches it.
+    running.finish(&mut [0; 16]);
+    assert_eq!(test_kill_process(pid), Ok(()));
+    fs::write(yard.path("go"), "").unwrap();
+    let until = Instant::now() + WATCHDOG;
+    while test_kill_process(pid) != Err(Errno::SRCH) {
+        assert!(Instant::now() < until, "nobody waits for {pid:?}");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn a_program_that_was_stopped_hears_that_its_time_is_up() {
     let yard = Yard::new();
     let line = "trap 'echo bye; exit' TERM; kill -STOP $$; sleep 1000";
@@ -184,8 +201,40 @@ fn a_batch_is_ended_from_another_thread() {
     assert_eq!(ran[0].outcome, Outcome::Cancelled);
     assert_eq!(rest[0].outcome, Outcome::Cancelled);
     assert!(is_gone(yard.pid("awaited")) && is_gone(yard.pid("background")));
-    let ran = run_until(vec![yard.sh("exec sleep 1000")], &cancel).0;
-    assert_eq!(ran[0].outcome, Outcome::Cancelled, "it stays so");
+}
+
+#[test]
+fn what_was_cancelled_before_is_not_started() {
+    let yard = Yard::new();
+    let jobs = || {
+        let job = |name: &str| yard.job(name, Program::Shell(format!("touch {name}")));
+        // Whoever so much as tried to start this would say that it does not exist.
+        let absent = yard.job("absent", Program::List(vec!["./absent".to_owned()]));
+        let background = Job {
+            is_async: true,
+            ..job("background")
+        };
+        vec![background, job("awaited"), absent]
+    };
+    let outcomes = |ran: &[Ran]| -> Vec<Outcome> {
+        let outcomes = ran.iter().map(|ran| ran.outcome.clone());
+        outcomes.collect()
+    };
+    let begun = || ["awaited", "background"].map(|name| yard.path(name).exists());
+
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let (ran, rest) = run_until(jobs(), &cancel);
+    assert_eq!(outcomes(&ran), [Outcome::Cancelled, Outcome::Cancelled]);
+    assert_eq!(outcomes(&rest), [Outcome::Cancelled]);
+    assert_eq!(begun(), [false; 2]);
+
+    let cancel = Cancel::new();
+    cancel.abandon();
+    let (ran, rest) = run_until(jobs(), &cancel);
+    assert_eq!(outcomes(&ran), [Outcome::Cancelled, Outcome::Cancelled]);
+    assert_eq!(outcomes(&rest), [Outcome::Exited(0)]);
+    assert_eq!(begun(), [false, true]);
 }
 
 #[test]

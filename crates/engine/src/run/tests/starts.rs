@@ -85,6 +85,33 @@ fn a_program_may_say_itself_that_it_goes_on_in_the_background() {
 }
 
 #[test]
+fn the_next_one_does_not_wait_for_what_goes_on_in_the_background() {
+    let yard = Yard::new();
+    let cancel = Cancel::new();
+    let mut behind = Behind::default();
+    let mut later = Vec::new();
+    let line = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done";
+    let early = yard.job("early", Program::Shell(line.to_owned()));
+    let ran = run_before(&mut behind, early, &cancel, |ran| later.push(ran));
+    assert_eq!(ran.unwrap().outcome, Outcome::WentAsync);
+    let ran = run_before(&mut behind, yard.sh("exit 3"), &cancel, |ran| {
+        later.push(ran);
+    });
+    assert_eq!(ran.unwrap().outcome, Outcome::Exited(3));
+    assert!(later.is_empty());
+    let answered = |ran: Vec<Ran>| {
+        assert_eq!(ran[0].outcome, Outcome::Exited(4));
+        fs::write(yard.path("answered"), "").unwrap();
+    };
+    let jobs = vec![yard.sh("exit 4")];
+    run_beside(behind, jobs, &cancel, answered, |ran| later.push(ran));
+    assert_eq!(
+        (&*later[0].hook, &later[0].outcome),
+        ("early", &Outcome::Exited(0))
+    );
+}
+
+#[test]
 fn in_the_background_it_has_the_time_that_it_asks_for() {
     let yard = Yard::new();
     let line = "printf '{\"async\":true,\"asyncTimeout\":50}'; exec sleep 1000";
