@@ -47,17 +47,19 @@ impl Ran {
     fn read(&self, event: &EventName, code: i32) -> Result<Answer, String> {
         // That it goes on in the background is no part of what it says.
         let beginning = went_async(&self.stdout).map_or(0, |(len, _)| len);
-        let stdout = &self.stdout[beginning..];
-        let begins_as_json = stdout.trim_ascii_start().starts_with(b"{");
-        if code == 0 && begins_as_json {
+        // As JavaScript would read it: bytes that are no text are replaced, and a mark of the byte
+        // order is white space.
+        let stdout = String::from_utf8_lossy(&self.stdout[beginning..]);
+        let stdout = stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
+        if code == 0 && stdout.starts_with('{') {
             if self.stdout.len() >= KEPT && self.dropped > 0 {
                 return Err("the hook's answer is longer than 1 MiB".to_owned());
             }
             // Claude Code takes it as plain text; nobody means to say that.
-            let json = serde_json::from_slice::<&serde_json::value::RawValue>(stdout);
+            let json = serde_json::from_str::<Value>(stdout);
             json.map_err(|error| format!("the hook's answer is no whole JSON: {error}"))?;
         }
-        let answer = Answer::read(event.clone(), code, stdout, &self.stderr);
+        let answer = Answer::read(event.clone(), code, stdout.as_bytes(), &self.stderr);
         answer.map_err(|error| match error {
             AnswerError::Failed { exit, .. } if (129..=192).contains(&exit) => format!(
                 "{error} (that is how a shell tells of {})",

@@ -1,6 +1,7 @@
 //! Which projects the person trusts, and as what: `trust.json` in becket's home.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -83,18 +84,14 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
         })?;
     let mut aside = None;
     for _ in 0..ATTEMPTS {
-        let before = Snapshot::read(&file, LARGEST).map_err(|why| BookError::Unreadable {
-            file: file.clone(),
-            why,
-        })?;
-        let mut book = match Book::of(&file, before.bytes()) {
-            Ok(book) => book,
-            Err(_) => {
-                let suffix = jiff::Zoned::now().strftime(".damaged-%Y%m%d-%H%M%S");
-                let copy = before.copy_beside(&suffix.to_string());
-                aside = copy.map_err(unwritable)?.or(aside);
-                Book::default()
-            }
+        let read = Snapshot::read(&file, LARGEST);
+        let known = read.and_then(|before| {
+            let book = Book::of(&file, before.bytes()).map_err(io::Error::other)?;
+            Ok((before, book))
+        });
+        let Ok((before, mut book)) = known else {
+            aside = Some(move_away(&file).map_err(unwritable)?);
+            continue;
         };
         edit(&mut book);
         let text = serde_json::to_string_pretty(&book).map_err(|why| unwritable(why.into()))?;
@@ -107,4 +104,14 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
     Err(unwritable(io::Error::other(
         "somebody else keeps writing it",
     )))
+}
+
+/// A damaged book goes out of the way: the link, where it is one, and never what it leads to.
+fn move_away(file: &Path) -> io::Result<PathBuf> {
+    let suffix = jiff::Zoned::now().strftime(".damaged-%Y%m%d-%H%M%S-%f");
+    let mut name = file.as_os_str().to_owned();
+    name.push(suffix.to_string());
+    let aside = PathBuf::from(name);
+    fs::rename(file, &aside)?;
+    Ok(aside)
 }
