@@ -293,7 +293,6 @@ fn what_the_environment_says_of_git_is_not_for_it() {
         ("GIT_WORK_TREE", "/nowhere"),
         ("GIT_INDEX_FILE", "/nowhere/index"),
         ("GIT_ATTR_SOURCE", "0123456"),
-        ("GIT_NOGLOB_PATHSPECS", "1"),
     ] {
         let mut list = repo.command(&["list"]);
         let output = list.env(name, value).output().expect("becket");
