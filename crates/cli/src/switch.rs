@@ -4,6 +4,7 @@
 mod meant;
 
 use std::io::{self, Read};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use becket_engine::hooks::slash::{Acted, Scene, Verb, act};
 
 pub use meant::Meant;
 
+use crate::tell::WARN;
 use crate::world::World;
 
 /// Nobody's hook has a longer name.
@@ -68,7 +70,18 @@ impl SwitchArgs {
 
 /// Those that the config names, for the project in which that session works.
 pub fn hooks_of(world: &World, meant: &Meant) -> Vec<Arc<Hook>> {
-    let config = Loader::for_project(&world.place, &meant.project).current();
+    configured(world, &meant.project)
+}
+
+/// The hooks that the config names for a project. What is wrong with it is told: a hook that is not
+/// there may be one that does not count.
+pub fn configured(world: &World, project: &Path) -> Vec<Arc<Hook>> {
+    let config = Loader::for_project(&world.place, project).current();
+    for error in config.errors() {
+        let said = error.to_string();
+        let first = said.lines().next().unwrap_or_default();
+        anstream::eprintln!("{WARN}warning:{WARN:#} {first} (`becket config check` shows it)");
+    }
     config.hooks.clone()
 }
 

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use becket_engine::config::Loader;
 use becket_engine::hooks::Hook;
 use becket_engine::hooks::carry::{self, Kit, program, time_of};
 use becket_engine::hooks::name::{self, Match};
@@ -26,8 +25,8 @@ use becket_wire::{EventId, Head, Output};
 use tempfile::TempDir;
 
 use crate::failure::{Code, Failure};
-use crate::leave;
 use crate::world::{World, project_of};
+use crate::{leave, switch};
 use sample::Sample;
 
 /// Where hooks are tried: the project that we are in, its hooks, and a home of their own for what
@@ -68,10 +67,7 @@ impl<'a> Bench<'a> {
         let ending = cancel.clone();
         leave::when_asked(move || ending.cancel());
         Ok(Self {
-            hooks: Loader::for_project(&world.place, &project)
-                .current()
-                .hooks
-                .clone(),
+            hooks: switch::configured(world, &project),
             world,
             project,
             kit,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use becket_engine::config::{Loader, Origin};
+use becket_engine::config::Origin;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::slash::{Scene, Verb, act, states};
@@ -58,10 +58,7 @@ impl Hooks {
             Some(meant) => meant.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
-        let hooks = Loader::for_project(&world.place, &project)
-            .current()
-            .hooks
-            .clone();
+        let hooks = switching::configured(world, &project);
         let wanted = match name::find(&name, hooks.iter().map(|hook| &*hook.name)) {
             _ if name.is_empty() => None,
             Match::One(one) => Some(vec![one.to_owned()]),

@@ -207,12 +207,9 @@ fn what_starts_a_file_of_the_project_needs_trust_whoever_named_it() {
 
 #[test]
 fn what_starts_the_projects_tools_needs_trust_whoever_named_it() {
-    let text = "[hooks.typecheck-changed]\n[hooks.create-checkpoint]\n";
+    let text = "[hooks.typecheck-changed]\n[hooks.check-todos]\n";
     let untrusted = |it: bool| untrusted(text, it);
-    let (tools, checkpoint) = (
-        "typecheck-changed".to_owned(),
-        "create-checkpoint".to_owned(),
-    );
+    let (tools, checkpoint) = ("typecheck-changed".to_owned(), "check-todos".to_owned());
     assert_eq!(
         untrusted(false),
         [(tools.clone(), true), (checkpoint.clone(), false)]

@@ -85,6 +85,30 @@ fn each_end_has_its_word_and_its_reason() {
 }
 
 #[test]
+fn a_denial_is_read_as_javascript_would_read_it() {
+    let deny = br#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"na\xefve"}}"#;
+    for before in ["", "\u{feff}", "\u{a0}", "\u{b}\u{c} \n"] {
+        let mut ran = ran(Outcome::Exited(0), "", "");
+        ran.stdout = [before.as_bytes(), deny].concat();
+        // A byte that is no text, as from a file's name in another encoding.
+        let at = ran.stdout.windows(5).position(|bytes| bytes == b"\\xefv");
+        ran.stdout.splice(at.unwrap()..at.unwrap() + 4, [0xef]);
+        let answer = ran.answer(&EventName::PreToolUse).unwrap();
+        let (word, reason) = answer.decision().unwrap();
+        assert_eq!((word, reason), ("deny", Some("na\u{fffd}ve")), "{before:?}");
+    }
+    let odd = ran(
+        Outcome::Exited(0),
+        r#"{"n": 1e999, "decision": "block"}"#,
+        "",
+    );
+    assert!(
+        odd.answer(&EventName::PreToolUse).is_err(),
+        "never passed over"
+    );
+}
+
+#[test]
 fn a_failure_is_told_in_a_line_or_two() {
     let long = "long ".repeat(300_000);
     let told = ran(Outcome::Exited(1), "", &long).answer(&EventName::Stop);

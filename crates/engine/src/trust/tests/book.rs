@@ -66,6 +66,24 @@ fn a_damaged_book_counts_as_empty_and_is_set_aside() {
 }
 
 #[test]
+fn what_a_damaged_book_leads_to_is_left_alone() {
+    let world = World::new();
+    let file = world.place().trust();
+    let theirs = world.path("theirs");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(&theirs, "root:x:0:0\n").unwrap();
+    std::os::unix::fs::symlink(&theirs, &file).unwrap();
+    let aside = change(&world.place(), |_| {}).unwrap().unwrap();
+    assert!(fs::symlink_metadata(&aside).unwrap().is_symlink());
+    assert_eq!(fs::read(&theirs).unwrap(), b"root:x:0:0\n");
+    assert_eq!(Book::read(&world.place()).unwrap(), Book::default());
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let aside = change(&world.place(), |_| {}).unwrap().unwrap();
+    assert!(aside.is_dir(), "a folder goes aside too");
+}
+
+#[test]
 fn many_who_trust_at_once_lose_nothing() {
     let world = World::new();
     let place = world.place();
