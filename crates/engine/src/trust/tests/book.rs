@@ -72,7 +72,7 @@ fn what_a_damaged_book_leads_to_is_left_alone() {
     let theirs = world.path("theirs");
     fs::create_dir_all(file.parent().unwrap()).unwrap();
     fs::write(&theirs, "root:x:0:0\n").unwrap();
-    std::os::unix::fs::symlink(&theirs, &file).unwrap();
+    symlink(&theirs, &file).unwrap();
     let aside = change(&world.place(), |_| {}).unwrap().unwrap();
     assert!(fs::symlink_metadata(&aside).unwrap().is_symlink());
     assert_eq!(fs::read(&theirs).unwrap(), b"root:x:0:0\n");
