@@ -207,6 +207,23 @@ fn trust_shows_what_would_run_and_assumes_nothing() {
 }
 
 #[test]
+fn a_program_in_place_of_yours_is_shown() {
+    let hostile = Hostile::new();
+    let config = hostile.project.join(".becket/config.toml");
+    write(
+        &config,
+        "[hooks.mine]\nrun = [\"sh\", \"scripts/greet.sh\"]\n",
+    );
+    let shown = hostile.becket(&["trust"]);
+    let shown = text(&shown);
+    let runs = shown.split("hooks that it runs").nth(1).expect("hooks");
+    assert!(
+        runs.contains("scripts/greet.sh (in place of yours)"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_script_that_changed_is_not_trusted_and_told() {
     let hostile = Hostile::new();
     hostile.becket(&["trust", "--yes"]);

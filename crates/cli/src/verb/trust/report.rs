@@ -34,10 +34,11 @@ fn is_theirs(level: Level) -> bool {
 }
 
 impl Report {
-    /// Hooks that the project's own files name.
+    /// Hooks that the project's own files name, or give another program.
     fn hooks(&self) -> impl Iterator<Item = &Arc<Hook>> {
+        let theirs = |hook: &Hook| is_theirs(hook.declared.level) || hook.root.is_some();
         let hooks = self.then.hooks.iter();
-        hooks.filter(|hook| is_theirs(hook.declared.level) && !hook.untrusted)
+        hooks.filter(move |hook| theirs(hook) && !hook.untrusted)
     }
 
     /// Values of the project's that change something else: of hooks that others name, and of keys.
@@ -160,7 +161,11 @@ impl Report {
         let (first, second) = (width(0), width(1));
         for (hook, [name, on, run]) in self.hooks().zip(&rows) {
             let origin = self.origin(&hook.declared);
-            let off = if hook.off.is_some() { " (off)" } else { "" };
+            let off = match (&hook.off, is_theirs(hook.declared.level)) {
+                (Some(_), _) => " (off)",
+                (None, true) => "",
+                (None, false) => " (in place of yours)",
+            };
             writeln!(
                 out,
                 "  {name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}"
