@@ -40,7 +40,7 @@ fn off_in(world: &World, session: &str) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.contains("\"typecheck-mine\""))
 }
 
-fn plugin() -> PathBuf {
+pub(super) fn plugin() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin")
 }
 
@@ -70,8 +70,8 @@ impl Registration for CommandsAlone {
 
 /// Nothing but the plugin: whoever starts the program says `--plugin-dir`.
 #[derive(Debug, Default)]
-struct Plugin {
-    world: World,
+pub(super) struct Plugin {
+    pub(super) world: World,
 }
 
 impl Registration for Plugin {

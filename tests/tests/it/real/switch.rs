@@ -3,8 +3,11 @@
 use std::fs;
 
 use becket_tests::model::{say, write};
-use becket_tests::story::{Becket, Given, Person, Recorder, Story, story};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Becket, Given, Person, Recorder, Registration, Story, story};
 use becket_tests::wait::{self, PATIENCE};
+
+use super::commands::{Plugin, plugin};
 
 const DISABLED: &str = "🔒 Disabled typecheck-changed for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-changed for this session";
@@ -15,9 +18,9 @@ const TYPECHECK: &str = r#"
 command = "echo checked >> checked"
 "#;
 
-fn given(given: Given) -> Given {
+fn given(given: Given, becket: impl Registration + 'static) -> Given {
     given
-        .registered(Becket::default().config(TYPECHECK))
+        .registered(becket)
         .registered(Recorder::witness())
         .file(".git/HEAD", "ref: refs/heads/main\n")
         .file("tsconfig.json", "{}\n")
@@ -64,41 +67,67 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
     );
 }
 
+/// Off in one session, on in another, off after `/clear`, and on again.
+fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), Unavailable> {
+    let args = [&["--permission-mode", "acceptEdits"], args].concat();
+    let person = story.person_with(&args)?;
+    writes(story, &person);
+    assert_eq!(checks(story), 1, "on at first");
+
+    switches(
+        story,
+        &person,
+        &format!("{hook}disable typecheck"),
+        DISABLED,
+    );
+    writes(story, &person);
+    assert_eq!(checks(story), 1, "off");
+
+    let other = story.person_with(&args)?;
+    writes(story, &other);
+    assert_eq!(checks(story), 2, "on in another session");
+    other.leaves();
+
+    person.submits("/clear");
+    person.ready();
+    writes(story, &person);
+    assert_eq!(checks(story), 2, "off after /clear");
+
+    switches(story, &person, &format!("{hook}enable typecheck"), ENABLED);
+    writes(story, &person);
+    assert_eq!(checks(story), 3, "on again");
+    person.leaves();
+    Ok(())
+}
+
 #[test]
 fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
     story(|story| {
-        let story = given(story).begin()?;
-        let args = ["--permission-mode", "acceptEdits"];
-        let person = story.person_with(&args)?;
-        writes(&story, &person);
-        assert_eq!(checks(&story), 1, "on at first");
+        let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
+        a_day_with_switches(&story, &[], "/hook:")
+    });
+}
 
-        switches(&story, &person, "/hook:disable typecheck", DISABLED);
-        writes(&story, &person);
-        assert_eq!(checks(&story), 1, "off");
-
-        let other = story.person_with(&args)?;
-        writes(&story, &other);
-        assert_eq!(checks(&story), 2, "on in another session");
-        other.leaves();
-
-        person.submits("/clear");
-        person.ready();
-        writes(&story, &person);
-        assert_eq!(checks(&story), 2, "off after /clear");
-
-        switches(&story, &person, "/hook:enable typecheck", ENABLED);
-        writes(&story, &person);
-        assert_eq!(checks(&story), 3, "on again");
-        person.leaves();
-        Ok(())
+#[test]
+fn and_so_it_is_with_the_plugin_alone() {
+    story(|story| {
+        let story = given(story, Plugin::default()).begin()?;
+        let becket = story.becket();
+        fs::create_dir_all(&becket.becket_home).expect("a home");
+        fs::write(becket.path("config.toml"), TYPECHECK).expect("a config");
+        let mut trust = becket.becket(["trust", "--yes"]);
+        let trusted = trust.current_dir(story.home.project()).output();
+        assert!(trusted.expect("becket").status.success());
+        let folder = plugin();
+        let folder = folder.to_str().expect("a path");
+        a_day_with_switches(&story, &["--plugin-dir", folder], "/becket:hook:")
     });
 }
 
 #[test]
 fn a_fork_begins_with_a_copy_and_a_resumed_session_keeps_its_own() {
     story(|story| {
-        let story = given(story)
+        let story = given(story, Becket::default().config(TYPECHECK))
             .on("first thing", [say("one")])
             .since("2.1.260", "a fork that is told of")
             .begin()?;
