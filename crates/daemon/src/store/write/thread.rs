@@ -75,8 +75,9 @@ fn sit_down(desk: &Mutex<WriterThread>) -> MutexGuard<'_, WriterThread> {
 }
 
 impl WriterThread {
-    pub(super) fn new(parts: Parts) -> std::io::Result<Self> {
+    pub(super) fn new(mut parts: Parts) -> std::io::Result<Self> {
         let checkpointer = Checkpointer::start(parts.place.database())?;
+        checkpointer.watch(&mut parts.opened.connection);
         Ok(Self {
             connection: parts.opened.connection,
             path: parts.place.database(),
@@ -169,7 +170,7 @@ impl WriterThread {
                 self.settle();
                 self.take_in();
                 self.retain(tick.limits, jobs);
-                self.checkpointer.nudge();
+                self.checkpointer.tick();
             }
             // What follows every job does it.
             Job::Settle | Job::Keep { .. } | Job::Close { .. } => {}
@@ -268,12 +269,9 @@ impl WriterThread {
             self.unsettled[at] = whole;
         }
         self.unsettled.append(&mut put_in);
-        let mut bytes = 0;
         for record in records {
-            bytes += record.weight();
             self.retention.wrote(record.envelope().at);
         }
-        self.checkpointer.wrote(bytes);
         Ok(new)
     }
 
@@ -359,7 +357,7 @@ impl WriterThread {
         // What was only in the old one's inbox is still at hand.
         self.settle();
         self.retention = Retention::default();
-        self.checkpointer.reopen();
+        self.checkpointer.reopen(&mut self.connection);
     }
 
     fn close(&mut self, tidy: bool) {
