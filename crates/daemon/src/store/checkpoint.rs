@@ -1,11 +1,11 @@
 //! Checkpoints on a thread of their own, off the reply's path.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
@@ -49,7 +49,8 @@ struct Progress {
     log: AtomicI64,
     moved: AtomicI64,
     /// A checkpoint is on its way.
-    under_way: AtomicBool,
+    under_way: Mutex<bool>,
+    ended: Condvar,
 }
 
 impl Progress {
@@ -59,6 +60,22 @@ impl Progress {
 
     fn left(&self) -> i64 {
         self.log() - self.moved.load(Ordering::Relaxed)
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, bool> {
+        self.under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        *self.under_way() = false;
+        self.ended.notify_all();
+    }
+
+    fn await_end(&self) {
+        let under_way = self.under_way();
+        drop(self.ended.wait_timeout_while(under_way, BUSY, |it| *it));
     }
 
     /// The writer has committed, and the log is so long now.
@@ -102,7 +119,7 @@ impl Checkpointer {
                         if let Some(done) = moved {
                             shared.moved.store(done.moved, Ordering::Relaxed);
                         }
-                        shared.under_way.store(false, Ordering::Release);
+                        shared.end();
                     }
                 }
             }
@@ -145,8 +162,8 @@ impl Checkpointer {
         // Two at once would only be in each other's way.
         let too_long = self.progress.log() > self.bounds.too_long;
         if too_long {
-            self.await_checkpoint();
-        } else if self.progress.under_way.load(Ordering::Acquire) {
+            self.progress.await_end();
+        } else if *self.progress.under_way() {
             return;
         }
         if !too_long && self.progress.left() >= self.bounds.little {
@@ -165,13 +182,6 @@ impl Checkpointer {
         }
     }
 
-    fn await_checkpoint(&self) {
-        let began = Instant::now();
-        while self.progress.under_way.load(Ordering::Acquire) && began.elapsed() < BUSY {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// While nobody writes much, the log is moved at every tick. Who writes much is not held up then.
     pub(super) fn tick(&mut self) {
         let log = self.progress.log();
@@ -184,11 +194,8 @@ impl Checkpointer {
     /// Asks for a checkpoint, unless one is on its way.
     pub(super) fn nudge(&mut self) {
         let Some(orders) = &self.orders else { return };
-        if !self.progress.under_way.swap(true, Ordering::AcqRel)
-            && orders.try_send(Order::Checkpoint).is_err()
-        {
-            self.progress.under_way.store(false, Ordering::Release);
-        }
+        let mut under_way = self.progress.under_way();
+        *under_way = *under_way || orders.try_send(Order::Checkpoint).is_ok();
     }
 
     /// The database is another file now.
