@@ -15,7 +15,7 @@ use becket_engine::hooks::carry::{Asked, Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::hooks::slash::{self, Scene};
 use becket_engine::hooks::switch::Switches;
-use becket_engine::judge::{Case, Verdict, judge};
+use becket_engine::judge::{Grounds, Verdict};
 use becket_engine::mask::Masker;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::run::Cancel;
@@ -95,24 +95,23 @@ struct Event<'a> {
     payload: &'a [u8],
     head: &'a Result<Head<'a>, HeadError>,
     project: &'a Path,
-    config: &'a Snapshot,
+    config: &'a Arc<Snapshot>,
 }
 
 impl Event<'_> {
     fn judge(&self) -> Verdict {
-        let head = self.head.as_ref();
-        let change = head
-            .ok()
-            .and_then(|head| Change::alone(head, self.envelope, is_git_root));
-        judge(&Case {
-            envelope: self.envelope,
-            payload: self.payload,
-            head,
-            config: self.config,
+        self.grounds().judge(self.payload)
+    }
+
+    fn grounds(&self) -> Grounds {
+        let head = self.head.as_ref().ok();
+        Grounds {
+            envelope: self.envelope.clone(),
+            config: Arc::clone(self.config),
             told: false,
-            change: change.as_ref(),
+            change: head.and_then(|head| Change::alone(head, self.envelope, is_git_root)),
             minute: minute_of_day(self.envelope.at),
-        })
+        }
     }
 
     /// What the person typed to switch a hook, done and said.
@@ -159,7 +158,7 @@ impl Event<'_> {
         if !behind.is_empty() {
             self.start_behind(why, frame);
         }
-        let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
+        let (own, grounds) = (verdict.clone(), self.grounds());
         let (kit, (tell, told)) = (self.kit(), mpsc::channel());
         let cancel = Cancel::new();
         let ending = cancel.clone();
@@ -169,7 +168,8 @@ impl Event<'_> {
         // nobody watches it when this process has ended.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
-            plan.carry_out(&kit, &cancel, own, |_| again, answered, |_| ());
+            let judge = |payload: &[u8]| grounds.judge(payload);
+            plan.carry_out(&kit, &cancel, own, judge, answered, |_| ());
         });
         let Ok(done) = told.recv() else {
             return (verdict, runs);
@@ -181,7 +181,7 @@ impl Event<'_> {
             self.envelope.id,
             &self.masker(),
         );
-        (verdict.merged(answer, done.merged.by), runs)
+        (done.own.merged(answer, done.merged.by), runs)
     }
 
     fn kit(&self) -> Kit {
@@ -214,7 +214,7 @@ impl Event<'_> {
     fn run_behind(&self) {
         let Some(mut plan) = self.plan() else { return };
         plan.hooks.retain(|hook| hook.is_async);
-        let silent = self.judge().answer().clone();
+        let silent = self.judge();
         let again = silent.clone();
         plan.carry_out(
             &self.kit(),

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use becket_engine::hooks::carry::Plan;
 use becket_engine::hooks::slash;
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
@@ -31,6 +30,7 @@ use crate::life::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, News, Process, Registry};
 use crate::store::{Kept, Limits, Record, Then, Writer};
+pub(crate) use work::Held;
 use work::{Hooking, Work};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
@@ -89,7 +89,7 @@ pub(crate) struct Judged {
     pub(crate) record: Record,
     pub(crate) verdict: Verdict,
     /// The named hooks that are to be run before it is answered.
-    pub(crate) plan: Option<Plan>,
+    pub(crate) held: Option<Held>,
     /// When it arrived.
     pub(crate) at: Instant,
     pub(crate) applied: Option<Applied>,
@@ -216,11 +216,11 @@ impl Dispatcher {
             hooking,
         };
         if payload.len() <= LIGHT && !acts {
-            let (record, verdict, plan) = work.judge(&payload, &head);
+            let (record, verdict, held) = work.judge(&payload, &head);
             return self.judged(Judged {
                 record,
                 verdict,
-                plan,
+                held,
                 at,
                 applied,
                 alone,
@@ -230,12 +230,12 @@ impl Dispatcher {
         drop(head);
         let myself = self.myself.clone();
         tokio::task::spawn_blocking(move || {
-            let (record, verdict, plan) = work.judge(&payload, &Head::read(&payload));
+            let (record, verdict, held) = work.judge(&payload, &Head::read(&payload));
             if let Some(dispatcher) = myself.upgrade() {
                 drop(dispatcher.blocking_send(Message::Judged(Box::new(Judged {
                     record,
                     verdict,
-                    plan,
+                    held,
                     at,
                     applied,
                     alone: false,
@@ -269,7 +269,7 @@ impl Dispatcher {
         if let Some((session, generation)) = &judged.verdict.told {
             self.registry.tell(session, *generation);
         }
-        if judged.plan.is_some() {
+        if judged.held.is_some() {
             return self.hold(judged);
         }
         let Judged {

@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
 use crate::connection::{Answerer, Askers};
-use crate::dispatch::{Dispatcher, Judged};
+use crate::dispatch::{Dispatcher, Held, Judged};
 use crate::life::now_ms;
 use crate::registry::Applied;
 use crate::store::{Decision, Record};
@@ -163,13 +163,15 @@ impl Dispatcher {
         let Judged {
             mut record,
             verdict,
-            plan,
+            held,
             at,
             applied,
             alone,
             answerer,
         } = judged;
-        let Some(plan) = plan else { return };
+        let Some(Held { plan, grounds }) = held else {
+            return;
+        };
         let seq = record.seq;
         let cancel = Cancel::new();
         let for_ms = self.hooks.expect(seq, plan.longest(), cancel.clone());
@@ -203,6 +205,7 @@ impl Dispatcher {
             record: record.clone(),
             at,
             verdict,
+            grounds,
             applied,
             kit: self.hooks.kit.clone(),
             place: self.hooks.place.clone(),

@@ -1,6 +1,8 @@
 //! The one door of the engine: daemon and alone mode judge every event here, so that what holds in
 //! the one holds in the other.
 
+use std::sync::Arc;
+
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
@@ -27,6 +29,33 @@ pub struct Case<'a> {
     pub minute: u16,
 }
 
+/// What the judgement of an event depends on besides its payload: kept while its hooks run, because
+/// they may change that.
+#[derive(Debug, Clone)]
+pub struct Grounds {
+    pub envelope: Envelope,
+    pub config: Arc<Snapshot>,
+    pub told: bool,
+    pub change: Option<Change>,
+    pub minute: u16,
+}
+
+impl Grounds {
+    /// Judges the event as if it had come with this payload.
+    pub fn judge(&self, payload: &[u8]) -> Verdict {
+        let head = Head::read(payload);
+        judge(&Case {
+            envelope: &self.envelope,
+            payload,
+            head: head.as_ref(),
+            config: &self.config,
+            told: self.told,
+            change: self.change.as_ref(),
+            minute: self.minute,
+        })
+    }
+}
+
 /// What becket says to one event, and on whose account.
 #[derive(Debug, Clone)]
 pub struct Verdict {
@@ -39,6 +68,15 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    pub fn silent(event: EventName) -> Self {
+        Self {
+            answer: Answer::silent(event),
+            by: None,
+            told: None,
+            notice: None,
+        }
+    }
+
     pub fn output(&self) -> Output {
         self.answer.render()
     }
@@ -108,12 +146,7 @@ pub fn judge(case: &Case<'_>) -> Verdict {
         }) => EventName::from(&**name),
         _ => EventName::from(case.envelope.event.as_deref().unwrap_or_default()),
     };
-    let mut verdict = Verdict {
-        answer: Answer::silent(name),
-        by: None,
-        told: None,
-        notice: None,
-    };
+    let mut verdict = Verdict::silent(name);
     tell_of_troubles(case, &mut verdict);
     ring(case, &mut verdict);
     verdict

@@ -8,7 +8,7 @@ use becket_engine::config::Snapshot;
 use becket_engine::hooks::carry::{Asked, Plan};
 use becket_engine::hooks::slash::{self, Scene, Slash};
 use becket_engine::hooks::switch::Switches;
-use becket_engine::judge::{Case, Verdict, judge};
+use becket_engine::judge::{Case, Grounds, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::Change;
 use becket_wire::answer::Answer;
@@ -41,12 +41,18 @@ pub(super) struct Hooking {
     pub(super) slash: Option<Slash>,
 }
 
+/// What runs before the event is answered, and what it is judged by once more if that changed it.
+pub(crate) struct Held {
+    pub(crate) plan: Plan,
+    pub(crate) grounds: Grounds,
+}
+
 impl Work {
     pub(super) fn judge(
         self,
         payload: &[u8],
         head: &Result<Head<'_>, HeadError>,
-    ) -> (Record, Verdict, Option<Plan>) {
+    ) -> (Record, Verdict, Option<Held>) {
         let case = Case {
             envelope: &self.envelope,
             payload,
@@ -68,6 +74,10 @@ impl Work {
                 None => plan = self.plan(hooking, head, payload, &verdict),
             }
         }
+        let held = plan.map(|plan| Held {
+            plan,
+            grounds: self.grounds(),
+        });
         let masked = self.masker.mask(payload);
         let mut record = Record::new(
             self.seq,
@@ -78,11 +88,21 @@ impl Work {
             Source::Daemon,
         );
         record.duplicate_of = self.double_of;
-        if !self.late && plan.is_none() {
+        if !self.late && held.is_none() {
             record.took_us = Some(i64::try_from(self.at.elapsed().as_micros()).unwrap_or(i64::MAX));
             record.decision = Decision::new(verdict.decision(), &verdict.output());
         }
-        (record, verdict, plan)
+        (record, verdict, held)
+    }
+
+    fn grounds(&self) -> Grounds {
+        Grounds {
+            envelope: self.envelope.clone(),
+            config: Arc::clone(&self.config),
+            told: self.told,
+            change: self.display.clone(),
+            minute: self.minute,
+        }
     }
 
     /// Does what the person typed, and says so.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use becket_engine::hooks::carry::{Done, Kit, Plan};
 use becket_engine::hooks::kept;
-use becket_engine::judge::Verdict;
+use becket_engine::judge::{Grounds, Verdict};
 use becket_engine::mask::Masker;
 use becket_engine::run::Cancel;
 use becket_wire::Place;
@@ -101,6 +101,7 @@ pub(super) struct Run {
     pub(super) record: Record,
     pub(super) at: Instant,
     pub(super) verdict: Verdict,
+    pub(super) grounds: Grounds,
     pub(super) applied: Option<Applied>,
     pub(super) kit: Kit,
     pub(super) place: Place,
@@ -138,6 +139,7 @@ impl Run {
             record,
             at,
             verdict,
+            grounds,
             applied,
             kit,
             place,
@@ -145,8 +147,6 @@ impl Run {
             mut watched,
         } = self;
         let event = plan.event_id;
-        let own = verdict.answer().clone();
-        let again = own.clone();
         let (cancel, dispatcher) = (watched.cancel.clone(), watched.dispatcher.clone());
         let answered = |done: Done| {
             let answer = kept::shorten(done.merged.answer, &place, event, &masker);
@@ -155,7 +155,7 @@ impl Run {
             watched.tell(Message::Hooked(Box::new(Hooked {
                 record,
                 at,
-                verdict: verdict.merged(answer, by),
+                verdict: done.own.merged(answer, by),
                 runs: done.runs.into_iter().chain(not_begun).collect(),
                 applied,
                 answerer,
@@ -163,12 +163,13 @@ impl Run {
             // What goes on in the background takes nobody's place.
             drop(slot);
         };
+        let judge = |payload: &[u8]| grounds.judge(payload);
         let later = |run| {
             if let Some(dispatcher) = dispatcher.upgrade() {
                 drop(dispatcher.blocking_send(Message::HookEnded(Box::new(run))));
             }
         };
-        plan.carry_out(&kit, &cancel, own, |_| again, answered, later);
+        plan.carry_out(&kit, &cancel, verdict, judge, answered, later);
     }
 
     /// Too many are at work: takes out the hooks that nobody waits for.

@@ -15,6 +15,7 @@ use becket_wire::{EventId, Head};
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
 use crate::config::room_on;
+use crate::judge::Verdict;
 use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
@@ -64,6 +65,8 @@ pub struct Plan {
 /// What came of it.
 #[derive(Debug)]
 pub struct Done {
+    /// What becket itself says, of the input as it is in the end.
+    pub own: Verdict,
     pub merged: Merged,
     pub runs: Vec<RunRow>,
 }
@@ -134,16 +137,15 @@ impl Plan {
         (first + rest.unwrap_or_default()).min(room_on(&self.event))
     }
 
-    /// Runs it all. `judge` is asked again where the input was changed: what it says of the final one
-    /// stands in the place of `own`. Today there is nothing that would judge an input (guards will),
-    /// so every caller repeats its own words, and nobody looks at what hooks made of it. `answered`
-    /// gets what is to be answered; `later` the runs that nobody waits for.
+    /// Runs it all. `own` is what becket itself says of the event as it came; where hooks changed its
+    /// input, `judge` is asked again, and what it says of the final one stands in the place of that.
+    /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
     pub fn carry_out(
         self,
         kit: &Kit,
         cancel: &Cancel,
-        own: Answer,
-        judge: impl FnOnce(&[u8]) -> Answer,
+        own: Verdict,
+        judge: impl FnOnce(&[u8]) -> Verdict,
         answered: impl FnOnce(Done),
         mut later: impl FnMut(RunRow),
     ) {
@@ -197,7 +199,12 @@ impl Plan {
         run_beside(behind, jobs, cancel, finish, later);
     }
 
-    fn done(&self, mut ran: Vec<Ran>, own: Answer, judge: impl FnOnce(&[u8]) -> Answer) -> Done {
+    fn done(
+        &self,
+        mut ran: Vec<Ran>,
+        mut own: Verdict,
+        judge: impl FnOnce(&[u8]) -> Verdict,
+    ) -> Done {
         let place = |ran: &Ran| self.hooks.iter().position(|hook| hook.name == ran.hook);
         ran.sort_by_key(place);
         let (mut runs, mut said) = (Vec::new(), Vec::new());
@@ -211,16 +218,17 @@ impl Plan {
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
         runs.extend(self.astray.iter().map(|hook| self.not_run(hook)));
-        let mut merged = merge(&self.event, own, &said);
+        let mut merged = merge(&self.event, own.answer().clone(), &said);
         if let Some(input) = changed_input(&merged.answer)
             && let Some(payload) = with_input(&self.payload, input)
         {
-            merged = merge(&self.event, judge(&payload), &said);
+            own = judge(&payload);
+            merged = merge(&self.event, own.answer().clone(), &said);
         }
         if !self.attended {
             unattended(&mut merged.answer);
         }
-        Done { merged, runs }
+        Done { own, merged, runs }
     }
 
     fn not_run(&self, hook: &Hook) -> RunRow {

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use becket_wire::answer::Opinion;
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -64,7 +65,7 @@ impl Yard {
             fs::write(self.path("answered"), "").unwrap();
             done.replace(Some(all));
         };
-        let own = Answer::silent(plan.event.clone());
+        let own = Verdict::silent(plan.event.clone());
         let again = own.clone();
         let later = |row| late.borrow_mut().push(row);
         plan.carry_out(&self.kit(), cancel, own, |_| again, answered, later);
@@ -126,6 +127,56 @@ fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
     assert_eq!(ends(&done.runs), [("second", "ok"), ("third", "ok")]);
     assert!(changed_input(&done.merged.answer).is_some());
     assert_eq!(ends(&late), [("behind", "failed")]);
+}
+
+#[test]
+fn what_hooks_make_of_an_input_is_judged_again() {
+    let yard = Yard::new();
+    let rewrite = |name, command: &str| {
+        let say = json!({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": "allow",
+            "updatedInput": {"command": command},
+        }});
+        rewriting(name, &format!("echo '{say}'"))
+    };
+    let run = |hooks: Vec<Hook>| {
+        let plan = yard.plan(&EventName::PreToolUse, hooks);
+        let (done, asked) = (RefCell::new(None), RefCell::new(Vec::new()));
+        let judge = |payload: &[u8]| {
+            let head: serde_json::Value = serde_json::from_slice(payload).unwrap();
+            let command = head["tool_input"]["command"].as_str().unwrap().to_owned();
+            let verdict = Verdict::silent(EventName::PreToolUse);
+            let mut answer = verdict.answer().clone();
+            if command == "rm" {
+                answer
+                    .give(Opinion::Deny {
+                        reason: "no".to_owned(),
+                    })
+                    .unwrap();
+            }
+            asked.borrow_mut().push(command);
+            verdict.merged(answer, Some("a guard".to_owned()))
+        };
+        let own = Verdict::silent(EventName::PreToolUse);
+        let answered = |all: Done| drop(done.replace(Some(all)));
+        plan.carry_out(&yard.kit(), &Cancel::new(), own, judge, answered, |_| ());
+        let Done { own, merged, .. } = done.into_inner().unwrap();
+        let decision = own.merged(merged.answer, merged.by).decision().unwrap();
+        (decision.answer, decision.by, asked.into_inner())
+    };
+    let words = |answer: &str, by: &str, asked: &[&str]| {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        (answer.to_owned(), Some(by.to_owned()), asked)
+    };
+    let last = run(vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);
+    assert_eq!(last, words("deny", "a guard", &["rm"]));
+    let only_between = run(vec![rewrite("a", "rm"), rewrite("b", "pwd")]);
+    assert_eq!(only_between, words("allow", "a, b", &["pwd"]));
+    let unchanged = run(vec![hook(
+        "a",
+        r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#,
+    )]);
+    assert_eq!(unchanged, words("allow", "a", &[]));
 }
 
 #[test]
@@ -231,7 +282,7 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     kit.environment = kit.environment.iter().cloned().chain([foreign]).collect();
     let run = |hook: Hook| {
         let plan = yard.plan(&EventName::PreToolUse, vec![hook]);
-        let own = Answer::silent(plan.event.clone());
+        let own = Verdict::silent(plan.event.clone());
         let again = own.clone();
         plan.carry_out(&kit, &Cancel::new(), own, |_| again, drop, drop);
         let made = ["good", "evil"].map(|word| yard.path(word));
@@ -289,7 +340,7 @@ fn a_word_that_leads_to_a_file_that_nobody_approved_starts_nothing() {
         hook("mine", "lint"),
     ];
     let plan = yard.plan(&EventName::PreToolUse, hooks);
-    let own = Answer::silent(plan.event.clone());
+    let own = Verdict::silent(plan.event.clone());
     let again = own.clone();
     let (mut done, mut late) = (Vec::new(), Vec::new());
     let answered = |all: Done| done = all.runs;
