@@ -11,23 +11,45 @@ const COLUMNS: &str =
     "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body";
 
+/// The events `e` of a session, for a FROM: they stand together for each thousand only (4.sql).
+pub(super) fn of_session(session: &str) -> String {
+    format!(
+        "{THOUSANDS} CROSS JOIN events e ON e.seq >> 10 = thousand AND e.session_id = {session}"
+    )
+}
+
+const THOUSANDS: &str = "(WITH RECURSIVE t (thousand) AS
+    (SELECT max(seq) >> 10 FROM events UNION ALL SELECT thousand - 1 FROM t WHERE thousand > 0)
+    SELECT thousand FROM t)";
+
 /// Calls `each` with the events that were asked for, in order of (at, seq), until it says stop.
 pub fn find(
     connection: &Connection,
     query: &EventQuery,
     each: &mut dyn FnMut(EventRow) -> bool,
 ) -> rusqlite::Result<()> {
+    let (sql, values) = select(query);
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    while let Some(row) = rows.next()? {
+        if !each(read(row)?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn select(query: &EventQuery) -> (String, Vec<Value>) {
     let mut wheres = vec!["1".to_owned()];
-    let mut values = Vec::new();
+    let mut values: Vec<Value> = Vec::new();
+    // It stands first in the text, too.
+    values.extend(query.session.clone().map(Value::from));
     let mut only = |condition: &str, value: Value| {
         wheres.push(condition.to_owned());
         values.push(value);
     };
     if let Some(after) = query.after {
         only("e.seq > ?", after.into());
-    }
-    if let Some(session) = &query.session {
-        only("e.session_id = ?", session.clone().into());
     }
     if let Some(event) = &query.event {
         only("e.event = ?", event.clone().into());
@@ -48,21 +70,18 @@ pub fn find(
     // The newest first finds a limit's worth quickly; the answer goes out oldest first. Payloads are
     // joined after the limit, or a sort would carry them along.
     let limit = query.limit.map_or(-1, i64::from);
+    let from = match query.session {
+        Some(_) => of_session("?"),
+        None => "events e".to_owned(),
+    };
     let sql = format!(
         "SELECT {COLUMNS} FROM
-         (SELECT seq AS s FROM events e WHERE {wheres} ORDER BY e.at DESC, e.seq DESC LIMIT {limit}) AS wanted
+         (SELECT e.seq AS s FROM {from} WHERE {wheres} ORDER BY e.at DESC, e.seq DESC LIMIT {limit}) AS wanted
          JOIN events e ON e.seq = wanted.s
          LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
          ORDER BY e.at, e.seq"
     );
-    let mut statement = connection.prepare(&sql)?;
-    let mut rows = statement.query(params_from_iter(values))?;
-    while let Some(row) = rows.next()? {
-        if !each(read(row)?) {
-            break;
-        }
-    }
-    Ok(())
+    (sql, values)
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
@@ -101,9 +120,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
 /// The sessions whose id begins so, a few at the most. A whole id stands for itself.
 pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<String>> {
     // A range instead of LIKE: it uses the index, and no character in it is special.
-    let mut query = connection.prepare(
-        "SELECT DISTINCT session_id FROM events WHERE session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 8",
-    )?;
+    let mut query = connection.prepare(&format!(
+        "SELECT DISTINCT e.session_id FROM {THOUSANDS} CROSS JOIN events e ON e.seq >> 10 = thousand
+         AND e.session_id >= ?1 AND e.session_id < ?1 || char(1114111) LIMIT 8"
+    ))?;
     let found = query
         .query_map([prefix], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<String>>>()?;

@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::open;
+use super::read::of_session;
 
 /// The word for a run that goes on in the background.
 const UNDER_WAY: &str = "async";
@@ -142,17 +143,16 @@ pub fn last_told(
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
     let decided = match session {
-        None => {
-            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+        None => "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
              WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
-        }
-        Some(_) => {
-            "SELECT at, id FROM events e WHERE session_id = ?1
-             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND d.answer <> 'terminal')
-             ORDER BY at DESC LIMIT 1"
-        }
+            .to_owned(),
+        Some(_) => format!(
+            "SELECT e.at, e.id FROM {} JOIN decisions d ON d.seq = e.seq
+             WHERE d.answer <> 'terminal' ORDER BY e.at DESC LIMIT 1",
+            of_session("?1")
+        ),
     };
-    let mut found = first(connection, decided, session)?;
+    let mut found = first(connection, &decided, session)?;
     if open::user_version(connection)? >= 3 {
         let failed = format!(
             "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",

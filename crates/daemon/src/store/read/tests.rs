@@ -37,6 +37,46 @@ fn the_log_is_in_order_of_time_and_doubles_are_left_out() {
 }
 
 #[test]
+fn a_session_is_found_in_every_thousand() {
+    let home = Home::new();
+    let connection = home.open();
+    let payload = |session: &str| format!(r#"{{"session_id":"{session}"}}"#);
+    for (number, seq) in (1..).zip([1, 1023, 1024, 5000, 5001]) {
+        let session = if seq == 5000 { "bb" } else { "aa" };
+        let record = record_of(seq, envelope(number), payload(session).as_bytes());
+        record.insert(&connection).unwrap();
+    }
+    let of = |session: &str, limit| EventQuery {
+        session: Some(session.to_owned()),
+        limit,
+        ..EventQuery::default()
+    };
+    assert_eq!(seqs(&connection, &of("aa", None)), [1, 1023, 1024, 5001]);
+    assert_eq!(seqs(&connection, &of("aa", Some(2))), [1024, 5001]);
+    assert_eq!(seqs(&connection, &of("bb", None)), [5000]);
+    assert!(seqs(&connection, &of("cc", None)).is_empty());
+    assert_eq!(sessions_like(&connection, "").unwrap(), ["aa", "bb"]);
+}
+
+#[test]
+fn however_many_events_there_are_a_session_reads_its_own() {
+    let connection = Home::new().open();
+    let (sql, values) = select(&EventQuery {
+        session: Some("s".to_owned()),
+        since: Some(1),
+        limit: Some(50),
+        ..EventQuery::default()
+    });
+    let mut explain = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
+        .unwrap();
+    let steps = explain.query_map(params_from_iter(values), |row| row.get::<_, String>(3));
+    let steps: Vec<String> = steps.unwrap().map(Result::unwrap).collect();
+    let index = "SEARCH e USING INDEX events_session (<expr>=? AND session_id=? AND at>?)";
+    assert!(steps.iter().any(|step| step == index), "{steps:#?}");
+}
+
+#[test]
 fn every_question_finds_what_it_asks_for() {
     let home = Home::new();
     let connection = log(&home);
