@@ -95,6 +95,7 @@ fn hook(name: &str, run: &str) -> Hook {
         untrusted: false,
         managed: false,
         root: None,
+        approved: None,
     }
 }
 
