@@ -148,7 +148,7 @@ impl Report {
             let tools = tools.join(", ");
             writeln!(
                 out,
-                "\nyour hooks that start this project's tools\n  {tools}\n    what they start is not pinned: {UNASKED}"
+                "\nyour hooks that start this project's tools or files\n  {tools}\n    what they start is not pinned: {UNASKED}"
             )
             .ok();
         }
@@ -190,7 +190,7 @@ impl Report {
             let pinned = inert(&starts.pinned.join(", "));
             match (pinned.is_empty(), open.is_empty()) {
                 (false, _) => writeln!(out, "    {DIM}pins {pinned}{DIM:#}").ok(),
-                (true, true) => writeln!(out, "    {DIM}starts no file of the project{DIM:#}").ok(),
+                (true, true) => writeln!(out, "    {DIM}names no file of the project{DIM:#}").ok(),
                 (true, false) => None,
             };
             for line in open {
