@@ -200,6 +200,9 @@ fn trust_shows_what_would_run_and_assumes_nothing() {
     assert_eq!(asked.status.code(), Some(2), "{}", text(&asked));
     let shown = text(&asked).replace(&hostile.world.root().display().to_string(), "");
     insta::assert_snapshot!(shown);
+    let report = hostile.becket(&["trust", "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["trusted"], false);
     let list = text(&hostile.becket(&["trust", "--list"]));
     assert_eq!(list, "No project is trusted.\n");
     let nowhere = hostile.becket_in(&hostile.world.home, &["trust", "--yes"]);
@@ -244,6 +247,8 @@ run = "jq -r .cwd | grep -q x"
 [hooks.lint-changed]
 command = ["scripts/greet.sh"]
 
+[hooks.typecheck-project]
+
 [hooks.create-checkpoint]
 
 [hooks.check-todos]
@@ -279,7 +284,10 @@ fn a_script_in_a_folder_is_pinned_and_runs_nowhere_else() {
     write(&hostile.project.join(".becket/config.toml"), config);
     let greeted = hostile.project.join("scripts/greeted");
     hostile.becket(&["trust", "--yes"]);
-    write(&hostile.project.join("scripts/greet.sh"), "touch greeted; touch evil");
+    write(
+        &hostile.project.join("scripts/greet.sh"),
+        "touch greeted; touch evil",
+    );
     hostile.start("1");
     assert!(!greeted.exists(), "it was changed");
     hostile.becket(&["trust", "--yes"]);
@@ -310,7 +318,12 @@ fn a_script_that_changed_is_not_trusted_and_told() {
     let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
     let checks = doctor["checks"].as_array().expect("checks").clone();
     let trust = checks.iter().find(|check| check["name"] == "trust");
-    assert_eq!(trust.expect("a line")["mend"], "becket trust");
+    let trust = trust.expect("a line");
+    assert_eq!(trust["mend"], "becket trust");
+    assert!(
+        trust.to_string().contains("is not what you trusted"),
+        "{trust}"
+    );
 }
 
 #[test]

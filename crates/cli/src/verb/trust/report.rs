@@ -279,6 +279,8 @@ impl Report {
 fn open(hook: &Hook, starts: &Starts) -> Vec<String> {
     let mut lines = Vec::new();
     match &hook.action {
+        // It runs that command in their place.
+        Action::BuiltIn(_, own) if own.contains_key("command") => {}
         Action::BuiltIn(built_in, _) if runs_tools(built_in) => {
             lines.push(format!("starts the tools of the project: {UNASKED}"));
         }

@@ -162,7 +162,13 @@ impl Cut<'_> {
                 }
                 (None, '*' | '?') => Some("*"),
                 (None, '[') if !next.is_whitespace() && next != '[' => Some("*"),
-                (None, '{') if !next.is_whitespace() => Some("{…}"),
+                (None, '{') => {
+                    let ends = |c: &char| *c == '}' || c.is_whitespace();
+                    let inner: String = chars.clone().take_while(|c| !ends(c)).collect();
+                    // `find -exec` has files for `{}`; `{file}` of a built-in is no program.
+                    let open = next == '}' || inner.contains(',') || inner.contains("..");
+                    open.then_some("{…}")
+                }
                 (None, _) => None,
             };
             // The name of a variable is no pattern.
@@ -211,6 +217,7 @@ mod tests {
             "jq '.a[$x]' | grep \"x$\" | sed 's/a*$//'",
             "if [ -e x ]; then { y; }; fi; [[ -e x ]]",
             "awk '{print $1}'",
+            "make {files}",
         ] {
             assert_eq!(line(plain), [""; 0], "{plain}");
         }
@@ -227,6 +234,8 @@ mod tests {
             ("sh scripts/?.sh", "*"),
             ("sh scripts/[ab].sh", "*"),
             ("sh scripts/{a,b}.sh", "{…}"),
+            ("sh scripts/{1..3}.sh", "{…}"),
+            ("find scripts -exec sh {} \\;", "{…}"),
             ("sh -euc '$x'", "$…"),
         ] {
             assert_eq!(line(open), [what], "{open}");
