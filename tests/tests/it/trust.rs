@@ -278,7 +278,7 @@ fn trust_says_what_each_hook_pins_and_what_it_cannot_pin() {
 }
 
 #[test]
-fn a_script_in_a_folder_is_pinned_and_runs_nowhere_else() {
+fn a_script_in_a_folder_that_a_line_goes_into_is_pinned() {
     let hostile = Hostile::new();
     let config = "[hooks.greet]\non = \"SessionStart\"\nrun = \"cd scripts && sh greet.sh\"\n";
     write(&hostile.project.join(".becket/config.toml"), config);
