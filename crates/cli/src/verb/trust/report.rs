@@ -202,7 +202,11 @@ impl Report {
     fn tell_of_files(&self, out: &mut String) {
         let Some(changes) = &self.changes else {
             if !self.pins.is_empty() {
-                writeln!(out, "\nfiles that are pinned").ok();
+                writeln!(
+                    out,
+                    "\nfiles that are pinned (what they start in turn is not)"
+                )
+                .ok();
             }
             for path in self.pins.paths() {
                 writeln!(out, "  {}", inert(path)).ok();
