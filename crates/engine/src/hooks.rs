@@ -9,6 +9,7 @@ pub mod switch;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::EventName;
@@ -16,7 +17,7 @@ use becket_wire::event::EventName;
 use crate::config::{Origin, room_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::{starts_unapproved, words_of};
+use crate::trust::{Approved, is_led_astray, starts_unapproved};
 use builtin::BuiltIn;
 
 /// A named hook, as the layers of the config together say it.
@@ -50,6 +51,8 @@ pub struct Hook {
     pub managed: bool,
     /// The project whose `.becket/` says what it runs.
     pub root: Option<PathBuf>,
+    /// That project as it was approved.
+    pub approved: Option<Arc<Approved>>,
 }
 
 impl Hook {
@@ -61,17 +64,17 @@ impl Hook {
     /// Whether in that folder a word of its program names another file than the one that was
     /// approved. Such a hook must not run there.
     pub fn is_led_astray(&self, cwd: &Path) -> bool {
-        let (Some(root), Action::Run(program)) = (&self.root, &self.action) else {
-            return false;
-        };
-        let other = |word: &String| {
-            let Ok(here) = cwd.join(word).canonicalize() else {
-                return false;
-            };
-            let approved = root.join(word).canonicalize();
-            here.is_file() && approved.map_or(true, |approved| approved != here)
-        };
-        cwd != root && words_of(program, root).iter().any(other)
+        match (&self.root, &self.action) {
+            (Some(root), Action::Run(program)) => is_led_astray(program, root, cwd),
+            _ => false,
+        }
+    }
+
+    /// Whether what it would start has changed since its project was looked at. Such a hook must not
+    /// run: between that look and its start may lie the run of another hook.
+    pub fn has_changed(&self) -> bool {
+        let approved = self.approved.as_ref();
+        approved.is_some_and(|approved| !approved.still_holds())
     }
 
     /// Whether with that `PATH` a bare word of its program starts a file of the project that was

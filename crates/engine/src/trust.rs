@@ -10,11 +10,13 @@ mod watch;
 use std::path::PathBuf;
 
 pub use book::{Approval, Book, BookError, change};
-pub(crate) use command::is_of_the_project;
+pub use command::is_of_the_project;
 pub use key::key_of;
 pub(crate) use pin::hash_of;
 pub use pin::{Change, How, Pins, Refusal, pins_of};
-pub(crate) use start::{starts_unapproved, words_of};
+pub use start::Starts;
+pub(crate) use start::{is_led_astray, starts_unapproved};
+pub use watch::Approved;
 pub(crate) use watch::Watch;
 
 /// Whether the person has said that a project counts.

@@ -8,7 +8,7 @@ use std::process::Output;
 
 use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
-use becket_tests::world::World;
+use becket_tests::world::{World, call};
 use serde_json::{Value, json};
 
 /// Hooks of five tools, with comments and another's layout.
@@ -121,6 +121,42 @@ fn everything_goes_and_comes_back() {
     );
     world.run(&["uninit"]);
     assert_eq!(text(&settings(&world)), SETTINGS);
+}
+
+/// Who moved their hooks shall know which of them do nothing in a project that they never trusted.
+#[test]
+fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
+    const OWN: &str = r#"{"hooks": {"SessionStart": [{"hooks": [
+        {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/mark here"},
+        {"type": "command", "command": "./mark bash", "shell": "bash"},
+        {"type": "command", "command": "touch \"$CLAUDE_PROJECT_DIR/mark-far\""}
+    ]}]}}"#;
+    let (world, _) = registered(OWN);
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    fs::write(project.join("mark"), "#!/bin/sh\ntouch \"mark-$1\"\n").expect("a program");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(project.join("mark"), mode).expect("a program");
+    let said = world.run(&["adopt", "--all"]);
+    let told = said.lines().find(|line| line.contains("becket trust"));
+    let told = told.unwrap_or_else(|| panic!("{said}"));
+    assert!(told.starts_with("2 hooks start files of"), "{told}");
+    assert!(told.ends_with(": mark, mark-session-start"), "{told}");
+    let start = || {
+        let event = json!({
+            "hook_event_name": "SessionStart", "cwd": project, "source": "startup",
+            "session_id": "7541ef66-cab1-4f90-8d34-c3e60bef32b0",
+        });
+        let mut shim = world.shim("SessionStart");
+        shim.env("CLAUDE_PROJECT_DIR", &project);
+        call(shim, event.to_string().as_bytes());
+        ["here", "bash", "far"].map(|it| project.join(format!("mark-{it}")).exists())
+    };
+    assert_eq!(start(), [false, false, true]);
+    let mut trust = world.becket(["trust", "--yes"]);
+    let trusted = trust.current_dir(&project).output().expect("becket");
+    assert!(trusted.status.success(), "{}", stderr(&trusted));
+    assert_eq!(start(), [true; 3]);
 }
 
 #[test]

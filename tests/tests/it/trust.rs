@@ -200,6 +200,9 @@ fn trust_shows_what_would_run_and_assumes_nothing() {
     assert_eq!(asked.status.code(), Some(2), "{}", text(&asked));
     let shown = text(&asked).replace(&hostile.world.root().display().to_string(), "");
     insta::assert_snapshot!(shown);
+    let report = hostile.becket(&["trust", "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["trusted"], false);
     let list = text(&hostile.becket(&["trust", "--list"]));
     assert_eq!(list, "No project is trusted.\n");
     let nowhere = hostile.becket_in(&hostile.world.home, &["trust", "--yes"]);
@@ -221,6 +224,75 @@ fn a_program_in_place_of_yours_is_shown() {
         runs.contains("scripts/greet.sh (in place of yours)"),
         "{shown}"
     );
+}
+
+/// Hooks of every kind that there is something to say about.
+const MANY: &str = r#"
+[hooks.script]
+on = "Stop"
+run = "cd scripts && sh greet.sh"
+
+[hooks.runner]
+on = "Stop"
+run = ["npm", "run", "lint"]
+
+[hooks.riddle]
+on = "Stop"
+run = 'sh -c "$(cat plan)" && "$HOME"/x'
+
+[hooks.plain]
+on = "Stop"
+run = "jq -r .cwd | grep -q x"
+
+[hooks.lint-changed]
+command = ["scripts/greet.sh"]
+
+[hooks.typecheck-project]
+
+[hooks.create-checkpoint]
+
+[hooks.check-todos]
+"#;
+
+#[test]
+fn trust_says_what_each_hook_pins_and_what_it_cannot_pin() {
+    let hostile = Hostile::new();
+    write(&hostile.project.join(".becket/config.toml"), MANY);
+    write(&hostile.project.join("package.json"), "{}");
+    let own = "[hooks.mine]\non = \"Stop\"\nrun = \"./check\"\n[hooks.test-project]\n\
+        [hooks.far]\non = \"Stop\"\nrun = \"/bin/true\"\n";
+    write(&hostile.world.becket_home.join("config.toml"), own);
+    let shown = text(&hostile.becket(&["trust"]));
+    let shown = shown.replace(&hostile.world.root().display().to_string(), "");
+    insta::assert_snapshot!(shown);
+    let report = hostile.becket(&["trust", "--json"]);
+    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(report["tools"], json!(["mine", "test-project"]));
+    let hooks = report["hooks"].as_array().expect("hooks").clone();
+    let hook = |name: &str| hooks.iter().find(|hook| hook["name"] == name).expect("it");
+    assert_eq!(hook("script")["pins"], json!(["scripts/greet.sh"]));
+    assert_eq!(hook("script")["open"], json!([]));
+    assert_eq!(hook("runner")["pins"], json!(["package.json"]));
+    let open = hook("runner")["open"][0].as_str().expect("a line");
+    assert!(open.contains("(npm)"), "{open}");
+}
+
+#[test]
+fn a_script_in_a_folder_that_a_line_goes_into_is_pinned() {
+    let hostile = Hostile::new();
+    let config = "[hooks.greet]\non = \"SessionStart\"\nrun = \"cd scripts && sh greet.sh\"\n";
+    write(&hostile.project.join(".becket/config.toml"), config);
+    let greeted = hostile.project.join("scripts/greeted");
+    hostile.becket(&["trust", "--yes"]);
+    write(
+        &hostile.project.join("scripts/greet.sh"),
+        "touch greeted; touch evil",
+    );
+    hostile.start("1");
+    assert!(!greeted.exists(), "it was changed");
+    hostile.becket(&["trust", "--yes"]);
+    hostile.start("1");
+    assert!(greeted.exists(), "what is trusted runs");
 }
 
 #[test]
@@ -246,7 +318,12 @@ fn a_script_that_changed_is_not_trusted_and_told() {
     let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
     let checks = doctor["checks"].as_array().expect("checks").clone();
     let trust = checks.iter().find(|check| check["name"] == "trust");
-    assert_eq!(trust.expect("a line")["mend"], "becket trust");
+    let trust = trust.expect("a line");
+    assert_eq!(trust["mend"], "becket trust");
+    assert!(
+        trust.to_string().contains("is not what you trusted"),
+        "{trust}"
+    );
 }
 
 #[test]

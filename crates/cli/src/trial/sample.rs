@@ -1,8 +1,10 @@
 //! An event to try a hook on: recorded here, in a file, or one that becket brings along.
 
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use becket_engine::hooks::Hook;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{EventQuery, EventRow};
@@ -181,21 +183,23 @@ impl Bench<'_> {
 }
 
 fn from_file(path: &Path) -> Result<Sample> {
-    let meta = std::fs::metadata(path).map_err(|why| {
+    let unreadable = |why: io::Error| {
         let code = match why.kind() {
-            std::io::ErrorKind::NotFound => Code::Missing,
+            ErrorKind::NotFound => Code::Missing,
             _ => Code::Failed,
         };
         let what = format!("could not read the event {}: {why}", path.display());
         Failure::new(code, what).hint("--event takes a file, or the id of a recorded event")
-    })?;
-    if meta.len() > LONGEST {
+    };
+    let mut payload = Vec::new();
+    // What is no plain file does not say how long it is.
+    let file = File::open(path).map_err(unreadable)?;
+    let read = file.take(LONGEST + 1).read_to_end(&mut payload);
+    if read.map_err(unreadable)? as u64 > LONGEST {
         let what = format!("{} is longer than any event (32 MiB)", path.display());
-        return Err(Failure::new(Code::Failed, what).into());
+        let failure = Failure::new(Code::Failed, what);
+        return Err(failure.hint("--event takes a file with one event").into());
     }
-    let payload = std::fs::read(path);
-    let payload =
-        payload.with_context(|| format!("could not read the event {}", path.display()))?;
     Sample::read(payload, From::File(path.to_path_buf())).ok_or_else(|| {
         let what = format!("{} is no event: it has no hook_event_name", path.display());
         Failure::new(Code::Failed, what)
@@ -207,6 +211,12 @@ fn from_file(path: &Path) -> Result<Sample> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_its_end() {
+        let error = from_file(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert_eq!(error, "/dev/zero is longer than any event (32 MiB)");
+    }
 
     #[test]
     fn every_event_that_comes_along_is_one_of_this_project() {

@@ -5,9 +5,10 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_engine::trust::is_of_the_project;
 use serde_json::{Value, json};
 
-use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, stays};
+use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
 use crate::failure::{Code, Failure};
 use crate::session::Look;
 use crate::session::words::count;
@@ -85,12 +86,13 @@ impl Adopt {
                 .map(|moved| report_of(moved, self.dry_run))
                 .collect();
             report["left"] = json!(left);
+            report["needs_trust"] = json!(resting(&hooks));
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
             moved.iter().flat_map(Moved::changes).for_each(print_diff);
         } else {
-            tell(&moved, &left);
+            tell(&moved, &left, &resting(&hooks));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -238,25 +240,6 @@ fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
         })
 }
 
-/// `1 3-5`, `all` or `none`.
-fn numbers(answer: &str, most: usize) -> Option<BTreeSet<usize>> {
-    match &*answer.to_lowercase() {
-        "" | "none" | "no" | "n" => return Some(BTreeSet::new()),
-        "all" | "a" => return Some((1..=most).collect()),
-        _ => {}
-    }
-    let mut numbers = BTreeSet::new();
-    for word in answer.split([' ', ',']).filter(|word| !word.is_empty()) {
-        let (first, last) = word.split_once('-').unwrap_or((word, word));
-        let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        if first == 0 || first > last || last > most {
-            return None;
-        }
-        numbers.extend(first..=last);
-    }
-    Some(numbers)
-}
-
 /// Hooks whose events do not reach becket would silently not run.
 fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
     let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
@@ -273,7 +256,14 @@ fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
         .into())
 }
 
-fn tell(moved: &[Moved], left: &[String]) {
+/// Those of the person's own that rest in every project that is not trusted.
+fn resting<'a>(hooks: &[&'a Named]) -> Vec<&'a str> {
+    let rest = |hook: &&&Named| hook.scope == Scope::User && is_of_the_project(&hook.program);
+    let hooks = hooks.iter().filter(rest);
+    hooks.map(|hook| &*hook.name).collect()
+}
+
+fn tell(moved: &[Moved], left: &[String], resting: &[&str]) {
     for moved in moved {
         let settings = moved.settings.file.display();
         match &moved.config {
@@ -300,6 +290,13 @@ fn tell(moved: &[Moved], left: &[String]) {
         .any(|moved| moved.scope != Scope::User && moved.config.is_some())
     {
         anstream::println!("next: `becket trust` lets this project's hooks run");
+    }
+    if !resting.is_empty() {
+        let many = count(resting.len(), "hook starts", "hooks start");
+        anstream::println!(
+            "{many} files of whatever project a session works in, and will rest where you have not said `becket trust`: {}",
+            resting.join(", ")
+        );
     }
     if !moved.is_empty() {
         anstream::println!("`becket adopt --undo` gives everything back");
@@ -366,30 +363,4 @@ fn report_back(undone: &Undone, dry_run: bool) -> Value {
         "settings": report_change(&undone.settings, dry_run),
         "config": undone.config.as_ref().map(|config| report_change(config, dry_run)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::numbers;
-
-    #[test]
-    fn numbers_are_read_as_people_write_them() {
-        let read = |answer: &str| numbers(answer, 5).map(|all| all.into_iter().collect::<Vec<_>>());
-        assert_eq!(read(""), Some(vec![]));
-        assert_eq!(read("none"), Some(vec![]));
-        assert_eq!(read("All"), Some(vec![1, 2, 3, 4, 5]));
-        assert_eq!(read("1, 3-5 3"), Some(vec![1, 3, 4, 5]));
-        for wrong in [
-            "0",
-            "6",
-            "2-1",
-            "1-6",
-            "x",
-            "1-",
-            "-1",
-            "99999999999999999999",
-        ] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
 }

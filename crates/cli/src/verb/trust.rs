@@ -19,8 +19,9 @@ use report::{Report, inert};
 /// Let this project's `.becket/` count, after showing what it would run
 ///
 /// Until then everything in it is ignored. The approval pins every file in `.becket/` (documents
-/// under `.becket/prd/` aside) and every file of the project that a hook of it starts: if one of
-/// them changes, comes or goes, nothing of it counts until it is approved again. It also lets
+/// under `.becket/prd/` aside) and every file of the project that a hook of it starts, as far as
+/// its command tells: if one of them changes, comes or goes, nothing of it counts until it is
+/// approved again. Under each hook stands what it pins, and what cannot be pinned. It also lets
 /// built-in hooks start the project's own tools. Worktrees of one repository share it.
 #[derive(Debug, clap::Args)]
 pub struct Trust {

@@ -22,7 +22,7 @@ use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::{Pins, is_of_the_project};
+use crate::trust::{Approved, Pins, is_of_the_project};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
@@ -40,6 +40,8 @@ pub struct Named {
 pub struct Trusted<'a> {
     pub root: &'a Path,
     pub pins: &'a Pins,
+    /// None where the approval is only assumed.
+    pub approved: Option<&'a Arc<Approved>>,
 }
 
 /// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
@@ -193,6 +195,7 @@ impl<'a> Merged<'a> {
             untrusted: !in_force || (needs_trust && trusted.is_none()),
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
+            approved: root.and_then(|trusted| trusted.approved).cloned(),
             action,
             on,
             timeout,

@@ -230,6 +230,7 @@ impl Loader {
         foreign.all(approved).then(|| Trusted {
             root: &watch.project().folder,
             pins,
+            approved: watch.approved().filter(|_| self.assumed.is_none()),
         })
     }
 

@@ -30,6 +30,9 @@ const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 pub const STRANGE: &str =
     "by the PATH its command starts a file of the project that was not approved";
 
+/// Why a hook is not run that is not what was approved any more.
+pub const CHANGED: &str = "what it starts has changed just now, and was not approved so";
+
 /// What hooks are started with.
 #[derive(Debug, Clone)]
 pub struct Kit {
@@ -276,6 +279,9 @@ impl Stage<'_> {
         let environment = environment(hook, self.kit, &self.plan.project);
         if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
             return Err(unstarted(STRANGE));
+        }
+        if hook.has_changed() {
+            return Err(unstarted(CHANGED));
         }
         let timeout = self.timeout(hook);
         Ok(Job {

@@ -190,6 +190,7 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         off: None,
         untrusted: false,
         root: None,
+        approved: None,
         managed: false,
     }
 }

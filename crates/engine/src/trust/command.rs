@@ -1,6 +1,7 @@
 //! Which words of a program are commands, and whether such a command is a file of whatever project
 //! a session works in.
 
+use super::start::is_for_a_line;
 use crate::run::Program;
 
 /// How a line names the project, or the folder that it runs in.
@@ -18,16 +19,26 @@ const BEFORE: [&str; 15] = [
 
 /// Whether it starts a file that the project brings along: a path that is not absolute. In a line
 /// for a shell every command counts; what a command gets as an argument does not.
-pub(crate) fn is_of_the_project(program: &Program) -> bool {
-    let relative = |word: &str| word.contains('/') && !word.starts_with('/');
-    match program {
-        Program::List(words) => words.first().is_some_and(|word| relative(word)),
-        Program::Shell(line) => commands_in(line).iter().any(|word| {
-            let here = HERE.iter().find_map(|here| word.strip_prefix(here));
-            let elsewhere = word.starts_with(['~', '$']);
-            here.is_some_and(|rest| rest.starts_with('/')) || (!elsewhere && relative(word))
-        }),
-    }
+pub fn is_of_the_project(program: &Program) -> bool {
+    let words = match program {
+        Program::Shell(line) => return has_a_command_of_the_project(line),
+        Program::List(words) => words,
+    };
+    let is_line =
+        |pair: &[String]| is_for_a_line(&pair[0]) && has_a_command_of_the_project(&pair[1]);
+    words.first().is_some_and(|word| is_relative(word)) || words.windows(2).any(is_line)
+}
+
+fn has_a_command_of_the_project(line: &str) -> bool {
+    commands_in(line).iter().any(|word| {
+        let here = HERE.iter().find_map(|here| word.strip_prefix(here));
+        let elsewhere = word.starts_with(['~', '$']);
+        here.is_some_and(|rest| rest.starts_with('/')) || (!elsewhere && is_relative(word))
+    })
+}
+
+fn is_relative(word: &str) -> bool {
+    word.contains('/') && !word.starts_with('/')
 }
 
 /// The words of a line that stand where a command does.
@@ -157,6 +168,7 @@ mod tests {
         };
         assert!(list(&["scripts/check"]) && list(&["./x"]) && list(&["~/x"]));
         assert!(list(&["$CLAUDE_PROJECT_DIR/x"]), "nothing is expanded");
+        assert!(list(&["bash", "-c", "true && ./x"]) && !list(&["bash", "-c", "x ./y"]));
         assert!(!list(&["check", "./x"]) && !list(&["/bin/check"]) && !list(&[]));
     }
 }

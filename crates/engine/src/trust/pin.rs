@@ -1,7 +1,7 @@
 //! What an approval pins: every file in `.becket/` that counts, and every file of the project that
 //! a `run` starts, each by its content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::start;
+use super::start::{self, MOST_FOLDERS, Words};
+use crate::run::Program;
 use crate::stamp::{Seen, is_absence, is_settled};
 
 /// Bounds: a project that needs more is none that a person could look through.
@@ -44,7 +45,7 @@ pub enum Refusal {
     #[error("could not read {path}: {why}")]
     Unreadable { path: String, why: String },
     #[error(
-        "{path}: more than {MOST_FILES} files, 64 MiB or {DEEPEST} folders in each other cannot be looked through"
+        "{path}: more than {MOST_FILES} files, 64 MiB, {DEEPEST} folders in each other or {MOST_FOLDERS} in one command cannot be looked through"
     )]
     TooMuch { path: String },
 }
@@ -160,7 +161,7 @@ pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
             ..Looked::default()
         },
         bytes: 0,
-        starts: Vec::new(),
+        programs: Vec::new(),
     };
     if own {
         walk.entry(FOLDER, 0)?;
@@ -173,8 +174,8 @@ struct Walk<'a> {
     project: &'a Path,
     looked: Looked,
     bytes: u64,
-    /// Words of programs.
-    starts: Vec<String>,
+    /// The programs that its files name, each with the file.
+    programs: Vec<(String, Program)>,
 }
 
 impl Walk<'_> {
@@ -218,8 +219,9 @@ impl Walk<'_> {
             let bytes = self.read(name, path)?;
             if CONFIGS.contains(&name) {
                 let text = String::from_utf8_lossy(&bytes);
-                self.starts
-                    .extend(start::words_in(self.project, path, &text));
+                let programs = start::programs_in(path, &text).into_iter();
+                let programs = programs.map(|program| (name.to_owned(), program));
+                self.programs.extend(programs);
             }
             self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
             return Ok(());
@@ -257,31 +259,41 @@ impl Walk<'_> {
     /// The files that programs of the project start. One that leads out of it is as good as what
     /// it leads to: `.venv/bin/python` is such a link.
     fn starts(&mut self) -> Result<(), Refusal> {
-        for word in std::mem::take(&mut self.starts) {
-            let Some(path) = start::file_of(self.project, &word) else {
-                continue;
-            };
-            let Some(name) = plain(self.project, &path) else {
-                continue;
-            };
-            if self.looked.pins.names(&name) {
-                continue;
-            }
-            let Some(itself) = self.look(&path, &name)? else {
-                continue;
-            };
-            let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
-            let link = match itself.is_symlink() {
-                true => {
-                    let target = fs::read_link(&path).map_err(|error| unreadable(&name, &error))?;
-                    format!("link:{} ", target.display())
+        let mut known = BTreeSet::new();
+        for (config, program) in std::mem::take(&mut self.programs) {
+            let words = Words::of(&program, self.project);
+            let places = start::places_of(&words, self.project);
+            for place in places.ok_or_else(|| too_much(&config))? {
+                if known.insert(place.clone()) {
+                    self.start(&place)?;
                 }
-                false => String::new(),
-            };
-            if is_file {
-                let hash = hash_of(&self.read(&name, &path)?);
-                self.pin(&name, format!("{link}sha256:{hash}"));
             }
+        }
+        Ok(())
+    }
+
+    /// Takes what a program starts, if it is there.
+    fn start(&mut self, path: &Path) -> Result<(), Refusal> {
+        let Some(name) = plain(self.project, path) else {
+            return Ok(());
+        };
+        if self.looked.pins.names(&name) {
+            return Ok(());
+        }
+        let Some(itself) = self.look(path, &name)? else {
+            return Ok(());
+        };
+        let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+        let link = match itself.is_symlink() {
+            true => {
+                let target = fs::read_link(path).map_err(|error| unreadable(&name, &error))?;
+                format!("link:{} ", target.display())
+            }
+            false => String::new(),
+        };
+        if is_file {
+            let hash = hash_of(&self.read(&name, path)?);
+            self.pin(&name, format!("{link}sha256:{hash}"));
         }
         Ok(())
     }
@@ -326,7 +338,7 @@ impl Walk<'_> {
 }
 
 /// A path in the project without `.` and `..`, as it is pinned.
-fn plain(project: &Path, path: &Path) -> Option<String> {
+pub(super) fn plain(project: &Path, path: &Path) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.strip_prefix(project).ok()?.components() {
         match part {

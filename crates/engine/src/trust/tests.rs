@@ -2,6 +2,7 @@
 
 mod book;
 mod pins;
+mod starts;
 
 use std::fs;
 use std::path::{Path, PathBuf};

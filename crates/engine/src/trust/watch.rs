@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use becket_wire::Place;
 
@@ -22,8 +23,39 @@ pub(crate) struct Watch {
     pub(crate) trouble: Option<String>,
     approval: Option<Approval>,
     folder_seen: Option<Seen>,
-    looked: Option<Looked>,
+    looked: Option<Arc<Looked>>,
+    /// While it is as it was approved.
+    approved: Option<Arc<Approved>>,
     state: Project,
+}
+
+/// A project as it was approved, for whoever starts a program of it a while after the look.
+#[derive(Debug)]
+pub struct Approved {
+    project: PathBuf,
+    own: bool,
+    looked: Mutex<Arc<Looked>>,
+}
+
+impl Approved {
+    fn looked(&self) -> MutexGuard<'_, Arc<Looked>> {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is so still.
+    pub(crate) fn still_holds(&self) -> bool {
+        let before = Arc::clone(&self.looked());
+        if before.still_holds() {
+            return true;
+        }
+        let now = collect(&self.project, self.own);
+        let now = now.ok().filter(|now| now.pins == before.pins);
+        let holds = now.is_some();
+        if let Some(now) = now {
+            *self.looked() = Arc::new(now);
+        }
+        holds
+    }
 }
 
 impl Watch {
@@ -39,6 +71,7 @@ impl Watch {
             approval: None,
             folder_seen: None,
             looked: None,
+            approved: None,
             state: Project {
                 folder: project.to_path_buf(),
                 trust: Trust::No,
@@ -59,6 +92,10 @@ impl Watch {
             .map(|approval| &approval.pins)
     }
 
+    pub(crate) fn approved(&self) -> Option<&Arc<Approved>> {
+        self.approved.as_ref()
+    }
+
     /// Whether there is a `.becket/` at all: without one, nobody needs to look for files in it.
     pub(crate) fn is_bare(&self) -> bool {
         matches!(self.folder_seen, None | Some(Seen::Absent))
@@ -75,9 +112,10 @@ impl Watch {
                 Trust::No
             }
             Some(approval) => {
-                let holds = self.looked.as_ref().is_some_and(Looked::still_holds);
+                let holds = self.looked.as_ref().is_some_and(|it| it.still_holds());
                 if anew || !holds {
-                    self.looked = collect(&self.project, self.folder.is_some()).ok();
+                    let looked = collect(&self.project, self.folder.is_some()).ok();
+                    self.looked = looked.map(Arc::new);
                 }
                 let looked = self.looked.as_ref();
                 match looked.is_some_and(|looked| looked.pins == approval.pins) {
@@ -86,7 +124,27 @@ impl Watch {
                 }
             }
         };
+        self.hand_on();
         before != (self.state.clone(), self.trouble.clone())
+    }
+
+    /// Lets whoever starts a program know what this look showed.
+    fn hand_on(&mut self) {
+        let looked = self
+            .looked
+            .as_ref()
+            .filter(|_| self.state.trust == Trust::Yes);
+        match (&self.approved, looked) {
+            (_, None) => self.approved = None,
+            (Some(approved), Some(looked)) => *approved.looked() = Arc::clone(looked),
+            (None, Some(looked)) => {
+                self.approved = Some(Arc::new(Approved {
+                    project: self.project.clone(),
+                    own: self.folder.is_some(),
+                    looked: Mutex::new(Arc::clone(looked)),
+                }));
+            }
+        }
     }
 
     /// Reads the approval again if the book has changed.

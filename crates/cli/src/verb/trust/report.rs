@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use becket_engine::config::{Level, Origin, Problem, Setting, Snapshot};
+use becket_engine::hooks::builtin::BuiltIn;
 use becket_engine::hooks::{Action, Hook};
-use becket_engine::trust::{Change, How, Pins, Trust};
+use becket_engine::run::Program;
+use becket_engine::trust::{Change, How, Pins, Starts, Trust, is_of_the_project};
 use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
 
@@ -23,6 +25,8 @@ pub(super) struct Report {
     /// What would hold.
     pub(super) then: Arc<Snapshot>,
 }
+
+const UNASKED: &str = "you are not asked again when that changes";
 
 /// A stranger's words: a terminal shows them, and does not obey them.
 pub(super) fn inert(text: &str) -> String {
@@ -59,15 +63,17 @@ impl Report {
         theirs.map(|guard| guard.name.clone()).collect()
     }
 
-    /// The person's own hooks that may start the project's tools then.
+    /// The person's own hooks that may start the project's tools and files then.
     fn tools(&self) -> Vec<&str> {
         let starts = |hook: &&Arc<Hook>| match &hook.action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(_) => false,
+            Action::Run(program) => is_of_the_project(program),
         };
+        let own = |hook: &&Arc<Hook>| !is_theirs(hook.declared.level) && hook.root.is_none();
         let hooks = self.then.hooks.iter().filter(starts);
         hooks
-            .filter(|hook| !is_theirs(hook.declared.level) && hook.off.is_none())
+            .filter(own)
+            .filter(|hook| hook.off.is_none())
             .map(|hook| &*hook.name)
             .collect()
     }
@@ -90,6 +96,14 @@ impl Report {
         };
         let text = text.replace(&format!("{}/", self.folder.display()), "");
         inert(&text.trim().replace('\n', " ; "))
+    }
+
+    fn starts(&self, hook: &Hook) -> Starts {
+        let programs = match &hook.action {
+            Action::Run(program) => vec![program.clone()],
+            Action::BuiltIn(_, own) => own.values().filter_map(program_of).collect(),
+        };
+        Starts::of(&programs, &self.folder, &self.pins)
     }
 
     fn origin(&self, origin: &Origin) -> String {
@@ -134,7 +148,7 @@ impl Report {
             let tools = tools.join(", ");
             writeln!(
                 out,
-                "\nyour hooks that start this project's tools\n  {tools}"
+                "\nyour hooks that start this project's tools or files\n  {tools}\n    what they start is not pinned: {UNASKED}"
             )
             .ok();
         }
@@ -171,13 +185,28 @@ impl Report {
                 "  {name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}"
             )
             .ok();
+            let starts = self.starts(hook);
+            let open = open(hook, &starts);
+            let pinned = inert(&starts.pinned.join(", "));
+            match (pinned.is_empty(), open.is_empty()) {
+                (false, _) => writeln!(out, "    {DIM}pins {pinned}{DIM:#}").ok(),
+                (true, true) => writeln!(out, "    {DIM}names no file of the project{DIM:#}").ok(),
+                (true, false) => None,
+            };
+            for line in open {
+                writeln!(out, "    {WARN}{line}{WARN:#}").ok();
+            }
         }
     }
 
     fn tell_of_files(&self, out: &mut String) {
         let Some(changes) = &self.changes else {
             if !self.pins.is_empty() {
-                writeln!(out, "\nfiles that are pinned").ok();
+                writeln!(
+                    out,
+                    "\nfiles that are pinned (what they start in turn is not)"
+                )
+                .ok();
             }
             for path in self.pins.paths() {
                 writeln!(out, "  {}", inert(path)).ok();
@@ -201,6 +230,7 @@ impl Report {
         let hooks: Vec<Json> = self
             .hooks()
             .map(|hook| {
+                let starts = self.starts(hook);
                 json!({
                     "name": hook.name,
                     "on": hook.on.iter().map(EventName::as_str).collect::<Vec<_>>(),
@@ -208,6 +238,8 @@ impl Report {
                     "file": hook.declared.file,
                     "line": hook.declared.line,
                     "enabled": hook.off.is_none(),
+                    "pins": starts.pinned,
+                    "open": open(hook, &starts),
                 })
             })
             .collect();
@@ -244,6 +276,51 @@ impl Report {
             "files": self.pins.paths().collect::<Vec<_>>(),
             "changes": changes,
         })
+    }
+}
+
+/// What a hook may start besides, in a line each.
+fn open(hook: &Hook, starts: &Starts) -> Vec<String> {
+    let mut lines = Vec::new();
+    match &hook.action {
+        // It runs that command in their place.
+        Action::BuiltIn(_, own) if own.contains_key("command") => {}
+        Action::BuiltIn(built_in, _) if runs_tools(built_in) => {
+            lines.push(format!("starts the tools of the project: {UNASKED}"));
+        }
+        Action::BuiltIn(built_in, _) if built_in.starts_project_tools => {
+            lines.push(format!(
+                "runs git, which starts what this repository's settings name: {UNASKED}"
+            ));
+        }
+        _ => {}
+    }
+    if !starts.runners.is_empty() {
+        let names = starts.runners.join(", ");
+        lines.push(format!(
+            "may start what other files say ({names}): {UNASKED}"
+        ));
+    }
+    if !starts.unknown.is_empty() {
+        let unknown = starts.unknown.join(" and ");
+        lines.push(format!("has {unknown} in it, which cannot be followed"));
+    }
+    lines
+}
+
+/// Those of the language, not git.
+fn runs_tools(built_in: &BuiltIn) -> bool {
+    built_in.starts_project_tools && built_in.keys.contains(&"command")
+}
+
+fn program_of(value: &toml::Value) -> Option<Program> {
+    match value {
+        toml::Value::String(line) => Some(Program::Shell(line.clone())),
+        toml::Value::Array(list) => {
+            let words = list.iter().filter_map(toml::Value::as_str);
+            Some(Program::List(words.map(str::to_owned).collect()))
+        }
+        _ => None,
     }
 }
 

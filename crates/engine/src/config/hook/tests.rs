@@ -25,7 +25,11 @@ fn named(layers: &[(Level, &str)]) -> Named {
 
 fn trusted(pins: &Pins) -> Trusted<'_> {
     let root = Path::new("/project");
-    Trusted { root, pins }
+    Trusted {
+        root,
+        pins,
+        approved: None,
+    }
 }
 
 fn told(named: &Named) -> Vec<String> {

@@ -96,6 +96,7 @@ fn hook(name: &str, run: &str) -> Hook {
         untrusted: false,
         managed: false,
         root: None,
+        approved: None,
     }
 }
 

@@ -35,6 +35,7 @@ fn hook(name: &str, description: &str) -> Hook {
         off: None,
         untrusted: false,
         root: None,
+        approved: None,
         managed: false,
     }
 }

@@ -263,6 +263,7 @@ fn hook() -> Hook {
         off: None,
         untrusted: false,
         root: None,
+        approved: None,
         managed: false,
     }
 }
