@@ -10,6 +10,9 @@ use super::open;
 /// The word for a run that goes on in the background.
 const UNDER_WAY: &str = "async";
 
+/// Who answers on becket's own account, where no hook and no guard decided anything.
+const OWN: [&str; 4] = ["switch", "config", "trust", "notice"];
+
 /// A run, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRun {
@@ -135,24 +138,34 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
     })
 }
 
-/// The newest event of which there is something to tell, with its time: it was decided, or a hook
-/// failed on it. To ring a bell is to decide nothing.
+/// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
+/// decide nothing.
+pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
+    answer != "terminal" && by.is_none_or(|by| !OWN.contains(&by))
+}
+
+/// The newest event of which there is something to tell, with its time: it was decided, as
+/// [`is_told_of`] has it, or a hook failed on it.
 pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let told = format!(
+        "d.answer <> 'terminal' AND ifnull(d.by, '') NOT IN ('{}')",
+        OWN.join("', '")
+    );
     let decided = match session {
-        None => {
+        None => format!(
             "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
-             WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
-        }
-        Some(_) => {
+             WHERE ?1 IS NULL AND {told} ORDER BY d.seq DESC LIMIT 1"
+        ),
+        Some(_) => format!(
             "SELECT at, id FROM events e WHERE session_id = ?1
-             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND d.answer <> 'terminal')
+             AND EXISTS (SELECT 1 FROM decisions d WHERE d.seq = e.seq AND {told})
              ORDER BY at DESC LIMIT 1"
-        }
+        ),
     };
-    let mut found = first(connection, decided, session)?;
+    let mut found = first(connection, &decided, session)?;
     if open::user_version(connection)? >= 3 {
         let failed = format!(
             "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
