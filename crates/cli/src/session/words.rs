@@ -49,6 +49,24 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// One line in lines of so many columns, every blank of it kept. It has no control characters.
+pub fn fold(line: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for c in line.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used > 0 && used + wide > width {
+            lines.push(String::new());
+            used = 0;
+        }
+        used += wide;
+        if let Some(last) = lines.last_mut() {
+            last.push(c);
+        }
+    }
+    lines
+}
+
 /// The text in so many columns, with a mark where it was cut off.
 pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
     if text.width() <= width {
@@ -273,6 +291,15 @@ mod tests {
         let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
         assert_eq!(one_line(odd), "a[31m b c");
         assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
+    }
+
+    #[test]
+    fn a_line_is_folded_with_all_its_blanks() {
+        assert_eq!(fold("  a  bc", 3), ["  a", "  b", "c"]);
+        assert_eq!(fold("日本", 3), ["日", "本"]);
+        assert_eq!(fold("日本", 1), ["日", "本"]);
+        assert_eq!(fold("abc", usize::MAX), ["abc"]);
+        assert_eq!(fold("", 3), [""]);
     }
 
     #[test]
