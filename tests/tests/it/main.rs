@@ -17,4 +17,5 @@ mod statusline;
 mod switch;
 mod tmux;
 mod trust;
+mod uninstall;
 mod view;

@@ -1,7 +1,7 @@
 //! The way of one event: shim, daemon, database, and back by `becket events`.
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{World, fixtures};
+use becket_tests::world::{World, call, fixtures};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -243,4 +243,29 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
     let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
+}
+
+#[test]
+fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
+    let world = World::new();
+    let shim = world.programs.join("becket-hook");
+    for (arg, said) in [
+        ("--help", "Usage: becket-hook"),
+        ("-h", "Usage: becket-hook"),
+        ("--version", "becket-hook "),
+        ("-V", "becket-hook "),
+    ] {
+        let mut command = world.command(&shim);
+        command.arg(arg);
+        let called = call(command, b"");
+        assert_eq!(called.code, Some(0), "{arg}: {called:?}");
+        assert!(called.stdout.contains(said), "{arg}: {called:?}");
+    }
+    assert!(world.daemon_pid().is_none(), "nobody needed a daemon");
+    // A registration with a word that some later becket may know is no question.
+    let mut command = world.shim("Stop");
+    command.arg("--help");
+    let called = call(command, br#"{"hook_event_name":"Stop","session_id":"s"}"#);
+    assert!(called.is_silent(), "{called:?}");
+    assert_eq!(world.events()[0]["event"], "Stop");
 }
