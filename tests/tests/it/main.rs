@@ -5,6 +5,7 @@ mod bad_input;
 mod builtin;
 mod chaos;
 mod checkpoint;
+mod completions;
 mod demo;
 mod docs;
 mod hooks;

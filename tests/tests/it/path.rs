@@ -52,7 +52,7 @@ fn and_without_a_daemon_too() {
     for (name, payload) in &fixtures {
         let mut shim = world.shim("x");
         shim.env("BECKET_NO_DAEMON", "1");
-        let called = becket_tests::world::call(shim, payload);
+        let called = call(shim, payload);
         assert_eq!(called.is_silent(), !is_answered(name), "{name}: {called:?}");
         assert!(called.stderr.is_empty(), "{name}: {called:?}");
     }
@@ -169,7 +169,7 @@ fn the_same_event_from_two_registrations_counts_once() {
     world.send("PreToolUse", &payload);
     let mut plugin = world.command(world.programs.join("becket-hook"));
     plugin.args(["--event", "PreToolUse", "--from", "plugin"]);
-    becket_tests::world::call(plugin, payload.as_bytes());
+    call(plugin, payload.as_bytes());
     // Two deliveries from one source are two events.
     world.send("PreToolUse", &payload);
     let events = world.events();
@@ -186,7 +186,7 @@ fn secrets_are_masked_in_database_and_spool() {
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_input": {"command": format!("curl -H 'x: {secret}' y")}});
     let mut alone = world.shim("PreToolUse");
     alone.env("BECKET_NO_DAEMON", "1");
-    becket_tests::world::call(alone, payload.to_string().as_bytes());
+    call(alone, payload.to_string().as_bytes());
     let everything = |folder: &str| -> Vec<u8> {
         let entries = std::fs::read_dir(world.path(folder))
             .expect("a folder")
