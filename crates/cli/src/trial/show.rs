@@ -7,6 +7,7 @@ use anstyle::Style;
 use becket_wire::Output;
 use becket_wire::answer::Answer;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::Tried;
 use super::sample::{From, Sample};
@@ -29,12 +30,11 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
     let row = &tried.row;
     let ended = words::ended(row);
     let took = words::pace(row.took_us);
-    let mut out = format!(
-        "{BOLD}{}{BOLD:#} on {}  {DIM}{}{DIM:#}\n",
-        one_line(&row.hook),
-        one_line(&sample.name()),
-        one_line(&origin(&sample.from, look))
-    );
+    let (hook, event) = (one_line(&row.hook), one_line(&sample.name()));
+    let origin = one_line(&origin(&sample.from, look));
+    let fits = hook.width() + event.width() + origin.width() + 6 <= look.width;
+    let between = if fits { "" } else { "\n" };
+    let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
     let mut add = |name, value: &str, style| out += &field(name, value, style, look);
     add("outcome", &words::outcome(row), ended);
     add("took", &words::took(row.took_us), took);

@@ -212,9 +212,9 @@ fn place(origin: &Origin) -> Value {
 /// Nothing of a line is cut: it is all that there is to know.
 const COLUMNS: [Column; 4] = [
     Column::left("", 0),
-    Column::left("", 0).wrapped(20),
-    Column::left("", 1).wrapped(16),
-    Column::left("", 2).wrapped(24),
+    Column::left("", 0).wrapped(16),
+    Column::left("", 1).wrapped(18),
+    Column::left("", 2).wrapped(22),
 ];
 
 fn table(rows: &[Row<'_>], look: &Look) -> String {
