@@ -350,8 +350,8 @@ mod tests {
         insta::assert_snapshot!(shown(40), @r"
         store.keep_days  7
             /home/you/.becket/config.toml:2
-        hooks.mine.run   scripts/check --all the
-                         files
+        hooks.mine.run   scripts/check --all
+                         the files
                          built-in
         notice.how       bell  built-in
         ");
