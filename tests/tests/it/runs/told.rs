@@ -84,6 +84,9 @@ fn a_session_and_a_hook_can_be_chosen() {
     );
     let one = yard.json(&["recent", "--json", "--session", "7785"]);
     assert_eq!(one.as_array().map(Vec::len), Some(2));
+    let one = yard.json(&["recent", "--json", "--hook", "breaks"]);
+    let failed = ("breaks".to_owned(), "failed".to_owned());
+    assert_eq!(outcomes(&one), [failed.clone(), failed]);
     let one = yard.json(&["recent", "1", "--json", "--hook", "breaks"]);
     assert_eq!(outcomes(&one).len(), 1);
     assert_eq!(one[0]["session_id"], OTHER, "the newest");
