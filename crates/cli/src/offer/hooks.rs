@@ -56,10 +56,11 @@ fn list(config: &Path, look: &Look) -> String {
     };
     let rows: Vec<_> = BUILT_INS.iter().zip(1..).map(row).collect();
     format!(
-        "\nChecks that becket can run while Claude works, in every project. They talk to Claude, not to\n\
-         you, and have nothing to do with git's hooks. All are off until you choose them:\n\n{}\n\
-         * starts the project's own tools, so it runs only in projects that you `becket trust`\n\
-         `becket hooks --all` shows them again; {} says which are on.\n",
+        "\nChecks that becket can run while Claude works, in every project. They speak to\n\
+         Claude, not to you, and have nothing to do with git's hooks. All are off until\n\
+         you choose them:\n\n{}\n\
+         * starts the project's own tools: only in projects that you `becket trust`\n\
+         `becket hooks --all` shows them again; which are on stands in\n{}\n\n",
         bare(COLUMNS, &rows, look),
         config.display()
     )
