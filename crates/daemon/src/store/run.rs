@@ -10,9 +10,6 @@ use super::open;
 /// The word for a run that goes on in the background.
 const UNDER_WAY: &str = "async";
 
-/// Who answers on becket's own account, where no hook and no guard decided anything.
-const OWN: [&str; 4] = ["switch", "config", "trust", "notice"];
-
 /// A run, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundRun {
@@ -137,6 +134,9 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
         tool: row.get(12)?,
     })
 }
+
+/// Who answers on becket's own account, where no hook and no guard decided anything.
+const OWN: [&str; 4] = ["switch", "config", "trust", "notice"];
 
 /// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
 /// decide nothing.
