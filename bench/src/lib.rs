@@ -12,6 +12,7 @@ pub mod fleet;
 pub mod growth;
 pub mod hooks;
 pub mod ingest;
+pub mod inside;
 pub mod instructions;
 pub mod nothing;
 pub mod pty;

@@ -1,5 +1,6 @@
 //! What doctor looks at: one function a part, each giving a line, and a way to mend it.
 
+mod commands;
 mod line;
 mod machine;
 mod registration;

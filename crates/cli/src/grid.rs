@@ -1,4 +1,5 @@
-//! Tables that fit: columns as wide as they need, cut or left out where there is too little room.
+//! Tables that fit: columns as wide as they need, cut, wrapped or left out where there is too little
+//! room.
 
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
@@ -15,6 +16,8 @@ pub struct Column {
     pub is_right: bool,
     /// How narrow it may become; none if it is whole or not there.
     pub least: Option<usize>,
+    /// Its text goes on in the next line; where the column goes, beneath the whole row.
+    pub wraps: bool,
     /// The higher, the earlier it goes where there is too little room. What has 0 stays.
     pub goes: u8,
 }
@@ -25,6 +28,7 @@ impl Column {
             head,
             is_right: false,
             least: None,
+            wraps: false,
             goes,
         }
     }
@@ -40,6 +44,14 @@ impl Column {
         Self {
             least: Some(least),
             ..self
+        }
+    }
+
+    /// Nothing of it is cut.
+    pub const fn wrapped(self, least: usize) -> Self {
+        Self {
+            wraps: true,
+            ..self.cut_to(least)
         }
     }
 }
@@ -68,10 +80,56 @@ impl Cell {
 pub fn grid<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
     let widths = widths(&columns, rows, look.width);
     let heads = columns.map(|column| Cell::new(column.head, DIM));
-    let lines = std::iter::once(&heads).chain(rows);
-    lines
-        .map(|cells| line(&columns, cells, &widths, look))
-        .collect()
+    line(&columns, &heads, &widths, look) + &lines(&columns, rows, &widths, look)
+}
+
+/// The table without a head.
+pub fn bare<const N: usize>(columns: [Column; N], rows: &[[Cell; N]], look: &Look) -> String {
+    let columns = columns.map(|column| Column { head: "", ..column });
+    let widths = widths(&columns, rows, look.width);
+    lines(&columns, rows, &widths, look)
+}
+
+fn lines<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[Cell; N]],
+    widths: &[usize; N],
+    look: &Look,
+) -> String {
+    let row = |cells| row(columns, cells, widths, look);
+    rows.iter().map(row).collect()
+}
+
+/// One row, in as many lines as its wrapped cells need.
+fn row<const N: usize>(
+    columns: &[Column; N],
+    cells: &[Cell; N],
+    widths: &[usize; N],
+    look: &Look,
+) -> String {
+    let mut rest: [Vec<String>; N] = std::array::from_fn(|nth| match widths[nth] {
+        width if width > 0 && columns[nth].wraps => words::wrap(&cells[nth].text, width),
+        _ => vec![cells[nth].text.clone()],
+    });
+    let tall = rest.iter().map(Vec::len).max().unwrap_or(0);
+    let mut out = String::new();
+    for _ in 0..tall {
+        let cells = std::array::from_fn(|nth| Cell {
+            text: match rest[nth].is_empty() {
+                true => String::new(),
+                false => rest[nth].remove(0),
+            },
+            style: cells[nth].style,
+        });
+        out += &line(columns, &cells, widths, look);
+    }
+    let gone = (0..N).filter(|nth| columns[*nth].wraps && widths[*nth] == 0);
+    for Cell { text, style } in gone.map(|nth| &cells[nth]) {
+        for text in words::wrap(text, look.width.saturating_sub(GAP)) {
+            out += &format!("{:GAP$}{style}{text}{style:#}\n", "");
+        }
+    }
+    out
 }
 
 /// How wide each column is; 0 if it is not there. What can be cut is cut, the widest column most; if
@@ -189,6 +247,31 @@ mod tests {
         NAME  TIME
         lint  8 ms
         ");
+    }
+
+    #[test]
+    fn what_is_wrapped_is_never_cut() {
+        let columns = [COLUMNS[0], COLUMNS[1], COLUMNS[2].wrapped(12)];
+        let rows = [
+            [
+                "typecheck-changed",
+                "1.2 s",
+                "no end after 30s, so it was ended",
+            ],
+            ["lint", "8 ms", ""],
+        ];
+        let rows = rows.map(|row| row.map(Cell::plain));
+        let shown = |width| {
+            let text = grid(columns, &rows, &look(width));
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        let all = [usize::MAX, 45, 26, 16].map(shown).join("\n");
+        insta::assert_snapshot!("wrapped", all);
+        let bare = bare(columns, &rows[1..], &look(80));
+        assert_eq!(
+            anstream::adapter::strip_str(&bare).to_string(),
+            "lint  8 ms\n"
+        );
     }
 
     proptest! {

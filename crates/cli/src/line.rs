@@ -93,13 +93,23 @@ impl Lines {
     }
 }
 
-/// How wide a line may be; whoever reads through a pipe gets everything.
+/// How wide a line may be; whoever reads through a pipe gets everything. COLUMNS counts only where
+/// the terminal does not know: an exported one may be that of another window.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
         return usize::MAX;
     }
-    let size = rustix::termios::tcgetwinsize(io::stdout());
-    size.map_or(80, |size| usize::from(size.ws_col).max(NARROWEST))
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    columns(
+        size.map(|size| size.ws_col.into()),
+        std::env::var("COLUMNS").ok().as_deref(),
+    )
+}
+
+fn columns(terminal: Option<usize>, said: Option<&str>) -> usize {
+    let said = said.and_then(|columns| columns.parse().ok());
+    let known = terminal.filter(|columns| *columns > 0).or(said);
+    known.unwrap_or(80).max(NARROWEST)
 }
 
 /// The fields in the order of the documentation.
@@ -266,6 +276,14 @@ mod tests {
         let line = one_line("{\n  \"a\": \"x\\ny\",\r\n  \"n\": 1.50e3\n}").unwrap();
         assert_eq!(line.get(), r#"{  "a": "x\ny",  "n": 1.50e3}"#);
         assert!(one_line("{nope").is_none());
+    }
+
+    #[test]
+    fn a_terminal_knows_best_how_wide_it_is() {
+        assert_eq!(columns(Some(200), Some("80")), 200);
+        assert_eq!(columns(Some(0), Some("120")), 120);
+        assert_eq!(columns(None, Some("wide")), 80);
+        assert_eq!(columns(Some(7), None), NARROWEST);
     }
 
     #[test]

@@ -31,13 +31,11 @@ pub struct Look {
 }
 
 impl Look {
-    /// How this call's stdout looks. COLUMNS goes before what the terminal says.
+    /// How this call's stdout looks.
     pub fn of_stdout() -> Self {
-        let said = std::env::var("COLUMNS").ok();
-        let said = said.and_then(|columns| columns.parse::<usize>().ok());
         Self {
             now: jiff::Zoned::now(),
-            width: said.map_or_else(line::width, |columns| columns.max(line::NARROWEST)),
+            width: line::width(),
             glyphs: Glyphs::of_the_locale(),
         }
     }

@@ -23,7 +23,7 @@ mod unregister;
 
 pub use change::{
     Outcome, back_up, init, line_is_unwanted, read, registration_of, snapshot, status_line_before,
-    take_lock, text_of, uninit, unreadable, unwritable,
+    take_lock, text_of, uninit, unreadable, unwritable, without_us,
 };
 pub use diff::{coloured, unified};
 pub use document::SettingsError;

@@ -22,7 +22,7 @@ pub(crate) use open::{inode, is_damage};
 pub use read::{count, find, knows_process, latest_fault, sessions_like};
 pub use record::{Decision, Record, fault};
 pub use retain::Limits;
-pub use run::{FoundRun, RunQuery, detour, last_told, runs};
+pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
 pub(crate) use session::last_revision;
 pub use session::{Kept, Which, sessions};
 pub use write::{Feed, Full, Writer};

@@ -9,7 +9,7 @@ pub mod wake;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,12 +23,26 @@ use rustix::io::Errno;
 
 use link::{Link, readable_until};
 
+const HELP: &str = "
+What Claude Code starts for every hook event: it takes the event on stdin, has
+the daemon judge it, and prints the answer. `becket init` registers it; you need
+not start it yourself. `becket --help` shows what you can do.
+
+Usage: becket-hook [--event EVENT] [--from SOURCE] [--home FOLDER] < event.json
+
+  --event EVENT   the event that this registration is for
+  --from SOURCE   where this registration stands: settings, plugin, run
+  --home FOLDER   the becket home, if it is not ~/.becket
+  --statusline    take the status line's JSON instead, and print the line
+  --version, -V   print the version
+  --help, -h      print this
+";
+
 /// One event or status line, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut registration = Registration::read(args);
-    if registration.version {
-        println!("becket-hook {}", Version::current());
-        return ExitCode::SUCCESS;
+    if (registration.version || registration.help) && is_asked_by_a_person() {
+        return introduce(registration.help);
     }
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let said = registration.home.take();
@@ -67,6 +81,20 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         }
         Err((why, held)) => alone::go(question, (!line).then_some(envelope.id), why, held),
     }
+}
+
+/// Whether nobody waits for an answer to an event: a word alone, or a terminal instead of an event.
+/// A registration that says more than we know is no question.
+fn is_asked_by_a_person() -> bool {
+    std::env::args_os().len() == 2 || io::stdin().is_terminal()
+}
+
+fn introduce(help: bool) -> ExitCode {
+    println!("becket-hook {}", Version::current());
+    if help {
+        print!("{HELP}");
+    }
+    ExitCode::SUCCESS
 }
 
 /// How long the daemon may take, by what it did to others a moment ago.

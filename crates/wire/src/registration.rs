@@ -22,6 +22,8 @@ pub struct Registration {
     pub beside: bool,
     /// Somebody only wants to know which shim this is.
     pub version: bool,
+    /// Or what it is for.
+    pub help: bool,
 }
 
 impl Registration {
@@ -37,7 +39,8 @@ impl Registration {
                 Some("--home") => registration.home = args.next().map(PathBuf::from),
                 Some("--statusline") => registration.statusline = true,
                 Some("--beside") => registration.beside = true,
-                Some("--version") => registration.version = true,
+                Some("--version" | "-V") => registration.version = true,
+                Some("--help" | "-h") => registration.help = true,
                 _ => {}
             }
         }
@@ -87,5 +90,16 @@ mod tests {
         let line = ["--statusline", "--beside", "--home", "/h"];
         let read = Registration::read(line.iter().map(OsString::from));
         assert!(read.statusline && read.beside && !read.version, "{read:?}");
+        for (arg, version, help) in [
+            ("--version", true, false),
+            ("-V", true, false),
+            ("--help", false, true),
+            ("-h", false, true),
+        ] {
+            let read = Registration::read(std::iter::once(arg.into()));
+            assert_eq!((read.version, read.help), (version, help), "{arg}");
+        }
+        let read = Registration::read(["--event", "--help"].into_iter().map(OsString::from));
+        assert!(!read.help, "that is the event's name");
     }
 }

@@ -236,10 +236,36 @@ fn without_a_registration_nothing_is_moved() {
         stderr(&output).contains("`becket adopt --undo` gives them back"),
         "{output:?}"
     );
-    world.run(&["adopt", "--undo"]);
+}
+
+#[test]
+fn after_uninit_the_very_bytes_come_back_too() {
+    let (world, _) = registered(SETTINGS);
+    world.run(&["adopt", "--only", "say-stop", "guard"]);
+    world.run(&["adopt", "--all"]);
+    world.run(&["uninit"]);
+    assert!(!text(&settings(&world)).contains("say done"));
+    let said = world.run(&["adopt", "--undo"]);
+    assert!(said.contains("which is what it was"), "{said}");
+    assert_eq!(text(&settings(&world)), SETTINGS);
+
+    // What somebody added meanwhile stays, and the hooks come back all the same.
+    world.run(&["init"]);
+    world.run(&["adopt", "--all"]);
+    world.run(&["uninit"]);
+    let mine = text(&settings(&world)).replace("\"unknownKey\"", "\"mine\": 1, \"unknownKey\"");
+    fs::write(settings(&world), mine).expect("settings");
+    let said = world.run(&["adopt", "--undo"]);
+    assert!(!said.contains("which is what it was"), "{said}");
     let back = text(&settings(&world));
-    for command in ["~/bin/guard.sh", "say done", "log it.py", "npx notifier"] {
-        assert!(back.contains(command), "{command}: {back}");
+    for text in [
+        "\"mine\": 1",
+        "~/bin/guard.sh",
+        "say done",
+        "log it.py",
+        "npx notifier",
+    ] {
+        assert!(back.contains(text), "{text}: {back}");
     }
 }
 

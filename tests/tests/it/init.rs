@@ -1,6 +1,8 @@
 //! `becket init`, `uninit`, `doctor` and `config` through the real program: what they say, what they
 //! leave alone, and that what they mend is mended.
 
+mod commands;
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -97,6 +99,7 @@ fn a_healthy_world_is_well() {
         "database",
         "spool",
         "user settings",
+        "commands",
         "canary (user)",
     ] {
         assert_eq!(state(part), "good", "{part}");

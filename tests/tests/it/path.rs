@@ -1,7 +1,7 @@
 //! The way of one event: shim, daemon, database, and back by `becket events`.
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{World, fixtures};
+use becket_tests::world::{World, call, fixtures};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn and_without_a_daemon_too() {
     for (name, payload) in &fixtures {
         let mut shim = world.shim("x");
         shim.env("BECKET_NO_DAEMON", "1");
-        let called = becket_tests::world::call(shim, payload);
+        let called = call(shim, payload);
         assert_eq!(called.is_silent(), !is_answered(name), "{name}: {called:?}");
         assert!(called.stderr.is_empty(), "{name}: {called:?}");
     }
@@ -169,7 +169,7 @@ fn the_same_event_from_two_registrations_counts_once() {
     world.send("PreToolUse", &payload);
     let mut plugin = world.command(world.programs.join("becket-hook"));
     plugin.args(["--event", "PreToolUse", "--from", "plugin"]);
-    becket_tests::world::call(plugin, payload.as_bytes());
+    call(plugin, payload.as_bytes());
     // Two deliveries from one source are two events.
     world.send("PreToolUse", &payload);
     let events = world.events();
@@ -186,7 +186,7 @@ fn secrets_are_masked_in_database_and_spool() {
     let payload = json!({"hook_event_name": "PreToolUse", "session_id": "s", "tool_input": {"command": format!("curl -H 'x: {secret}' y")}});
     let mut alone = world.shim("PreToolUse");
     alone.env("BECKET_NO_DAEMON", "1");
-    becket_tests::world::call(alone, payload.to_string().as_bytes());
+    call(alone, payload.to_string().as_bytes());
     let everything = |folder: &str| -> Vec<u8> {
         let entries = std::fs::read_dir(world.path(folder))
             .expect("a folder")
@@ -243,4 +243,29 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
     let events = world.events();
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["source"], "alone");
+}
+
+#[test]
+fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
+    let world = World::new();
+    let shim = world.programs.join("becket-hook");
+    for (arg, said) in [
+        ("--help", "Usage: becket-hook"),
+        ("-h", "Usage: becket-hook"),
+        ("--version", "becket-hook "),
+        ("-V", "becket-hook "),
+    ] {
+        let mut command = world.command(&shim);
+        command.arg(arg);
+        let called = call(command, b"");
+        assert_eq!(called.code, Some(0), "{arg}: {called:?}");
+        assert!(called.stdout.contains(said), "{arg}: {called:?}");
+    }
+    assert!(world.daemon_pid().is_none(), "nobody needed a daemon");
+    // A registration with a word that some later becket may know is no question.
+    let mut command = world.shim("Stop");
+    command.arg("--help");
+    let called = call(command, br#"{"hook_event_name":"Stop","session_id":"s"}"#);
+    assert!(called.is_silent(), "{called:?}");
+    assert_eq!(world.events()[0]["event"], "Stop");
 }

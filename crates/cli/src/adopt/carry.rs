@@ -11,7 +11,7 @@ use becket_wire::event::EventName;
 
 use super::found::{Found, config_of};
 use super::named::Named;
-use super::record::{self, Record};
+use super::record::{self, Record, WithoutUs};
 use super::table::{Block, append, block, newline};
 use crate::failure::{Code, Failure};
 use crate::settings::{self, Foreign, Registration, Scope, Strict, unreadable, unwritable};
@@ -262,11 +262,16 @@ impl Prepared {
         }
     }
 
-    fn record(&self) -> Record {
+    fn record(&self, world: &World) -> Record {
+        let file = self.settings.path();
+        let without_us = |text| settings::without_us(world, file, text).ok();
         Record {
-            file: self.settings.path().to_string_lossy().into_owned(),
+            file: file.to_string_lossy().into_owned(),
             before: self.before.clone(),
             written: self.after.clone(),
+            without_us: without_us(&self.before)
+                .zip(without_us(&self.after))
+                .map(|(before, written)| WithoutUs { before, written }),
             entries: self.entries.clone(),
             config: self.config.as_ref().map(|config| record::Config {
                 file: config.asked.clone(),
@@ -284,7 +289,7 @@ impl Prepared {
             return Ok(Some(None));
         }
         // The record first: a record of what was not done does no harm, the other way round would.
-        let record = self.record();
+        let record = self.record(world);
         let path = record.save(&world.place, self.settings.path())?;
         if let Some(config) = &self.config {
             let failed = |error| unwritable(config.snapshot.path(), &error);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::table::Block;
 use crate::settings::Foreign;
 
-/// A record holds four files.
+/// A record holds six files.
 const MAX_RECORD: u64 = 128 << 20;
 
 /// One settings file, and the config that its hooks went into.
@@ -25,10 +25,20 @@ pub struct Record {
     pub file: String,
     pub before: String,
     pub written: String,
+    /// Both as `uninit` would leave them, for whoever calls that first.
+    #[serde(default)]
+    pub without_us: Option<WithoutUs>,
     /// What was taken out, in the order of the file.
     pub entries: Vec<Foreign>,
     /// None: only our own entries were changed.
     pub config: Option<Config>,
+}
+
+/// A settings file without our entries; none if there would be no file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WithoutUs {
+    pub before: Option<String>,
+    pub written: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

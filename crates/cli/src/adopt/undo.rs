@@ -116,6 +116,10 @@ fn settings_before(
     for (_, record) in records.iter().rev() {
         if text.as_ref() == Some(&record.written) {
             text = Some(record.before.clone());
+        } else if let Some(without_us) = &record.without_us
+            && text == without_us.written
+        {
+            text.clone_from(&without_us.before);
         } else if text.as_ref() != Some(&record.before) {
             exact = false;
             if !record.entries.is_empty() {

@@ -1,8 +1,9 @@
 //! The settings files, and the canary through what they register.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-use super::{Check, line};
+use super::{Check, commands, line};
 use crate::canary;
 use crate::claude;
 use crate::settings::{
@@ -44,9 +45,14 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
             "becket init",
         ));
     }
+    // A project's two files have one folder of commands.
+    let mut looked = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
             checks.push(line::registered(world, file, &inspection));
+        }
+        if looked.insert(file.path.parent()) {
+            checks.push(commands::installed(world, file.scope));
         }
         checks.push(fly(world, file, &inspection, daemon_answers));
     }
@@ -57,7 +63,7 @@ fn name(file: &SettingsFile) -> String {
     format!("{} settings", file.scope)
 }
 
-fn init(scope: Scope) -> String {
+pub(super) fn init(scope: Scope) -> String {
     match scope {
         Scope::User | Scope::Managed => "becket init".to_owned(),
         Scope::Project | Scope::Local => format!("becket init --{scope}"),

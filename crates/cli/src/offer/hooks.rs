@@ -2,6 +2,7 @@
 //! chosen.
 
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 
 use anyhow::Result;
 use becket_engine::config::Loader;
@@ -10,6 +11,8 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::{broken, change};
 use crate::failure::{Code, Failure};
+use crate::grid::{Cell, Column, bare};
+use crate::session::Look;
 use crate::tell::{BOLD, DIM};
 use crate::tui;
 use crate::world::World;
@@ -18,7 +21,7 @@ use crate::world::World;
 /// Gives what runs then, in words.
 pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
     let chosen = match said {
-        [] if tui::suits_terminal() && is_open(world) => ask()?,
+        [] if tui::suits_terminal() && is_open(world) => ask(world)?,
         said => said
             .iter()
             .map(|name| find(name))
@@ -30,7 +33,7 @@ pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
     change(world, "[hooks]", |text| edited(text, &chosen))?;
     let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
     let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
-        true => " (in projects that you `becket trust`: they start the project's own tools)",
+        true => " (those that start a project's own tools: after `becket trust` there)",
         false => "",
     };
     Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
@@ -41,23 +44,42 @@ fn is_open(world: &World) -> bool {
     Loader::read_only(&world.place).current().hooks.is_empty()
 }
 
-fn ask() -> Result<Vec<&'static BuiltIn>> {
+/// What a person reads before they choose.
+fn list(config: &Path, look: &Look) -> String {
+    let row = |(hook, number): (&BuiltIn, usize)| {
+        let mark = if hook.starts_project_tools { "*" } else { "" };
+        [
+            Cell::plain(number.to_string()),
+            Cell::new(format!("{}{mark}", hook.name), BOLD),
+            Cell::new(hook.description, DIM),
+        ]
+    };
+    let rows: Vec<_> = BUILT_INS.iter().zip(1..).map(row).collect();
+    format!(
+        "\nChecks that becket can run while Claude works, in every project. They speak to\n\
+         Claude, not to you, and have nothing to do with git's hooks. All are off until\n\
+         you choose them:\n\n{}\n\
+         * starts the project's own tools: only in projects that you `becket trust`\n\
+         `becket hooks --all` shows them again; which are on stands in\n{}\n\n",
+        bare(COLUMNS, &rows, look),
+        config.display()
+    )
+}
+
+const COLUMNS: [Column; 3] = [
+    Column::right("", 0),
+    Column::left("", 0),
+    Column::left("", 1).wrapped(24),
+];
+
+fn ask(world: &World) -> Result<Vec<&'static BuiltIn>> {
     let mut out = anstream::stdout();
-    writeln!(
-        out,
-        "\nHooks that becket brings along, all off until you choose them:"
-    )?;
-    for (hook, number) in BUILT_INS.iter().zip(1..) {
-        let BuiltIn {
-            name, description, ..
-        } = hook;
-        writeln!(
-            out,
-            "{number:4}  {BOLD}{name:26}{BOLD:#}{DIM}{description}{DIM:#}"
-        )?;
-    }
+    write!(out, "{}", list(&world.place.config(), &Look::of_stdout()))?;
     loop {
-        write!(out, "Which ones? (numbers or names, Enter for none) ")?;
+        write!(
+            out,
+            "Which ones? Numbers or names, Enter for none (you can choose later) "
+        )?;
         out.flush()?;
         let mut line = String::new();
         if io::stdin().lock().read_line(&mut line)? == 0 {
@@ -105,6 +127,7 @@ fn edited(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::tests::made::look;
 
     #[test]
     fn what_was_chosen_is_on_and_the_rest_stays() {
@@ -120,6 +143,16 @@ mod tests {
         for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
             assert!(edited(text, &chosen).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_person_reads_what_there_is() {
+        let shown = |width| {
+            let text = list(Path::new("/home/user/.becket/config.toml"), &look(width));
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        insta::assert_snapshot!("offer", shown(100));
+        insta::assert_snapshot!("offer_narrow", shown(60));
     }
 
     #[test]

@@ -39,12 +39,12 @@ const RUNS: [Column; 5] = [
     Column::right("TIME", 0),
     Column::left("OUTCOME", 0),
     Column::left("DECISION", 0),
-    Column::left("NOTE", 1).cut_to(16),
+    Column::left("NOTE", 1).wrapped(24),
 ];
 
 const SKIPPED: [Column; 2] = [
     Column::left("HOOK", 0).cut_to(12),
-    Column::left("WHY NOT", 0).cut_to(16),
+    Column::left("WHY NOT", 1).wrapped(24),
 ];
 
 pub fn full(why: &Why, look: &Look) -> String {

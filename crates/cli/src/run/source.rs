@@ -78,7 +78,7 @@ impl<'a> Runs<'a> {
         Ok(found)
     }
 
-    /// The newest event that was decided or on which a hook failed.
+    /// The newest event that a hook or a guard decided, or on which a hook failed.
     pub fn last_told(&self, session: Option<&str>) -> Result<Option<EventId>> {
         let mut last = match &self.database {
             Some(connection) => store::last_told(connection, session)?,
@@ -86,7 +86,7 @@ impl<'a> Runs<'a> {
         };
         for record in &self.waiting {
             let decision = record.decision.as_ref();
-            let tells = decision.is_some_and(|decision| decision.answer != "terminal")
+            let tells = decision.is_some_and(|it| store::is_told_of(&it.answer, it.by.as_deref()))
                 || record.runs.iter().any(becket_wire::run::RunRow::has_failed);
             let row = record.to_row();
             if tells && (session.is_none() || row.session_id.as_deref() == session) {

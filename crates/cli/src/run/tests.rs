@@ -140,6 +140,25 @@ fn an_event_is_explained() {
 }
 
 #[test]
+fn no_note_of_one_event_is_cut() {
+    let note = "the hook exited with 127: sh: 1: scripts/house-style: not found; and a line that goes on for long";
+    let mut long = why();
+    long.runs[0].run.note = Some(note.to_owned());
+    long.skipped[0].reason = note.to_owned();
+    insta::assert_snapshot!("why_long", shown(&full(&long, &look(80))));
+    for width in [40, 60, 80, 120, usize::MAX] {
+        let told = shown(&full(&long, &look(width)));
+        let words: Vec<&str> = told.split_whitespace().collect();
+        for word in note.split_whitespace() {
+            let there = words.iter().filter(|one| **one == word).count();
+            assert!(there >= 2, "{word} in {width} columns: {told}");
+        }
+    }
+    let recent = shown(&table::recent(&long.runs, &look(usize::MAX)));
+    assert!(recent.contains(note), "{recent}");
+}
+
+#[test]
 fn scripts_get_every_field() {
     let runs = morning();
     let one = serde_json::to_string_pretty(&json::Run::from(&runs[0])).unwrap();

@@ -49,6 +49,28 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// One line in lines of so many columns, broken after a blank where one is near, and every blank of
+/// it kept. It has no control characters.
+pub fn fold(line: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut current = String::new();
+    let mut used = 0;
+    for c in line.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used > 0 && used + wide > width {
+            let blank = current.rfind(' ').map_or(0, |at| at + 1);
+            let is_near = blank * 2 > current.len();
+            let rest = current.split_off(if is_near { blank } else { current.len() });
+            used = rest.width();
+            lines.push(std::mem::replace(&mut current, rest));
+        }
+        used += wide;
+        current.push(c);
+    }
+    lines.push(current);
+    lines
+}
+
 /// The text in so many columns, with a mark where it was cut off.
 pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
     if text.width() <= width {
@@ -273,6 +295,17 @@ mod tests {
         let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
         assert_eq!(one_line(odd), "a[31m b c");
         assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
+    }
+
+    #[test]
+    fn a_line_is_folded_with_all_its_blanks() {
+        assert_eq!(fold("  a  bc", 3), ["  ", "a  ", "bc"]);
+        assert_eq!(fold("one two  three", 10), ["one two  ", "three"]);
+        assert_eq!(fold("a/long/path", 4), ["a/lo", "ng/p", "ath"]);
+        assert_eq!(fold("日本", 3), ["日", "本"]);
+        assert_eq!(fold("日本", 1), ["日", "本"]);
+        assert_eq!(fold("abc", usize::MAX), ["abc"]);
+        assert_eq!(fold("", 3), [""]);
     }
 
     #[test]

@@ -103,6 +103,11 @@ pub fn uninit(world: &World, scope: Scope, dry_run: bool) -> Result<Outcome> {
     edit(world, scope, dry_run, plan)
 }
 
+/// What `uninit` would make of this text of a settings file, links followed.
+pub fn without_us(world: &World, file: &Path, text: &str) -> Result<Option<String>, SettingsError> {
+    undo(text, Record::load(&world.place, file).as_ref())
+}
+
 /// The command of the status line that the person had in their own settings before ours.
 pub fn status_line_before(world: &World) -> Option<String> {
     let asked = Scope::User.file(world).ok()?;

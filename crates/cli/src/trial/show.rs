@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
+use anstyle::Style;
 use becket_wire::Output;
 use becket_wire::answer::Answer;
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 use super::Tried;
 use super::sample::{From, Sample};
@@ -13,57 +15,48 @@ use crate::grid::{Cell, Column, grid};
 use crate::run::cost::{TOO_LONG, TOO_SLOW, Times, tokens};
 use crate::run::words;
 use crate::session::Look;
-use crate::session::words::{count, fit, one_line};
+use crate::session::words::{count, fold, one_line, wrap};
 use crate::tell::{BAD, BOLD, DIM, WARN, clock, is_inert};
 
 /// So many lines of what a hook printed are shown.
 const LINES: usize = 40;
+/// Longer lines of words are hard to read.
+const READABLE: usize = 100;
+/// Where a field's value begins.
+const VALUE: usize = 14;
 
 /// One trial, for a person.
 pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
     let row = &tried.row;
     let ended = words::ended(row);
     let took = words::pace(row.took_us);
-    let mut out = format!(
-        "{BOLD}{}{BOLD:#} on {}  {DIM}{}{DIM:#}\n",
-        one_line(&row.hook),
-        one_line(&sample.name()),
-        one_line(&origin(&sample.from, look))
-    );
-    let mut field = |name: &str, value: String| {
-        // Writing into a String does not fail.
-        let _ = writeln!(out, "  {DIM}{name:10}{DIM:#}  {value}");
-    };
-    field(
-        "outcome",
-        format!("{ended}{}{ended:#}", one_line(&words::outcome(row))),
-    );
-    field(
-        "took",
-        format!("{took}{}{took:#}", words::took(row.took_us)),
-    );
+    let (hook, event) = (one_line(&row.hook), one_line(&sample.name()));
+    let origin = one_line(&origin(&sample.from, look));
+    let fits = hook.width() + event.width() + origin.width() + 6 <= look.width;
+    let between = if fits { "" } else { "\n" };
+    let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
+    let mut add = |name, value: &str, style| out += &field(name, value, style, look);
+    add("outcome", &words::outcome(row), ended);
+    add("took", &words::took(row.took_us), took);
     if let Some(note) = &row.note {
-        field("why", format!("{BAD}{}{BAD:#}", one_line(note)));
+        add("why", note, BAD);
     }
     if let Ok(answer) = &tried.answer {
-        field("read as", read_as(answer));
+        let (read, style) = read_as(answer);
+        add("read as", &read, style);
         let said = tried.for_claude();
         if said > 0 {
-            let style = words::length(said);
-            let said = format!(
+            let long = format!(
                 "{}, about {}",
                 many(said, "character", "characters"),
                 many(tokens(said), "token", "tokens")
             );
-            field("for Claude", format!("{style}{said}{style:#}"));
+            add("for Claude", &long, words::length(said));
         }
     }
     if let Some(standing) = standing {
-        let standing = one_line(standing);
-        field(
-            "note",
-            format!("{WARN}in its session it would not run: {standing}{WARN:#}"),
-        );
+        let standing = format!("in its session it would not run: {standing}");
+        add("note", &standing, WARN);
     }
     out += &part("It printed", &tried.ran.stdout, look);
     out += &part("It printed on stderr", &tried.ran.stderr, look);
@@ -71,6 +64,19 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
         let _ = writeln!(out, "  {DIM}{} bytes more{DIM:#}", tried.ran.dropped);
     }
     out + &claude_gets(&tried.output(sample), look)
+}
+
+/// A name and what is so, in as many lines as it takes.
+fn field(name: &str, value: &str, style: Style, look: &Look) -> String {
+    let room = match look.width {
+        usize::MAX => usize::MAX,
+        width => width.min(READABLE).saturating_sub(VALUE).max(20),
+    };
+    let names = std::iter::once(name).chain(std::iter::repeat(""));
+    let lines = names.zip(wrap(&one_line(value), room));
+    lines
+        .map(|(name, line)| format!("  {DIM}{name:10}{DIM:#}  {style}{line}{style:#}\n"))
+        .collect()
 }
 
 fn many(number: u64, one: &str, several: &str) -> String {
@@ -94,12 +100,12 @@ fn origin(from: &From, look: &Look) -> String {
     }
 }
 
-fn read_as(answer: &Answer) -> String {
-    let Some((word, reason)) = answer.decision() else {
-        return "no opinion".to_owned();
-    };
-    let reason = reason.map(|reason| format!(": {}", one_line(reason)));
-    format!("{WARN}{word}{WARN:#}{}", reason.unwrap_or_default())
+fn read_as(answer: &Answer) -> (String, Style) {
+    match answer.decision() {
+        None => ("no opinion".to_owned(), Style::new()),
+        Some((word, None)) => (word.to_owned(), WARN),
+        Some((word, Some(reason))) => (format!("{word}: {reason}"), WARN),
+    }
 }
 
 fn claude_gets(output: &Output, look: &Look) -> String {
@@ -121,16 +127,19 @@ fn part(title: &str, text: &[u8], look: &Look) -> String {
         return String::new();
     }
     let mut out = format!("\n{BOLD}{title}{BOLD:#}\n");
-    for line in text.lines().take(LINES) {
-        let line = line.replace('\t', "    ");
-        let line: String = line.chars().filter(|c| is_inert(*c)).collect();
-        let _ = writeln!(
-            out,
-            "  {}",
-            fit(&line, look.width.saturating_sub(2), look.glyphs)
-        );
+    let lines: Vec<String> = text
+        .lines()
+        .flat_map(|line| {
+            let line = line.replace('\t', "    ");
+            let line: String = line.chars().filter(|c| is_inert(*c)).collect();
+            fold(&line, look.width.saturating_sub(2))
+        })
+        .collect();
+    for line in lines.iter().take(LINES) {
+        // Writing into a String does not fail.
+        let _ = writeln!(out, "  {line}");
     }
-    let more = text.lines().count().saturating_sub(LINES);
+    let more = lines.len().saturating_sub(LINES);
     if more > 0 {
         let _ = writeln!(out, "  {DIM}{} more{DIM:#}", count(more, "line", "lines"));
     }

@@ -80,6 +80,31 @@ fn a_trial_is_told_step_by_step() {
 }
 
 #[test]
+fn nothing_of_a_trial_is_cut() {
+    let reason = "Names in src/ are in snake_case: ".repeat(5);
+    let long = format!(r#"{{"decision":"block","reason":"{reason}"}}"#);
+    let tried = tried(Outcome::Exited(0), 48, &long, "");
+    let standing = format!(
+        "off in config, user {}/config.toml:3",
+        "/home/user".repeat(8)
+    );
+    let one = |width| {
+        shown(&show::one(
+            &tried,
+            &recorded(),
+            Some(&standing),
+            &look(width),
+        ))
+    };
+    insta::assert_snapshot!("long", one(60));
+    let whole = one(usize::MAX);
+    assert!(
+        whole.contains(&long) && whole.contains(&standing),
+        "{whole}"
+    );
+}
+
+#[test]
 fn scripts_get_a_trial_whole() {
     let refused = tried(Outcome::Exited(0), 48, BLOCKS, "a warning\n");
     let recorded = recorded();

@@ -1,6 +1,7 @@
 //! `becket completions`: scripts for the shell, and man pages.
 
-use std::io;
+mod names;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +35,10 @@ impl Completions {
             return Ok(ExitCode::SUCCESS);
         }
         let shell = self.shell.or_else(Shell::from_env).unwrap_or(Shell::Bash);
-        clap_complete::generate(shell, &mut command, "becket", &mut io::stdout());
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut command, "becket", &mut script);
+        let script = String::from_utf8(script).context("could not write completions")?;
+        print!("{}", names::add(&script, shell, &command));
         Ok(ExitCode::SUCCESS)
     }
 }

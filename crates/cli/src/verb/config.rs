@@ -7,8 +7,11 @@ use anyhow::Result;
 use becket_engine::config::{self, Loader, Problem, Severity, Snapshot, Standing, Value};
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
+use unicode_width::UnicodeWidthStr;
 
 use crate::failure::Code;
+use crate::line;
+use crate::session::words::fold;
 use crate::tell::{BAD, DIM, WARN};
 use crate::world::{World, project_of};
 
@@ -50,7 +53,7 @@ impl Config {
         let snapshot = load(world);
         match self.what {
             None if self.json => println!("{:#}", all_json(&snapshot)),
-            None => anstream::print!("{}{}", values(&snapshot), trouble(&snapshot)),
+            None => anstream::print!("{}{}", values(&snapshot, line::width()), trouble(&snapshot)),
             Some(What::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
             Some(What::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
             Some(What::Check { json }) => return Ok(check(&snapshot, json)),
@@ -73,7 +76,7 @@ fn load(world: &World) -> Snapshot {
 }
 
 /// Every value and what set it, in columns.
-fn values(snapshot: &Snapshot) -> String {
+fn values(snapshot: &Snapshot, room: usize) -> String {
     let mut rows: Vec<[String; 3]> = snapshot
         .settings
         .iter()
@@ -90,25 +93,36 @@ fn values(snapshot: &Snapshot) -> String {
         let origin = format!("{}:{}", table.file.display(), table.line);
         rows.push([path, "(as written)".to_owned(), origin]);
     }
-    columns(&rows)
+    columns(&rows, room)
 }
 
 /// Whatever is longer does not move the others' columns.
 const WIDEST: usize = 60;
 
-/// Three columns, the last one dim.
-fn columns(rows: &[[String; 3]]) -> String {
-    let width = |column: usize| {
-        let lengths = rows.iter().map(|row| row[column].chars().count());
-        lengths
-            .filter(|length| *length <= WIDEST)
-            .max()
-            .unwrap_or(0)
+/// Three columns, the last one dim. What does not fit goes on below, in the second one.
+fn columns(rows: &[[String; 3]], room: usize) -> String {
+    let width = |column: usize, most: usize| {
+        let lengths = rows.iter().map(|row| row[column].width());
+        let lengths = lengths.filter(|length| *length <= most);
+        lengths.max().unwrap_or(0)
     };
-    let (first, second) = (width(0), width(1));
+    let (first, third) = (width(0, WIDEST), width(2, usize::MAX));
+    let left = room.saturating_sub(first + third + 4);
+    let second = width(1, left.clamp(8, WIDEST));
     let mut out = String::new();
     for [one, two, three] in rows {
-        writeln!(out, "{one:first$}  {two:second$}  {DIM}{three}{DIM:#}").ok();
+        let taken = one.width().max(first) + two.width().max(second) + three.width() + 4;
+        if taken <= room {
+            writeln!(out, "{one:first$}  {two:second$}  {DIM}{three}{DIM:#}").ok();
+            continue;
+        }
+        let room = room.saturating_sub(first + 2).max(20);
+        let names = std::iter::once(&**one).chain(std::iter::repeat(""));
+        for (name, line) in names.zip(fold(two, room)) {
+            writeln!(out, "{name:first$}  {}", line.trim_end()).ok();
+        }
+        let before = if three.width() <= room { first + 2 } else { 4 };
+        writeln!(out, "{:before$}{DIM}{three}{DIM:#}", "").ok();
     }
     out
 }
@@ -154,7 +168,7 @@ fn files(snapshot: &Snapshot) -> String {
         let level = file.source.level.name().to_owned();
         [level, path, standing(file.standing).to_owned()]
     });
-    columns(&rows.collect::<Vec<_>>())
+    columns(&rows.collect::<Vec<_>>(), usize::MAX)
 }
 
 fn check(snapshot: &Snapshot, json: bool) -> ExitCode {
@@ -296,7 +310,7 @@ mod tests {
 
     #[test]
     fn shows_every_value_with_what_set_it() {
-        insta::assert_snapshot!(shown(values), @r#"
+        insta::assert_snapshot!(shown(|snapshot| values(snapshot, usize::MAX)), @r#"
         daemon.idle           12h       built-in
         hooks.mine.enabled    true      /home/config.toml:5
         hooks.mine.on         ["Stop"]  /home/config.toml:7
@@ -312,6 +326,35 @@ mod tests {
         store.keep_bytes      4GiB      built-in
         store.keep_days       7         /home/config.toml:2
         "#);
+    }
+
+    #[test]
+    fn in_little_room_what_is_long_goes_on_below() {
+        let rows = [
+            ["store.keep_days", "7", "/home/you/.becket/config.toml:2"],
+            [
+                "hooks.mine.run",
+                "scripts/check --all the files",
+                "built-in",
+            ],
+            ["notice.how", "bell", "built-in"],
+        ];
+        let rows = rows.map(|row| row.map(str::to_owned));
+        let shown = |room| anstream::adapter::strip_str(&columns(&rows, room)).to_string();
+        insta::assert_snapshot!(shown(55), @r"
+        store.keep_days  7     /home/you/.becket/config.toml:2
+        hooks.mine.run   scripts/check --all the files
+                         built-in
+        notice.how       bell  built-in
+        ");
+        insta::assert_snapshot!(shown(40), @r"
+        store.keep_days  7
+            /home/you/.becket/config.toml:2
+        hooks.mine.run   scripts/check --all
+                         the files
+                         built-in
+        notice.how       bell  built-in
+        ");
     }
 
     #[test]

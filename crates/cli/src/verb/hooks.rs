@@ -1,6 +1,5 @@
 //! `becket hooks`: the named hooks of this project, and whether each runs in this session.
 
-use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,6 +13,8 @@ use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
+use crate::grid::{Cell, Column, bare};
+use crate::session::Look;
 use crate::session::words::one_line;
 use crate::switch::{self as switching, Meant};
 use crate::tell::{BOLD, DIM, GOOD, WARN};
@@ -34,6 +35,9 @@ pub struct Hooks {
     /// For slash commands: say it in their words, and exit with 0 whatever happens
     #[arg(long, conflicts_with_all = ["all", "json"])]
     slash: bool,
+    /// Print the names alone, a line each
+    #[arg(long, conflicts_with_all = ["slash", "json"])]
+    names: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -90,12 +94,14 @@ impl Hooks {
         if self.json {
             let rows: Vec<Value> = rows.iter().map(Row::json).collect();
             println!("{}", serde_json::to_string(&rows)?);
+        } else if self.names {
+            rows.iter().for_each(|row| println!("{}", row.name()));
         } else if rows.is_empty() {
             println!(
                 "No hooks are configured for this project. `becket hooks --all` shows those that becket brings along."
             );
         } else {
-            anstream::print!("{}", table(&rows));
+            anstream::print!("{}", table(&rows, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -203,36 +209,28 @@ fn place(origin: &Origin) -> Value {
     json!({"level": origin.level.name(), "file": origin.file, "line": origin.line})
 }
 
-fn table(rows: &[Row<'_>]) -> String {
-    let cells: Vec<[String; 4]> = rows
-        .iter()
-        .map(|row| {
-            let name = row.name().to_owned();
-            [
-                name,
-                row.state(),
-                row.events().join(", "),
-                row.description(),
-            ]
-        })
-        .collect();
-    let width = |column: usize| {
-        let widths = cells.iter().map(|cells| cells[column].chars().count());
-        widths.max().unwrap_or(0)
-    };
-    let (names, states, events) = (width(0), width(1), width(2));
-    let mut text = String::new();
-    for (row, [name, state, on, description]) in rows.iter().zip(&cells) {
+/// Nothing of a line is cut: it is all that there is to know.
+const COLUMNS: [Column; 4] = [
+    Column::left("", 0),
+    Column::left("", 0).wrapped(16),
+    Column::left("", 1).wrapped(18),
+    Column::left("", 2).wrapped(22),
+];
+
+fn table(rows: &[Row<'_>], look: &Look) -> String {
+    let cells = |row: &Row<'_>| {
         let style = match row {
             Row::Named(_, State::Enabled) => GOOD,
             Row::Named(..) => WARN,
             Row::Unnamed(_) => DIM,
         };
-        // Writing into a String does not fail.
-        let _ = writeln!(
-            text,
-            "{BOLD}{name:names$}{BOLD:#}  {style}{state:states$}{style:#}  {DIM}{on:events$}{DIM:#}  {description}"
-        );
-    }
-    text
+        [
+            Cell::new(row.name(), BOLD),
+            Cell::new(row.state(), style),
+            Cell::new(row.events().join(", "), DIM),
+            Cell::plain(row.description()),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    bare(COLUMNS, &rows, look)
 }

@@ -93,6 +93,12 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize) {
         "next: `becket daemon stop` ends the daemon; what it recorded stays in {}",
         world.place.home().display()
     );
+    if outcome.scope == Scope::User {
+        anstream::println!(
+            "the programs stay in {}: `./uninstall` in becket's source removes them, with man pages and completions",
+            world.programs.display()
+        );
+    }
 }
 
 fn tell_taken_back(commands: &[Command]) {

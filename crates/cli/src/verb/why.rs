@@ -21,7 +21,7 @@ use crate::world::{World, own_session, project_of};
 /// Show why an event came out as it did: each hook with its time and outcome, and the decision
 #[derive(Debug, clap::Args)]
 pub struct Why {
-    /// The event (default: the last one that was decided or on which a hook failed)
+    /// The event (default: the last one that a hook decided, or on which one failed)
     #[arg(value_name = "EVENT_ID")]
     event: Option<EventId>,
     /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)

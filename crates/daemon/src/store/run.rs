@@ -136,19 +136,33 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
     })
 }
 
-/// The newest event of which there is something to tell, with its time: it was decided, or a hook
-/// failed on it. To ring a bell is to decide nothing.
+/// Who answers on becket's own account, where no hook and no guard decided anything.
+const OWN: [&str; 4] = ["switch", "config", "trust", "notice"];
+
+/// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
+/// decide nothing.
+pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
+    answer != "terminal" && by.is_none_or(|by| !OWN.contains(&by))
+}
+
+/// The newest event of which there is something to tell, with its time: it was decided, as
+/// [`is_told_of`] has it, or a hook failed on it.
 pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
+    let told = format!(
+        "d.answer <> 'terminal' AND ifnull(d.by, '') NOT IN ('{}')",
+        OWN.join("', '")
+    );
     let decided = match session {
-        None => "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
-             WHERE ?1 IS NULL AND d.answer <> 'terminal' ORDER BY d.seq DESC LIMIT 1"
-            .to_owned(),
+        None => format!(
+            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+             WHERE ?1 IS NULL AND {told} ORDER BY d.seq DESC LIMIT 1"
+        ),
         Some(_) => format!(
             "SELECT e.at, e.id FROM {} JOIN decisions d ON d.seq = e.seq
-             WHERE d.answer <> 'terminal' ORDER BY e.at DESC LIMIT 1",
+             WHERE {told} ORDER BY e.at DESC LIMIT 1",
             of_session("?1")
         ),
     };

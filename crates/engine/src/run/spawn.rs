@@ -7,10 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
 use super::{Job, Program};
+use crate::program::is_executable;
 
 /// Where programs are looked for if the environment has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -118,10 +118,6 @@ fn check(program: &Path) -> Result<(), String> {
         )),
         Ok(_) => Ok(()),
     }
-}
-
-fn is_executable(program: &Path) -> bool {
-    program.is_file() && access(program, Access::EXEC_OK).is_ok()
 }
 
 /// The system has one word for a missing folder, program and interpreter.

@@ -200,3 +200,30 @@ fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
     assert_eq!(last(Some("s")), Some((1, id(1))));
     assert_eq!(last(Some("other")), Some((2, id(2))));
 }
+
+#[test]
+fn what_becket_says_itself_needs_no_telling() {
+    let connection = Home::new().open();
+    let decided = |number: u8, answer: &str, by: Option<&str>| {
+        let mut event = record(i64::from(number), number.into());
+        let mut decision = decision(answer);
+        decision.by = by.map(str::to_owned);
+        event.decision = Some(decision);
+        event.insert(&connection).unwrap();
+        is_told_of(answer, by)
+    };
+    assert!(decided(1, "deny", Some("no-prod")));
+    assert!(!decided(2, "block", Some("switch")));
+    assert!(!decided(3, "message", Some("config")));
+    assert!(!decided(4, "message", Some("trust")));
+    assert!(!decided(5, "terminal", None));
+    for session in [None, Some("s")] {
+        let last = last_told(&connection, session).unwrap();
+        assert_eq!(last, Some((1, id(1))), "{session:?}");
+    }
+    assert!(decided(6, "deny", None));
+    for session in [None, Some("s")] {
+        let last = last_told(&connection, session).unwrap();
+        assert_eq!(last, Some((6, id(6))), "{session:?}");
+    }
+}

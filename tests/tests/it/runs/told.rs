@@ -1,0 +1,232 @@
+//! `becket recent`, `stats`, `why` and `events --follow`: what ran is told, with a daemon and without.
+
+use std::fs;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{call, finish, start};
+use serde_json::{Value, json};
+
+use super::{OTHER, SESSION, Yard, outcomes, text};
+
+fn told_of_once(yard: &Yard, no_daemon: bool) {
+    let ask = |args: &[&str]| {
+        let mut verb = yard.verb(args);
+        if no_daemon {
+            verb.env("BECKET_NO_DAEMON", "1");
+        }
+        let output = verb.output().expect("becket runs");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        serde_json::from_slice::<Value>(&output.stdout).expect("JSON")
+    };
+    let recent = ask(&["recent", "--json"]);
+    let expected = [("breaks", "failed"), ("refuses", "ok")];
+    let expected = expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()));
+    assert_eq!(outcomes(&recent), expected);
+    assert_eq!(recent[0]["tool"], "Write");
+    assert_eq!(recent[0]["session_id"], SESSION);
+    let stats = ask(&["stats", "--json"]);
+    assert_eq!(
+        (&stats[0]["hook"], &stats[0]["failed"]),
+        (&json!("breaks"), &json!(1))
+    );
+    assert_eq!(
+        (&stats[1]["runs"], &stats[1]["success_pct"]),
+        (&json!(1), &json!(100.0))
+    );
+    let why = ask(&["why", "--json"]);
+    assert_eq!(why["decision"]["answer"], "block");
+    assert_eq!(why["decision"]["by"], "refuses");
+    assert_eq!(why["decision"]["reason"], "refuses: not so");
+    assert_eq!(outcomes(&why["runs"]), expected);
+    assert_eq!(why["skipped"][0]["hook"], "rests");
+    let reason = why["skipped"][0]["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("off in config"), "{reason}");
+    assert_eq!(why["event_id"], recent[0]["event_id"]);
+}
+
+#[test]
+fn what_ran_is_told_by_the_daemon_and_without_it() {
+    let yard = Yard::new();
+    let called = yard.writes(SESSION);
+    assert!(called.stdout.contains("not so"), "{called:?}");
+    told_of_once(&yard, false);
+    yard.world.kill_daemon();
+    told_of_once(&yard, true);
+}
+
+#[test]
+fn what_ran_alone_is_told_from_the_spool_and_nothing_is_written() {
+    let yard = Yard::new();
+    let mut shim = yard.world.shim("PostToolUse");
+    shim.env("BECKET_NO_DAEMON", "1");
+    let called = call(shim, yard.event(SESSION).as_bytes());
+    assert!(called.stdout.contains("not so"), "{called:?}");
+    told_of_once(&yard, true);
+    assert!(!yard.world.path("becket.db").exists(), "somebody wrote");
+    let mut why = yard.verb(&["why"]);
+    why.env("BECKET_NO_DAEMON", "1");
+    let told = text(&why.output().expect("becket runs").stdout);
+    assert!(told.contains("alone (BECKET_NO_DAEMON is set)"), "{told}");
+    // The next daemon takes it in; the same is told.
+    yard.world.start_daemon();
+    told_of_once(&yard, false);
+    assert!(yard.world.path("becket.db").exists());
+}
+
+#[test]
+fn a_session_and_a_hook_can_be_chosen() {
+    let yard = Yard::new();
+    yard.writes(SESSION);
+    yard.writes(OTHER);
+    assert_eq!(
+        yard.json(&["recent", "--json"]).as_array().map(Vec::len),
+        Some(4)
+    );
+    let one = yard.json(&["recent", "--json", "--session", "7785"]);
+    assert_eq!(one.as_array().map(Vec::len), Some(2));
+    let one = yard.json(&["recent", "--json", "--hook", "breaks"]);
+    let failed = ("breaks".to_owned(), "failed".to_owned());
+    assert_eq!(outcomes(&one), [failed.clone(), failed]);
+    let one = yard.json(&["recent", "1", "--json", "--hook", "breaks"]);
+    assert_eq!(outcomes(&one).len(), 1);
+    assert_eq!(one[0]["session_id"], OTHER, "the newest");
+    let stats = yard.json(&["stats", "--json", "--session", SESSION]);
+    assert_eq!(stats[0]["runs"], 1);
+    let stats = yard.json(&["stats", "--json", "--since", "2001-01-01T00:00:00Z"]);
+    assert_eq!(stats[0]["runs"], 2);
+    let why = yard.json(&["why", "--json", "--session", SESSION]);
+    assert_eq!(why["session_id"], SESSION);
+    let mut inside = yard.verb(&["why", "--json"]);
+    inside.env("CLAUDE_CODE_SESSION_ID", SESSION);
+    let why: Value =
+        serde_json::from_slice(&inside.output().expect("becket runs").stdout).expect("JSON");
+    assert_eq!(why["session_id"], SESSION, "inside Claude Code: its own");
+    let unknown = yard.output(&["recent", "--session", "ffff"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    let unknown = yard.output(&["why", "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b"]);
+    assert_eq!(unknown.status.code(), Some(3));
+    assert!(text(&unknown.stderr).contains("hint: becket events"));
+}
+
+#[test]
+fn before_any_hook_ran_it_is_said_what_to_do() {
+    let yard = Yard::new();
+    for verb in ["stats", "recent"] {
+        let output = yard.output(&[verb]);
+        assert!(output.status.success());
+        assert!(
+            text(&output.stdout).starts_with("No hook has run yet."),
+            "{output:?}"
+        );
+        assert_eq!(yard.json(&[verb, "--json"]), json!([]));
+    }
+    assert_eq!(yard.output(&["why"]).status.code(), Some(3));
+    assert!(yard.world.daemon_pid().is_none(), "nobody needed a daemon");
+}
+
+#[test]
+fn who_follows_sees_an_event_once_and_decided() {
+    let yard = Yard::new();
+    let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
+        run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
+    fs::write(yard.world.path("config.toml"), slow).expect("a config");
+    yard.world.start_daemon();
+    let mut shim = start(yard.world.shim("PostToolUse"));
+    let began = std::time::Instant::now();
+    let event = yard.event(SESSION);
+    std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
+        .expect("an event");
+    let ran = || yard.project.join("began").exists().then_some(());
+    wait::until(PATIENCE, ran).expect("the hook runs");
+    // It is in the log, undecided, and a follower who comes now waits for its decision.
+    let log = yard.json(&["events", "--json"]);
+    assert_eq!(
+        (&log["decision"], &log["took_us"]),
+        (&Value::Null, &Value::Null)
+    );
+    let out = yard.project.join("followed");
+    let mut follow = yard.verb(&["events", "--follow", "--json"]);
+    follow.stdout(fs::File::create(&out).expect("a file"));
+    let mut follow = follow.spawn().expect("becket runs");
+    let other = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": yard.project});
+    let followed = || fs::read_to_string(&out).unwrap_or_default();
+    wait::until(PATIENCE, || {
+        yard.world.send("Stop", other.to_string());
+        followed().contains(OTHER).then_some(())
+    })
+    .expect("the follower sees others meanwhile");
+    assert!(!followed().contains(SESSION), "{}", followed());
+    fs::write(yard.project.join("go"), "").expect("a file");
+    let called = finish(shim, began, PATIENCE);
+    assert!(called.stdout.contains("no"), "{called:?}");
+    wait::until(PATIENCE, || followed().contains(SESSION).then_some(())).expect("it is followed");
+    follow.kill().expect("it ends");
+    follow.wait().expect("it ends");
+    let lines = followed();
+    let lines: Vec<&str> = lines
+        .lines()
+        .filter(|line| line.contains(SESSION))
+        .collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let row: Value = serde_json::from_str(lines[0]).expect("JSON");
+    assert_eq!(row["decision"]["answer"], "block");
+}
+
+#[test]
+fn a_slash_command_is_nothing_to_ask_about() {
+    for no_daemon in [false, true] {
+        let yard = Yard::new();
+        let shim = |event: &str| {
+            let mut shim = yard.world.shim(event);
+            if no_daemon {
+                shim.env("BECKET_NO_DAEMON", "1");
+            }
+            shim
+        };
+        let why = |args: &[&str]| -> Value {
+            let mut verb = yard.verb(args);
+            if no_daemon {
+                verb.env("BECKET_NO_DAEMON", "1");
+            }
+            let output = verb.output().expect("becket runs");
+            serde_json::from_slice(&output.stdout).unwrap_or(Value::Null)
+        };
+        let prompt = json!({
+            "hook_event_name": "UserPromptSubmit", "session_id": SESSION, "cwd": yard.project,
+            "prompt": "/hook:disable breaks",
+        });
+        let switch = || call(shim("UserPromptSubmit"), prompt.to_string().as_bytes());
+        assert!(switch().stdout.contains("breaks"), "it is answered");
+        assert_eq!(why(&["why", "--json"]), Value::Null, "no hook decided yet");
+        call(shim("PostToolUse"), yard.event(SESSION).as_bytes());
+        assert!(switch().stdout.contains("breaks"), "it is answered");
+        for args in [
+            &["why", "--json"][..],
+            &["why", "--json", "--session", SESSION],
+        ] {
+            let told = why(args);
+            assert_eq!(told["decision"]["by"], "refuses", "{args:?}: {told:#}");
+        }
+        let log = yard.verb(&[
+            "events",
+            "--json",
+            "--event",
+            "UserPromptSubmit",
+            "--limit",
+            "1",
+        ]);
+        let id = named(log, no_daemon);
+        let told = why(&["why", &id, "--json"]);
+        assert_eq!(told["decision"]["by"], "switch", "{told:#}");
+    }
+}
+
+/// The id of the event that this lists.
+fn named(mut log: std::process::Command, no_daemon: bool) -> String {
+    if no_daemon {
+        log.env("BECKET_NO_DAEMON", "1");
+    }
+    let listed = log.output().expect("becket runs").stdout;
+    let row: Value = serde_json::from_slice(&listed).expect("one event");
+    row["id"].as_str().expect("an id").to_owned()
+}

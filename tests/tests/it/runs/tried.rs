@@ -1,0 +1,208 @@
+//! `becket try` and `becket profile`: hooks run, nobody is answered, nothing is recorded.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+
+use super::{SESSION, Yard, text};
+
+#[test]
+fn a_hook_is_tried_on_a_file_and_on_a_recorded_event() {
+    let yard = Yard::new();
+    let file = yard.project.join("event.json");
+    fs::write(&file, yard.event(SESSION)).expect("an event");
+    let tried = yard.json(&["try", "refuses", "--event", "event.json", "--json"]);
+    assert_eq!(
+        (&tried["outcome"], &tried["decision"]),
+        (&json!("ok"), &json!("block"))
+    );
+    assert_eq!(
+        (&tried["stderr"], &tried["exit"]),
+        (&json!("not so\n"), &json!(2))
+    );
+    assert_eq!(
+        (&tried["would_run"], &tried["event_id"]),
+        (&json!(true), &Value::Null)
+    );
+    let gets = tried["claude"]["stdout"].as_str().expect("text");
+    assert!(gets.contains("refuses: not so"), "{gets}");
+    yard.writes(SESSION);
+    let id = yard.json(&["why", "--json"])["event_id"].clone();
+    let id = id.as_str().expect("an id");
+    let tried = yard.json(&["try", "refuses", "--event", id, "--json"]);
+    assert_eq!(tried["event_id"], id);
+    // The newest that it wants, where none is named.
+    assert_eq!(yard.json(&["try", "refu", "--json"])["event_id"], id);
+    assert_eq!(
+        yard.json(&["recent", "--json"]).as_array().map(Vec::len),
+        Some(2)
+    );
+    // A hook that fails ends so.
+    let failed = yard.output(&["try", "breaks"]);
+    assert_eq!(failed.status.code(), Some(1));
+    let told = text(&failed.stdout);
+    assert!(
+        told.contains("failed (7)") && told.contains("oops"),
+        "{told}"
+    );
+    assert!(told.contains("Claude Code would get nothing"), "{told}");
+}
+
+#[test]
+fn a_hook_that_is_off_is_tried_and_it_is_said() {
+    let yard = Yard::new();
+    let tried = yard.json(&["try", "rests", "--json"]);
+    assert_eq!(
+        (&tried["outcome"], &tried["would_run"]),
+        (&json!("ok"), &json!(false))
+    );
+    let standing = tried["standing"].as_str().expect("a reason");
+    assert!(standing.starts_with("off in config"), "{standing}");
+    assert!(
+        yard.project.join("rested").exists(),
+        "it really ran, in the project"
+    );
+    let mut off = yard.verb(&["disable", "refuses", "--session", SESSION]);
+    assert!(off.output().expect("becket runs").status.success());
+    fs::write(yard.project.join("e"), yard.event(SESSION)).expect("an event");
+    let tried = yard.json(&["try", "refuses", "--event", "e", "--json"]);
+    assert_eq!(tried["standing"], "disabled for this session");
+    assert_eq!(tried["decision"], "block");
+    let told = text(&yard.output(&["try", "refuses", "--event", "e"]).stdout);
+    assert!(
+        told.contains("in its session it would not run: disabled"),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_is_not_there_or_not_trusted_is_not_tried() {
+    let yard = Yard::new();
+    let refused = |args: &[&str], code: i32, said: &str| {
+        let output = yard.output(args);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {output:?}");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains(said), "{args:?}: {stderr}");
+    };
+    refused(&["try", "refusse"], 3, "did you mean refuses");
+    refused(&["profile", "xyz"], 3, "becket hooks lists them");
+    refused(&["try", "re"], 2, "one of: refuses, breaks, rests");
+    refused(
+        &["try", "breaks", "--event", "nothing.json"],
+        3,
+        "nothing.json",
+    );
+    refused(
+        &["try", "breaks", "--event", "/dev/zero"],
+        1,
+        "longer than any event (32 MiB)",
+    );
+    let id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
+    refused(&["try", "breaks", "--event", id], 3, "no event has the id");
+    fs::write(yard.project.join("bad.json"), "{}").expect("a file");
+    refused(
+        &["try", "breaks", "--event", "bad.json"],
+        1,
+        "no hook_event_name",
+    );
+    fs::create_dir_all(yard.project.join(".becket")).expect("a folder");
+    let strange = "[hooks.strange]\non = \"Stop\"\nrun = \"touch pwned\"\n";
+    fs::write(yard.project.join(".becket/config.toml"), strange).expect("a config");
+    refused(&["try", "strange"], 1, "becket trust");
+    refused(&["profile", "strange"], 1, "becket trust");
+    let all = yard.json(&["profile", "-n", "1", "--json"]);
+    let strange = all
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|it| it["hook"] == "strange");
+    assert_eq!(strange.expect("it is listed")["runs"], 0);
+    assert!(!yard.project.join("pwned").exists());
+}
+
+#[test]
+fn what_is_tried_is_what_was_approved() {
+    let yard = Yard::new();
+    let foreign = yard.world.home.join("foreign");
+    for (folder, word) in [(&yard.project, "good"), (&foreign, "evil")] {
+        fs::create_dir_all(folder.join(".becket")).expect("a folder");
+        fs::write(folder.join("x.sh"), format!("echo {word}\n")).expect("a script");
+    }
+    let config = "[hooks.by-name]\non = \"Stop\"\nrun = 'sh \"$CLAUDE_PROJECT_DIR\"/x.sh'\n\
+        [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n\
+        [hooks.by-word]\non = \"Stop\"\nrun = 'lint'\n";
+    let lint = yard.project.join("bin/lint");
+    fs::create_dir(yard.project.join("bin")).expect("a folder");
+    fs::write(&lint, "#!/bin/sh\necho evil\n").expect("a script");
+    fs::set_permissions(&lint, fs::Permissions::from_mode(0o755)).expect("a mode");
+    fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
+    let trusted = yard.output(&["trust", "--yes"]);
+    assert!(trusted.status.success(), "{trusted:?}");
+    let event = json!({"hook_event_name": "Stop", "session_id": SESSION, "cwd": foreign});
+    fs::write(yard.project.join("e"), event.to_string()).expect("an event");
+    let tried = |hook: &str| {
+        let mut command = yard.verb(&["try", hook, "--event", "e"]);
+        let path = format!("{}:/usr/bin:/bin", yard.project.join("bin").display());
+        let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
+        command.env("PATH", path);
+        command.output().expect("becket runs")
+    };
+    let by_name = text(&tried("by-name").stdout);
+    assert!(
+        by_name.contains("good") && !by_name.contains("evil"),
+        "{by_name}"
+    );
+    let by_path = tried("by-path");
+    assert_eq!(
+        (by_path.status.code(), text(&by_path.stdout)),
+        (Some(1), String::new())
+    );
+    let why = text(&by_path.stderr);
+    assert!(why.contains("another file than the approved one"), "{why}");
+    let by_word = tried("by-word");
+    assert_eq!(text(&by_word.stdout), "");
+    let why = text(&by_word.stderr);
+    assert!(why.contains("that was not approved"), "{why}");
+}
+
+#[test]
+fn hooks_are_measured_and_nothing_is_recorded() {
+    let yard = Yard::new();
+    let long = "[hooks.long]\non = \"UserPromptSubmit\"\n\
+        run = \"echo run >> ran; head -c 12000 /dev/zero | tr '\\\\0' x\"\n\
+        [hooks.picky]\non = \"PostToolUse\"\npaths = [\"src/**/*.zig\"]\nrun = \"true\"\n";
+    fs::write(yard.world.path("config.toml"), long).expect("a config");
+    let all = yard.json(&["profile", "-n", "4", "--json"]);
+    let long = &all[0];
+    assert_eq!((&long["hook"], &long["runs"]), (&json!("long"), &json!(4)));
+    assert_eq!(
+        (&long["event"], &long["outcome"]),
+        (&json!("UserPromptSubmit"), &json!("ok"))
+    );
+    assert_eq!(
+        (&long["characters"], &long["tokens"]),
+        (&json!(12_000), &json!(3000))
+    );
+    assert_eq!(
+        (&long["too_long"], &long["too_slow"]),
+        (&json!(true), &json!(false))
+    );
+    assert!(
+        long["median_us"].as_i64() > Some(0)
+            && long["p95_us"].as_i64() >= long["median_us"].as_i64()
+    );
+    let ran = fs::read_to_string(yard.project.join("ran")).expect("it ran");
+    assert_eq!(ran.lines().count(), 4);
+    assert_eq!(
+        (&all[1]["runs"], &all[1]["outcome"]),
+        (&json!(0), &Value::Null)
+    );
+    let told = text(&yard.output(&["profile", "long"]).stdout);
+    assert!(
+        told.contains("longer than 10000 characters: long"),
+        "{told}"
+    );
+    assert!(!yard.world.path("becket.db").exists());
+    assert_eq!(yard.json(&["recent", "--json"]), json!([]));
+}

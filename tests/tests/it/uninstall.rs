@@ -1,0 +1,134 @@
+//! `./uninstall`: everything that `./install` placed goes, and nothing else; not while somebody still
+//! needs it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use becket_tests::world::World;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
+const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../install");
+
+/// Where `./install` puts what is not a program.
+const SHARED: [&str; 3] = [
+    "bash-completion/completions/becket",
+    "zsh/site-functions/_becket",
+    "fish/vendor_completions.d/becket.fish",
+];
+
+/// A home in which becket is installed as `./install` does it, beside a program of somebody else's.
+fn installed() -> (World, PathBuf) {
+    let world = World::new();
+    let prefix = world.home.join(".local");
+    for folder in ["bin", "share/man/man1"] {
+        fs::create_dir_all(prefix.join(folder)).expect("a folder");
+    }
+    for program in ["becket", "becket-hook"] {
+        let to = prefix.join("bin").join(program);
+        fs::copy(world.programs.join(program), &to).expect("a program");
+        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("a mode");
+    }
+    let man = prefix.join("share/man/man1");
+    let becket = |args: &[&str]| {
+        let mut command = world.command(prefix.join("bin/becket"));
+        let output = command.args(args).output().expect("becket");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    becket(&["completions", "--man", &man.to_string_lossy()]);
+    becket(&["init"]);
+    for file in SHARED.map(|file| prefix.join("share").join(file)) {
+        fs::create_dir_all(file.parent().expect("a folder")).expect("a folder");
+        fs::write(file, "").expect("a file");
+    }
+    for file in ["bin/other", "share/man/man1/other.1"] {
+        fs::write(prefix.join(file), "").expect("a file");
+    }
+    (world, prefix)
+}
+
+fn uninstall(world: &World, args: &[&str]) -> Output {
+    let mut command = world.command(SCRIPT);
+    command.args(args).output().expect("a shell")
+}
+
+/// Every file below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut files: Vec<PathBuf> = entries
+        .flat_map(|entry| match entry.path() {
+            path if path.is_dir() => files(&path),
+            path => vec![path],
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn everything_that_was_placed_goes_and_nothing_else() {
+    let (world, prefix) = installed();
+    assert!(files(&prefix).len() > 20, "{:?}", files(&prefix));
+    let done = uninstall(&world, &[]);
+    assert!(done.status.success(), "{done:?}");
+    let others = ["bin/other", "share/man/man1/other.1"].map(|file| prefix.join(file));
+    assert_eq!(files(&prefix), others);
+    assert!(!world.home.join(".claude/settings.json").exists());
+    assert!(world.daemon_pid().is_none());
+    assert!(world.becket_home.exists(), "what was recorded stays");
+    let again = uninstall(&world, &[]);
+    assert_eq!(again.status.code(), Some(1), "{again:?}");
+}
+
+#[test]
+fn it_goes_only_when_nobody_needs_it() {
+    let (world, prefix) = installed();
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let init = |args: &[&str]| {
+        let mut command = world.command(prefix.join("bin/becket"));
+        let output = command.args(args).current_dir(&project).output();
+        assert!(output.expect("becket").status.success(), "{args:?}");
+    };
+    init(&["init", "--local"]);
+    let refused = uninstall(&world, &[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(why.contains("shop/.claude/settings.local.json"), "{why}");
+    assert!(prefix.join("bin/becket").exists());
+    init(&["uninit", "--local"]);
+    let done = uninstall(&world, &["--prefix", &prefix.to_string_lossy()]);
+    assert!(done.status.success(), "{done:?}");
+    assert!(!prefix.join("bin/becket").exists());
+}
+
+#[test]
+fn adopted_hooks_come_back_first() {
+    let (world, prefix) = installed();
+    let settings = world.home.join(".claude/settings.json");
+    let mine = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#;
+    fs::write(&settings, mine).expect("settings");
+    for args in [&["init"][..], &["adopt", "--all"]] {
+        let mut command = world.command(prefix.join("bin/becket"));
+        let output = command.args(args).output().expect("becket");
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert!(
+        !fs::read_to_string(&settings)
+            .expect("settings")
+            .contains("mine")
+    );
+    let done = uninstall(&world, &[]);
+    assert!(done.status.success(), "{done:?}");
+    assert_eq!(fs::read_to_string(&settings).expect("settings"), mine);
+}
+
+#[test]
+fn what_install_places_is_what_is_looked_for() {
+    let [install, uninstall] = [INSTALL, SCRIPT].map(|file| fs::read_to_string(file).expect("it"));
+    for file in SHARED.iter().chain(&["man/man1", "bin/becket-hook"]) {
+        assert!(install.contains(file), "{file}");
+        assert!(uninstall.contains(file), "{file}");
+    }
+}
