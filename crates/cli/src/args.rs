@@ -16,6 +16,9 @@ pub struct Args {
     /// Work with this becket home instead of ~/.becket
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
+    /// Set a key of the configuration for this command
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
     frame_times: Option<PathBuf>,
@@ -60,9 +63,16 @@ fn version() -> String {
     becket_wire::Version::current().to_string()
 }
 
+fn pair(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
+        None => Err("expected KEY=VALUE"),
+    }
+}
+
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
-        let world = World::read(self.home)?;
+        let world = World::read(self.home, self.set)?;
         let Some(verb) = self.verb else {
             return verb::view::run(&world, self.frame_times.as_deref());
         };

@@ -157,6 +157,7 @@ impl Run {
                 at,
                 verdict: verdict.merged(answer, by),
                 runs: done.runs.into_iter().chain(not_begun).collect(),
+                masker: Arc::clone(&masker),
                 applied,
                 answerer,
             })));
@@ -165,7 +166,8 @@ impl Run {
         };
         let later = |run| {
             if let Some(dispatcher) = dispatcher.upgrade() {
-                drop(dispatcher.blocking_send(Message::HookEnded(Box::new(run))));
+                let runs = kept::masked(vec![run], &masker);
+                drop(dispatcher.blocking_send(Message::HookEnded(runs)));
             }
         };
         plan.carry_out(&kit, &cancel, own, |_| again, answered, later);
