@@ -1,10 +1,13 @@
 //! The command line, as typed. Each verb's own arguments stand in its file in `verb/`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use becket_engine::config::KEYS;
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, Parser, Subcommand};
 
 use crate::verb;
 use crate::world::World;
@@ -17,7 +20,7 @@ pub struct Args {
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
     /// Set a key of the configuration for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Pair, hide_possible_values = true)]
     set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
@@ -61,6 +64,29 @@ enum Verb {
 
 fn version() -> String {
     becket_wire::Version::current().to_string()
+}
+
+/// `KEY=VALUE`. Shells complete the key.
+#[derive(Clone)]
+struct Pair;
+
+impl TypedValueParser for Pair {
+    type Value = (String, String);
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        text: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        TypedValueParser::parse_ref(&pair, command, option, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let keys = KEYS.iter().filter(|key| !key.path.ends_with('*'));
+        let begun = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
+        Some(Box::new(begun))
+    }
 }
 
 fn pair(text: &str) -> Result<(String, String), &'static str> {

@@ -281,3 +281,53 @@ fn no_session_starts_a_daemon_with_values_of_its_own() {
         assert!(stderr.contains("from inside Claude Code"), "{stderr}");
     }
 }
+
+#[test]
+fn a_session_that_wants_no_notice_gets_none() {
+    let world = world("[notice]\non = \"attention\"\n");
+    world.start_daemon();
+    let quiet = ("BECKET_NOTICE_ON", "off");
+    let rings = |session, variables: &[(&str, &str)]| {
+        let called = send(&world, session, "PermissionRequest", variables);
+        called.stdout.contains("terminalSequence")
+    };
+    assert!(rings(1, &[]) && !rings(2, &[quiet]));
+    assert!(rings(3, &[ALONE]) && !rings(4, &[quiet, ALONE]));
+}
+
+#[test]
+fn a_session_that_wanted_no_notice_gets_none_from_the_next_daemon() {
+    let tells = "command = 'cd; echo $BECKET_NOTICE_SESSION >> told'";
+    let world = world(&format!(
+        "[notice]\non = \"attention\"\nhow = \"command\"\n{tells}\n"
+    ));
+    for (session, variables) in [
+        (1, &[("BECKET_NOTICE_ON", "off"), ALONE][..]),
+        (2, &[ALONE]),
+    ] {
+        assert!(send(&world, session, "PermissionRequest", variables).is_silent());
+    }
+    world.start_daemon();
+    let told = || fs::read_to_string(world.home.join("told")).ok();
+    let second = || told().filter(|told| told.contains(&id(2)));
+    let told = wait::until(PATIENCE, second).expect("somebody is told");
+    assert!(!told.contains(&id(1)), "{told}");
+}
+
+#[test]
+fn the_status_line_says_what_is_wrong_with_the_environment_that_it_has() {
+    let world = world("");
+    world.start_daemon();
+    let wrong = ("BECKET_DAEMON_IDLE", "soon");
+    let line = |variables: &[(&str, &str)]| {
+        let mut shim = world.command(world.programs.join("becket-hook"));
+        shim.args(["--statusline", "--home"])
+            .arg(&world.becket_home);
+        shim.envs(variables.iter().copied());
+        call(shim, json!({"session_id": id(1)}).to_string().as_bytes()).stdout
+    };
+    let with = |variables: &[(&str, &str)], what: &str| line(variables).contains(what);
+    assert!(with(&[wrong], "config: 1 error") && !with(&[], "config"));
+    // Alone that there is no daemon comes first.
+    assert!(with(&[wrong, ALONE], "(+1)") && !with(&[ALONE], "(+1)"));
+}
