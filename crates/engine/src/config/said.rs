@@ -90,11 +90,12 @@ pub fn parse_pairs<'a>(
             Some(("hooks", of_a_hook)) => take_hook(&mut hooks, of_a_hook, text),
             Some(("guards", _)) => {
                 let hint = "it belongs into a config file: `becket config path` lists them";
-                Err(wrong(format!("{path} cannot be set here")).hint(Some(hint.to_owned())))
+                let problem = wrong(format!("{path} cannot be set here"));
+                Err(Box::new(problem.hint(Some(hint.to_owned()))))
             }
             _ => take(&mut layer, path, text),
         };
-        errors.extend(taken.err());
+        errors.extend(taken.err().map(|problem| *problem));
     }
     if !hooks.is_empty() {
         errors.extend(read_hooks(&mut layer, hooks));
@@ -111,12 +112,12 @@ fn unknown(path: &str, near: Option<&str>) -> Problem {
     wrong(format!("{path} is no key that becket knows")).hint(hint)
 }
 
-fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Problem> {
-    let key = Key::find(path).ok_or_else(|| unknown(path, nearest(path)))?;
+fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
+    let key = Key::find(path).ok_or_else(|| Box::new(unknown(path, nearest(path))))?;
     let value = key.form.read_text(key.name_in(path), text);
     layer.entries.push(Entry {
         path: path.to_owned(),
-        value: value.map_err(|why| wrong(format!("{path}: {why}")))?,
+        value: value.map_err(|why| Box::new(wrong(format!("{path}: {why}"))))?,
         line: None,
         variable: None,
     });
@@ -124,19 +125,20 @@ fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Problem> {
 }
 
 /// Puts one key of a hook where a file would have it.
-fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Problem> {
+fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<Problem>> {
     // A hook's name may have dots in it, a key has none.
     let Some((name, key)) = path.rsplit_once('.') else {
         let hint = format!("hooks.{path}.enabled=false");
         let problem = wrong(format!("hooks.{path}: a hook is set key by key"));
-        return Err(problem.hint(Some(hint)));
+        return Err(Box::new(problem.hint(Some(hint))));
     };
     let built_in = BuiltIn::find(name);
     let own = built_in.is_some_and(|hook| hook.keys.contains(&key));
     let known = HookKey::find(key).filter(|_| !own);
     if known.is_none() && !own {
         let near = nearest_key(key, built_in).map(|near| format!("hooks.{name}.{near}"));
-        return Err(unknown(&format!("hooks.{path}"), near.as_deref()));
+        let problem = unknown(&format!("hooks.{path}"), near.as_deref());
+        return Err(Box::new(problem));
     }
     let hook = hooks
         .entry(name)
