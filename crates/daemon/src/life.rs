@@ -142,7 +142,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     }
     let lock = lock::acquire(place, options.version)?;
     log::begin(place);
-    info!(version = %options.version, pid = std::process::id(), "starting");
+    let set: Vec<&str> = options.set.iter().map(|(key, _)| &**key).collect();
+    info!(version = %options.version, pid = std::process::id(), ?set, "starting");
     let uid = rustix::process::getuid().as_raw();
     let counters = Arc::new(Counters::default());
     let opened = store::open(&place.database(), now_ms())?;
