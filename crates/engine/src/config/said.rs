@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use toml::de::ValueDeserializer;
+use toml::Spanned;
+use toml::de::{DeValue, ValueDeserializer};
 
 use super::hook::{HookKey, nearest_key};
 use super::key::{KEYS, Key, nearest};
@@ -114,7 +115,12 @@ fn unknown(path: &str, near: Option<&str>) -> Problem {
 
 fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
     let key = Key::find(path).ok_or_else(|| Box::new(unknown(path, nearest(path))))?;
-    let value = key.form.read_text(key.name_in(path), text);
+    let name = key.name_in(path);
+    let list = DeValue::parse(text).ok().map(Spanned::into_inner);
+    let value = match (&key.form, list) {
+        (Form::Program, Some(list @ DeValue::Array(_))) => key.form.read(name, &list),
+        _ => key.form.read_text(name, text),
+    };
     layer.entries.push(Entry {
         path: path.to_owned(),
         value: value.map_err(|why| Box::new(wrong(format!("{path}: {why}"))))?,

@@ -57,6 +57,20 @@ fn a_key_of_a_hook_is_set_as_a_file_would_set_it() {
 }
 
 #[test]
+fn a_program_is_a_text_or_a_list_as_in_a_file() {
+    let command = |text| {
+        let snapshot = with("", "", &[("notice.command", text)]);
+        assert_eq!(snapshot.problems, []);
+        snapshot.settings["notice.command"].value.clone()
+    };
+    let list = vec!["tell".to_owned(), "--short".to_owned()];
+    assert_eq!(command(r#"["tell", "--short"]"#), Value::List(list));
+    assert_eq!(command("tell it"), Value::Text("tell it".to_owned()));
+    assert_eq!(command("[ -f x ]"), Value::Text("[ -f x ]".to_owned()));
+    assert_eq!(wrong(&[("notice.command", "[1]")]).len(), 1);
+}
+
+#[test]
 fn a_built_in_can_be_named_with_keys_of_its_own() {
     let pairs = [
         ("hooks.create-checkpoint.keep", "7"),
