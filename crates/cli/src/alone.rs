@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use becket_daemon::store::spool::{self, Left};
 use becket_daemon::store::{Decision, fault, mask_key};
-use becket_engine::config::{Loader, Snapshot};
+use becket_engine::config::{Loader, Snapshot, variables_among};
 use becket_engine::hooks::carry::{Asked, Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::hooks::slash::{self, Scene};
@@ -50,7 +50,10 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     };
     let head = Head::read(&payload);
     let project = project(&envelope, head.as_ref().ok());
-    let config = Loader::for_project(place, &project).current();
+    let variables = variables_among(&envelope.variables);
+    let config = Loader::for_project(place, &project)
+        .with_variables(variables)
+        .current();
     let event = Event {
         place,
         envelope: &envelope,

@@ -1,10 +1,13 @@
 //! The command line, as typed. Each verb's own arguments stand in its file in `verb/`.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use becket_engine::config::KEYS;
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::{Arg, Command, Parser, Subcommand};
 
 use crate::verb;
 use crate::world::World;
@@ -16,6 +19,9 @@ pub struct Args {
     /// Work with this becket home instead of ~/.becket
     #[arg(long, global = true, value_name = "FOLDER")]
     home: Option<PathBuf>,
+    /// Set a key of the configuration for this command
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Pair, hide_possible_values = true)]
+    set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
     frame_times: Option<PathBuf>,
@@ -60,9 +66,39 @@ fn version() -> String {
     becket_wire::Version::current().to_string()
 }
 
+/// `KEY=VALUE`. Shells complete the key.
+#[derive(Clone)]
+struct Pair;
+
+impl TypedValueParser for Pair {
+    type Value = (String, String);
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        option: Option<&Arg>,
+        text: &OsStr,
+    ) -> Result<Self::Value, clap::Error> {
+        TypedValueParser::parse_ref(&pair, command, option, text)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let keys = KEYS.iter().filter(|key| !key.path.ends_with('*'));
+        let begun = keys.map(|key| PossibleValue::new(format!("{}=", key.path)));
+        Some(Box::new(begun))
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), &'static str> {
+    match text.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.to_owned())),
+        None => Err("expected KEY=VALUE"),
+    }
+}
+
 impl Args {
     pub fn run(self) -> Result<ExitCode> {
-        let world = World::read(self.home)?;
+        let world = World::read(self.home, self.set)?;
         let Some(verb) = self.verb else {
             return verb::view::run(&world, self.frame_times.as_deref());
         };

@@ -6,7 +6,6 @@ mod machine;
 mod registration;
 mod state;
 
-use becket_engine::config::Loader;
 use serde::Serialize;
 
 use crate::world::World;
@@ -63,7 +62,7 @@ pub fn examine(world: &World) -> Vec<Check> {
     checks.extend(machine::folders(world));
     // Whoever only looks makes no home.
     if world.place.home().exists() {
-        let snapshot = Loader::read_only(&world.place).current();
+        let snapshot = world.loader(None).current();
         checks.push(state::config(&snapshot));
         checks.extend(state::trust(world));
         let (answers, daemon) = state::daemon(world, &snapshot);

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result};
 use becket_daemon::store::{self, Record, spool};
-use becket_engine::config::Loader;
 use becket_engine::mask::Masker;
 use becket_wire::rpc::{EventQuery, EventRow, Told};
 
@@ -50,7 +49,7 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
 }
 
 pub fn masker(world: &World) -> Masker {
-    let config = Loader::read_only(&world.place).current();
+    let config = world.loader(None).current();
     let key = store::existing_mask_key(&world.place).unwrap_or_default();
     Masker::from_config(key, &config.config)
 }

@@ -6,7 +6,7 @@ pub mod hooks;
 use std::io::{self, BufRead, Write};
 
 use anyhow::{Context, Result};
-use becket_engine::config::{Level, Loader};
+use becket_engine::config::Level;
 use toml_edit::{DocumentMut, Item, TableLike, Value};
 
 use crate::failure::{Code, Failure};
@@ -56,7 +56,7 @@ pub fn notices(world: &World, said: Option<Choice>) -> Result<Option<String>> {
 
 /// Whether nobody has said anything about notices.
 fn is_open(world: &World) -> bool {
-    let snapshot = Loader::read_only(&world.place).current();
+    let snapshot = world.loader(None).current();
     let on = snapshot.settings.get("notice.on");
     on.is_none_or(|on| on.origin.level == Level::BuiltIn)
 }

@@ -9,7 +9,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use becket_engine::config::Loader;
 use becket_engine::hooks::Hook;
 use becket_engine::hooks::slash::{Acted, Scene, Verb, act};
 
@@ -76,7 +75,7 @@ pub fn hooks_of(world: &World, meant: &Meant) -> Vec<Arc<Hook>> {
 /// The hooks that the config names for a project. What is wrong with it is told: a hook that is not
 /// there may be one that does not count.
 pub fn configured(world: &World, project: &Path) -> Vec<Arc<Hook>> {
-    let config = Loader::for_project(&world.place, project).current();
+    let config = world.loader(Some(project)).current();
     for error in config.errors() {
         let said = error.to_string();
         let first = said.lines().next().unwrap_or_default();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::carry::{self, Kit, program, time_of};
+use becket_engine::hooks::carry::{self, Kit, program};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
@@ -145,7 +145,7 @@ impl<'a> Bench<'a> {
             base: self.project.clone(),
             environment,
             stdin: sample.payload.clone().into(),
-            timeout: time_of(hook, &sample.event),
+            timeout: hook.timeout_on(&sample.event),
             // Here somebody wants to see what it says.
             is_async: false,
         };

@@ -1,10 +1,13 @@
 //! What the outside gave this call: environment, folders, the programs beside us. Read once, at
 //! the edge; everything else takes it as values.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becket_daemon::store;
+use becket_engine::config::{Loader, Problem, parse_pairs, variables_among};
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::Ask;
@@ -22,11 +25,41 @@ pub struct World {
     pub programs: PathBuf,
     /// `BECKET_NO_DAEMON=1`: nothing is started, nothing is written to the database.
     pub no_daemon: bool,
+    /// What the config is besides its files, for this call alone.
+    pub said: Said,
+}
+
+/// The layers of the config that are no file.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// The variables `BECKET_*`.
+    pub variables: BTreeMap<String, String>,
+    /// `--set`: keys and their values.
+    pub set: Vec<(String, String)>,
+}
+
+impl Said {
+    fn read(set: Vec<(String, String)>) -> Result<Self> {
+        let (_, errors) = parse_pairs(set.iter().map(|(key, value)| (&**key, &**value)));
+        if let Some(Problem { message, hint, .. }) = errors.into_iter().next() {
+            let failure = Failure::new(Code::Usage, format!("--set: {message}"));
+            let hint = hint.unwrap_or_else(|| "`becket config` lists the keys".to_owned());
+            return Err(failure.hint(hint).into());
+        }
+        let text = |text: OsString| text.into_string().ok();
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+            .filter(|(name, _)| name.starts_with("BECKET_"));
+        Ok(Self {
+            variables: variables.collect(),
+            set,
+        })
+    }
 }
 
 impl World {
-    /// Looks around. `home` is what `--home` said.
-    pub fn read(home: Option<PathBuf>) -> Result<Self> {
+    /// Looks around. `home` and `set` are what `--home` and `--set` said.
+    pub fn read(home: Option<PathBuf>, set: Vec<(String, String)>) -> Result<Self> {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let folder = |name: &str| variable(name).map(PathBuf::from);
         // A folder that was removed under us is no reason to fail: a hook must judge all the same.
@@ -51,7 +84,20 @@ impl World {
             cwd,
             programs,
             no_daemon: variable("BECKET_NO_DAEMON").is_some_and(|value| value != "0"),
+            said: Said::read(set)?,
         })
+    }
+
+    /// The config of a project, or of none, as it counts for this call: every layer.
+    pub fn loader(&self, project: Option<&Path>) -> Loader {
+        let loader = match project {
+            Some(project) => Loader::for_project(&self.place, project),
+            None => Loader::read_only(&self.place),
+        };
+        let Said { variables, set } = &self.said;
+        loader
+            .with_variables(variables_among(variables))
+            .with_pairs(set.iter().map(|(key, value)| (&**key, &**value)))
     }
 
     /// Where the daemon listens.

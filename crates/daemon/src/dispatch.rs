@@ -47,8 +47,8 @@ pub(crate) enum Message {
     Hooked(Box<Hooked>),
     /// They will never be: whoever waits for them goes alone.
     Unhooked(i64),
-    /// A hook that nobody waited for has ended.
-    HookEnded(Box<RunRow>),
+    /// A hook that nobody waited for has ended: its run, masked.
+    HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
     /// What is taken in from the spool; it is committed with the sessions that it changes.
@@ -90,6 +90,8 @@ pub(crate) struct Judged {
     pub(crate) verdict: Verdict,
     /// The named hooks that are to be run before it is answered.
     pub(crate) held: Option<Held>,
+    /// What masks what they say.
+    pub(crate) masker: Arc<Masker>,
     /// When it arrived.
     pub(crate) at: Instant,
     pub(crate) applied: Option<Applied>,
@@ -120,7 +122,7 @@ impl Dispatcher {
                 Message::Judged(judged) => self.judged(*judged),
                 Message::Hooked(hooked) => self.hooked(*hooked),
                 Message::Unhooked(seq) => self.hooks.give_up(seq),
-                Message::HookEnded(run) => self.hook_ended(*run),
+                Message::HookEnded(runs) => self.hook_ended(runs),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.asked(asked),
                 Message::TookIn(records, reply) => drop(reply.send(self.took_in(&records))),
@@ -170,10 +172,13 @@ impl Dispatcher {
         let head = Head::read(&payload);
         let known = head.as_ref().ok();
         let project = known.and_then(|head| self.registry.project_of(head, &event.envelope));
-        let began = event.envelope.at;
-        let (config, masker) = self
-            .in_force
-            .for_event(began, now_ms, at, project.as_deref());
+        let (config, masker) = self.in_force.for_event(
+            event.envelope.at,
+            now_ms,
+            at,
+            project.as_deref(),
+            &event.envelope.variables,
+        );
         let double_of = self
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
@@ -209,7 +214,7 @@ impl Dispatcher {
             told,
             late,
             config,
-            masker,
+            masker: Arc::clone(&masker),
             double_of,
             display,
             minute,
@@ -221,6 +226,7 @@ impl Dispatcher {
                 record,
                 verdict,
                 held,
+                masker,
                 at,
                 applied,
                 alone,
@@ -236,6 +242,7 @@ impl Dispatcher {
                     record,
                     verdict,
                     held,
+                    masker,
                     at,
                     applied,
                     alone: false,

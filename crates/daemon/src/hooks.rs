@@ -12,6 +12,7 @@ use becket_engine::hooks::carry::Kit;
 use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
+use becket_engine::mask::Masker;
 use becket_engine::run::Cancel;
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
@@ -78,6 +79,7 @@ pub(crate) struct Hooked {
     at: Instant,
     verdict: Verdict,
     runs: Vec<RunRow>,
+    masker: Arc<Masker>,
     applied: Option<Applied>,
     answerer: Answerer,
 }
@@ -164,6 +166,7 @@ impl Dispatcher {
             mut record,
             verdict,
             held,
+            masker,
             at,
             applied,
             alone,
@@ -209,7 +212,7 @@ impl Dispatcher {
             applied,
             kit: self.hooks.kit.clone(),
             place: self.hooks.place.clone(),
-            masker: self.in_force.masker(),
+            masker,
             watched: Running::watch(&self.hooks.running, seq, cancel, self.myself.clone()),
         };
         let slots = Arc::clone(&self.hooks.slots);
@@ -224,12 +227,12 @@ impl Dispatcher {
             at,
             verdict,
             runs,
+            masker,
             applied,
             answerer,
         } = hooked;
         self.decided(record.seq, &verdict);
         let output = verdict.output();
-        let masker = self.in_force.masker();
         // Whoever hung up heard nothing of it.
         if !runs.iter().any(|run| run.outcome == "cancelled") {
             let decision = Decision::new(verdict.decision(), &output);
@@ -262,9 +265,8 @@ impl Dispatcher {
         }
     }
 
-    pub(crate) fn hook_ended(&mut self, run: RunRow) {
-        let run = kept::masked(vec![run], &self.in_force.masker());
-        if self.writer.runs(run).is_err() {
+    pub(crate) fn hook_ended(&mut self, runs: Vec<RunRow>) {
+        if self.writer.runs(runs).is_err() {
             self.counters.busy.add(1);
         }
     }

@@ -1,29 +1,41 @@
-//! The config that is in force, for each project its own, and the masker that it asks for.
+//! The config that is in force, for each project its own, and the masker that it asks for. Where the
+//! environment of whoever asks sets something, theirs again is one of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use becket_engine::config::{Loader, Snapshot};
+use becket_engine::config::{Loader, Snapshot, variables_among};
 use becket_engine::mask::Masker;
+use becket_wire::Place;
 
 /// However busy it is, and whatever the clock does: the files are looked at so often at least.
 const AT_LEAST_EVERY: Duration = Duration::from_millis(100);
 /// For so many projects the config is kept at hand; whoever was quiet longest goes first.
 const PROJECTS: usize = 128;
+/// And for so many environments. They have a place of their own: however many there are, the projects
+/// stay.
+const ENVIRONMENTS: usize = 128;
 
-/// Makes the loader of a project.
-type Open = Box<dyn Fn(&Path) -> Loader + Send>;
+/// Makes the loader of a project, or of none.
+type Open = Box<dyn Fn(Option<&Path>) -> Loader + Send>;
 
 pub(crate) struct InForce {
     key: [u8; 32],
     open: Open,
     /// Where no project is known.
     base: Held,
-    projects: HashMap<PathBuf, Held>,
-    /// Counts the questions.
-    asked: u64,
+    projects: Shelf<PathBuf>,
+    environments: Shelf<Environment>,
+}
+
+/// What the environment of an event says of the config, and in which project.
+#[derive(PartialEq, Eq, Hash, Clone)]
+struct Environment {
+    project: Option<PathBuf>,
+    variables: Vec<(String, String)>,
 }
 
 /// One config, as it was at the last look.
@@ -38,40 +50,47 @@ struct Held {
 }
 
 impl InForce {
-    pub(crate) fn new(loader: Loader, open: Open, key: [u8; 32], now_ms: i64) -> Self {
+    /// With what the daemon's own command line sets.
+    pub(crate) fn of(place: &Place, set: &[(String, String)], key: [u8; 32], now_ms: i64) -> Self {
+        let (place, set) = (place.clone(), set.to_vec());
+        let open = move |project: Option<&Path>| {
+            let loader = match project {
+                Some(project) => Loader::for_daemon_in(&place, project),
+                None => Loader::for_daemon(&place),
+            };
+            loader.with_pairs(set.iter().map(|(key, value)| (&**key, &**value)))
+        };
+        Self::new(Box::new(open), key, now_ms)
+    }
+
+    fn new(open: Open, key: [u8; 32], now_ms: i64) -> Self {
         Self {
             key,
+            base: Held::new(open(None), key, now_ms, Instant::now()),
             open,
-            base: Held::new(loader, key, now_ms, Instant::now()),
-            projects: HashMap::new(),
-            asked: 0,
+            projects: Shelf::new(PROJECTS),
+            environments: Shelf::new(ENVIRONMENTS),
         }
     }
 
     /// As it was at the last look, without any project's.
-    pub(crate) fn config(&self) -> Arc<Snapshot> {
-        Arc::clone(&self.base.config)
-    }
-
     pub(crate) fn masker(&self) -> Arc<Masker> {
         Arc::clone(&self.base.masker)
     }
 
-    /// What holds for an event that began at that time in that project. A look that was later than
-    /// that has seen every change that the event could rely on, so under load not every event costs
-    /// one.
+    /// What holds for an event that began at that time in that project, with those variables. A look
+    /// that was later than that has seen every change that the event could rely on, so under load
+    /// not every event costs one.
     pub(crate) fn for_event(
         &mut self,
         began_ms: i64,
         now_ms: i64,
         now: Instant,
         project: Option<&Path>,
+        variables: &BTreeMap<String, String>,
     ) -> (Arc<Snapshot>, Arc<Masker>) {
         let key = self.key;
-        let held = match project {
-            None => &mut self.base,
-            Some(project) => self.held(project, now_ms, now),
-        };
+        let held = self.held(project, variables, now_ms, now);
         let (looked_ms, looked) = held.looked;
         if began_ms >= looked_ms || now.duration_since(looked) > AT_LEAST_EVERY {
             held.look(key, now_ms, now);
@@ -82,27 +101,71 @@ impl InForce {
     /// Looks at the files that are no project's.
     pub(crate) fn look(&mut self, now_ms: i64, now: Instant) -> Arc<Snapshot> {
         self.base.look(self.key, now_ms, now);
-        self.config()
+        Arc::clone(&self.base.config)
     }
 
-    fn held(&mut self, project: &Path, now_ms: i64, now: Instant) -> &mut Held {
-        self.asked += 1;
-        if !self.projects.contains_key(project) {
-            while self.projects.len() >= PROJECTS {
-                let quiet = self.projects.iter().min_by_key(|(_, held)| held.asked);
-                let Some(quiet) = quiet.map(|(project, _)| project.clone()) else {
-                    break;
-                };
-                self.projects.remove(&quiet);
-            }
-        }
+    fn held(
+        &mut self,
+        project: Option<&Path>,
+        variables: &BTreeMap<String, String>,
+        now_ms: i64,
+        now: Instant,
+    ) -> &mut Held {
         let (open, key) = (&self.open, self.key);
-        let held = self
-            .projects
-            .entry(project.to_path_buf())
-            .or_insert_with(|| Held::new(open(project), key, now_ms, now));
+        let mut variables = variables_among(variables).peekable();
+        if variables.peek().is_some() {
+            let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+            let environment = Environment {
+                project: project.map(Path::to_path_buf),
+                variables: variables.clone().map(owned).collect(),
+            };
+            let make = || Held::new(open(project).with_variables(variables), key, now_ms, now);
+            return self.environments.get(environment, make);
+        }
+        match project {
+            None => &mut self.base,
+            Some(project) => self.projects.get(project.to_path_buf(), || {
+                Held::new(open(Some(project)), key, now_ms, now)
+            }),
+        }
+    }
+}
+
+/// As many of them as it has room for: whoever was quiet longest goes first.
+struct Shelf<K> {
+    held: HashMap<K, Held>,
+    room: usize,
+    /// Counts the questions.
+    asked: u64,
+}
+
+impl<K: Hash + Eq + Clone> Shelf<K> {
+    fn new(room: usize) -> Self {
+        Self {
+            held: HashMap::new(),
+            room,
+            asked: 0,
+        }
+    }
+
+    fn get(&mut self, key: K, make: impl FnOnce() -> Held) -> &mut Held {
+        self.asked += 1;
+        if !self.held.contains_key(&key) {
+            self.make_room();
+        }
+        let held = self.held.entry(key).or_insert_with(make);
         held.asked = self.asked;
         held
+    }
+
+    fn make_room(&mut self) {
+        while self.held.len() >= self.room {
+            let quiet = self.held.iter().min_by_key(|(_, held)| held.asked);
+            let Some(quiet) = quiet.map(|(key, _)| key.clone()) else {
+                break;
+            };
+            self.held.remove(&quiet);
+        }
     }
 }
 
@@ -130,53 +193,4 @@ impl Held {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use becket_engine::config::Files;
-    use becket_wire::Place;
-
-    use super::*;
-
-    #[test]
-    fn every_project_has_its_own_config_and_the_quiet_ones_go() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().to_path_buf();
-        let files = {
-            let root = root.clone();
-            move |project: Option<&Path>| Files {
-                system: root.join("none"),
-                user: root.join("home/config.toml"),
-                project: project.map(Path::to_path_buf),
-                managed: root.join("none"),
-            }
-        };
-        let place = Place::new(root.join("home"));
-        let base = Loader::with_files(&files(None), &place, false);
-        let open = Box::new(move |project: &Path| {
-            Loader::with_files(&files(Some(project)), &place, false)
-        });
-        let mut in_force = InForce::new(base, open, [0; 32], 0);
-        let one = root.join("one");
-        fs::create_dir_all(one.join(".becket")).unwrap();
-        let theirs = "[hooks.theirs]\non = \"Stop\"\nrun = \"x\"\n";
-        fs::write(one.join(".becket/config.toml"), theirs).unwrap();
-        let mut hooks = |project: Option<&Path>| {
-            let (config, _) = in_force.for_event(5, 5, Instant::now(), project);
-            let at_hand = in_force.projects.len();
-            (config.hooks.len(), config.project.is_some(), at_hand)
-        };
-        assert_eq!(hooks(None), (0, false, 0));
-        assert_eq!(hooks(Some(&one)), (1, true, 1));
-        for number in 1..PROJECTS {
-            hooks(Some(&root.join(number.to_string())));
-            hooks(Some(&one));
-        }
-        assert_eq!(hooks(Some(&root.join("last"))), (0, true, PROJECTS));
-        let held = ["one", "1", "2", "last"].into_iter();
-        let held: Vec<bool> = held
-            .map(|name| in_force.projects.contains_key(&root.join(name)))
-            .collect();
-        assert_eq!(held, [true, false, true, true]);
-    }
-}
+mod tests;

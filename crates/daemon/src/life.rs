@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use becket_engine::config::Loader;
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
@@ -58,6 +57,8 @@ pub struct Options {
     pub detached: bool,
     /// Tests pass for another version.
     pub version: Version,
+    /// Keys of the config and their values, for as long as it lives.
+    pub set: Vec<(String, String)>,
 }
 
 #[derive(Debug, Error)]
@@ -141,7 +142,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     }
     let lock = lock::acquire(place, options.version)?;
     log::begin(place);
-    info!(version = %options.version, pid = std::process::id(), "starting");
+    let set: Vec<&str> = options.set.iter().map(|(key, _)| &**key).collect();
+    info!(version = %options.version, pid = std::process::id(), ?set, "starting");
     let uid = rustix::process::getuid().as_raw();
     let counters = Arc::new(Counters::default());
     let opened = store::open(&place.database(), now_ms())?;
@@ -163,9 +165,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         })?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let key = store::mask_key(place).map_err(LifeError::Key)?;
-    let home = place.clone();
-    let open = Box::new(move |project: &Path| Loader::for_daemon_in(&home, project));
-    let in_force = InForce::new(Loader::for_daemon(place), open, key, now_ms());
+    let in_force = InForce::of(place, &options.set, key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();

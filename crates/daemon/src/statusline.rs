@@ -12,9 +12,13 @@ impl Dispatcher {
         let read = figures(&arrival.event.payload);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
         let project = session.as_ref().and_then(|id| self.registry.project(id));
-        let (config, _) =
-            self.in_force
-                .for_event(envelope.at, arrival.now_ms, arrival.at, project.as_deref());
+        let (config, _) = self.in_force.for_event(
+            envelope.at,
+            arrival.now_ms,
+            arrival.at,
+            project.as_deref(),
+            &envelope.variables,
+        );
         let mut line = Line::of(read);
         if let Some(session) = session {
             self.registry

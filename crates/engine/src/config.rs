@@ -8,21 +8,21 @@ mod line;
 mod load;
 mod merge;
 mod problem;
+mod said;
 mod schema;
 mod value;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(crate) use hook::room_on;
 pub use hook::{HOOK_KEYS, HookKey, is_name as is_hook_name};
+pub(crate) use hook::{longest_on, room_on};
 pub use key::{KEYS, Key};
-pub use layer::{
-    Layer, Level, RawKey, RawTable, Source, parse_layer, parse_pairs, parse_variables,
-};
+pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
 pub use problem::{ConfigError, Position, Problem, Severity};
+pub use said::{ask_to_mask, parse_pairs, parse_variables, variables_among};
 pub use schema::schema;
 pub use value::{Form, Value};
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use becket_wire::event::EventName;
 
-use crate::config::{Origin, room_on};
+use crate::config::{Origin, longest_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
 use crate::trust::{Approved, is_led_astray, starts_unapproved};
@@ -56,9 +56,10 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// How long it may take on that event: Claude Code does not wait equally long for all.
+    /// How long it may run on that event until it is asked to end: Claude Code does not wait equally
+    /// long for all.
     pub fn timeout_on(&self, event: &EventName) -> Duration {
-        self.timeout.min(room_on(event))
+        self.timeout.min(longest_on(event, self.is_async))
     }
 
     /// Whether in that folder a word of its program names another file than the one that was

@@ -10,6 +10,7 @@ mod demo;
 mod docs;
 mod hooks;
 mod init;
+mod layers;
 mod notice;
 mod path;
 mod real;

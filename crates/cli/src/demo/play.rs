@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::script::{Beat, What};
 use crate::client::{self, Client};
 use crate::verb::daemon;
-use crate::world::World;
+use crate::world::{Said, World};
 
 /// A throw-away home with a daemon of its own. Both go when it is dropped.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl Stage {
             cwd: home.path().to_path_buf(),
             programs: world.programs.clone(),
             no_daemon: false,
+            said: Said::default(),
         };
         client::start(&world)?;
         Ok(Self { world, _home: home })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_daemon::store::{self, spool};
-use becket_engine::config::{Loader, Snapshot};
+use becket_engine::config::Snapshot;
 use becket_engine::hooks::Hook;
 use becket_engine::trust::Trust;
 use becket_wire::Version;
@@ -25,7 +25,7 @@ pub(super) fn config(snapshot: &Snapshot) -> Check {
 
 /// Whether the project that doctor was called in counts; nothing where that makes no difference.
 pub(super) fn trust(world: &World) -> Option<Check> {
-    let snapshot = Loader::for_project(&world.place, project_of(&world.cwd)).current();
+    let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
     if let Some(says) = project.says() {
         let what = says.split_once(". ").map_or(says, |(first, _)| first);

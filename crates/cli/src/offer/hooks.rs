@@ -5,7 +5,6 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 
 use anyhow::Result;
-use becket_engine::config::Loader;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use toml_edit::{DocumentMut, Item, Table};
 
@@ -41,7 +40,7 @@ pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
 
 /// Whether nobody has named a hook.
 fn is_open(world: &World) -> bool {
-    Loader::read_only(&world.place).current().hooks.is_empty()
+    world.loader(None).current().hooks.is_empty()
 }
 
 /// What a person reads before they choose.

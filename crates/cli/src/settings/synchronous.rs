@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use becket_engine::config::Loader;
 use becket_engine::hooks::Hook;
 
 use crate::world::{World, project_of};
@@ -22,7 +21,7 @@ pub fn events(world: &World) -> BTreeSet<String> {
 /// Every named hook that a session started here might have.
 pub fn hooks(world: &World) -> Vec<Arc<Hook>> {
     let project = project_of(&world.cwd);
-    let config = Loader::for_project(&world.place, project).current();
+    let config = world.loader(Some(project)).current();
     config.hooks.clone()
 }
 

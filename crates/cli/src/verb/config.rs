@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::config::{self, Loader, Problem, Severity, Snapshot, Standing, Value};
+use becket_engine::config::{self, Problem, Severity, Snapshot, Standing, Value};
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use unicode_width::UnicodeWidthStr;
@@ -50,7 +50,7 @@ impl Config {
             println!("{:#}", config::schema());
             return Ok(ExitCode::SUCCESS);
         }
-        let snapshot = load(world);
+        let snapshot = world.loader(Some(project_of(&world.cwd))).current();
         match self.what {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => anstream::print!("{}{}", values(&snapshot, line::width()), trouble(&snapshot)),
@@ -61,18 +61,6 @@ impl Config {
         }
         Ok(ExitCode::SUCCESS)
     }
-}
-
-fn load(world: &World) -> Snapshot {
-    let variables: Vec<(String, String)> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    let pairs = variables
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let mut loader =
-        Loader::for_project(&world.place, project_of(&world.cwd)).with_variables(pairs);
-    Snapshot::clone(&loader.current())
 }
 
 /// Every value and what set it, in columns.
@@ -90,7 +78,7 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
         .collect();
     for table in &snapshot.config.guards {
         let path = format!("{}.{}", table.section, table.name);
-        let origin = format!("{}:{}", table.file.display(), table.line);
+        let origin = table.origin().to_string();
         rows.push([path, "(as written)".to_owned(), origin]);
     }
     columns(&rows, room)
@@ -221,12 +209,13 @@ fn all_json(snapshot: &Snapshot) -> Json {
         .into_iter()
         .flatten()
         .map(|table| {
+            let origin = table.origin();
             json!({
                 "key": format!("{}.{}", table.section, table.name),
                 "value": table.table,
-                "level": table.level.name(),
-                "file": table.file,
-                "line": table.line,
+                "level": origin.level.name(),
+                "file": origin.file,
+                "line": origin.line,
             })
         })
         .collect();
@@ -280,7 +269,7 @@ fn problem_json(problem: &Problem) -> Json {
 mod tests {
     use super::*;
 
-    use becket_engine::config::Files;
+    use becket_engine::config::{Files, Loader};
     use becket_wire::Place;
 
     /// What the verb would show, without styles and without the folder of this run.

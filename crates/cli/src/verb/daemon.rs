@@ -61,7 +61,14 @@ impl Daemon {
 }
 
 fn start(world: &World) -> Result<ExitCode> {
-    let started = client::start(world)?;
+    refuse_values_inside_claude(world)?;
+    let started = client::start_with(world, &world.said.set)?;
+    if !started && !world.said.set.is_empty() {
+        let what = "the daemon runs already, and --set counts for one that starts";
+        return Err(Failure::new(Code::Failed, what)
+            .hint("becket daemon stop, then try again")
+            .into());
+    }
     println!(
         "{}",
         if started {
@@ -71,6 +78,14 @@ fn start(world: &World) -> Result<ExitCode> {
         }
     );
     Ok(ExitCode::SUCCESS)
+}
+
+/// What masks everybody's secrets is not for a session to set.
+fn refuse_values_inside_claude(world: &World) -> Result<()> {
+    match world.said.set.is_empty() {
+        true => Ok(()),
+        false => world.refuse_inside_claude("daemon --set"),
+    }
 }
 
 fn stop(world: &World) -> Result<ExitCode> {
@@ -183,11 +198,13 @@ fn show(status: &DaemonStatus) {
 }
 
 fn be(world: &World, detached: bool, as_version: Option<Version>) -> Result<ExitCode> {
+    refuse_values_inside_claude(world)?;
     let version = as_version.unwrap_or_else(Version::current);
     match life::run(&Options {
         place: world.place.clone(),
         detached,
         version,
+        set: world.said.set.clone(),
     }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),

@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use becket_engine::config::Loader;
 use becket_engine::statusline::{Line, answer, figures};
 use becket_hook::{connect, envelope, read_payload, wake};
 use becket_wire::rpc::{Envelope, EventRequest, Request, Response, WRONG};
@@ -31,7 +30,7 @@ pub struct Statusline {
 impl Statusline {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.alone {
-            Some(why) => print(&[&alone(&world.place, &why)?]),
+            Some(why) => print(&[&alone(world, &why)?]),
             None => print_both(world),
         }
         Ok(ExitCode::SUCCESS)
@@ -39,14 +38,14 @@ impl Statusline {
 }
 
 /// The line of a frame that the daemon did not take.
-fn alone(place: &Place, why: &str) -> Result<Vec<u8>> {
+fn alone(world: &World, why: &str) -> Result<Vec<u8>> {
     let Request::StatusLine(EventRequest {
         envelope, payload, ..
     }) = read_frame(&read_stdin()?)?
     else {
         anyhow::bail!("stdin holds no status line's frame");
     };
-    Ok(without_daemon(place, &envelope, &payload, why))
+    Ok(without_daemon(world, &envelope, &payload, why))
 }
 
 fn print_both(world: &World) {
@@ -64,9 +63,8 @@ fn print_both(world: &World) {
     );
     let wrong = ran.wrong.map(|wrong| (WRONG.to_owned(), wrong));
     envelope.variables.extend(wrong);
-    let ours = ask(&world.place, &envelope, &payload).unwrap_or_else(|missed| {
-        without_daemon(&world.place, &envelope, &payload, &missed.to_string())
-    });
+    let ours = ask(&world.place, &envelope, &payload)
+        .unwrap_or_else(|missed| without_daemon(world, &envelope, &payload, &missed.to_string()));
     let end = if ran.shown.is_empty() { "" } else { "\n" };
     print(&[ran.shown.as_bytes(), end.as_bytes(), &ours]);
 }
@@ -95,7 +93,7 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
 }
 
 /// The line as far as the JSON itself tells it, and that there is no daemon.
-fn without_daemon(place: &Place, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
+fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str) -> Vec<u8> {
     let read = figures(payload);
     let cwd = read.as_ref().ok().and_then(|read| read.cwd.clone());
     let mut line = Line::of(read);
@@ -107,11 +105,8 @@ fn without_daemon(place: &Place, envelope: &Envelope, payload: &[u8], why: &str)
         _ => "becket: the daemon does not answer",
     };
     line.wrong.push(why.to_owned());
-    let mut loader = match cwd {
-        Some(cwd) => Loader::for_project(place, project_of(Path::new(&cwd))),
-        None => Loader::read_only(place),
-    };
-    let config = loader.current();
+    let project = cwd.as_ref().map(|cwd| project_of(Path::new(cwd)));
+    let config = world.loader(project).current();
     answer(line, envelope, &config).stdout
 }
 

@@ -111,6 +111,8 @@ impl Here {
         Ok(Self { folder, key, pins })
     }
 
+    /// By the files alone: an approval holds in every session, and what this call is told besides in
+    /// none.
     fn report(&self, world: &World) -> Result<Report> {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);

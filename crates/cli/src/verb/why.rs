@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::store::{FoundRun, RunQuery};
-use becket_engine::config::Loader;
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_wire::event::EventName;
@@ -91,7 +90,7 @@ fn skipped(world: &World, event: &EventRow, ran: &[FoundRun]) -> Vec<Skipped> {
     };
     let name: EventName = head.event.as_deref().unwrap_or_default().into();
     let project = project_of(Path::new(head.cwd.as_deref().unwrap_or("/")));
-    let config = Loader::for_project(&world.place, project).current();
+    let config = world.loader(Some(project)).current();
     let session = head.session_id.as_deref().unwrap_or_default();
     let switches = Switches::read(&world.place, session).switches;
     let missing = config.hooks.iter().filter(|hook| {

@@ -1,12 +1,15 @@
 //! What changes live state without being answered here: the spool, what was inferred, what a person
 //! says of a session.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Instant;
 
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::session::Moment;
 use becket_wire::Head;
 use becket_wire::event::EventName;
+use becket_wire::rpc::Envelope;
 
 use super::Dispatcher;
 use crate::infer::Found;
@@ -34,7 +37,8 @@ impl Dispatcher {
                 };
                 self.follow_switches(Some(&applied));
                 let event = Moment::new(&head, envelope).event;
-                self.tell_of(applied.display.as_ref(), Some(&event), now_ms());
+                let by = Some((&event, envelope));
+                self.tell_of(applied.display.as_ref(), by, now_ms());
                 if record.blocks_prompt() {
                     self.registry.prompt_blocked(&mut applied);
                 }
@@ -73,12 +77,17 @@ impl Dispatcher {
     }
 
     /// The person may want to know of what was not answered here.
-    fn tell_of(&mut self, display: Option<&Change>, event: Option<&EventName>, now: i64) {
+    fn tell_of(&mut self, display: Option<&Change>, by: Option<(&EventName, &Envelope)>, now: i64) {
         let Some(display) = display.filter(|display| now - display.at < FRESH) else {
             return;
         };
-        let config = self.in_force.config();
+        let project = display.project.as_deref().map(Path::new);
+        let nothing = BTreeMap::new();
+        let variables = by.map_or(&nothing, |(_, envelope)| &envelope.variables);
+        let at = Instant::now();
+        let (config, _) = self.in_force.for_event(now, now, at, project, variables);
         let minute = notice::minute_of_day(now);
+        let event = by.map(|(event, _)| event);
         let notice = notice::of(&config.config.notice, display, event, minute);
         self.run_notice(notice.as_ref(), now);
     }

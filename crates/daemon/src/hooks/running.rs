@@ -157,6 +157,7 @@ impl Run {
                 at,
                 verdict: done.own.merged(answer, by),
                 runs: done.runs.into_iter().chain(not_begun).collect(),
+                masker: Arc::clone(&masker),
                 applied,
                 answerer,
             })));
@@ -166,7 +167,8 @@ impl Run {
         let judge = |payload: &[u8]| grounds.judge(payload);
         let later = |run| {
             if let Some(dispatcher) = dispatcher.upgrade() {
-                drop(dispatcher.blocking_send(Message::HookEnded(Box::new(run))));
+                let runs = kept::masked(vec![run], &masker);
+                drop(dispatcher.blocking_send(Message::HookEnded(runs)));
             }
         };
         plan.carry_out(&kit, &cancel, verdict, judge, answered, later);

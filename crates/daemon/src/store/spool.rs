@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use becket_engine::config::ask_to_mask;
 use becket_engine::mask::Masker;
 use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
@@ -207,7 +208,10 @@ pub(super) fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
         .filter(|frame| frame.kind == Kind::LEFT);
     let left: Option<Left> = left.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves a bare frame when it finds no becket; nobody masked that one.
-    let masked = masker.mask(&event.payload);
+    let masked = match left.is_none() && ask_to_mask(&event.envelope.variables) {
+        true => masker.mask_anyway(&event.payload),
+        false => masker.mask(&event.payload),
+    };
     let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
     let source = left.as_ref().map_or(Source::Alone, |left| left.source);
     let head = Head::read(&event.payload);

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use becket_wire::event::EventName;
 
+pub(super) use key::nearest as nearest_key;
 pub use key::{HOOK_KEYS, HookKey};
 pub use table::is_name;
 
@@ -21,7 +22,7 @@ use super::value::Value;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
-use crate::run::Program;
+use crate::run::{ENDING, Program};
 use crate::trust::{Approved, Pins, is_of_the_project};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
@@ -67,14 +68,24 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trus
     named
 }
 
-/// How long a hook may take at the most on that event. Where one has to answer on an event that
-/// else comes late, that event is registered so that Claude Code waits for it.
+/// How long all hooks may take at the most on that event, ends by force included. Where one has to
+/// answer on an event that else comes late, that event is registered so that Claude Code waits for it.
 pub(crate) fn room_on(event: &EventName) -> Duration {
     let waits = match event.comes_late() {
         true => EventName::PreToolUse.waits(),
         false => event.waits(),
     };
     waits.saturating_sub(SPARE)
+}
+
+/// How long one hook may run on that event until it is asked to end. Where somebody waits for it,
+/// there is still time to end it by force, and to answer.
+pub(crate) fn longest_on(event: &EventName, is_async: bool) -> Duration {
+    let ending = match is_async {
+        true => Duration::ZERO,
+        false => ENDING,
+    };
+    room_on(event).saturating_sub(ending)
 }
 
 impl Trusted<'_> {
@@ -144,8 +155,12 @@ impl<'a> Merged<'a> {
         if let Some(managed) = managed.filter(|table| defines(table)) {
             let others = tables.iter().filter(|table| table.level != Level::Managed);
             problems.extend(others.map(|other| {
-                let what = format!("hooks.{} is set by {}", other.name, managed.file.display());
-                warning(other, &other.at, format!("{what}, and by nobody else"))
+                let by = Origin {
+                    line: None,
+                    ..managed.origin()
+                };
+                let what = format!("hooks.{} is set by {by}, and by nobody else", other.name);
+                warning(other, &other.at, what)
             }));
             tables = vec![managed];
         }
@@ -190,7 +205,7 @@ impl<'a> Merged<'a> {
             skip_agents: self.words("skip_agents"),
             rewrites: self.is_set("rewrites"),
             is_async: self.is_set("async"),
-            declared: Origin::of(self.first, self.first.line),
+            declared: self.first.origin(),
             off: self.off(),
             untrusted: !in_force || (needs_trust && trusted.is_none()),
             managed: self.managed,
@@ -294,7 +309,9 @@ impl<'a> Merged<'a> {
 
     /// Cut to what the most patient of its events leaves.
     fn timeout(&self, name: &str, on: &[EventName]) -> (Duration, Option<Problem>) {
-        let most = on.iter().map(room_on).max().unwrap_or_default();
+        let is_async = self.is_set("async");
+        let longest_on = |event: &EventName| longest_on(event, is_async);
+        let most = on.iter().map(longest_on).max().unwrap_or_default();
         let Some((table, key)) = self.keys.get("timeout") else {
             let own = self.built_in.map_or(most, |built_in| built_in.timeout);
             return (own.min(most), None);
@@ -303,9 +320,9 @@ impl<'a> Merged<'a> {
             Value::Span(said) => said.unwrap_or(Duration::MAX),
             _ => most,
         };
-        let least = on.iter().min_by_key(|event| room_on(event));
-        let cut = least.filter(|event| room_on(event) < said).map(|event| {
-            let room = Value::Span(Some(room_on(event)));
+        let least = on.iter().min_by_key(|event| longest_on(event));
+        let cut = least.filter(|event| longest_on(event) < said).map(|event| {
+            let room = Value::Span(Some(longest_on(event)));
             let waits = Value::Span(Some(event.waits()));
             warning(
                 table,
@@ -338,11 +355,7 @@ impl<'a> Merged<'a> {
                 Origin::BUILT_IN,
             );
         }
-        put(
-            "enabled",
-            Value::Bool(true),
-            Origin::of(self.first, self.first.line),
-        );
+        put("enabled", Value::Bool(true), self.first.origin());
         for (key, (table, raw)) in &self.keys {
             put(key, raw.value.clone(), Origin::of(table, raw.at.line));
         }
@@ -350,14 +363,13 @@ impl<'a> Merged<'a> {
     }
 
     fn left_out(&self, what: String, hint: String) -> Box<Problem> {
-        let problem = Problem::error("", what).in_file(&self.first.file);
-        Box::new(problem.at_position(self.first.at.clone()).hint(Some(hint)))
+        let problem = Problem::error("", what).hint(Some(hint));
+        Box::new(self.first.locate(problem, &self.first.at))
     }
 }
 
 fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
-    let problem = Problem::warning("", message).in_file(&table.file);
-    problem.at_position(at.clone())
+    table.locate(Problem::warning("", message), at)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
-use super::key::{KEYS, Key, RAW, nearest};
+use super::key::{Key, RAW, nearest};
 use super::line::Lines;
 use super::problem::{ConfigError, Position, Problem, Severity};
 use super::value::Value;
@@ -95,7 +95,8 @@ pub struct RawTable {
     pub name: String,
     pub table: toml::Table,
     pub level: Level,
-    pub file: PathBuf,
+    /// None on the command line, which has no lines either.
+    pub file: Option<PathBuf>,
     pub line: usize,
     /// Where its name stands.
     pub at: Position,
@@ -114,8 +115,18 @@ pub struct RawKey {
     pub at: Position,
 }
 
+impl RawTable {
+    /// Says of a problem where it stands.
+    pub(super) fn locate(&self, problem: Problem, at: &Position) -> Problem {
+        match &self.file {
+            Some(file) => problem.in_file(file).at_position(at.clone()),
+            None => problem.in_place(self.level.name()),
+        }
+    }
+}
+
 impl Layer {
-    fn new(level: Level, file: Option<&Path>) -> Self {
+    pub(super) fn new(level: Level, file: Option<&Path>) -> Self {
         Self {
             level,
             file: file.map(Path::to_path_buf),
@@ -254,7 +265,7 @@ impl Reader<'_> {
                 name: name.get_ref().to_string(),
                 table: table.unwrap_or_default(),
                 level: self.source.level,
-                file: self.source.file.clone(),
+                file: Some(self.source.file.clone()),
                 line: self.line(&name.span()),
                 at: self.position(name.span()),
                 keys: Vec::new(),
@@ -319,56 +330,4 @@ impl Reader<'_> {
     fn line(&self, at: &Range<usize>) -> usize {
         self.lines.line(at.start)
     }
-}
-
-/// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
-/// wrong is told and does not count.
-pub fn parse_variables<'a>(
-    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> (Layer, Vec<Problem>) {
-    let mut layer = Layer::new(Level::Environment, None);
-    let mut errors = Vec::new();
-    for (variable, text) in variables {
-        let named = |key: &&Key| key.variable().as_deref() == Some(variable);
-        let Some(key) = KEYS.iter().find(named) else {
-            continue;
-        };
-        match key.form.read_text(key.path, text) {
-            Ok(value) => layer.entries.push(Entry {
-                path: key.path.to_owned(),
-                value,
-                line: None,
-                variable: Some(variable.to_owned()),
-            }),
-            Err(why) => errors.push(Problem::error(variable, why)),
-        }
-    }
-    (layer, errors)
-}
-
-/// Reads what the command line says: pairs of key and value.
-pub fn parse_pairs<'a>(
-    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
-) -> (Layer, Vec<Problem>) {
-    let mut layer = Layer::new(Level::CommandLine, None);
-    let mut errors = Vec::new();
-    for (path, text) in pairs {
-        let value = match Key::find(path) {
-            Some(key) => key.form.read_text(key.name_in(path), text),
-            None => Err("is no key that becket knows".to_owned()),
-        };
-        match value {
-            Ok(value) => layer.entries.push(Entry {
-                path: path.to_owned(),
-                value,
-                line: None,
-                variable: None,
-            }),
-            Err(why) => errors.push(Problem::error(
-                Level::CommandLine.name(),
-                format!("{path}: {why}"),
-            )),
-        }
-    }
-    (layer, errors)
 }

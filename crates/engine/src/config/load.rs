@@ -12,9 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use becket_wire::Place;
 
 use super::hook::Trusted;
-use super::layer::{Layer, Level, RawTable, Source, parse_pairs, parse_variables};
+use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
+use super::said::{parse_pairs, parse_variables};
 use super::{Config, hook};
 use crate::hooks::Hook;
 use crate::trust::{Pins, Project, Trust, Watch};
@@ -186,9 +187,10 @@ impl Loader {
         self.with(parse_pairs(pairs))
     }
 
-    fn with(mut self, (layer, mut problems): (Layer, Vec<Problem>)) -> Self {
+    fn with(mut self, (layer, problems): (Layer, Vec<Problem>)) -> Self {
+        self.fixed_problems.extend(problems);
+        self.fixed_problems.extend_from_slice(&layer.warnings);
         self.fixed.push(layer);
-        self.fixed_problems.append(&mut problems);
         self.current = None;
         self
     }

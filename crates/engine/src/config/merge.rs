@@ -51,11 +51,18 @@ impl Origin {
     pub(super) fn of(table: &RawTable, line: usize) -> Self {
         Self {
             level: table.level,
-            file: Some(table.file.clone()),
-            line: Some(line),
+            file: table.file.clone(),
+            line: table.file.as_ref().map(|_| line),
             variable: None,
             last_good: table.last_good,
         }
+    }
+}
+
+impl RawTable {
+    /// What set it.
+    pub fn origin(&self) -> Origin {
+        Origin::of(self, self.line)
     }
 }
 
@@ -129,10 +136,9 @@ impl Effective {
                 "guards.{} is the user's: the {} may add or tighten guards, never relax them",
                 table.name, layer.level
             );
-            let problem = Problem::warning("", message).in_file(&table.file);
+            let problem = table.locate(Problem::warning("", message), &table.at);
             let hint = "give the guard another name".to_owned();
-            self.warnings
-                .push(problem.at_position(table.at).hint(Some(hint)));
+            self.warnings.push(problem.hint(Some(hint)));
         } else {
             self.config.guards.push(table);
         }

@@ -72,6 +72,16 @@ impl Problem {
         self
     }
 
+    /// What it is about has no file, and no lines.
+    pub(super) fn in_place(self, place: &str) -> Self {
+        Self {
+            place: place.to_owned(),
+            file: None,
+            at: None,
+            ..self
+        }
+    }
+
     pub(super) fn at_position(mut self, at: Position) -> Self {
         self.at = Some(at);
         self

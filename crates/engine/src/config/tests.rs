@@ -3,6 +3,7 @@
 mod bounds;
 mod loading;
 mod notices;
+mod said;
 
 use std::path::{Path, PathBuf};
 

@@ -131,7 +131,7 @@ impl Plan {
 
     /// The longest that it may take, ends by force included.
     pub fn longest(&self) -> Duration {
-        let bound = |hook: &Arc<Hook>| time_of(hook, &self.event) + ENDING;
+        let bound = |hook: &Arc<Hook>| hook.timeout_on(&self.event) + ENDING;
         let waited = self.hooks.iter().filter(|hook| !hook.is_async);
         let (one_by_one, side_by_side): (Vec<_>, Vec<_>) = waited.partition(|hook| hook.rewrites);
         let first: Duration = one_by_one.into_iter().map(bound).sum();
@@ -303,15 +303,8 @@ impl Stage<'_> {
         }
         let left = self.until.saturating_duration_since(Instant::now());
         let left = left.checked_sub(ENDING).filter(|left| !left.is_zero())?;
-        Some(time_of(hook, &self.plan.event).min(left))
+        Some(hook.timeout_on(&self.plan.event).min(left))
     }
-}
-
-/// How long a hook may run on that event until it is asked to end. If it has to be ended by force,
-/// there is still time to answer.
-pub fn time_of(hook: &Hook, event: &EventName) -> Duration {
-    let room = room_on(event).saturating_sub(ENDING);
-    hook.timeout_on(event).min(room)
 }
 
 /// What a hook's program finds around it. Where the person approved a project, that project is

@@ -14,7 +14,7 @@ use super::registration;
 use crate::settings::change::{Plan, edit};
 use crate::settings::inspect::inspect;
 use crate::settings::{Outcome, Scope, State, StatusLine, Strict, init, read, uninit};
-use crate::world::World;
+use crate::world::{Said, World};
 
 pub struct Home {
     folder: TempDir,
@@ -33,6 +33,7 @@ impl Home {
             cwd: path.clone(),
             programs: path.join("bin"),
             no_daemon: true,
+            said: Said::default(),
         };
         Self { folder, world }
     }

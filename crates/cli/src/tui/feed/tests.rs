@@ -10,6 +10,7 @@ use becket_wire::rpc::{Counts, DaemonStatus, EventRow, Request, Source};
 use becket_wire::{EventId, PROTOCOL, Place, Version};
 
 use super::*;
+use crate::world::Said;
 
 const SOON: Duration = Duration::from_secs(20);
 
@@ -20,6 +21,7 @@ fn world(home: &Path) -> World {
         cwd: home.to_path_buf(),
         programs: home.to_path_buf(),
         no_daemon: false,
+        said: Said::default(),
     }
 }
 

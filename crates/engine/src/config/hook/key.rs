@@ -83,7 +83,10 @@ impl HookKey {
 }
 
 /// The known key nearest to one that is not known.
-pub(super) fn nearest(name: &str, built_in: Option<&'static BuiltIn>) -> Option<&'static str> {
+pub(in crate::config) fn nearest(
+    name: &str,
+    built_in: Option<&'static BuiltIn>,
+) -> Option<&'static str> {
     let own = built_in.map_or(&[][..], |hook| hook.keys);
     let known = HOOK_KEYS.iter().map(|key| key.name);
     likest(name, known.chain(own.iter().copied()))

@@ -88,7 +88,7 @@ fn a_hook_that_says_little_takes_what_claude_code_would() {
     )]);
     let hook = &named.hooks[0];
     assert_eq!(hook.description, "a | b");
-    assert_eq!(hook.timeout, Duration::from_secs(58));
+    assert_eq!(hook.timeout, Duration::from_secs(55));
     assert!(!hook.rewrites && !hook.is_async);
     assert!(matches!(&hook.action, Action::Run(Program::Shell(line)) if line == "a | b\nc"));
 }
@@ -126,7 +126,7 @@ fn what_the_managed_file_defines_is_nobody_elses() {
     let defined = named(&[(Level::Managed, audit), (Level::User, user)]);
     let hook = &defined.hooks[0];
     assert!(hook.managed && hook.off.is_none() && hook.skip_agents.is_empty());
-    assert_eq!(hook.timeout, Duration::from_secs(598));
+    assert_eq!(hook.timeout, Duration::from_secs(595));
     assert_eq!(
         told(&defined),
         ["/user.toml:1:8: hooks.audit is set by /managed.toml, and by nobody else"]
@@ -318,18 +318,24 @@ fn nobody_gets_more_time_than_claude_code_gives() {
         "[hooks.x]\non = [\"Stop\", \"SessionEnd\"]\nrun = \"x\"\ntimeout = \"20m\"",
     )]);
     let hook = &named.hooks[0];
-    assert_eq!(hook.timeout, Duration::from_secs(598));
+    assert_eq!(hook.timeout, Duration::from_secs(595));
     assert_eq!(
         hook.timeout_on(&EventName::SessionEnd),
-        Duration::from_secs(8)
+        Duration::from_secs(5)
     );
-    assert_eq!(hook.timeout_on(&EventName::Stop), Duration::from_secs(598));
+    assert_eq!(hook.timeout_on(&EventName::Stop), Duration::from_secs(595));
     assert_eq!(
         told(&named),
         [
-            "/user.toml:4:11: hooks.x.timeout: cut to 8s on SessionEnd, for which Claude Code waits 10s"
+            "/user.toml:4:11: hooks.x.timeout: cut to 5s on SessionEnd, for which Claude Code waits 10s"
         ]
     );
+    let behind = self::named(&[(
+        Level::User,
+        "[hooks.x]\non = \"SessionEnd\"\nrun = \"x\"\nasync = true\ntimeout = \"9s\"",
+    )]);
+    assert_eq!(behind.hooks[0].timeout, Duration::from_secs(8));
+    assert!(told(&behind)[0].contains("cut to 8s on SessionEnd"));
 }
 
 #[test]

@@ -211,7 +211,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
             on: vec![event.clone()],
             ..most("a")
         };
-        assert_eq!(time_of(&hook, &event), Duration::from_secs(time));
+        assert_eq!(hook.timeout_on(&event), Duration::from_secs(time));
         let hooks = vec![
             hook.clone(),
             Hook {

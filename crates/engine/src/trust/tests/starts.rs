@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 
-use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
 use becket_wire::{EventId, Head};
 use serde_json::json;
 
 use super::*;
 use crate::hooks::carry::{Asked, CHANGED, Kit, Plan};
+use crate::judge::Verdict;
 use crate::run::{Cancel, Program};
 
 impl World {
@@ -261,7 +261,7 @@ fn a_hook_that_changes_the_next_one_ends_it() {
         environment: Arc::new([("PATH".into(), path)]),
     };
     let runs = RefCell::new(Vec::new());
-    let silent = Answer::silent(event.clone());
+    let silent = Verdict::silent(event.clone());
     plan.carry_out(
         &kit,
         &Cancel::new(),

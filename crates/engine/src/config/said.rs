@@ -1,0 +1,199 @@
+//! The layers that are no file: what the environment says, and what the command line says.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeValue, ValueDeserializer};
+
+use super::hook::{HookKey, nearest_key};
+use super::key::{KEYS, Key, nearest};
+use super::layer::{Entry, Layer, Level, RawTable, Source, parse_layer};
+use super::problem::{Problem, Severity};
+use super::value::{Form, Value};
+use crate::hooks::builtin::BuiltIn;
+
+/// How every variable of becket's begins.
+const PREFIX: &str = "BECKET_";
+/// No more is said of what a variable says: it may be a stranger's.
+const LONGEST: usize = 200;
+
+/// The variables that set a key.
+static VARIABLES: LazyLock<BTreeMap<String, &'static Key>> = LazyLock::new(|| {
+    let named = KEYS.iter().filter_map(|key| Some((key.variable()?, key)));
+    named.collect()
+});
+
+/// Those of an event's variables that set a key, by their names. As a rule there are none, and to
+/// find that out costs next to nothing: the daemon asks on every event.
+pub fn variables_among(
+    all: &BTreeMap<String, String>,
+) -> impl Iterator<Item = (&str, &str)> + Clone {
+    let from: (Bound<&str>, Bound<&str>) = (Bound::Included(PREFIX), Bound::Unbounded);
+    all.range::<str, _>(from)
+        .take_while(|(name, _)| name.starts_with(PREFIX))
+        .filter(|(name, _)| VARIABLES.contains_key(name.as_str()))
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Whether an event's variables ask for masking, where nobody has looked at the config for it.
+pub fn ask_to_mask(variables: &BTreeMap<String, String>) -> bool {
+    let (said, _) = parse_variables(variables_among(variables));
+    let asks = |entry: &Entry| entry.path == "mask.enabled" && entry.value == Value::Bool(true);
+    said.entries.iter().any(asks)
+}
+
+/// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
+/// wrong is told and does not count.
+pub fn parse_variables<'a>(
+    variables: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> (Layer, Vec<Problem>) {
+    let mut layer = Layer::new(Level::Environment, None);
+    let mut errors = Vec::new();
+    for (variable, text) in variables {
+        let Some(key) = VARIABLES.get(variable) else {
+            continue;
+        };
+        match key.form.read_text(key.path, text) {
+            Ok(value) => layer.entries.push(Entry {
+                path: key.path.to_owned(),
+                value,
+                line: None,
+                variable: Some(variable.to_owned()),
+            }),
+            Err(why) => errors.push(Problem::error(variable, plainly(&why))),
+        }
+    }
+    (layer, errors)
+}
+
+/// One short line without anything that a terminal would obey.
+fn plainly(text: &str) -> String {
+    let cut = text.chars().count() > LONGEST;
+    let plain = text.chars().take(LONGEST);
+    let plain = plain.map(|c| if c.is_control() { ' ' } else { c });
+    plain.chain(cut.then_some('…')).collect()
+}
+
+/// Reads what the command line says: pairs of key and value. A hook's keys are among them, each as
+/// `hooks.NAME.KEY`.
+pub fn parse_pairs<'a>(
+    pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> (Layer, Vec<Problem>) {
+    let mut layer = Layer::new(Level::CommandLine, None);
+    let mut errors = Vec::new();
+    let mut hooks = toml::Table::new();
+    for (path, text) in pairs {
+        let taken = match path.split_once('.') {
+            Some(("hooks", of_a_hook)) => take_hook(&mut hooks, of_a_hook, text),
+            Some(("guards", _)) => {
+                let hint = "it belongs into a config file: `becket config path` lists them";
+                let problem = wrong(format!("{path} cannot be set here"));
+                Err(Box::new(problem.hint(Some(hint.to_owned()))))
+            }
+            _ => take(&mut layer, path, text),
+        };
+        errors.extend(taken.err().map(|problem| *problem));
+    }
+    if !hooks.is_empty() {
+        errors.extend(read_hooks(&mut layer, hooks));
+    }
+    (layer, errors)
+}
+
+fn wrong(message: String) -> Problem {
+    Problem::error(Level::CommandLine.name(), message)
+}
+
+fn unknown(path: &str, near: Option<&str>) -> Problem {
+    let hint = near.map(|known| format!("did you mean {known}?"));
+    wrong(format!("{path} is no key that becket knows")).hint(hint)
+}
+
+fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
+    let key = Key::find(path).ok_or_else(|| Box::new(unknown(path, nearest(path))))?;
+    let name = key.name_in(path);
+    let list = DeValue::parse(text).ok().map(Spanned::into_inner);
+    let value = match (&key.form, list) {
+        (Form::Program, Some(list @ DeValue::Array(_))) => key.form.read(name, &list),
+        _ => key.form.read_text(name, text),
+    };
+    layer.entries.push(Entry {
+        path: path.to_owned(),
+        value: value.map_err(|why| Box::new(wrong(format!("{path}: {why}"))))?,
+        line: None,
+        variable: None,
+    });
+    Ok(())
+}
+
+/// Puts one key of a hook where a file would have it.
+fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<Problem>> {
+    // A hook's name may have dots in it, a key has none.
+    let Some((name, key)) = path.rsplit_once('.') else {
+        let hint = format!("hooks.{path}.enabled=false");
+        let problem = wrong(format!("hooks.{path}: a hook is set key by key"));
+        return Err(Box::new(problem.hint(Some(hint))));
+    };
+    let built_in = BuiltIn::find(name);
+    let own = built_in.is_some_and(|hook| hook.keys.contains(&key));
+    let known = HookKey::find(key).filter(|_| !own);
+    if known.is_none() && !own {
+        let near = nearest_key(key, built_in).map(|near| format!("hooks.{name}.{near}"));
+        let problem = unknown(&format!("hooks.{path}"), near.as_deref());
+        return Err(Box::new(problem));
+    }
+    let hook = hooks
+        .entry(name)
+        .or_insert_with(|| toml::Value::Table(toml::Table::new()));
+    if let Some(hook) = hook.as_table_mut() {
+        hook.insert(key.to_owned(), as_written(known.map(|key| key.form), text));
+    }
+    Ok(())
+}
+
+/// As a file would have it: a text, unless the key takes something else and this is it. The own keys
+/// of a built-in have no form, and take anything.
+fn as_written(form: Option<Form>, text: &str) -> toml::Value {
+    let value = ValueDeserializer::parse(text).ok();
+    let value = value.and_then(|value| toml::Value::deserialize(value).ok());
+    let fits = |value: &toml::Value| match form {
+        Some(Form::Bool) => value.is_bool(),
+        Some(Form::Words(_) | Form::Program) => value.is_array(),
+        Some(_) => false,
+        None => true,
+    };
+    let text = || toml::Value::String(text.to_owned());
+    value.filter(fits).unwrap_or_else(text)
+}
+
+/// Reads hooks as a file's are read, so that the same holds for them; only that there is no file.
+fn read_hooks(layer: &mut Layer, hooks: toml::Table) -> Vec<Problem> {
+    let hooks = toml::Value::Table(hooks);
+    let text = toml::Table::from_iter([("hooks".to_owned(), hooks)]).to_string();
+    let source = Source {
+        level: Level::CommandLine,
+        file: PathBuf::new(),
+    };
+    let here = |problem: Problem| problem.in_place(Level::CommandLine.name());
+    match parse_layer(&source, &text) {
+        Ok(read) => {
+            layer.warnings.extend(read.warnings.into_iter().map(here));
+            layer
+                .tables
+                .extend(read.tables.into_iter().map(|table| RawTable {
+                    file: None,
+                    ..table
+                }));
+            Vec::new()
+        }
+        Err(error) => {
+            let is_error = |problem: &Problem| problem.severity == Severity::Error;
+            let errors = error.problems.into_iter().filter(is_error);
+            errors.map(here).collect()
+        }
+    }
+}
