@@ -2,6 +2,7 @@
 //! events that no daemon saw.
 
 mod checkpoint;
+mod double;
 mod inbox;
 mod key;
 mod open;

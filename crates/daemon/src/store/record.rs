@@ -91,6 +91,8 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
+    /// The same, as whoever left it in the spool knows it.
+    pub(super) double_of: Option<EventId>,
     /// What the named hooks did.
     pub runs: Vec<RunRow>,
     /// Named hooks run now: it will be decided. Onlookers see it then, and once.
@@ -152,6 +154,7 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
+            double_of: None,
             runs: Vec::new(),
             held: false,
             decided: false,
@@ -192,6 +195,11 @@ impl Record {
     /// Why it did not come by the daemon, in the words of whoever answered it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
+    }
+
+    /// The event that this one repeats, where it came by the spool.
+    pub fn double_of(&self) -> Option<EventId> {
+        self.double_of
     }
 
     pub fn masked(&self) -> i64 {

@@ -39,6 +39,9 @@ pub struct Left {
     /// What the named hooks did.
     #[serde(default)]
     pub runs: Vec<RunRow>,
+    /// The event that this one repeats: whoever left it ran no hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub double_of: Option<EventId>,
 }
 
 #[derive(Debug, Error)]
@@ -139,6 +142,7 @@ impl Left {
             source: Source::Alone,
             why: String::new(),
             runs,
+            double_of: None,
         }
     }
 
@@ -181,6 +185,7 @@ impl Left {
             source: record.source,
             why: why.to_owned(),
             runs: record.runs.clone(),
+            double_of: record.double_of,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The spool's way into the database: insert, commit, unlink, in groups. First the events, each with
-//! what was said of it later; then what was said of events that are in the database already.
+//! what was said of it later, and doubles after what they repeat; then what was said of events that
+//! are in the database already.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -14,14 +15,14 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::super::record::{self, Record};
 use super::super::write::Apply;
-use super::super::{run, session};
+use super::super::{double, run, session};
 use super::Left;
 use super::read::{amendments, read, read_amendment, waiting};
 
 /// What one transaction takes in at the most.
 pub(super) const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// So long what was said of an event waits for it.
+/// So long what belongs to an event waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where an intake may die. Tests stop there.
@@ -58,6 +59,7 @@ pub(in crate::store) fn take_in(
         apply,
         go_on,
         later: amendments(place),
+        doubles: Some(Vec::new()),
         done: TakenIn::default(),
     };
     let ended = intake.events(connection).and_then(|goes_on| match goes_on {
@@ -75,8 +77,13 @@ struct Intake<'a> {
     go_on: &'a mut dyn FnMut(Step) -> bool,
     /// What was said later, and is not taken in yet.
     later: BTreeMap<EventId, Vec<PathBuf>>,
+    /// Events that repeat another, which comes first: that one, and theirs. None when it has.
+    doubles: Option<Vec<(EventId, Waiting)>>,
     done: TakenIn,
 }
+
+/// An event that waits in a file.
+type Waiting = (EventId, PathBuf);
 
 /// What one transaction takes in.
 #[derive(Default)]
@@ -88,7 +95,25 @@ struct Group {
 impl Intake<'_> {
     /// Takes in the events. False if told to stop.
     fn events(&mut self, connection: &mut Connection) -> rusqlite::Result<bool> {
-        let mut waiting = waiting(self.place).into_iter().peekable();
+        if !self.in_groups(connection, waiting(self.place))? {
+            return Ok(false);
+        }
+        let mut ready = Vec::new();
+        for (first, double) in self.doubles.take().unwrap_or_default() {
+            // Of what was lost the double tells.
+            if record::is_known(connection, first)? || is_old(&double.1) {
+                ready.push(double);
+            }
+        }
+        self.in_groups(connection, ready)
+    }
+
+    fn in_groups(
+        &mut self,
+        connection: &mut Connection,
+        waiting: Vec<Waiting>,
+    ) -> rusqlite::Result<bool> {
+        let mut waiting = waiting.into_iter().peekable();
         while waiting.peek().is_some() {
             let group = self.next_group(&mut waiting);
             let Some(new) = self.insert(connection, group.records)? else {
@@ -103,7 +128,7 @@ impl Intake<'_> {
     }
 
     /// Reads as many files as one transaction takes.
-    fn next_group(&mut self, waiting: &mut impl Iterator<Item = (EventId, PathBuf)>) -> Group {
+    fn next_group(&mut self, waiting: &mut impl Iterator<Item = Waiting>) -> Group {
         let mut group = Group::default();
         let mut bytes = 0;
         while group.files.len() < GROUP_FILES && bytes < GROUP_BYTES {
@@ -111,6 +136,12 @@ impl Intake<'_> {
                 break;
             };
             match read(&path, self.masker) {
+                Ok(Some(record))
+                    if let (Some(first), Some(doubles)) =
+                        (record.double_of(), &mut self.doubles) =>
+                {
+                    doubles.push((first, (id, path)));
+                }
                 Ok(Some(mut record)) => {
                     bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
                     group.files.push(path);
@@ -140,6 +171,7 @@ impl Intake<'_> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut new = Vec::new();
         for mut record in records {
+            record.duplicate_of = double::first_of(&transaction, &record)?;
             record.seq = (self.next_seq)();
             if record.insert(&transaction)? {
                 new.push(record);

@@ -1,4 +1,5 @@
 mod amended;
+mod doubles;
 
 use std::collections::{BTreeMap, BTreeSet};
 
