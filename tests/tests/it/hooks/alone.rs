@@ -133,6 +133,33 @@ fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
 }
 
 #[test]
+fn a_prompt_that_is_blocked_after_a_daemon_took_it_in_is_no_work() {
+    let ship = Ship::new(
+        r#"
+[hooks.blocks]
+on = "UserPromptSubmit"
+run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo no >&2; exit 2"
+"#,
+    );
+    ship.world.start_daemon();
+    let event = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    let child = begins(ship.alone("UserPromptSubmit"), &event);
+    ship.wait_file("begun");
+    let status = || {
+        ship.world
+            .sessions()
+            .first()
+            .map(|row| row["status"].clone())
+    };
+    let is = |word: &'static str| move || status().filter(|status| *status == word);
+    wait::until(PATIENCE, is("working")).expect("the prompt is taken in");
+    ship.lets_go();
+    child.wait_with_output().expect("an end");
+    wait::until(PATIENCE, is("idle")).expect("nothing follows it");
+    assert_eq!(ship.world.events()[0]["decision"]["answer"], "block");
+}
+
+#[test]
 fn the_end_of_a_hook_that_nobody_waited_for_is_told() {
     let ship = Ship::new(BEHIND);
     let called = call(ship.alone_from("settings"), ship.bash("t1").as_bytes());

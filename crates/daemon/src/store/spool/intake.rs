@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use becket_engine::mask::Masker;
 use becket_wire::{EventId, Place};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::super::record::{self, Record};
-use super::super::write::Apply;
+use super::super::record::{self, Decision, Record};
+use super::super::write::{Apply, Brought};
 use super::super::{double, run, session};
 use super::Left;
 use super::read::{amendments, read, read_amendment, waiting};
@@ -116,10 +116,10 @@ impl Intake<'_> {
         let mut waiting = waiting.into_iter().peekable();
         while waiting.peek().is_some() {
             let group = self.next_group(&mut waiting);
-            let Some(new) = self.insert(connection, group.records)? else {
+            let Some(brought) = self.insert(connection, group.records)? else {
                 return Ok(false);
             };
-            self.done.new.extend(Arc::unwrap_or_clone(new));
+            self.done.new.extend(Arc::unwrap_or_clone(brought).new);
             if !self.remove(group.files) {
                 return Ok(false);
             }
@@ -167,25 +167,31 @@ impl Intake<'_> {
         &mut self,
         connection: &mut Connection,
         records: Vec<Record>,
-    ) -> rusqlite::Result<Option<Arc<Vec<Record>>>> {
+    ) -> rusqlite::Result<Option<Arc<Brought>>> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut new = Vec::new();
+        let mut brought = Brought::default();
         for mut record in records {
             record.duplicate_of = double::first_of(&transaction, &record)?;
             record.seq = (self.next_seq)();
             if record.insert(&transaction)? {
-                new.push(record);
+                brought.new.push(record);
             }
             if !(self.go_on)(Step::Inserted) {
                 return Ok(None);
             }
         }
-        let new = Arc::new(new);
-        let (sessions, then) = (self.apply)(&new);
+        let brought = Arc::new(brought);
+        self.commit(transaction, &brought)?;
+        Ok((self.go_on)(Step::Committed).then_some(brought))
+    }
+
+    /// Commits what a group brings together with the sessions as they are after it.
+    fn commit(&self, transaction: Transaction<'_>, brought: &Arc<Brought>) -> rusqlite::Result<()> {
+        let (sessions, then) = (self.apply)(brought);
         session::write(&transaction, sessions.iter())?;
         transaction.commit()?;
         then();
-        Ok((self.go_on)(Step::Committed).then_some(new))
+        Ok(())
     }
 
     /// Takes in what was said of events that are there already. If one does not come, what its hooks
@@ -219,14 +225,19 @@ impl Intake<'_> {
         said: &[(EventId, Left)],
     ) -> rusqlite::Result<bool> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut brought = Brought::default();
         for (id, left) in said {
-            left.complete(&transaction, *id)?;
+            brought.blocked.extend(complete(&transaction, *id, left)?);
             run::insert(&transaction, &left.runs)?;
             if !(self.go_on)(Step::Inserted) {
                 return Ok(false);
             }
         }
-        transaction.commit()?;
+        if brought.blocked.is_empty() {
+            transaction.commit()?;
+        } else {
+            self.commit(transaction, &Arc::new(brought))?;
+        }
         self.done.amended += said.len();
         Ok((self.go_on)(Step::Committed))
     }
@@ -264,6 +275,32 @@ impl Intake<'_> {
             drop(fs::rename(path, folder.join(name)));
         }
     }
+}
+
+/// Tells the log what was answered. Gives the session and the time of a prompt that is blocked by it.
+fn complete(
+    connection: &Connection,
+    id: EventId,
+    left: &Left,
+) -> rusqlite::Result<Option<(String, i64)>> {
+    let decision = left.decision.as_ref();
+    let completed = record::complete(
+        connection,
+        id,
+        left.took_us,
+        left.source,
+        left.detour(),
+        decision,
+    )?;
+    let Some(seq) = completed.filter(|_| decision.is_some_and(Decision::blocks)) else {
+        return Ok(None);
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT session_id, at FROM events WHERE seq = ?1 AND event = 'UserPromptSubmit'
+         AND session_id IS NOT NULL AND duplicate_of IS NULL",
+    )?;
+    let prompt = select.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)));
+    prompt.optional()
 }
 
 /// Whether a file has waited long enough. One from the future would wait for ever.
