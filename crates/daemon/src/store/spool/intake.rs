@@ -211,7 +211,10 @@ impl Intake<'_> {
                     said.push((id, left));
                 }
             }
-            if !files.is_empty() && !(self.amend(connection, &said)? && self.remove(files)) {
+            if files.is_empty() {
+                continue;
+            }
+            if !self.amend(connection, &said)? || !self.remove(files) {
                 break;
             }
         }
