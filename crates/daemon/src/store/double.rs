@@ -71,7 +71,7 @@ mod tests {
         let explain = format!("EXPLAIN QUERY PLAN {ALIKE}");
         let mut explain = connection.prepare(&explain).unwrap();
         let steps = explain
-            .query_map(params!["s", 5, 5, "e", 5, [0; 16], REMEMBERED], |row| {
+            .query_map(params!["s", 5, 5, "e", 5, [0_u8; 16], REMEMBERED], |row| {
                 row.get::<_, String>(3)
             })
             .unwrap();
