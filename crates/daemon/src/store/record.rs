@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run;
 use super::session::Kept;
+use super::spool::Left;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
@@ -44,6 +45,19 @@ impl Decision {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         })
+    }
+
+    /// Whether a prompt with that answer is not sent.
+    pub(super) fn blocks(&self) -> bool {
+        matches!(&*self.answer, "block" | "stop")
+    }
+
+    pub(super) fn to_row(&self) -> DecisionRow {
+        DecisionRow {
+            answer: self.answer.clone(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+        }
     }
 
     /// Without secrets: other people's programs have spoken.
@@ -82,6 +96,8 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
+    /// The same, as whoever left it in the spool knows it.
+    pub(super) double_of: Option<EventId>,
     /// What the named hooks did.
     pub runs: Vec<RunRow>,
     /// Named hooks run now: it will be decided. Onlookers see it then, and once.
@@ -143,6 +159,7 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
+            double_of: None,
             runs: Vec::new(),
             held: false,
             decided: false,
@@ -161,9 +178,8 @@ impl Record {
 
     /// Whether what was answered kept a prompt from being sent.
     pub(crate) fn blocks_prompt(&self) -> bool {
-        let blocks = |decision: &Decision| matches!(&*decision.answer, "block" | "stop");
         self.event.as_deref() == Some("UserPromptSubmit")
-            && self.decision.as_ref().is_some_and(blocks)
+            && self.decision.as_ref().is_some_and(Decision::blocks)
     }
 
     /// Roughly what the event takes in the log of the database.
@@ -183,6 +199,11 @@ impl Record {
     /// Why it did not come by the daemon, in the words of whoever answered it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
+    }
+
+    /// The event that this one repeats, where it came by the spool.
+    pub fn double_of(&self) -> Option<EventId> {
+        self.double_of
     }
 
     pub fn masked(&self) -> i64 {
@@ -237,43 +258,30 @@ impl Record {
             if let Some(decision) = &self.decision {
                 insert_decision(connection, self.seq, decision)?;
             }
-        } else if self.took_us.is_some() {
-            self.complete(connection)?;
+        } else {
+            let (detour, decision) = (self.detour(), self.decision.as_ref());
+            complete(
+                connection,
+                self.id(),
+                self.took_us,
+                self.source,
+                detour,
+                decision,
+            )?;
         }
         run::insert(connection, &self.runs)?;
         Ok(new)
     }
 
-    /// The event is there already. Its hooks have run, and it is decided; or it came by two roads:
-    /// alone answered it, because the daemon was too late, died over it, or its answer never arrived.
-    /// What alone said is what Claude Code heard, so the row says so.
-    fn complete(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let seq: Option<i64> = connection
-            .prepare_cached(
-                "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1
-                 AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
-            )?
-            .query_map(
-                params![
-                    self.id().as_bytes(),
-                    self.took_us,
-                    self.source.as_str(),
-                    self.detour
-                ],
-                |row| row.get(0),
-            )?
-            .next()
-            .transpose()?;
-        let Some(seq) = seq else {
-            return Ok(());
-        };
-        connection
-            .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
-            .execute([seq])?;
-        match &self.decision {
-            Some(decision) => insert_decision(connection, seq, decision),
-            None => Ok(()),
+    /// Takes over what was said of it later, as the log does.
+    pub(super) fn amend(&mut self, left: Left) {
+        if left.completes(self.took_us, self.source) {
+            self.detour = left.detour().map(str::to_owned);
+            self.took_us = left.took_us;
+            self.source = left.source;
+            self.decision = left.decision;
         }
+        run::amend(&mut self.runs, left.runs);
     }
 
     /// The event as the log tells it.
@@ -286,11 +294,7 @@ impl Record {
             agent_id: self.agent_id.clone(),
             event: self.event.clone(),
             tool: self.tool.clone(),
-            decision: self.decision.as_ref().map(|decision| DecisionRow {
-                answer: decision.answer.clone(),
-                by: decision.by.clone(),
-                reason: decision.reason.clone(),
-            }),
+            decision: self.decision.as_ref().map(Decision::to_row),
             took_us: self.took_us,
             source: self.source,
             masked: self.masked,
@@ -299,6 +303,48 @@ impl Record {
             payload: Some(self.payload()),
         }
     }
+}
+
+/// Whether the log has an event.
+pub(super) fn is_known(connection: &Connection, id: EventId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM events WHERE id = ?1")?
+        .exists([id.as_bytes()])
+}
+
+/// The event is there already. Its hooks have run, and it is decided; or it came by two roads: alone
+/// answered it, because the daemon was too late, died over it, or its answer never arrived. What
+/// alone said is what Claude Code heard, so the row says so. Without a time nobody was answered, and
+/// nothing is new. Gives its number, if something is.
+pub(super) fn complete(
+    connection: &Connection,
+    id: EventId,
+    took_us: Option<i64>,
+    source: Source,
+    detour: Option<&str>,
+    decision: Option<&Decision>,
+) -> rusqlite::Result<Option<i64>> {
+    let seq: Option<i64> = connection
+        .prepare_cached(
+            "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
+             AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
+        )?
+        .query_map(
+            params![id.as_bytes(), took_us, source.as_str(), detour],
+            |row| row.get(0),
+        )?
+        .next()
+        .transpose()?;
+    let Some(seq) = seq else {
+        return Ok(None);
+    };
+    connection
+        .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
+        .execute([seq])?;
+    if let Some(decision) = decision {
+        insert_decision(connection, seq, decision)?;
+    }
+    Ok(Some(seq))
 }
 
 fn insert_decision(connection: &Connection, seq: i64, decision: &Decision) -> rusqlite::Result<()> {
