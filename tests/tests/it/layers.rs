@@ -112,11 +112,10 @@ fn what_hooks_say_is_masked_as_their_event_is() {
     let told = || {
         let runs: Value = serde_json::from_str(&world.run(&["recent", "--json"])).expect("JSON");
         let runs = runs.as_array().expect("a list").clone();
-        // Without a daemon nobody hears of the end of what runs behind.
         let ended = runs.iter().filter(|run| run["outcome"] == "failed").count();
-        (ended == 5).then_some(runs)
+        (ended == 6).then_some(runs)
     };
-    let runs = wait::until(PATIENCE, told).expect("the end of all five");
+    let runs = wait::until(PATIENCE, told).expect("the end of all six");
     for run in runs.iter().filter(|run| run["outcome"] == "failed") {
         let note = run["note"].as_str().expect("why");
         let plain = note.contains(&secret());
