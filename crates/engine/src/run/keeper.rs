@@ -1,0 +1,168 @@
+//! The clocks of programs beyond our own death: a small process beside us hears of everything that
+//! runs, and ends it in its time once we cannot do so any more.
+
+mod keep;
+mod orphan;
+
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use becket_wire::run::RunRow;
+use rustix::pipe::PIPE_BUF;
+use serde::{Deserialize, Serialize};
+
+pub use keep::keep;
+
+/// What the keeper is told: one line of JSON each.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// A program runs, or its time has changed.
+    Begun(Ward),
+    /// That group is over.
+    Over(i32),
+    /// Whoever ran them goes in order: what runs still was meant to go on.
+    Leaving,
+}
+
+/// A program that runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ward {
+    /// Of the leader and of its group.
+    pub(super) pid: i32,
+    /// When the leader was started, in clock ticks since boot: a pid alone is used again.
+    pub(super) start: u64,
+    /// How long until its time is up.
+    pub(super) left_ms: u64,
+    /// What is recorded if the keeper sees its end. None: nothing.
+    pub(super) run: Option<RunRow>,
+}
+
+/// Who keeps a program's clock if we cannot, and what is recorded then.
+#[derive(Debug, Clone, Default)]
+pub struct Kept {
+    pub keeper: Arc<Keeper>,
+    /// The run, with what is known of it before it begins. None: nothing is recorded.
+    pub run: Option<RunRow>,
+}
+
+/// Our end of it: started with the first program, and anew if it is gone. Whatever fails here fails
+/// no hook: that has its clock with us.
+#[derive(Debug, Default)]
+pub struct Keeper {
+    /// How it is started. None: nobody keeps anything.
+    how: Option<How>,
+    started: Mutex<Option<Started>>,
+}
+
+#[derive(Debug)]
+struct How {
+    becket: PathBuf,
+    home: PathBuf,
+}
+
+#[derive(Debug)]
+struct Started {
+    child: Child,
+    pipe: ChildStdin,
+}
+
+impl Keeper {
+    /// That becket is the keeper, and leaves what it saw in that home.
+    pub fn of(becket: PathBuf, home: PathBuf) -> Self {
+        Self {
+            how: Some(How { becket, home }),
+            started: Mutex::default(),
+        }
+    }
+
+    /// Has it start, before there is anything to keep.
+    pub(super) fn wake(&self) {
+        self.start_in(&mut self.lock());
+    }
+
+    pub(super) fn begun(&self, ward: Ward) {
+        let mut line = line(&Line::Begun(ward.clone()));
+        // A longer line would not be written in one piece. To end in time matters more than a row.
+        if line.len() > PIPE_BUF {
+            line = self::line(&Line::Begun(Ward { run: None, ..ward }));
+        }
+        let mut started = self.lock();
+        // That it is gone shows when it is told something; the next one is told the same.
+        for _ in 0..2 {
+            self.start_in(&mut started);
+            if write(&mut started, &line) {
+                break;
+            }
+        }
+    }
+
+    pub(super) fn over(&self, pid: i32) {
+        write(&mut self.lock(), &line(&Line::Over(pid)));
+    }
+
+    /// We go, and leave behind what goes on in the background: it keeps its clock.
+    pub fn leave(&self) {
+        write(&mut self.lock(), &line(&Line::Leaving));
+    }
+
+    fn start_in(&self, started: &mut Option<Started>) {
+        if let (None, Some(how)) = (&started, &self.how) {
+            *started = how.start().ok();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl How {
+    /// In a group of its own: no signal to ours reaches it. It ends with the pipe, and with what it
+    /// has to keep then.
+    fn start(&self) -> io::Result<Started> {
+        let mut child = Command::new(&self.becket)
+            .args(["keeper", "--home"])
+            .arg(&self.home)
+            .env_clear()
+            .current_dir("/")
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        Ok(Started { child, pipe })
+    }
+}
+
+fn line(line: &Line) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(line).unwrap_or_default();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Writes a line that fits into the pipe whole, or not at all. False if there is nobody to read it.
+fn write(started: &mut Option<Started>, line: &[u8]) -> bool {
+    let Some(Started { child, pipe }) = started else {
+        return false;
+    };
+    match pipe.write_all(line) {
+        Err(why) if why.kind() != ErrorKind::WouldBlock => {
+            // It is gone; nobody else would bury it.
+            let _ = child.kill();
+            let _ = child.wait();
+            *started = None;
+            false
+        }
+        // A full pipe loses the line: nobody waits here.
+        Ok(()) | Err(_) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,153 @@
+//! The keeper's own side: it listens as long as somebody tells it something, and keeps the clocks of
+//! whatever is open then.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use becket_wire::run::RunRow;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::super::child::milliseconds;
+use super::super::clock::Act;
+use super::super::group::{self, Seen};
+use super::orphan::Orphan;
+use super::{Line, Ward};
+
+/// How often we look where nothing would wake us.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Listens, then sees everything to its end that still runs. `record` gets each run as it ends.
+pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
+    let Heard { open, in_order } = listen(told);
+    let open = open.into_values();
+    let watched = open.filter_map(|(ward, heard)| Watched::new(ward, heard));
+    let mut watched: Vec<Watched> = watched.collect();
+    while !watched.is_empty() {
+        for one in &mut watched {
+            one.look();
+        }
+        for over in watched.extract_if(.., |one| one.orphan.is_over()) {
+            if let Some(run) = over.into_run(in_order) {
+                record(run);
+            }
+        }
+        wait(&watched);
+    }
+}
+
+/// What was told until nobody told anything any more.
+#[derive(Debug, Default)]
+struct Heard {
+    /// What runs, and when we heard of its time.
+    open: HashMap<i32, (Ward, Instant)>,
+    /// Whoever ran it has said that they go.
+    in_order: bool,
+}
+
+fn listen(mut told: impl BufRead) -> Heard {
+    let (mut heard, mut line) = (Heard::default(), Vec::new());
+    while told.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+        match serde_json::from_slice(&line) {
+            Ok(Line::Begun(ward)) => {
+                heard.open.insert(ward.pid, (ward, Instant::now()));
+            }
+            Ok(Line::Over(pid)) => {
+                heard.open.remove(&pid);
+            }
+            Ok(Line::Leaving) => heard.in_order = true,
+            // What is no line of ours, or half a one, says nothing.
+            Err(_) => {}
+        }
+        line.clear();
+    }
+    heard
+}
+
+/// A program that nobody else watches.
+#[derive(Debug)]
+struct Watched {
+    group: Pid,
+    start: u64,
+    run: Option<RunRow>,
+    orphan: Orphan,
+    /// Readable when its leader has ended. None where the system has no such thing.
+    end: Option<OwnedFd>,
+}
+
+impl Watched {
+    fn new(ward: Ward, heard: Instant) -> Option<Self> {
+        // What is below is no group that could be meant: to signal it is to signal others.
+        let group = (ward.pid > 1).then(|| Pid::from_raw(ward.pid))??;
+        Some(Self {
+            group,
+            start: ward.start,
+            run: ward.run,
+            orphan: Orphan::new(heard, Duration::from_millis(ward.left_ms)),
+            // It may be another's end by now; the look tells.
+            end: group::notice_of_end(group),
+        })
+    }
+
+    fn look(&mut self) {
+        let Some(seen) = group::look_at(self.group, self.start) else {
+            // Who tells of an end that cannot be seen would keep us awake.
+            self.end = None;
+            return;
+        };
+        match self.orphan.see(seen, Instant::now()) {
+            Some(act) if seen == Seen::Runs => group::obey(act, self.group),
+            // The number is the group's alone, and may be another process' in a moment.
+            Some(Act::Kill) => drop(kill_process_group(self.group, Signal::KILL)),
+            Some(Act::Terminate | Act::Leave) | None => {}
+        }
+    }
+
+    /// What is recorded of it.
+    fn into_run(self, in_order: bool) -> Option<RunRow> {
+        let timed_out = self.orphan.was_asked();
+        let (outcome, note) = match (in_order, timed_out) {
+            (false, false) => ("orphaned", "becket was killed; the hook ended by itself"),
+            (false, true) => ("orphaned", "becket was killed; the hook's time was up"),
+            (true, false) => (
+                "async",
+                "it went on after the answer; nobody saw how it ended",
+            ),
+            (true, true) => ("timed out", "it went on after the answer; its time was up"),
+        };
+        let run = self.run?;
+        let took_us = milliseconds()
+            .saturating_sub(run.at)
+            .max(0)
+            .saturating_mul(1000);
+        Some(RunRow {
+            took_us,
+            outcome: outcome.to_owned(),
+            note: Some(note.to_owned()),
+            ..run
+        })
+    }
+}
+
+/// Until one has ended, or has to.
+fn wait(watched: &[Watched]) {
+    let running = watched.iter().filter(|one| !one.orphan.has_ended());
+    let mut ends: Vec<_> = running
+        .filter_map(|one| one.end.as_ref())
+        .map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN))
+        .collect();
+    // Of whomever a leader has left behind nobody tells the end.
+    let unwatched = ends.len() < watched.len();
+    let now = Instant::now();
+    let next = watched.iter().map(|one| one.orphan.next());
+    let next = next.chain(unwatched.then(|| now + LOOK)).min();
+    let Some(left) = next.map(|next| next.saturating_duration_since(now)) else {
+        return;
+    };
+    let _ = poll(&mut ends, Timespec::try_from(left).ok().as_ref());
+}
+
+#[cfg(test)]
+mod tests;
