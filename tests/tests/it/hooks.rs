@@ -4,6 +4,7 @@
 mod bad;
 mod chain;
 mod doubles;
+mod keeper;
 mod order;
 
 use std::fs;
