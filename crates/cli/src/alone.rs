@@ -1,32 +1,31 @@
 //! One event in this process alone, because no daemon answers: the same engine, the same config, the
 //! same hooks. What came of it is left in the spool for the next daemon.
 
-use std::io::{Read, Write};
+mod hooks;
+
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, mpsc};
+use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use becket_daemon::store::spool::{self, Left};
+use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::{Loader, Snapshot};
-use becket_engine::hooks::carry::{Asked, Kit, Plan};
+use becket_engine::hooks::carry::{Asked, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::hooks::slash::{self, Scene};
 use becket_engine::hooks::switch::Switches;
 use becket_engine::judge::{Case, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::{Change, minute_of_day};
-use becket_engine::run::{Cancel, Keeper};
 use becket_engine::session::project_of;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Request, Source};
 use becket_wire::run::RunRow;
-use becket_wire::{Head, Place};
-
-use crate::leave;
+use becket_wire::{Head, Output, Place};
 
 /// How this process came to judge alone.
 #[derive(Debug, Clone, Copy)]
@@ -51,31 +50,28 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     let head = Head::read(&payload);
     let project = project(&envelope, head.as_ref().ok());
     let config = Loader::for_project(place, &project).current();
+    // Without its key nothing could be masked alike; a key of zeros still masks.
+    let key = mask_key(place).unwrap_or_default();
     let event = Event {
         place,
         envelope: &envelope,
         payload: &payload,
         head: &head,
         project: &project,
+        masker: &Masker::from_config(key, &config.config),
         config: &config,
+        why: call.why,
+        began,
     };
     if call.behind {
         event.run_behind();
         return Ok(ExitCode::SUCCESS);
     }
-    let mut verdict = event.judge();
-    let mut runs = Vec::new();
-    if let Some(switched) = event.switched(&verdict) {
-        verdict = switched;
-    } else if !call.held && !verdict.refuses() {
-        (verdict, runs) = event.with_hooks(verdict, call.why, &frame);
-    }
-    drop(frame);
-    event.leave(&verdict, runs, call.why, began);
+    let output = event.answer(call.held, frame);
     if let Some(fault) = fault(&head, envelope.cut) {
         eprintln!("becket: {fault}");
     }
-    Ok(becket_hook::print(&verdict.output()))
+    Ok(becket_hook::print(&output))
 }
 
 fn project(envelope: &Envelope, head: Option<&Head<'_>>) -> PathBuf {
@@ -96,9 +92,33 @@ struct Event<'a> {
     head: &'a Result<Head<'a>, HeadError>,
     project: &'a Path,
     config: &'a Snapshot,
+    masker: &'a Masker,
+    /// Why no daemon has it.
+    why: &'a str,
+    began: Instant,
 }
 
 impl Event<'_> {
+    /// What is to be said, once it is left in the spool.
+    fn answer(&self, held: bool, frame: Vec<u8>) -> Output {
+        let verdict = self.judge();
+        if let Some(switched) = self.switched(&verdict) {
+            return self.answered(&switched);
+        }
+        let plan = (!held && !verdict.refuses()).then(|| self.plan());
+        match plan.flatten() {
+            Some(plan) => self.carry_out(plan, verdict, frame),
+            None => self.answered(&verdict),
+        }
+    }
+
+    /// Nothing more is asked: the event is left with its answer.
+    fn answered(&self, verdict: &Verdict) -> Output {
+        let output = verdict.output();
+        report(self.leave(self.left(Some((verdict, &output)), Vec::new())));
+        output
+    }
+
     fn judge(&self) -> Verdict {
         let head = self.head.as_ref();
         let change = head
@@ -149,110 +169,34 @@ impl Event<'_> {
         })
     }
 
-    /// Runs the hooks, and gives what they and becket say together.
-    fn with_hooks(&self, verdict: Verdict, why: &str, frame: &[u8]) -> (Verdict, Vec<RunRow>) {
-        let Some(mut plan) = self.plan() else {
-            return (verdict, Vec::new());
-        };
-        let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
-        if !behind.is_empty() {
-            self.start_behind(why, frame);
-        }
-        let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
-        let (kit, (tell, told)) = (self.kit(), mpsc::channel());
-        let keeper = Arc::clone(&kit.keeper);
-        let cancel = Cancel::new();
-        let ending = cancel.clone();
-        // Claude Code asks us to go when the time is up: nobody would end the hooks then.
-        leave::when_asked(move || ending.cancel());
-        // On a thread of its own: a hook that goes on in the background is not waited for, and
-        // only the keeper watches it when this process has ended.
-        std::thread::spawn(move || {
-            let answered = |done| drop(tell.send(done));
-            plan.carry_out(&kit, &cancel, own, |_| again, answered, |_| ());
-        });
-        let Ok(done) = told.recv() else {
-            return (verdict, runs);
-        };
-        keeper.leave();
-        runs.extend(done.runs);
-        let answer = kept::shorten(
-            done.merged.answer,
-            self.place,
-            self.envelope.id,
-            &self.masker(),
-        );
-        (verdict.merged(answer, done.merged.by), runs)
-    }
-
-    fn kit(&self) -> Kit {
-        let becket = std::env::current_exe().unwrap_or_else(|_| "becket".into());
-        let home = self.place.home().to_path_buf();
-        Kit {
-            keeper: Arc::new(Keeper::of(becket.clone(), home.clone())),
-            becket,
-            home,
-            environment: std::env::vars_os().collect(),
-        }
-    }
-
-    /// The hooks that nobody waits for run in a process of their own: this one has to end.
-    fn start_behind(&self, why: &str, frame: &[u8]) {
-        let mut command = Command::new(self.kit().becket);
-        command
-            .args(["hook", "--alone", why, "--behind", "--home"])
-            .arg(self.place.home())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let started = command.spawn().and_then(|mut child| {
-            let stdin = child.stdin.take();
-            stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
-        });
-        if let Err(error) = started {
-            eprintln!("becket: could not start the hooks that nobody waits for: {error}");
-        }
-    }
-
-    fn run_behind(&self) {
-        let Some(mut plan) = self.plan() else { return };
-        plan.hooks.retain(|hook| hook.is_async);
-        let silent = self.judge().answer().clone();
-        let again = silent.clone();
-        plan.carry_out(
-            &self.kit(),
-            &Cancel::new(),
-            silent,
-            |_| again,
-            |_| (),
-            |_| (),
-        );
-    }
-
-    fn masker(&self) -> Masker {
-        // Without its key nothing could be masked alike; a key of zeros still masks.
-        let key = mask_key(self.place).unwrap_or_default();
-        Masker::from_config(key, &self.config.config)
-    }
-
-    fn leave(&self, verdict: &Verdict, runs: Vec<RunRow>, why: &str, began: Instant) {
-        let masker = self.masker();
-        let masked = masker.mask(self.payload);
-        let decision = Decision::new(verdict.decision(), &verdict.output());
-        let left = Left {
-            took_us: i64::try_from(began.elapsed().as_micros()).ok(),
-            decision: decision.map(|decision| decision.masked(&masker)),
-            masked: masked.count,
+    /// What there is to say of the event now; without an answer nobody knows it yet.
+    fn left(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> Left {
+        let took_us = i64::try_from(self.began.elapsed().as_micros()).ok();
+        let decision = answer.and_then(|(said, output)| Decision::new(said.decision(), output));
+        Left {
+            took_us: took_us.filter(|_| answer.is_some()),
+            decision: decision.map(|decision| decision.masked(self.masker)),
+            masked: 0,
             source: Source::Alone,
-            why: why.to_owned(),
-            runs: kept::masked(runs, &masker),
-        };
-        if let Err(error) = spool::leave(self.place, self.envelope, &masked.bytes, &left) {
-            // Claude Code shows the stderr of a hook that exits 0 in its debug log only.
-            eprintln!("becket: the event is not kept: {error}");
+            why: self.why.to_owned(),
+            runs: kept::masked(runs, self.masker),
         }
+    }
+
+    fn leave(&self, left: Left) -> Result<(), SpoolError> {
+        let payload = self.masker.mask(self.payload);
+        let left = Left {
+            masked: payload.count,
+            ..left
+        };
+        spool::leave(self.place, self.envelope, &payload.bytes, &left)
+    }
+}
+
+/// Claude Code shows the stderr of a hook that exits 0 in its debug log only.
+fn report(kept: Result<(), SpoolError>) {
+    if let Err(error) = kept {
+        eprintln!("becket: the event is not kept: {error}");
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, Record, spool};
+use becket_daemon::store::spool::{Amendment, Spooled};
+use becket_daemon::store::{self, Record};
 use becket_engine::config::Loader;
 use becket_engine::mask::Masker;
 use becket_wire::rpc::{EventQuery, EventRow, Told};
@@ -15,7 +16,7 @@ use crate::world::World;
 pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     let mut rows = Vec::new();
     let database = store::open_to_read(&world.place.database())?;
-    let spooled = read_spool(world);
+    let (spooled, later) = read_spool(world);
     if let Some(prefix) = query.session.take() {
         query.session = Some(complete(&prefix, database.as_ref(), &spooled)?);
     }
@@ -34,6 +35,9 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
                 .map(Record::to_row)
                 .filter(|row| query.wants(row)),
         );
+    }
+    for amendment in &later {
+        rows.iter_mut().for_each(|row| amendment.complete(row));
     }
     let known: HashSet<_> = rows.iter().map(|row| row.id).collect();
     rows.extend(
@@ -55,18 +59,16 @@ pub fn masker(world: &World) -> Masker {
     Masker::from_config(key, &config.config)
 }
 
-/// What lies in the spool, as the log will tell it. It has no seq yet: it comes after everything.
-fn read_spool(world: &World) -> Vec<EventRow> {
-    let masker = masker(world);
-    let records = spool::waiting(&world.place)
-        .into_iter()
-        .filter_map(|(_, path)| spool::read(&path, &masker).ok()?);
-    records
-        .map(|record| EventRow {
-            seq: i64::MAX,
-            ..record.to_row()
-        })
-        .collect()
+/// What lies in the spool, as the log will tell it, and what is said there of other events. They have
+/// no seq yet: they come after everything.
+fn read_spool(world: &World) -> (Vec<EventRow>, Vec<Amendment>) {
+    let spooled = Spooled::read(&world.place, &masker(world));
+    let row = |record: &Record| EventRow {
+        seq: i64::MAX,
+        ..record.to_row()
+    };
+    let rows = spooled.events.iter().map(row).collect();
+    (rows, spooled.later)
 }
 
 /// The one session whose id begins so, of those that the log knows.

@@ -73,6 +73,11 @@ impl Place {
         self.spool().join(format!("{id}.ev"))
     }
 
+    /// What is said of an event after it was left or committed: by whom, and how often before.
+    pub fn amendment(&self, id: EventId, pid: u32, nth: u32) -> PathBuf {
+        self.spool().join(format!("{id}.{pid}-{nth}.left"))
+    }
+
     /// Spool files that could not be read are moved here, and never taken in again.
     pub fn spool_bad(&self) -> PathBuf {
         self.spool().join("bad")

@@ -32,7 +32,15 @@ pub struct RunRow {
 /// Outcomes that are nobody's fault.
 pub const FINE: [&str; 3] = ["ok", "async", "cancelled"];
 
+/// The outcome of a run that goes on in the background.
+pub const UNDER_WAY: &str = "async";
+
 impl RunRow {
+    /// Whether more may be told of it.
+    pub fn is_under_way(&self) -> bool {
+        self.outcome == UNDER_WAY
+    }
+
     /// Whether the hook did not do what it was run for. A refusal is no failure.
     pub fn has_failed(&self) -> bool {
         !FINE.contains(&&*self.outcome)

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, FoundRun, Record, RunQuery, spool};
+use becket_daemon::store::spool::{Amendment, Spooled};
+use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery};
 use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
+use becket_wire::run::RunRow;
 use rusqlite::Connection;
 
 use crate::client::Client;
@@ -19,6 +21,8 @@ pub struct Runs<'a> {
     database: Option<Connection>,
     /// What waits to be written.
     waiting: Vec<Record>,
+    /// What waits to be said of others.
+    later: Vec<Amendment>,
 }
 
 impl<'a> Runs<'a> {
@@ -36,12 +40,13 @@ impl<'a> Runs<'a> {
             Some(connection) => store::in_inbox(connection, &masker).unwrap_or_default(),
             None => Vec::new(),
         };
-        let files = spool::waiting(&world.place).into_iter();
-        waiting.extend(files.filter_map(|(_, path)| spool::read(&path, &masker).ok()?));
+        let spooled = Spooled::read(&world.place, &masker);
+        waiting.extend(spooled.events);
         Ok(Self {
             world,
             database,
             waiting,
+            later: spooled.later,
         })
     }
 
@@ -72,10 +77,28 @@ impl<'a> Runs<'a> {
         });
         let is_new = |one: &FoundRun| query.wants(&one.run) && !known.contains(&key(one));
         found.extend(waiting.filter(is_new));
+        self.amend(&mut found, query)?;
         found.sort_by_key(|one| std::cmp::Reverse(one.run.at));
         let most = query.limit.map_or(usize::MAX, |limit| limit as usize);
         found.truncate(most);
         Ok(found)
+    }
+
+    /// The end of a run takes the place of its beginning.
+    fn amend(&self, found: &mut Vec<FoundRun>, query: &RunQuery) -> Result<()> {
+        let later = self.later.iter().flat_map(|amendment| &amendment.left.runs);
+        for run in later.filter(|run| query.wants(run)) {
+            let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
+            match found.iter_mut().find(same) {
+                Some(_) if run.is_under_way() => {}
+                Some(one) => one.run = run.clone(),
+                None => found.push(FoundRun {
+                    run: run.clone(),
+                    tool: self.event(run.event_id)?.and_then(|row| row.tool),
+                }),
+            }
+        }
+        Ok(())
     }
 
     /// The newest event that was decided or on which a hook failed.
@@ -84,12 +107,17 @@ impl<'a> Runs<'a> {
             Some(connection) => store::last_told(connection, session)?,
             None => None,
         };
+        let of_session = |row: &EventRow| session.is_none() || row.session_id.as_deref() == session;
         for record in &self.waiting {
-            let decision = record.decision.as_ref();
-            let tells = decision.is_some_and(|decision| decision.answer != "terminal")
-                || record.runs.iter().any(becket_wire::run::RunRow::has_failed);
             let row = record.to_row();
-            if tells && (session.is_none() || row.session_id.as_deref() == session) {
+            if tells(record.decision.as_ref(), &record.runs) && of_session(&row) {
+                last = last.max(Some((row.at, row.id)));
+            }
+        }
+        for Amendment { id, left } in &self.later {
+            if tells(left.decision.as_ref(), &left.runs)
+                && let Some(row) = self.event(*id)?.filter(of_session)
+            {
                 last = last.max(Some((row.at, row.id)));
             }
         }
@@ -112,6 +140,12 @@ impl<'a> Runs<'a> {
         let connection = self.database.as_ref();
         waits.or_else(|| store::detour(connection?, id).ok().flatten())
     }
+}
+
+/// Whether there is something to tell of an event.
+fn tells(decision: Option<&Decision>, runs: &[RunRow]) -> bool {
+    decision.is_some_and(|decision| decision.answer != "terminal")
+        || runs.iter().any(RunRow::has_failed)
 }
 
 fn key(found: &FoundRun) -> (EventId, String) {

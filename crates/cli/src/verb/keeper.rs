@@ -4,11 +4,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_daemon::store::spool::{Left, SpoolError};
+use becket_daemon::store::spool::{self, Left};
 use becket_engine::run::keep;
-use becket_wire::rpc::Source;
+use becket_wire::Place;
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Place};
 
 use crate::world::World;
 
@@ -31,19 +30,6 @@ fn leave(place: &Place, run: RunRow) {
         return;
     }
     let id = run.event_id;
-    let left = Left {
-        took_us: None,
-        decision: None,
-        masked: 0,
-        source: Source::Daemon,
-        why: String::new(),
-        runs: vec![run],
-    };
     // There is nobody to tell that it failed.
-    drop(amend(place, id, &left));
-}
-
-/// The spool takes no runs without their event yet.
-fn amend(_: &Place, _: EventId, _: &Left) -> Result<(), SpoolError> {
-    Ok(())
+    drop(spool::amend(place, id, &Left::of_runs(vec![run])));
 }

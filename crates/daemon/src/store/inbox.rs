@@ -7,7 +7,7 @@ use becket_engine::mask::Masker;
 use rusqlite::Connection;
 use tracing::warn;
 
-use super::record::Record;
+use super::record::{self, Record};
 use super::{session, spool};
 
 /// Groups smaller than this go through the inbox.
@@ -24,8 +24,7 @@ pub(super) fn is_for<'r>(mut records: impl Iterator<Item = &'r Record> + Clone) 
 
 /// Puts an event in. False if the log has it already, by another road.
 pub(super) fn put(connection: &Connection, record: &Record) -> rusqlite::Result<bool> {
-    let mut known = connection.prepare_cached("SELECT 1 FROM events WHERE id = ?1")?;
-    if known.exists([record.id().as_bytes()])? {
+    if record::is_known(connection, record.id())? {
         return Ok(false);
     }
     let Ok(frames) = spool::encode(record) else {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::run;
 use super::session::Kept;
+use super::spool::Left;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
@@ -44,6 +45,14 @@ impl Decision {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         })
+    }
+
+    pub(super) fn to_row(&self) -> DecisionRow {
+        DecisionRow {
+            answer: self.answer.clone(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+        }
     }
 
     /// Without secrets: other people's programs have spoken.
@@ -237,43 +246,30 @@ impl Record {
             if let Some(decision) = &self.decision {
                 insert_decision(connection, self.seq, decision)?;
             }
-        } else if self.took_us.is_some() {
-            self.complete(connection)?;
+        } else {
+            let (detour, decision) = (self.detour(), self.decision.as_ref());
+            complete(
+                connection,
+                self.id(),
+                self.took_us,
+                self.source,
+                detour,
+                decision,
+            )?;
         }
         run::insert(connection, &self.runs)?;
         Ok(new)
     }
 
-    /// The event is there already. Its hooks have run, and it is decided; or it came by two roads:
-    /// alone answered it, because the daemon was too late, died over it, or its answer never arrived.
-    /// What alone said is what Claude Code heard, so the row says so.
-    fn complete(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let seq: Option<i64> = connection
-            .prepare_cached(
-                "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1
-                 AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
-            )?
-            .query_map(
-                params![
-                    self.id().as_bytes(),
-                    self.took_us,
-                    self.source.as_str(),
-                    self.detour
-                ],
-                |row| row.get(0),
-            )?
-            .next()
-            .transpose()?;
-        let Some(seq) = seq else {
-            return Ok(());
-        };
-        connection
-            .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
-            .execute([seq])?;
-        match &self.decision {
-            Some(decision) => insert_decision(connection, seq, decision),
-            None => Ok(()),
+    /// Takes over what was said of it later, as the log does.
+    pub(super) fn amend(&mut self, left: Left) {
+        if left.completes(self.took_us, self.source) {
+            self.detour = left.detour().map(str::to_owned);
+            self.took_us = left.took_us;
+            self.source = left.source;
+            self.decision = left.decision;
         }
+        run::amend(&mut self.runs, left.runs);
     }
 
     /// The event as the log tells it.
@@ -286,11 +282,7 @@ impl Record {
             agent_id: self.agent_id.clone(),
             event: self.event.clone(),
             tool: self.tool.clone(),
-            decision: self.decision.as_ref().map(|decision| DecisionRow {
-                answer: decision.answer.clone(),
-                by: decision.by.clone(),
-                reason: decision.reason.clone(),
-            }),
+            decision: self.decision.as_ref().map(Decision::to_row),
             took_us: self.took_us,
             source: self.source,
             masked: self.masked,
@@ -298,6 +290,48 @@ impl Record {
             duplicate_of: self.duplicate_of,
             payload: Some(self.payload()),
         }
+    }
+}
+
+/// Whether the log has an event.
+pub(super) fn is_known(connection: &Connection, id: EventId) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("SELECT 1 FROM events WHERE id = ?1")?
+        .exists([id.as_bytes()])
+}
+
+/// The event is there already. Its hooks have run, and it is decided; or it came by two roads: alone
+/// answered it, because the daemon was too late, died over it, or its answer never arrived. What
+/// alone said is what Claude Code heard, so the row says so. Without a time nobody was answered, and
+/// nothing is new.
+pub(super) fn complete(
+    connection: &Connection,
+    id: EventId,
+    took_us: Option<i64>,
+    source: Source,
+    detour: Option<&str>,
+    decision: Option<&Decision>,
+) -> rusqlite::Result<()> {
+    let seq: Option<i64> = connection
+        .prepare_cached(
+            "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
+             AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
+        )?
+        .query_map(
+            params![id.as_bytes(), took_us, source.as_str(), detour],
+            |row| row.get(0),
+        )?
+        .next()
+        .transpose()?;
+    let Some(seq) = seq else {
+        return Ok(());
+    };
+    connection
+        .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
+        .execute([seq])?;
+    match decision {
+        Some(decision) => insert_decision(connection, seq, decision),
+        None => Ok(()),
     }
 }
 

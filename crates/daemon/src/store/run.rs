@@ -1,14 +1,11 @@
 //! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
 
 use becket_wire::EventId;
-use becket_wire::run::{FINE, RunRow};
+use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::open;
-
-/// The word for a run that goes on in the background.
-const UNDER_WAY: &str = "async";
 
 /// A run, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +34,17 @@ impl RunQuery {
             && (self.session.is_none() || self.session == run.session_id)
             && self.since.is_none_or(|since| run.at >= since)
             && self.event.is_none_or(|event| event == run.event_id)
+    }
+}
+
+/// Adds to the runs of an event what was told of them later, as the database does.
+pub(super) fn amend(runs: &mut Vec<RunRow>, later: Vec<RunRow>) {
+    for run in later {
+        match runs.iter_mut().find(|one| one.hook == run.hook) {
+            None => runs.push(run),
+            Some(_) if run.is_under_way() => {}
+            Some(one) => *one = run,
+        }
     }
 }
 

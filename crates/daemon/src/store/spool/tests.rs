@@ -1,20 +1,28 @@
+mod amended;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use becket_engine::session::Session;
 use proptest::prelude::*;
 
 use super::super::inbox;
-use super::super::sample::{Home, decision, envelope, id, left, masker, payload, record, rows};
-use super::super::session::{Kept, Which};
+use super::super::sample::{
+    Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
+};
+use super::super::session::{self, Kept, Which};
+use super::intake::{GROUP_FILES, TakenIn};
+use super::read::{amendments, waiting};
 use super::*;
 
-const EVENTS: u32 = 6;
+const EVENTS: u32 = 8;
 
 /// What may happen to one home, in any order.
 #[derive(Debug, Clone)]
 enum Move {
     /// The event is left in the spool: by alone, or bare by a shim that found no becket.
     Leave(u32),
+    /// Somebody says what was decided and what a hook did.
+    Amend(u32),
     /// The daemon gets the event by the socket, too late for an answer or in time, and commits it
     /// to the log or to the inbox.
     Socket {
@@ -32,6 +40,7 @@ enum Move {
 fn moves() -> impl Strategy<Value = Vec<Move>> {
     let one = prop_oneof![
         4 => (0..EVENTS).prop_map(Move::Leave),
+        3 => (0..EVENTS / 4).prop_map(|nth| Move::Amend(4 * nth + 3)),
         3 => (0..EVENTS, any::<bool>(), any::<bool>())
             .prop_map(|(event, late, inbox)| Move::Socket { event, late, inbox }),
         1 => Just(Move::Settle),
@@ -43,11 +52,24 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 /// Each event has one way to be left, whatever else happens to it.
 fn is_bare(event: u32) -> bool {
-    event.is_multiple_of(3)
+    event.is_multiple_of(4)
+}
+
+/// Left before its hooks have run.
+fn is_undecided(event: u32) -> bool {
+    event % 4 == 3
 }
 
 fn alone_left(event: u32) -> Left {
-    left(900 + i64::from(event), (event % 3 == 1).then_some("deny"))
+    left(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
+}
+
+/// What is said of an event when its hooks have run.
+fn said_later(event: u32) -> Left {
+    Left {
+        runs: vec![run(event, "lint")],
+        ..alone_left(event)
+    }
 }
 
 struct Daemon {
@@ -114,8 +136,17 @@ fn leave_one(home: &Home, event: u32) {
     if is_bare(event) {
         let frame = encode_event(&envelope(event), &payload(event)).unwrap();
         fs::write(home.place.spooled(id(event)), frame).unwrap();
+    } else if is_undecided(event) {
+        home.leave(event, &undecided());
     } else {
         home.leave(event, &alone_left(event));
+    }
+}
+
+fn undecided() -> Left {
+    Left {
+        why: "absent".to_owned(),
+        ..Left::of_runs(Vec::new())
     }
 }
 
@@ -123,6 +154,7 @@ fn leave_one(home: &Home, event: u32) {
 #[derive(Debug, Default)]
 struct Sent {
     left: BTreeSet<u32>,
+    amended: BTreeSet<u32>,
     /// Whether the daemon had it in time.
     by_socket: BTreeMap<u32, bool>,
 }
@@ -145,6 +177,17 @@ impl Sent {
         for event in self.by_socket.keys() {
             assert!(rows.contains(&id(*event)), "event {event}");
         }
+        let ran = runs_of(connection);
+        for event in self.amended.iter().copied() {
+            let waits = amendments(&home.place).contains_key(&id(event));
+            let is_there = ran.iter().any(|(of, ..)| *of == id(event));
+            assert!(waits || is_there, "event {event}");
+        }
+    }
+
+    /// What was said of an event that never came waits for it.
+    fn in_vain(&self) -> BTreeSet<u32> {
+        self.amended.difference(&self.all()).copied().collect()
     }
 
     fn everything_is_there_once(&self, connection: &Connection) {
@@ -156,7 +199,8 @@ impl Sent {
             assert_eq!(row.payload.as_deref(), Some(&payload(event)[..]));
             let said = row.decision.as_ref().map(|decision| &*decision.answer);
             let in_time = self.by_socket.get(&event) == Some(&true);
-            if self.left.contains(&event) && !is_bare(event) {
+            let answered = self.left.contains(&event) && !is_bare(event) && !is_undecided(event);
+            if answered || self.amended.contains(&event) {
                 let alone = alone_left(event);
                 assert_eq!((row.took_us, row.source), (alone.took_us, Source::Alone));
                 assert_eq!(said, alone.decision.as_ref().map(|it| &*it.answer));
@@ -165,6 +209,10 @@ impl Sent {
                 assert_eq!(said, in_time.then_some("ask"), "event {event}");
             }
         }
+        let ran: BTreeSet<EventId> = runs_of(connection).into_iter().map(|run| run.0).collect();
+        let all = self.all();
+        let expected = self.amended.intersection(&all).copied();
+        assert_eq!(ran, expected.map(id).collect());
     }
 }
 
@@ -181,6 +229,10 @@ proptest! {
                 Move::Leave(event) => {
                     leave_one(&home, event);
                     sent.left.insert(event);
+                }
+                Move::Amend(event) => {
+                    amend(&home.place, id(event), &said_later(event)).unwrap();
+                    sent.amended.insert(event);
                 }
                 Move::Settle => daemon.settle(),
                 Move::Socket { event, late, inbox } => {
@@ -200,6 +252,11 @@ proptest! {
         }
         daemon.settle();
         daemon.take_in(&home, usize::MAX);
+        let waiting: BTreeSet<EventId> = amendments(&home.place).into_keys().collect();
+        assert_eq!(waiting, sent.in_vain().into_iter().map(id).collect());
+        for path in amendments(&home.place).into_values().flatten() {
+            fs::remove_file(path).unwrap();
+        }
         assert_eq!(home.files(), 0);
         sent.everything_is_there_once(&daemon.connection);
         let again = daemon.take_in(&home, usize::MAX);

@@ -322,7 +322,11 @@ impl WriterThread {
             self.show(record, true);
         }
         if !done.new.is_empty() {
-            info!(events = done.new.len(), "took in the spool");
+            info!(
+                events = done.new.len(),
+                amended = done.amended,
+                "took in the spool"
+            );
             self.checkpointer.nudge();
         }
         if let Err(why) = ended {

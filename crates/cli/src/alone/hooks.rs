@@ -1,0 +1,132 @@
+//! The named hooks of an event that no daemon has. The event is left before they run, and what came of
+//! them after: whatever happens to this process in between, the event is not lost.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, mpsc};
+
+use becket_daemon::store::spool::{self, Left, SpoolError};
+use becket_engine::hooks::carry::{Kit, Plan};
+use becket_engine::hooks::kept;
+use becket_engine::judge::Verdict;
+use becket_engine::run::{Cancel, Keeper};
+use becket_wire::Output;
+use becket_wire::run::RunRow;
+
+use super::{Event, report};
+use crate::leave;
+
+impl Event<'_> {
+    /// Runs the hooks, and gives what they and becket say together.
+    pub(super) fn carry_out(&self, mut plan: Plan, verdict: Verdict, frame: Vec<u8>) -> Output {
+        let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
+        let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
+        let kept = self.leave(self.left(None, runs.clone()));
+        if !behind.is_empty() {
+            self.start_behind(&frame);
+        }
+        drop(frame);
+        let kit = self.kit();
+        let keeper = Arc::clone(&kit.keeper);
+        let (verdict, ran) = self.run(plan, verdict, kit);
+        runs.extend(ran);
+        let output = verdict.output();
+        // Whoever hung up heard nothing of it.
+        let heard = !runs.iter().any(|run| run.outcome == "cancelled");
+        let left = self.left(heard.then_some((&verdict, &output)), runs);
+        self.complete(kept, left);
+        keeper.leave();
+        output
+    }
+
+    /// Says more of the event, if it could be left.
+    fn complete(&self, kept: Result<(), SpoolError>, left: Left) {
+        report(match kept {
+            Ok(()) => spool::amend(self.place, self.envelope.id, &left),
+            Err(full @ SpoolError::Full { .. }) => Err(full),
+            // What was wrong may be over.
+            Err(_) => self.leave(left),
+        });
+    }
+
+    /// Runs what somebody waits for.
+    fn run(&self, plan: Plan, verdict: Verdict, kit: Kit) -> (Verdict, Vec<RunRow>) {
+        let begun: Vec<RunRow> = (plan.hooks.iter())
+            .map(|hook| plan.went_behind(hook))
+            .collect();
+        let (own, again) = (verdict.answer().clone(), verdict.answer().clone());
+        let (tell, told) = mpsc::channel();
+        let cancel = Cancel::new();
+        let ending = cancel.clone();
+        // Claude Code asks us to go when the time is up: nobody would end the hooks then.
+        leave::when_asked(move || ending.cancel());
+        // On a thread of its own: a hook that goes on in the background is not waited for, and
+        // only the keeper watches it when this process has ended.
+        std::thread::spawn(move || {
+            let answered = |done| drop(tell.send(done));
+            plan.carry_out(&kit, &cancel, own, |_| again, answered, |_| ());
+        });
+        let Ok(done) = told.recv() else {
+            return (verdict, Vec::new());
+        };
+        let mut runs = done.runs;
+        for run in begun {
+            if runs.iter().all(|ended| ended.hook != run.hook) {
+                runs.push(run);
+            }
+        }
+        let id = self.envelope.id;
+        let answer = kept::shorten(done.merged.answer, self.place, id, self.masker);
+        (verdict.merged(answer, done.merged.by), runs)
+    }
+
+    fn kit(&self) -> Kit {
+        let becket = std::env::current_exe().unwrap_or_else(|_| "becket".into());
+        let home = self.place.home().to_path_buf();
+        Kit {
+            keeper: Arc::new(Keeper::of(becket.clone(), home.clone())),
+            becket,
+            home,
+            environment: std::env::vars_os().collect(),
+        }
+    }
+
+    /// The hooks that nobody waits for run in a process of their own: this one has to end.
+    fn start_behind(&self, frame: &[u8]) {
+        let mut command = Command::new(self.kit().becket);
+        command
+            .args(["hook", "--alone", self.why, "--behind", "--home"])
+            .arg(self.place.home())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let started = command.spawn().and_then(|mut child| {
+            let stdin = child.stdin.take();
+            stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
+        });
+        if let Err(error) = started {
+            eprintln!("becket: could not start the hooks that nobody waits for: {error}");
+        }
+    }
+
+    /// That process: it tells the end of each.
+    pub(super) fn run_behind(&self) {
+        let Some(mut plan) = self.plan() else { return };
+        plan.hooks.retain(|hook| hook.is_async);
+        let silent = self.judge().answer().clone();
+        let again = silent.clone();
+        let ended = |run| {
+            let left = Left::of_runs(kept::masked(vec![run], self.masker));
+            report(spool::amend(self.place, self.envelope.id, &left));
+        };
+        plan.carry_out(
+            &self.kit(),
+            &Cancel::new(),
+            silent,
+            |_| again,
+            |_| (),
+            ended,
+        );
+    }
+}
