@@ -246,8 +246,10 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
+        let (keeper, id) = (Arc::clone(&self.hooks.kit.keeper), record.id());
         let then = Box::new(move || {
             answerer.send(frame);
+            keeper.recorded(id);
             if let Some(news) = news {
                 news.tell();
             }

@@ -174,7 +174,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             }
             if member.running.is_over() {
                 let Member { running, place } = self.running.remove(index);
-                let ran = running.finish(&mut self.buffer);
+                let ran = running.finish(&mut self.buffer, place.is_some());
                 self.deliver(place, ran);
                 continue;
             }

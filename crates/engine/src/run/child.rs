@@ -185,7 +185,7 @@ impl Running {
         self.left || self.clock.is_over(self.exited, closed)
     }
 
-    pub(super) fn finish(mut self, buffer: &mut [u8]) -> Ran {
+    pub(super) fn finish(mut self, buffer: &mut [u8], awaited: bool) -> Ran {
         let reason = self.clock.reason();
         if reason.is_some() {
             group::signal(self.pid, Signal::KILL);
@@ -199,8 +199,7 @@ impl Running {
         if status.is_none() {
             bury(self.child);
         }
-        self.kept.keeper.over(self.pid.as_raw_nonzero().get());
-        Ran {
+        let ran = Ran {
             hook: self.hook,
             at: self.at,
             took: self.started.elapsed(),
@@ -208,7 +207,11 @@ impl Running {
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
             dropped: self.stdout.dropped + self.stderr.dropped,
-        }
+        };
+        // The run of one that nobody waits for is recorded at once.
+        let run = awaited.then(|| self.kept.came_of_it(&ran)).flatten();
+        (self.kept.keeper).over(self.pid.as_raw_nonzero().get(), run);
+        ran
     }
 }
 

@@ -10,11 +10,15 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use becket_wire::EventId;
+use becket_wire::event::EventName;
 use becket_wire::run::RunRow;
 use rustix::pipe::PIPE_BUF;
 use serde::{Deserialize, Serialize};
 
 pub use keep::keep;
+
+use super::{Occasion, Ran};
 
 /// What the keeper is told: one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,8 +26,11 @@ pub use keep::keep;
 enum Line {
     /// A program runs, or its time has changed.
     Begun(Ward),
-    /// That group is over.
-    Over(i32),
+    /// That group is over: what came of it, if that is recorded only with the runs of its whole
+    /// event.
+    Over(i32, Option<RunRow>),
+    /// The runs of that event are recorded.
+    Recorded(EventId),
     /// Whoever ran them goes in order: what runs still was meant to go on.
     Leaving,
 }
@@ -47,6 +54,24 @@ pub struct Kept {
     pub keeper: Arc<Keeper>,
     /// The run, with what is known of it before it begins. None: nothing is recorded.
     pub run: Option<RunRow>,
+}
+
+impl Kept {
+    /// The run, as far as it may be told: what it wrote is masked only when it is recorded.
+    pub(super) fn came_of_it(&self, ran: &Ran) -> Option<RunRow> {
+        let known = self.run.as_ref()?;
+        let event = EventName::from(&*known.event);
+        let on = Occasion {
+            event_id: known.event_id,
+            event: &event,
+            session_id: known.session_id.as_deref(),
+            agent_id: known.agent_id.as_deref(),
+        };
+        Some(RunRow {
+            note: None,
+            ..ran.row(on, &ran.answer(&event))
+        })
+    }
 }
 
 /// Our end of it: started with the first program, and anew if it is gone. Whatever fails here fails
@@ -100,11 +125,20 @@ impl Keeper {
         }
     }
 
-    pub(super) fn over(&self, pid: i32) {
-        write(&mut self.lock(), &line(&Line::Over(pid)));
+    pub(super) fn over(&self, pid: i32, run: Option<RunRow>) {
+        let mut line = line(&Line::Over(pid, run));
+        if line.len() > PIPE_BUF {
+            line = self::line(&Line::Over(pid, None));
+        }
+        write(&mut self.lock(), &line);
     }
 
-    /// We go, and leave behind what goes on in the background: it keeps its clock.
+    /// What came of the programs of that event is recorded: nobody else has to do it.
+    pub fn recorded(&self, event: EventId) {
+        write(&mut self.lock(), &line(&Line::Recorded(event)));
+    }
+
+    /// We go, all is recorded, and what goes on in the background is left behind: it keeps its clock.
     pub fn leave(&self) {
         write(&mut self.lock(), &line(&Line::Leaving));
     }

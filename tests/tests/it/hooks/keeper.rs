@@ -72,7 +72,7 @@ fn a_hook_ends_in_its_time_though_its_daemon_was_killed() {
     ship.world.kill_daemon();
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    hook.map(wait_gone);
+    hook.into_iter().for_each(wait_gone);
     ship.world.start_daemon();
     let run = ship.run_of("stubborn");
     assert_eq!(run["outcome"], "orphaned", "{run}");
@@ -95,7 +95,7 @@ fn and_so_it_does_alone() {
     let mut child = begins(alone(&ship), &ship.bash("t1"));
     let hook = [ship.process("begun"), ship.process("child")];
     kill(&mut child);
-    hook.map(wait_gone);
+    hook.into_iter().for_each(wait_gone);
     ship.world.start_daemon();
     let run = ship.run_of("stubborn");
     assert_eq!(run["outcome"], "orphaned", "{run}");
@@ -121,6 +121,42 @@ fn a_hook_that_has_time_left_goes_on_to_its_own_end() {
     assert_eq!(run["note"], "becket was killed; the hook ended by itself");
     assert!(!ship.project.join("asked").exists(), "nobody asked it to");
     ship.wait_without_keeper();
+}
+
+#[test]
+fn what_ended_before_is_recorded_as_it_was() {
+    let quick = r#"
+[hooks.quick]
+on = ["PreToolUse", "Stop"]
+run = """echo $$ > quick; echo '{"systemMessage": "here"}'; [ ! -e fail ] || exit 3"""
+"#;
+    let ship = Ship::new(&format!("{quick}{PATIENT}"));
+    ship.world.start_daemon();
+    fs::write(ship.project.join("fail"), "").expect("a file");
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    let hook = ship.process("begun");
+    let buried = ship.process("quick");
+    let buried = || (!std::path::Path::new(&format!("/proc/{buried}")).exists()).then_some(());
+    wait::until(PATIENCE, buried).expect("the daemon has seen its end");
+    // Another event, whole: of the first one's quick hook all is told by then.
+    fs::remove_file(ship.project.join("fail")).expect("a file");
+    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(ship.world.send("Stop", stop).stdout.contains("here"));
+    ship.world.kill_daemon();
+    child.wait_with_output().expect("an end");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    wait_gone(hook);
+    ship.wait_without_keeper();
+    assert_eq!(ship.run_of("patient")["outcome"], "orphaned");
+    let runs = ship.recent();
+    assert_eq!(runs.len(), 3, "{runs:?}");
+    let quick = |event: &str| {
+        let found = |run: &&Value| run["hook"] == "quick" && run["event"] == event;
+        let run = runs.iter().find(found).expect("a run");
+        (run["outcome"].clone(), run["exit"].clone())
+    };
+    assert_eq!(quick("PreToolUse"), (json!("failed"), json!(3)));
+    assert_eq!(quick("Stop"), (json!("ok"), json!(0)));
 }
 
 #[test]
@@ -170,9 +206,10 @@ run = """echo '{"async": true, "asyncTimeout": 1000}'; echo $$ > begun; exec sle
     let called = becket_tests::world::call(alone(&ship), ship.bash("t1").as_bytes());
     assert!(called.is_silent(), "{called:?}");
     wait_gone(ship.process("begun"));
+    // By then it has told the end.
+    ship.wait_without_keeper();
     let run = ship.run_of("goes-on");
     assert_eq!(run["outcome"], "timed out", "{run}");
-    ship.wait_without_keeper();
 }
 
 #[test]
@@ -185,7 +222,7 @@ fn what_a_person_tries_ends_too_when_the_try_is_killed() {
     let mut child = command.spawn().expect("becket");
     let hook = [ship.process("begun"), ship.process("child")];
     kill(&mut child);
-    hook.map(wait_gone);
+    hook.into_iter().for_each(wait_gone);
     ship.wait_without_keeper();
     assert_eq!(json!(ship.recent()), json!([]), "nothing is recorded");
 }

@@ -19,9 +19,17 @@ use super::{Line, Ward};
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Listens, then sees everything to its end that still runs. `record` gets each run as it ends.
+/// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
+/// first those that ended before and were not recorded.
 pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
-    let Heard { open, in_order } = listen(told);
+    let Heard {
+        open,
+        ended,
+        in_order,
+    } = listen(told);
+    if !in_order {
+        ended.into_iter().for_each(&mut record);
+    }
     let open = open.into_values();
     let watched = open.filter_map(|(ward, heard)| Watched::new(ward, heard));
     let mut watched: Vec<Watched> = watched.collect();
@@ -43,6 +51,8 @@ pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
 struct Heard {
     /// What runs, and when we heard of its time.
     open: HashMap<i32, (Ward, Instant)>,
+    /// What ended, and is not recorded.
+    ended: Vec<RunRow>,
     /// Whoever ran it has said that they go.
     in_order: bool,
 }
@@ -54,9 +64,11 @@ fn listen(mut told: impl BufRead) -> Heard {
             Ok(Line::Begun(ward)) => {
                 heard.open.insert(ward.pid, (ward, Instant::now()));
             }
-            Ok(Line::Over(pid)) => {
+            Ok(Line::Over(pid, run)) => {
                 heard.open.remove(&pid);
+                heard.ended.extend(run);
             }
+            Ok(Line::Recorded(event)) => heard.ended.retain(|run| run.event_id != event),
             Ok(Line::Leaving) => heard.in_order = true,
             // What is no line of ours, or half a one, says nothing.
             Err(_) => {}

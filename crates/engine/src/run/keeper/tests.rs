@@ -92,12 +92,14 @@ fn it_hears_of_each_program_and_of_its_end() {
         keeper: Arc::new(keeper(&home, WRITES)),
         run: Some(row()),
     };
-    let jobs = vec![job(&home, kept, "echo $$ > pid")];
+    let line = r#"echo $$ > pid; echo a secret >&2; exit 3"#;
+    let jobs = vec![job(&home, kept, line)];
     run(jobs, &Cancel::new(), drop, drop);
     let pid = fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: i32 = pid.trim().parse().unwrap();
-    let [Line::Begun(ward), Line::Over(over)] = &told(home.path())[..] else {
-        panic!("{:?}", told(home.path()));
+    let told = told(home.path());
+    let [Line::Begun(ward), Line::Over(over, ended)] = &told[..] else {
+        panic!("{told:?}");
     };
     assert_eq!((ward.pid, *over), (pid, pid));
     assert!(ward.start > 0);
@@ -105,13 +107,21 @@ fn it_hears_of_each_program_and_of_its_end() {
     assert!((most / 2..=most).contains(&ward.left_ms), "{ward:?}");
     let run = ward.run.as_ref().unwrap();
     assert!(run.at > 0);
-    assert_eq!(
-        *run,
-        RunRow {
-            at: run.at,
-            ..row()
-        }
-    );
+    let expected = RunRow {
+        at: run.at,
+        ..row()
+    };
+    assert_eq!(*run, expected);
+    let ended = ended.as_ref().unwrap();
+    assert!(ended.took_us > 0);
+    let expected = RunRow {
+        took_us: ended.took_us,
+        exit: Some(3),
+        outcome: "failed".to_owned(),
+        said: 9,
+        ..expected
+    };
+    assert_eq!(*ended, expected, "and not what it wrote");
 }
 
 #[test]
@@ -124,7 +134,7 @@ fn it_hears_that_a_program_which_went_on_has_another_time() {
     let line = r#"echo '{"async": true, "asyncTimeout": 7000}'"#;
     run(vec![job(&home, kept, line)], &Cancel::new(), drop, drop);
     let told = told(home.path());
-    let [Line::Begun(first), Line::Begun(second), Line::Over(_)] = &told[..] else {
+    let [Line::Begun(first), Line::Begun(second), Line::Over(_, None)] = &told[..] else {
         panic!("{told:?}");
     };
     assert_eq!((first.pid, first.start), (second.pid, second.start));
@@ -139,7 +149,7 @@ fn one_that_is_gone_has_a_successor_who_hears_the_same() {
     keeper.wake();
     wait_for(|| keeper.lock().as_mut().unwrap().child.try_wait().unwrap());
     fs::write(home.path().join("second"), "").unwrap();
-    keeper.over(7);
+    keeper.over(7, None);
     keeper.begun(ward(8));
     keeper.leave();
     drop(keeper);
@@ -152,7 +162,7 @@ fn one_that_does_not_listen_holds_nobody_up() {
     let keeper = keeper(&home, "exec /bin/sleep 1000");
     for pid in 2..2000 {
         keeper.begun(ward(pid));
-        keeper.over(pid);
+        keeper.over(pid, Some(row()));
     }
     let mut started = keeper.lock();
     let started = started.as_mut().expect("it is still the same");
@@ -167,7 +177,8 @@ fn where_there_is_none_nothing_is_missed() {
     for keeper in [nobody, missing] {
         keeper.wake();
         keeper.begun(ward(8));
-        keeper.over(8);
+        keeper.over(8, None);
+        keeper.recorded(row().event_id);
         keeper.leave();
         assert!(keeper.lock().is_none());
     }
@@ -179,11 +190,12 @@ fn what_is_too_long_for_one_write_is_kept_without_a_row() {
     let keeper = keeper(&home, WRITES);
     let mut long = ward(8);
     long.run.as_mut().unwrap().session_id = Some("s".repeat(PIPE_BUF));
-    keeper.begun(long);
+    keeper.begun(long.clone());
+    keeper.over(8, long.run);
     drop(keeper);
     let ward = Ward {
         run: None,
         ..ward(8)
     };
-    assert_eq!(told(home.path()), [Line::Begun(ward)]);
+    assert_eq!(told(home.path()), [Line::Begun(ward), Line::Over(8, None)]);
 }

@@ -180,9 +180,27 @@ fn whoever_ends_by_itself_is_left_alone_and_so_are_those_it_leaves_behind() {
 fn what_is_over_is_not_kept() {
     let mut left = Left::behind("echo > begun; exec sleep 1000");
     let ward = left.ward(0);
-    let over = Line::Over(ward.pid);
+    let over = Line::Over(ward.pid, None);
     assert_eq!(kept(&[Line::Begun(ward), over]), []);
     assert!(!left.has_ended());
+}
+
+#[test]
+fn what_ended_is_recorded_unless_somebody_else_has() {
+    let ended = || {
+        let run = RunRow {
+            took_us: 5_000_000,
+            outcome: "failed".to_owned(),
+            note: Some("as it was".to_owned()),
+            ..row()
+        };
+        Line::Over(7, Some(run))
+    };
+    let other = Line::Recorded(EventId::new(6, [7; 2]));
+    assert_eq!(kept(&[ended(), other]), so("failed", "as it was"));
+    let this = Line::Recorded(row().event_id);
+    assert_eq!(kept(&[ended(), this]), []);
+    assert_eq!(kept(&[ended(), Line::Leaving]), []);
 }
 
 #[test]
