@@ -35,6 +35,29 @@ enum Line {
     Leaving,
 }
 
+impl Line {
+    /// What is longer would not be written in one piece, and goes without the row: to end in time
+    /// matters more.
+    fn into_bytes(mut self) -> Vec<u8> {
+        let bytes = self.in_json();
+        if bytes.len() <= PIPE_BUF {
+            return bytes;
+        }
+        match &mut self {
+            Self::Begun(ward) => ward.run = None,
+            Self::Over(_, run) => *run = None,
+            Self::Recorded(_) | Self::Leaving => {}
+        }
+        self.in_json()
+    }
+
+    fn in_json(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
 /// A program that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ward {
@@ -110,11 +133,7 @@ impl Keeper {
     }
 
     pub(super) fn begun(&self, ward: Ward) {
-        let mut line = line(&Line::Begun(ward.clone()));
-        // A longer line would not be written in one piece. To end in time matters more than a row.
-        if line.len() > PIPE_BUF {
-            line = self::line(&Line::Begun(Ward { run: None, ..ward }));
-        }
+        let line = Line::Begun(ward).into_bytes();
         let mut started = self.lock();
         // That it is gone shows when it is told something; the next one is told the same.
         for _ in 0..2 {
@@ -126,21 +145,21 @@ impl Keeper {
     }
 
     pub(super) fn over(&self, pid: i32, run: Option<RunRow>) {
-        let mut line = line(&Line::Over(pid, run));
-        if line.len() > PIPE_BUF {
-            line = self::line(&Line::Over(pid, None));
-        }
-        write(&mut self.lock(), &line);
+        self.tell(Line::Over(pid, run));
     }
 
     /// What came of the programs of that event is recorded: nobody else has to do it.
     pub fn recorded(&self, event: EventId) {
-        write(&mut self.lock(), &line(&Line::Recorded(event)));
+        self.tell(Line::Recorded(event));
     }
 
     /// We go, all is recorded, and what goes on in the background is left behind: it keeps its clock.
     pub fn leave(&self) {
-        write(&mut self.lock(), &line(&Line::Leaving));
+        self.tell(Line::Leaving);
+    }
+
+    fn tell(&self, line: Line) {
+        write(&mut self.lock(), &line.into_bytes());
     }
 
     fn start_in(&self, started: &mut Option<Started>) {
@@ -172,12 +191,6 @@ impl How {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Started { child, pipe })
     }
-}
-
-fn line(line: &Line) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec(line).unwrap_or_default();
-    bytes.push(b'\n');
-    bytes
 }
 
 /// Writes a line that fits into the pipe whole, or not at all. False if there is nobody to read it.

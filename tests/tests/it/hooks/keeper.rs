@@ -1,11 +1,12 @@
 //! A hook has its time also when whoever ran it is killed: another process keeps its clock then.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::is_alive;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 use serde_json::{Value, json};
 
 use super::Ship;
@@ -128,20 +129,18 @@ fn what_ended_before_is_recorded_as_it_was() {
     let quick = r#"
 [hooks.quick]
 on = ["PreToolUse", "Stop"]
-run = """echo $$ > quick; echo '{"systemMessage": "here"}'; [ ! -e fail ] || exit 3"""
+run = "echo $$ > quick; echo no luck >&2; exit 3"
 "#;
     let ship = Ship::new(&format!("{quick}{PATIENT}"));
     ship.world.start_daemon();
-    fs::write(ship.project.join("fail"), "").expect("a file");
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     let hook = ship.process("begun");
-    let buried = ship.process("quick");
-    let buried = || (!std::path::Path::new(&format!("/proc/{buried}")).exists()).then_some(());
+    let buried = PathBuf::from(format!("/proc/{}", ship.process("quick")));
+    let buried = || (!buried.exists()).then_some(());
     wait::until(PATIENCE, buried).expect("the daemon has seen its end");
     // Another event, whole: of the first one's quick hook all is told by then.
-    fs::remove_file(ship.project.join("fail")).expect("a file");
     let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
-    assert!(ship.world.send("Stop", stop).stdout.contains("here"));
+    assert!(ship.world.send("Stop", stop).is_silent());
     ship.world.kill_daemon();
     child.wait_with_output().expect("an end");
     fs::write(ship.project.join("go"), "").expect("a file");
@@ -150,13 +149,26 @@ run = """echo $$ > quick; echo '{"systemMessage": "here"}'; [ ! -e fail ] || exi
     assert_eq!(ship.run_of("patient")["outcome"], "orphaned");
     let runs = ship.recent();
     assert_eq!(runs.len(), 3, "{runs:?}");
-    let quick = |event: &str| {
-        let found = |run: &&Value| run["hook"] == "quick" && run["event"] == event;
-        let run = runs.iter().find(found).expect("a run");
-        (run["outcome"].clone(), run["exit"].clone())
-    };
-    assert_eq!(quick("PreToolUse"), (json!("failed"), json!(3)));
-    assert_eq!(quick("Stop"), (json!("ok"), json!(0)));
+    for run in runs.iter().filter(|run| run["hook"] == "quick") {
+        assert_eq!(run["outcome"], "failed", "{run}");
+        assert_eq!(run["exit"], 3);
+        // What a hook wrote is masked before it is kept: the keeper is not told.
+        let is_whole = run["event"] == "Stop";
+        assert_eq!(run["note"].is_string(), is_whole, "{run}");
+    }
+}
+
+#[test]
+fn a_home_that_was_thrown_away_does_not_come_back() {
+    let ship = Ship::new(PATIENT);
+    let mut child = begins(alone(&ship), &ship.bash("t1"));
+    let hook = ship.process("begun");
+    kill(&mut child);
+    fs::remove_dir_all(&ship.world.becket_home).expect("becket's home");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    wait_gone(hook);
+    ship.wait_without_keeper();
+    assert!(!ship.world.becket_home.exists());
 }
 
 #[test]
@@ -166,7 +178,10 @@ fn a_daemon_that_stops_leaves_no_keeper_behind() {
     assert!(ship.world.keepers().is_empty(), "there is nothing to keep");
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     let hook = ship.process("begun");
-    assert_eq!(ship.world.keepers().len(), 1);
+    let keepers = ship.world.keepers();
+    let keeper = keepers.first().and_then(|pid| i32::try_from(*pid).ok());
+    let keeper = keeper.and_then(Pid::from_raw).expect("a keeper");
+    assert_eq!(getpgid(Some(keeper)), Ok(keeper), "in a group of its own");
     ship.world.run(&["daemon", "stop"]);
     child.wait_with_output().expect("an end");
     wait_gone(hook);
