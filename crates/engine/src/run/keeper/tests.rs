@@ -149,7 +149,6 @@ fn one_that_is_gone_has_a_successor_who_hears_the_same() {
     keeper.wake();
     wait_for(|| keeper.lock().as_mut().unwrap().child.try_wait().unwrap());
     fs::write(home.path().join("second"), "").unwrap();
-    keeper.over(7, None);
     keeper.begun(ward(8));
     keeper.leave();
     drop(keeper);
