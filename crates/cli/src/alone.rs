@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{Decision, fault, mask_key};
 use becket_engine::config::{Loader, Snapshot};
+use becket_engine::doubles::{Delivery, mark};
 use becket_engine::hooks::carry::{Asked, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::hooks::slash::{self, Scene};
@@ -25,7 +26,7 @@ use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Request, Source};
 use becket_wire::run::RunRow;
-use becket_wire::{Head, Output, Place};
+use becket_wire::{EventId, Head, Output, Place};
 
 /// How this process came to judge alone.
 #[derive(Debug, Clone, Copy)]
@@ -102,6 +103,9 @@ impl Event<'_> {
     /// What is to be said, once it is left in the spool.
     fn answer(&self, held: bool, frame: Vec<u8>) -> Output {
         let verdict = self.judge();
+        if let Some(first) = self.first() {
+            return self.repeated(first, &verdict);
+        }
         if let Some(switched) = self.switched(&verdict) {
             return self.answered(&switched);
         }
@@ -110,6 +114,23 @@ impl Event<'_> {
             Some(plan) => self.carry_out(plan, verdict, frame),
             None => self.answered(&verdict),
         }
+    }
+
+    /// The event that this one repeats, because another registration told of it too.
+    fn first(&self) -> Option<EventId> {
+        let head = self.head.as_ref().ok()?;
+        let delivery = Delivery::new(head, self.payload);
+        mark::first_of(self.place, self.envelope, &delivery)
+    }
+
+    /// Whoever came first runs the hooks, and refuses for both.
+    fn repeated(&self, first: EventId, verdict: &Verdict) -> Output {
+        let output = verdict.repeated();
+        report(self.leave(Left {
+            double_of: Some(first),
+            ..self.left(Some((verdict, &output)), Vec::new())
+        }));
+        output
     }
 
     /// Nothing more is asked: the event is left with its answer.
@@ -172,7 +193,10 @@ impl Event<'_> {
     /// What there is to say of the event now; without an answer nobody knows it yet.
     fn left(&self, answer: Option<(&Verdict, &Output)>, runs: Vec<RunRow>) -> Left {
         let took_us = i64::try_from(self.began.elapsed().as_micros()).ok();
-        let decision = answer.and_then(|(said, output)| Decision::new(said.decision(), output));
+        let decision = answer.and_then(|(verdict, output)| {
+            let said = verdict.decision().filter(|_| !output.is_silent());
+            Decision::new(said, output)
+        });
         Left {
             took_us: took_us.filter(|_| answer.is_some()),
             decision: decision.map(|decision| decision.masked(self.masker)),
@@ -180,6 +204,7 @@ impl Event<'_> {
             source: Source::Alone,
             why: self.why.to_owned(),
             runs: kept::masked(runs, self.masker),
+            double_of: None,
         }
     }
 

@@ -7,6 +7,7 @@ use becket_daemon::store::spool::{Amendment, Spooled};
 use becket_daemon::store::{self, Record};
 use becket_engine::config::Loader;
 use becket_engine::mask::Masker;
+use becket_wire::EventId;
 use becket_wire::rpc::{EventQuery, EventRow, Told};
 
 use crate::failure::{Code, Failure};
@@ -16,7 +17,7 @@ use crate::world::World;
 pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
     let mut rows = Vec::new();
     let database = store::open_to_read(&world.place.database())?;
-    let (spooled, later) = read_spool(world);
+    let (spooled, later) = read_spool(world, database.as_ref());
     if let Some(prefix) = query.session.take() {
         query.session = Some(complete(&prefix, database.as_ref(), &spooled)?);
     }
@@ -61,14 +62,36 @@ pub fn masker(world: &World) -> Masker {
 
 /// What lies in the spool, as the log will tell it, and what is said there of other events. They have
 /// no seq yet: they come after everything.
-fn read_spool(world: &World) -> (Vec<EventRow>, Vec<Amendment>) {
-    let spooled = Spooled::read(&world.place, &masker(world));
+fn read_spool(
+    world: &World,
+    database: Option<&rusqlite::Connection>,
+) -> (Vec<EventRow>, Vec<Amendment>) {
+    let Spooled { events, later } = Spooled::read(&world.place, &masker(world));
+    let here: HashSet<EventId> = events.iter().map(Record::id).collect();
+    let seq_of = |first: EventId| match here.contains(&first) {
+        true => Some(i64::MAX),
+        false => seq_in(database?, first),
+    };
     let row = |record: &Record| EventRow {
         seq: i64::MAX,
+        duplicate_of: record.double_of().and_then(seq_of),
         ..record.to_row()
     };
-    let rows = spooled.events.iter().map(row).collect();
-    (rows, spooled.later)
+    (events.iter().map(row).collect(), later)
+}
+
+fn seq_in(database: &rusqlite::Connection, id: EventId) -> Option<i64> {
+    let query = EventQuery {
+        id: Some(id),
+        duplicates: true,
+        ..EventQuery::default()
+    };
+    let mut seq = None;
+    let found = store::find(database, &query, &mut |row| {
+        seq = Some(row.seq);
+        false
+    });
+    found.ok().and(seq)
 }
 
 /// The one session whose id begins so, of those that the log knows.

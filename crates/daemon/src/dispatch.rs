@@ -30,7 +30,7 @@ use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, News, Process, Registry};
-use crate::store::{Kept, Limits, Record, Then, Writer};
+use crate::store::{Brought, Kept, Limits, Record, Then, Writer};
 use work::{Hooking, Work};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
@@ -52,7 +52,7 @@ pub(crate) enum Message {
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
     /// What is taken in from the spool; it is committed with the sessions that it changes.
-    TookIn(Arc<Vec<Record>>, oneshot::Sender<(Vec<Kept>, Then)>),
+    TookIn(Arc<Brought>, oneshot::Sender<(Vec<Kept>, Then)>),
     /// What no event says.
     Found(Vec<Found>),
     /// The processes of these sessions are gone.
@@ -123,7 +123,7 @@ impl Dispatcher {
                 Message::HookEnded(run) => self.hook_ended(*run),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.asked(asked),
-                Message::TookIn(records, reply) => drop(reply.send(self.took_in(&records))),
+                Message::TookIn(brought, reply) => drop(reply.send(self.took_in(&brought))),
                 Message::Found(found) => self.found(found),
                 Message::Gone(sessions) => self.gone(&sessions),
                 Message::Tick(reply) => drop(reply.send(self.tick())),

@@ -1,18 +1,16 @@
-//! Double registrations: the same event, from settings.json and from the plugin, say.
+//! The events of the last seconds, to know one that comes again from another registration.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use becket_engine::doubles::{Delivery, is_double};
 use becket_wire::Head;
 use becket_wire::rpc::Envelope;
 
-/// Within this time the same event from another registration is a double.
-const DOUBLE: Duration = Duration::from_secs(5);
 /// How many events are remembered to find doubles.
 const REMEMBERED: usize = 1024;
 
-/// The events of the last seconds, to know one that comes again from another registration.
 #[derive(Debug, Default)]
 pub(crate) struct Doubles {
     seen: HashMap<u64, Seen>,
@@ -27,7 +25,7 @@ struct Seen {
 }
 
 impl Doubles {
-    /// The event that this one repeats. Two deliveries from one source are never doubles.
+    /// The event that this one repeats.
     pub(crate) fn find(
         &mut self,
         envelope: &Envelope,
@@ -36,21 +34,13 @@ impl Doubles {
         seq: i64,
         at: Instant,
     ) -> Option<i64> {
-        let head = head?;
-        let call = head.tool_use_id.as_deref().or(head.prompt_id.as_deref());
+        let from = envelope.from.as_deref();
+        // Its name would cost ten times as much, and nobody else has to know it.
         let mut hasher = DefaultHasher::new();
-        (
-            head.session_id.as_deref(),
-            head.agent_id.as_deref(),
-            head.event.as_deref(),
-            call,
-            payload,
-        )
-            .hash(&mut hasher);
+        Delivery::new(head?, payload).hash(&mut hasher);
         let key = hasher.finish();
         if let Some(seen) = self.seen.get(&key)
-            && seen.from != envelope.from
-            && at.duration_since(seen.at) < DOUBLE
+            && is_double(seen.from.as_deref(), from, at.duration_since(seen.at))
         {
             return Some(seen.seq);
         }
@@ -59,18 +49,12 @@ impl Doubles {
         {
             self.seen.remove(&oldest);
         }
-        if self
-            .seen
-            .insert(
-                key,
-                Seen {
-                    from: envelope.from.clone(),
-                    seq,
-                    at,
-                },
-            )
-            .is_none()
-        {
+        let seen = Seen {
+            from: envelope.from.clone(),
+            seq,
+            at,
+        };
+        if self.seen.insert(key, seen).is_none() {
             self.order.push_back(key);
         }
         None

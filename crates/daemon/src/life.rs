@@ -34,7 +34,7 @@ use crate::namespace::Namespaces;
 use crate::notice::Notices;
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
-use crate::store::{self, OpenError, Record, Then, Tick, Writer};
+use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
 use socket::{inode, listen, make_folder, private};
 
@@ -169,11 +169,11 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();
-    let apply = Box::new(move |records: &Arc<Vec<Record>>| {
+    let apply = Box::new(move |brought: &Arc<Brought>| {
         let (reply, applied) = oneshot::channel();
         if let Some(dispatcher) = for_spool.upgrade() {
-            let records = Arc::clone(records);
-            drop(dispatcher.blocking_send(Message::TookIn(records, reply)));
+            let brought = Arc::clone(brought);
+            drop(dispatcher.blocking_send(Message::TookIn(brought, reply)));
         }
         let nothing = || (Vec::new(), Box::new(|| ()) as Then);
         applied.blocking_recv().unwrap_or_else(|_| nothing())

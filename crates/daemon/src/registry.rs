@@ -192,6 +192,12 @@ impl Registry {
         }
     }
 
+    /// The same where that is known later: the event was applied before. True if that is news.
+    pub(crate) fn prompt_was_blocked(&mut self, id: &str, at: i64) -> bool {
+        let live = self.sessions.get_mut(id);
+        live.is_some_and(|live| live.session.prompt_blocked(at))
+    }
+
     /// The session as it is now, to be written with the event.
     pub(crate) fn kept(&mut self, id: &str) -> Option<Kept> {
         let live = self.sessions.get_mut(id)?;

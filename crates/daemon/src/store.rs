@@ -2,6 +2,7 @@
 //! events that no daemon saw.
 
 mod checkpoint;
+mod double;
 mod inbox;
 mod key;
 mod open;
@@ -25,5 +26,5 @@ pub use retain::Limits;
 pub use run::{FoundRun, RunQuery, detour, last_told, runs};
 pub(crate) use session::last_revision;
 pub use session::{Kept, Which, sessions};
+pub(crate) use write::{Brought, Parts, Then, Tick};
 pub use write::{Feed, Full, Writer};
-pub(crate) use write::{Parts, Then, Tick};

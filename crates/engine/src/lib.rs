@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod config;
+pub mod doubles;
 pub mod hooks;
 pub mod judge;
 pub mod mask;

@@ -100,6 +100,11 @@ impl Place {
         self.home.join("run")
     }
 
+    /// The events of the last seconds, by what two registrations tell alike.
+    pub fn doubles(&self) -> PathBuf {
+        self.run().join("doubles")
+    }
+
     /// Held by whoever starts a daemon, until it is ready.
     pub fn start_lock(&self) -> PathBuf {
         self.run().join("start.lock")

@@ -1,6 +1,7 @@
 //! Named hooks, from the shim through the daemon and back: what they get, what becomes of what they
 //! say, and that none of them can hold up a session.
 
+mod alone;
 mod bad;
 mod chain;
 mod doubles;

@@ -1,7 +1,7 @@
 //! The named hooks of an event that no daemon has. The event is left before they run, and what came of
 //! them after: whatever happens to this process in between, the event is not lost.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 
@@ -22,8 +22,10 @@ impl Event<'_> {
         let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
         let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
         let kept = self.leave(self.left(None, runs.clone()));
-        if !behind.is_empty() {
-            self.start_behind(&frame);
+        if !behind.is_empty()
+            && let Err(error) = self.start_behind(&frame)
+        {
+            runs.iter_mut().for_each(|run| not_started(run, &error));
         }
         drop(frame);
         let kit = self.kit();
@@ -92,7 +94,7 @@ impl Event<'_> {
     }
 
     /// The hooks that nobody waits for run in a process of their own: this one has to end.
-    fn start_behind(&self, frame: &[u8]) {
+    fn start_behind(&self, frame: &[u8]) -> io::Result<()> {
         let mut command = Command::new(self.kit().becket);
         command
             .args(["hook", "--alone", self.why, "--behind", "--home"])
@@ -101,13 +103,8 @@ impl Event<'_> {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let started = command.spawn().and_then(|mut child| {
-            let stdin = child.stdin.take();
-            stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
-        });
-        if let Err(error) = started {
-            eprintln!("becket: could not start the hooks that nobody waits for: {error}");
-        }
+        let stdin = command.spawn()?.stdin;
+        stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
     }
 
     /// That process: it tells the end of each.
@@ -129,4 +126,11 @@ impl Event<'_> {
             ended,
         );
     }
+}
+
+fn not_started(run: &mut RunRow, error: &io::Error) {
+    run.outcome = "not started".to_owned();
+    run.note = Some(format!(
+        "the process for hooks that nobody waits for: {error}"
+    ));
 }

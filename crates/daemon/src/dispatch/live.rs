@@ -12,20 +12,18 @@ use super::Dispatcher;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::registry::{Asked, News, Process};
-use crate::store::{Kept, Record, Then};
+use crate::store::{Brought, Kept, Record, Then};
 
 /// Nobody is told of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
 
 impl Dispatcher {
     /// What somebody else answered changes live state too, as far as it is news.
-    pub(super) fn took_in(&mut self, records: &[Record]) -> (Vec<Kept>, Then) {
+    pub(super) fn took_in(&mut self, brought: &Brought) -> (Vec<Kept>, Then) {
         let masker = self.in_force.masker();
         let mut changed = BTreeSet::new();
-        for record in records
-            .iter()
-            .filter(|record| record.duplicate_of.is_none())
-        {
+        let is_first = |record: &&Record| record.duplicate_of.is_none();
+        for record in brought.new.iter().filter(is_first) {
             let payload = record.payload();
             if let Ok(head) = Head::read(&payload) {
                 let envelope = record.envelope();
@@ -39,6 +37,11 @@ impl Dispatcher {
                     self.registry.prompt_blocked(&mut applied);
                 }
                 changed.insert(applied.session);
+            }
+        }
+        for (session, at) in &brought.blocked {
+            if self.registry.prompt_was_blocked(session, *at) {
+                changed.insert(session.clone());
             }
         }
         let news = |id: &String| self.registry.news(id, now_ms());

@@ -47,6 +47,11 @@ impl Decision {
         })
     }
 
+    /// Whether a prompt with that answer is not sent.
+    pub(super) fn blocks(&self) -> bool {
+        matches!(&*self.answer, "block" | "stop")
+    }
+
     pub(super) fn to_row(&self) -> DecisionRow {
         DecisionRow {
             answer: self.answer.clone(),
@@ -91,6 +96,8 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
+    /// The same, as whoever left it in the spool knows it.
+    pub(super) double_of: Option<EventId>,
     /// What the named hooks did.
     pub runs: Vec<RunRow>,
     /// Named hooks run now: it will be decided. Onlookers see it then, and once.
@@ -152,6 +159,7 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
+            double_of: None,
             runs: Vec::new(),
             held: false,
             decided: false,
@@ -170,9 +178,8 @@ impl Record {
 
     /// Whether what was answered kept a prompt from being sent.
     pub(crate) fn blocks_prompt(&self) -> bool {
-        let blocks = |decision: &Decision| matches!(&*decision.answer, "block" | "stop");
         self.event.as_deref() == Some("UserPromptSubmit")
-            && self.decision.as_ref().is_some_and(blocks)
+            && self.decision.as_ref().is_some_and(Decision::blocks)
     }
 
     /// Roughly what the event takes in the log of the database.
@@ -192,6 +199,11 @@ impl Record {
     /// Why it did not come by the daemon, in the words of whoever answered it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
+    }
+
+    /// The event that this one repeats, where it came by the spool.
+    pub fn double_of(&self) -> Option<EventId> {
+        self.double_of
     }
 
     pub fn masked(&self) -> i64 {
@@ -303,7 +315,7 @@ pub(super) fn is_known(connection: &Connection, id: EventId) -> rusqlite::Result
 /// The event is there already. Its hooks have run, and it is decided; or it came by two roads: alone
 /// answered it, because the daemon was too late, died over it, or its answer never arrived. What
 /// alone said is what Claude Code heard, so the row says so. Without a time nobody was answered, and
-/// nothing is new.
+/// nothing is new. Gives its number, if something is.
 pub(super) fn complete(
     connection: &Connection,
     id: EventId,
@@ -311,7 +323,7 @@ pub(super) fn complete(
     source: Source,
     detour: Option<&str>,
     decision: Option<&Decision>,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<Option<i64>> {
     let seq: Option<i64> = connection
         .prepare_cached(
             "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
@@ -324,15 +336,15 @@ pub(super) fn complete(
         .next()
         .transpose()?;
     let Some(seq) = seq else {
-        return Ok(());
+        return Ok(None);
     };
     connection
         .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
         .execute([seq])?;
-    match decision {
-        Some(decision) => insert_decision(connection, seq, decision),
-        None => Ok(()),
+    if let Some(decision) = decision {
+        insert_decision(connection, seq, decision)?;
     }
+    Ok(Some(seq))
 }
 
 fn insert_decision(connection: &Connection, seq: i64, decision: &Decision) -> rusqlite::Result<()> {

@@ -109,7 +109,7 @@ pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
         masked: 0,
         source: Source::Alone,
         why: "absent".to_owned(),
-        runs: Vec::new(),
+        ..Left::of_runs(Vec::new())
     }
 }
 

@@ -14,11 +14,10 @@ use becket_wire::frame::{self, Kind, MAX_BODY};
 use becket_wire::rpc::{Envelope, RpcError, Source, encode_event};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Place};
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::record::{self, Decision, Record};
+use super::record::{Decision, Record};
 pub(super) use intake::take_in;
 pub(super) use read::decode;
 pub use read::{Amendment, Spooled};
@@ -39,6 +38,9 @@ pub struct Left {
     /// What the named hooks did.
     #[serde(default)]
     pub runs: Vec<RunRow>,
+    /// The event that this one repeats: whoever left it ran no hook.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub double_of: Option<EventId>,
 }
 
 #[derive(Debug, Error)]
@@ -139,6 +141,7 @@ impl Left {
             source: Source::Alone,
             why: String::new(),
             runs,
+            double_of: None,
         }
     }
 
@@ -147,24 +150,6 @@ impl Left {
     pub(super) fn completes(&self, took_us: Option<i64>, source: Source) -> bool {
         let outdoes = source == Source::Daemon && self.source == Source::Alone;
         self.took_us.is_some() && (took_us.is_none() || outdoes)
-    }
-
-    /// Tells the database of it.
-    fn complete(&self, connection: &Connection, id: EventId) -> rusqlite::Result<()> {
-        let Self {
-            took_us,
-            decision,
-            source,
-            ..
-        } = self;
-        record::complete(
-            connection,
-            id,
-            *took_us,
-            *source,
-            self.detour(),
-            decision.as_ref(),
-        )
     }
 
     /// Why no daemon had the event, if somebody said so.
@@ -181,6 +166,7 @@ impl Left {
             source: record.source,
             why: why.to_owned(),
             runs: record.runs.clone(),
+            double_of: record.double_of,
         }
     }
 }

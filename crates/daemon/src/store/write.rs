@@ -34,9 +34,17 @@ pub struct Full;
 /// What is done once an event is kept. It must not block.
 pub(crate) type Then = Box<dyn FnOnce() + Send>;
 
+/// What a group from the spool means for sessions.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Brought {
+    pub(crate) new: Vec<Record>,
+    /// Prompts that were taken in before, and blocked since: the session, and when it was sent.
+    pub(crate) blocked: Vec<(String, i64)>,
+}
+
 /// Applies what comes from the spool: gives the sessions that change with it, and what is done once
 /// all that is kept. The writer's thread waits for it.
-pub(crate) type Apply = dyn Fn(&Arc<Vec<Record>>) -> (Vec<Kept>, Then) + Send;
+pub(crate) type Apply = dyn Fn(&Arc<Brought>) -> (Vec<Kept>, Then) + Send;
 
 enum Job {
     Keep {

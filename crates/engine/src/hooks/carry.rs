@@ -169,7 +169,7 @@ impl Plan {
                     continue;
                 }
             };
-            let later = |late| later(self.row(&late));
+            let later = |late| later(self.row_behind(&late));
             let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
                 continue;
             };
@@ -188,7 +188,7 @@ impl Plan {
         for hook in others {
             match stage.job(hook) {
                 Ok(job) => jobs.push(job),
-                Err(unstarted) if hook.is_async => later(self.row(&unstarted)),
+                Err(unstarted) if hook.is_async => later(self.row_behind(&unstarted)),
                 Err(unstarted) => ran.push(*unstarted),
             }
         }
@@ -196,7 +196,7 @@ impl Plan {
             ran.extend(rest);
             answered(self.done(ran, own, judge));
         };
-        let later = |late| later(self.row(&late));
+        let later = |late| later(self.row_behind(&late));
         run_beside(behind, jobs, cancel, finish, later);
     }
 
@@ -235,6 +235,15 @@ impl Plan {
     /// The row of a hook that goes on where nobody sees its end.
     pub fn went_behind(&self, hook: &Hook) -> RunRow {
         self.row(&Ran::unstarted(hook.name.clone(), Outcome::WentAsync))
+    }
+
+    /// The row of a run that nobody waited for: whatever it said, nothing was decided.
+    fn row_behind(&self, ran: &Ran) -> RunRow {
+        let mut row = self.row(ran);
+        if let Some(word) = row.decision.take() {
+            row.note = Some(format!("it said {word} when nobody waited for it"));
+        }
+        row
     }
 
     fn row(&self, ran: &Ran) -> RunRow {

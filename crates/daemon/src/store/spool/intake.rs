@@ -1,5 +1,6 @@
 //! The spool's way into the database: insert, commit, unlink, in groups. First the events, each with
-//! what was said of it later; then what was said of events that are in the database already.
+//! what was said of it later, and doubles after what they repeat; then what was said of events that
+//! are in the database already.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -10,18 +11,18 @@ use std::time::Duration;
 
 use becket_engine::mask::Masker;
 use becket_wire::{EventId, Place};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
-use super::super::record::{self, Record};
-use super::super::write::Apply;
-use super::super::{run, session};
+use super::super::record::{self, Decision, Record};
+use super::super::write::{Apply, Brought};
+use super::super::{double, run, session};
 use super::Left;
 use super::read::{amendments, read, read_amendment, waiting};
 
 /// What one transaction takes in at the most.
 pub(super) const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// So long what was said of an event waits for it.
+/// So long what belongs to an event waits for it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where an intake may die. Tests stop there.
@@ -58,6 +59,7 @@ pub(in crate::store) fn take_in(
         apply,
         go_on,
         later: amendments(place),
+        doubles: Some(Vec::new()),
         done: TakenIn::default(),
     };
     let ended = intake.events(connection).and_then(|goes_on| match goes_on {
@@ -75,8 +77,13 @@ struct Intake<'a> {
     go_on: &'a mut dyn FnMut(Step) -> bool,
     /// What was said later, and is not taken in yet.
     later: BTreeMap<EventId, Vec<PathBuf>>,
+    /// Events that repeat another, which comes first: that one, and theirs. None when it has.
+    doubles: Option<Vec<(EventId, Waiting)>>,
     done: TakenIn,
 }
+
+/// An event that waits in a file.
+type Waiting = (EventId, PathBuf);
 
 /// What one transaction takes in.
 #[derive(Default)]
@@ -88,13 +95,31 @@ struct Group {
 impl Intake<'_> {
     /// Takes in the events. False if told to stop.
     fn events(&mut self, connection: &mut Connection) -> rusqlite::Result<bool> {
-        let mut waiting = waiting(self.place).into_iter().peekable();
+        if !self.in_groups(connection, waiting(self.place))? {
+            return Ok(false);
+        }
+        let mut ready = Vec::new();
+        for (first, double) in self.doubles.take().unwrap_or_default() {
+            // Of what was lost the double tells.
+            if record::is_known(connection, first)? || is_old(&double.1) {
+                ready.push(double);
+            }
+        }
+        self.in_groups(connection, ready)
+    }
+
+    fn in_groups(
+        &mut self,
+        connection: &mut Connection,
+        waiting: Vec<Waiting>,
+    ) -> rusqlite::Result<bool> {
+        let mut waiting = waiting.into_iter().peekable();
         while waiting.peek().is_some() {
             let group = self.next_group(&mut waiting);
-            let Some(new) = self.insert(connection, group.records)? else {
+            let Some(brought) = self.insert(connection, group.records)? else {
                 return Ok(false);
             };
-            self.done.new.extend(Arc::unwrap_or_clone(new));
+            self.done.new.extend(Arc::unwrap_or_clone(brought).new);
             if !self.remove(group.files) {
                 return Ok(false);
             }
@@ -103,7 +128,7 @@ impl Intake<'_> {
     }
 
     /// Reads as many files as one transaction takes.
-    fn next_group(&mut self, waiting: &mut impl Iterator<Item = (EventId, PathBuf)>) -> Group {
+    fn next_group(&mut self, waiting: &mut impl Iterator<Item = Waiting>) -> Group {
         let mut group = Group::default();
         let mut bytes = 0;
         while group.files.len() < GROUP_FILES && bytes < GROUP_BYTES {
@@ -111,6 +136,12 @@ impl Intake<'_> {
                 break;
             };
             match read(&path, self.masker) {
+                Ok(Some(record))
+                    if let (Some(first), Some(doubles)) =
+                        (record.double_of(), &mut self.doubles) =>
+                {
+                    doubles.push((first, (id, path)));
+                }
                 Ok(Some(mut record)) => {
                     bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
                     group.files.push(path);
@@ -136,24 +167,31 @@ impl Intake<'_> {
         &mut self,
         connection: &mut Connection,
         records: Vec<Record>,
-    ) -> rusqlite::Result<Option<Arc<Vec<Record>>>> {
+    ) -> rusqlite::Result<Option<Arc<Brought>>> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut new = Vec::new();
+        let mut brought = Brought::default();
         for mut record in records {
+            record.duplicate_of = double::first_of(&transaction, &record)?;
             record.seq = (self.next_seq)();
             if record.insert(&transaction)? {
-                new.push(record);
+                brought.new.push(record);
             }
             if !(self.go_on)(Step::Inserted) {
                 return Ok(None);
             }
         }
-        let new = Arc::new(new);
-        let (sessions, then) = (self.apply)(&new);
+        let brought = Arc::new(brought);
+        self.commit(transaction, &brought)?;
+        Ok((self.go_on)(Step::Committed).then_some(brought))
+    }
+
+    /// Commits what a group brings together with the sessions as they are after it.
+    fn commit(&self, transaction: Transaction<'_>, brought: &Arc<Brought>) -> rusqlite::Result<()> {
+        let (sessions, then) = (self.apply)(brought);
         session::write(&transaction, sessions.iter())?;
         transaction.commit()?;
         then();
-        Ok((self.go_on)(Step::Committed).then_some(new))
+        Ok(())
     }
 
     /// Takes in what was said of events that are there already. If one does not come, what its hooks
@@ -173,7 +211,10 @@ impl Intake<'_> {
                     said.push((id, left));
                 }
             }
-            if !files.is_empty() && !(self.amend(connection, &said)? && self.remove(files)) {
+            if files.is_empty() {
+                continue;
+            }
+            if !self.amend(connection, &said)? || !self.remove(files) {
                 break;
             }
         }
@@ -187,14 +228,19 @@ impl Intake<'_> {
         said: &[(EventId, Left)],
     ) -> rusqlite::Result<bool> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut brought = Brought::default();
         for (id, left) in said {
-            left.complete(&transaction, *id)?;
+            brought.blocked.extend(complete(&transaction, *id, left)?);
             run::insert(&transaction, &left.runs)?;
             if !(self.go_on)(Step::Inserted) {
                 return Ok(false);
             }
         }
-        transaction.commit()?;
+        if brought.blocked.is_empty() {
+            transaction.commit()?;
+        } else {
+            self.commit(transaction, &Arc::new(brought))?;
+        }
         self.done.amended += said.len();
         Ok((self.go_on)(Step::Committed))
     }
@@ -232,6 +278,32 @@ impl Intake<'_> {
             drop(fs::rename(path, folder.join(name)));
         }
     }
+}
+
+/// Tells the log what was answered. Gives the session and the time of a prompt that is blocked by it.
+fn complete(
+    connection: &Connection,
+    id: EventId,
+    left: &Left,
+) -> rusqlite::Result<Option<(String, i64)>> {
+    let decision = left.decision.as_ref();
+    let completed = record::complete(
+        connection,
+        id,
+        left.took_us,
+        left.source,
+        left.detour(),
+        decision,
+    )?;
+    let Some(seq) = completed.filter(|_| decision.is_some_and(Decision::blocks)) else {
+        return Ok(None);
+    };
+    let mut select = connection.prepare_cached(
+        "SELECT session_id, at FROM events WHERE seq = ?1 AND event = 'UserPromptSubmit'
+         AND session_id IS NOT NULL AND duplicate_of IS NULL",
+    )?;
+    let prompt = select.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)));
+    prompt.optional()
 }
 
 /// Whether a file has waited long enough. One from the future would wait for ever.

@@ -147,6 +147,7 @@ pub(in crate::store) fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> 
         record.took_us = left.took_us;
         record.decision = left.decision;
         record.runs = left.runs;
+        record.double_of = left.double_of;
     }
     Some(record)
 }

@@ -1,9 +1,11 @@
 mod amended;
+mod doubles;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use becket_engine::session::Session;
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 use super::super::inbox;
 use super::super::sample::{
@@ -391,7 +393,7 @@ fn wherever_an_intake_dies_an_event_is_there_with_its_session_or_not_at_all() {
             &masker(),
             &mut || 1,
             &|events| {
-                let at = events[0].envelope().at;
+                let at = events.new[0].envelope().at;
                 let kept = Kept::new(&Session::new("s", at), 1);
                 (kept.into_iter().collect(), Box::new(|| ()))
             },

@@ -317,6 +317,9 @@ impl WriterThread {
         // What was committed before a failure is in, all the same.
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);
+        let is_double = |record: &&Record| record.duplicate_of.is_some();
+        let doubles = done.new.iter().filter(is_double).count();
+        self.counters.duplicates.add(doubles as u64);
         for record in &done.new {
             self.retention.wrote(record.envelope().at);
             self.show(record, true);

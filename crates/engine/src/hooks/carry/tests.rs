@@ -130,6 +130,31 @@ fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
 }
 
 #[test]
+fn nobody_is_denied_by_whom_nobody_waits_for() {
+    let yard = Yard::new();
+    let went = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done; exit 2";
+    let hooks = vec![
+        rewriting("went-first", went),
+        hook("went", went),
+        Hook {
+            is_async: true,
+            ..hook("never-asked", "echo no >&2; exit 2")
+        },
+    ];
+    let plan = yard.plan(&EventName::PreToolUse, hooks);
+    let (done, mut late) = yard.carry_out(plan, &Cancel::new());
+    assert!(done.merged.answer.decision().is_none());
+    late.sort_by(|one, other| one.hook.cmp(&other.hook));
+    let expected = [("never-asked", "ok"), ("went", "ok"), ("went-first", "ok")];
+    assert_eq!(ends(&late), expected);
+    for row in &late {
+        let (exit, decision, note) = (row.exit, row.decision.as_deref(), row.note.as_deref());
+        let said = "it said deny when nobody waited for it";
+        assert_eq!((exit, decision, note), (Some(2), None, Some(said)));
+    }
+}
+
+#[test]
 fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
     let yard = Yard::new();
     let cancel = Cancel::new();

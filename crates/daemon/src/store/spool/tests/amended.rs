@@ -1,9 +1,11 @@
 //! What is said of an event later.
 
 use std::fs::File;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::super::super::record;
+use super::super::super::write::{Brought, Then};
 use super::*;
 
 fn outcomes(connection: &Connection) -> Vec<(String, String)> {
@@ -105,6 +107,37 @@ fn what_hooks_did_says_nothing_of_the_answer() {
     assert_eq!(told(&daemon.connection), (None, None));
     assert_eq!(rows(&daemon.connection)[0].source, Source::Daemon);
     assert_eq!(runs_of(&daemon.connection).len(), 1);
+}
+
+#[test]
+fn sessions_hear_of_a_prompt_that_was_blocked_once() {
+    let home = Home::new();
+    let prompt = br#"{"hook_event_name":"UserPromptSubmit","session_id":"s"}"#;
+    leave(&home.place, &envelope(7), prompt, &undecided()).unwrap();
+    let mut connection = home.open();
+    let blocked = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&blocked);
+    let apply = move |brought: &Arc<Brought>| {
+        heard.lock().unwrap().extend(brought.blocked.clone());
+        (Vec::new(), Box::new(|| ()) as Then)
+    };
+    let mut take = || {
+        let (_, ended) = take_in(
+            &mut connection,
+            &home.place,
+            &masker(),
+            &mut || 1,
+            &apply,
+            &mut |_| true,
+        );
+        ended.unwrap();
+    };
+    take();
+    for answer in ["block", "block"] {
+        amend(&home.place, id(7), &left(900, Some(answer))).unwrap();
+        take();
+    }
+    assert_eq!(*blocked.lock().unwrap(), [("s".to_owned(), 7)]);
 }
 
 #[test]

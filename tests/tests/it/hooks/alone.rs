@@ -1,0 +1,291 @@
+//! Hooks without a daemon: nothing is lost, and nothing is done twice.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command};
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{call, is_alive};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::doubles::begins;
+use super::{SESSION, Ship, answer};
+
+/// Notes that it ran, and refuses.
+const COUNTS: &str = r#"
+[hooks.counts]
+on = "PreToolUse"
+run = """echo run >> runs; echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no"}}'"""
+
+[hooks.behind]
+on = "PreToolUse"
+async = true
+run = "echo run >> behind"
+"#;
+
+const WAITS: &str = r#"
+[hooks.waits]
+on = "PreToolUse"
+run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done"
+"#;
+
+const BEHIND: &str = r#"
+[hooks.behind]
+on = "PreToolUse"
+async = true
+run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; exit 3"
+"#;
+
+impl Ship {
+    /// The shim of a registration, where there is no daemon.
+    fn alone_from(&self, from: &str) -> Command {
+        let mut shim = self.world.command(self.world.programs.join("becket-hook"));
+        shim.args(["--event", "PreToolUse", "--from", from, "--home"])
+            .arg(&self.world.becket_home)
+            .env("BECKET_NO_DAEMON", "1");
+        shim
+    }
+
+    /// A verb that reads, without a daemon.
+    fn reads(&self, args: &[&str]) -> String {
+        let mut becket = self.world.becket(args);
+        let output = becket.env("BECKET_NO_DAEMON", "1").output();
+        let output = output.expect("becket runs");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    fn reads_events(&self) -> Vec<Value> {
+        let told = self.reads(&["events", "--json", "--duplicates"]);
+        let lines = told.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect()
+    }
+
+    fn reads_recent(&self) -> Vec<Value> {
+        serde_json::from_str(&self.reads(&["recent", "--json"])).expect("JSON")
+    }
+
+    fn lines(&self, name: &str) -> usize {
+        let path: PathBuf = self.project.join(name);
+        fs::read_to_string(path).unwrap_or_default().lines().count()
+    }
+
+    fn lets_go(&self) {
+        fs::write(self.project.join("go"), "").expect("a file");
+    }
+}
+
+fn kill(child: &mut Child) {
+    child.kill().expect("a kill");
+    child.wait().expect("an end");
+}
+
+/// Ends what a killed process left behind.
+fn end(pid: &str) {
+    let pid: i32 = pid.trim().parse().expect("a pid");
+    let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+    let gone = || (!is_alive(pid.unsigned_abs())).then_some(());
+    wait::until(PATIENCE, gone).expect("it is gone");
+}
+
+#[test]
+fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
+    let ship = Ship::new(WAITS);
+    let mut child = begins(ship.alone_from("settings"), &ship.bash("t1"));
+    let hook = ship.wait_file("begun");
+    kill(&mut child);
+    end(&hook);
+    let told = ship.reads_events();
+    assert_eq!(told.len(), 1, "{told:?}");
+    // And by the next daemon, once.
+    let events = ship.world.events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["id"], told[0]["id"]);
+    assert_eq!(events[0]["source"], "alone");
+    assert_eq!(events[0]["took_us"], Value::Null, "nobody was answered");
+    assert_eq!(events[0]["decision"], Value::Null);
+    let sessions = ship.world.sessions();
+    assert_eq!(sessions[0]["session_id"], SESSION, "{sessions:?}");
+}
+
+#[test]
+fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
+    let ship = Ship::new(&format!("{COUNTS}{WAITS}"));
+    let child = begins(ship.alone_from("settings"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    let before = ship.world.events();
+    assert_eq!(before.len(), 1, "{before:?}");
+    assert_eq!(before[0]["decision"], Value::Null);
+    ship.lets_go();
+    let output = child.wait_with_output().expect("an end");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"deny\""));
+    let told = || ship.reads_events();
+    for events in [told(), ship.world.events(), told()] {
+        assert_eq!(events.len(), 1, "{events:?}");
+        assert_eq!(events[0]["decision"]["by"], "counts");
+        assert!(events[0]["took_us"].is_i64());
+    }
+    let runs = ship.recent();
+    assert_eq!(runs.len(), 3, "{runs:?}");
+}
+
+#[test]
+fn a_prompt_that_is_blocked_after_a_daemon_took_it_in_is_no_work() {
+    let ship = Ship::new(
+        r#"
+[hooks.blocks]
+on = "UserPromptSubmit"
+run = "echo $$ > begun; while [ ! -e go ]; do sleep 0.05; done; echo no >&2; exit 2"
+"#,
+    );
+    ship.world.start_daemon();
+    let event = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    let child = begins(ship.alone("UserPromptSubmit"), &event);
+    ship.wait_file("begun");
+    let status = || {
+        ship.world
+            .sessions()
+            .first()
+            .map(|row| row["status"].clone())
+    };
+    let is = |word: &'static str| move || status().filter(|status| *status == word);
+    wait::until(PATIENCE, is("working")).expect("the prompt is taken in");
+    ship.lets_go();
+    child.wait_with_output().expect("an end");
+    wait::until(PATIENCE, is("idle")).expect("nothing follows it");
+    assert_eq!(ship.world.events()[0]["decision"]["answer"], "block");
+}
+
+#[test]
+fn the_end_of_a_hook_that_nobody_waited_for_is_told() {
+    let ship = Ship::new(BEHIND);
+    let called = call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
+    assert!(called.is_silent(), "{called:?}");
+    ship.wait_file("begun");
+    assert_eq!(ship.reads_recent()[0]["outcome"], "async");
+    ship.lets_go();
+    let ended = |runs: Vec<Value>| {
+        runs.first()
+            .filter(|run| run["outcome"] == "failed")
+            .cloned()
+    };
+    let alone = wait::until(PATIENCE, || ended(ship.reads_recent())).expect("its end");
+    assert_eq!(
+        (&alone["exit"], &alone["tool"]),
+        (&json!(3), &json!("Bash"))
+    );
+    assert!(alone["took_us"].as_i64() > Some(0), "{alone}");
+    let runs = ship.recent();
+    assert_eq!(runs, [alone], "the daemon tells the same");
+}
+
+#[test]
+fn the_end_is_told_where_a_daemon_took_in_the_beginning() {
+    let ship = Ship::new(BEHIND);
+    call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
+    ship.wait_file("begun");
+    assert_eq!(ship.recent()[0]["outcome"], "async");
+    ship.world.start_daemon();
+    assert_eq!(ship.recent()[0]["outcome"], "async");
+    ship.world.kill_daemon();
+    ship.lets_go();
+    let ended = |runs: Vec<Value>| {
+        runs.first()
+            .filter(|run| run["outcome"] == "failed")
+            .cloned()
+    };
+    let alone = wait::until(PATIENCE, || ended(ship.reads_recent())).expect("its end");
+    assert_eq!(alone["tool"], "Bash");
+    ship.world.start_daemon();
+    assert_eq!(ship.recent(), [alone]);
+}
+
+#[test]
+fn what_is_killed_behind_stays_as_it_began() {
+    let ship = Ship::new(BEHIND);
+    call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
+    let hook = ship.wait_file("begun");
+    let status = fs::read_to_string(format!("/proc/{}/status", hook.trim())).expect("a process");
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    end(parent.expect("a parent"));
+    end(&hook);
+    let runs = ship.recent();
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    assert_eq!(runs[0]["outcome"], "async");
+}
+
+#[test]
+fn two_registrations_run_a_hook_once() {
+    let ship = Ship::new(COUNTS);
+    // Claude Code starts both at once.
+    let both = ["settings", "plugin"].map(|from| begins(ship.alone_from(from), &ship.bash("t1")));
+    let said: Vec<String> = both
+        .into_iter()
+        .map(|child| child.wait_with_output().expect("an end"))
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .collect();
+    let denials = said.iter().filter(|said| said.contains("\"deny\"")).count();
+    let silent = said.iter().filter(|said| said.is_empty()).count();
+    assert_eq!((denials, silent), (1, 1), "{said:?}");
+    ship.wait_file("behind");
+    assert_eq!((ship.lines("runs"), ship.lines("behind")), (1, 1));
+    let events = ship.reads_events();
+    assert_eq!(events.len(), 2, "{events:?}");
+    assert_eq!(ship.reads(&["events", "--json"]).lines().count(), 1);
+    let events = ship.world.events();
+    assert_eq!(events.len(), 2, "{events:?}");
+    let (first, double): (Vec<&Value>, Vec<&Value>) =
+        (events.iter()).partition(|event| event.get("duplicate_of").is_none());
+    assert_eq!(first[0]["decision"]["by"], "counts");
+    assert_eq!(double[0]["duplicate_of"], first[0]["seq"]);
+    assert_eq!(double[0]["decision"], Value::Null);
+    assert_eq!(ship.world.status()["counts"]["duplicates"], 1);
+    assert_eq!(ship.lines("runs"), 1);
+}
+
+#[test]
+fn two_deliveries_of_one_registration_run_it_twice() {
+    let ship = Ship::new(COUNTS);
+    for _ in 0..2 {
+        let called = call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
+        let said = &answer(&called)["hookSpecificOutput"];
+        assert_eq!(said["permissionDecision"], "deny", "{called:?}");
+    }
+    assert_eq!(ship.lines("runs"), 2);
+    assert_eq!(ship.world.run(&["events", "--json"]).lines().count(), 2);
+}
+
+#[test]
+fn where_no_mark_can_be_left_every_registration_runs_it() {
+    let ship = Ship::new(COUNTS);
+    fs::create_dir_all(ship.world.path("run")).expect("a folder");
+    fs::write(ship.world.path("run/doubles"), "no folder").expect("a file");
+    for from in ["settings", "plugin"] {
+        let called = call(ship.alone_from(from), ship.bash("t1").as_bytes());
+        assert!(called.stdout.contains("\"deny\""), "{called:?}");
+    }
+    assert_eq!(ship.lines("runs"), 2);
+    // They count once all the same.
+    assert_eq!(ship.world.run(&["events", "--json"]).lines().count(), 1);
+}
+
+#[test]
+fn a_slash_command_is_done_once() {
+    let ship = Ship::new(COUNTS);
+    let event = ship.event(
+        "UserPromptSubmit",
+        &json!({"prompt": "/hook:disable counts"}),
+    );
+    let said = ["settings", "plugin"].map(|from| {
+        let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
+        shim.args(["--event", "UserPromptSubmit", "--from", from, "--home"])
+            .arg(&ship.world.becket_home)
+            .env("BECKET_NO_DAEMON", "1");
+        call(shim, event.as_bytes())
+    });
+    assert!(said[0].stdout.contains("Disabled counts"), "{said:?}");
+    assert!(said[1].is_silent(), "{said:?}");
+}
