@@ -248,8 +248,9 @@ impl Dispatcher {
         let Ok(frame) = answer.to_frame() else { return };
         let (keeper, id) = (Arc::clone(&self.hooks.kit.keeper), record.id());
         let then = Box::new(move || {
-            answerer.send(frame);
+            // First: who has heard the answer may take it that all is kept as it was.
             keeper.recorded(id);
+            answerer.send(frame);
             if let Some(news) = news {
                 news.tell();
             }
