@@ -40,9 +40,6 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         answered: A,
         later: L,
     ) -> Self {
-        if let Some(job) = jobs.first() {
-            job.kept.keeper.wake();
-        }
         let (background, awaited): (Vec<_>, Vec<_>) =
             jobs.into_iter().partition(|job| job.is_async);
         let behind = behind.0.into_iter();

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use super::capture::{Capture, Feed};
 use super::clock::{Act, Clock, Reason};
 use super::group;
-use super::keeper::{Kept, Ward};
+use super::keeper::{Kept, Ward, whole_ms};
 use super::said::went_async;
 use super::spawn::{Apart, spawn};
 use super::{Job, Outcome, Ran};
@@ -44,16 +44,20 @@ pub(super) struct Running {
     stderr: Capture<ChildStderr>,
     clock: Clock,
     kept: Kept,
+    /// Under which number the keeper knows it.
+    nth: u64,
     exited: bool,
     left: bool,
 }
 
 impl Running {
     pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
+        let nth = job.kept.starting(&job.hook, job.timeout);
         let (at, started) = (milliseconds(), Instant::now());
         let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
+                job.kept.keeper.not_started(nth);
                 let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
                 return Err(Box::new(Ran {
                     at,
@@ -75,6 +79,7 @@ impl Running {
             child,
             clock: Clock::start(started, job.timeout),
             kept: job.kept,
+            nth,
             exited: false,
             left: false,
         })
@@ -154,9 +159,10 @@ impl Running {
             ..run.clone()
         });
         self.kept.keeper.begun(Ward {
+            nth: self.nth,
             pid: self.pid.as_raw_nonzero().get(),
             start,
-            left_ms: u64::try_from(left.as_millis()).unwrap_or(u64::MAX),
+            left_ms: whole_ms(left),
             run,
         });
     }

@@ -43,7 +43,11 @@ pub(super) fn signal(group: Pid, signal: Signal) {
 
 /// When its leader was started, in clock ticks since boot. None where the system does not tell.
 pub(super) fn started(leader: Pid) -> Option<u64> {
-    Some(parent_and_start(&stat(leader).ok()?)?.1)
+    Some(parent_and_start_of(leader)?.1)
+}
+
+pub(super) fn parent_and_start_of(pid: Pid) -> Option<(u32, u64)> {
+    parent_and_start(&stat(pid).ok()?)
 }
 
 /// What there is of a group whose leader was started then. None if that cannot be seen now.

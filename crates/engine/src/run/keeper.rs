@@ -1,6 +1,7 @@
 //! The clocks of programs beyond our own death: a small process beside us hears of everything that
 //! runs, and ends it in its time once we cannot do so any more.
 
+mod found;
 mod keep;
 mod orphan;
 
@@ -8,7 +9,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use becket_wire::EventId;
 use becket_wire::event::EventName;
@@ -18,14 +21,19 @@ use serde::{Deserialize, Serialize};
 
 pub use keep::keep;
 
+use super::child::milliseconds;
 use super::{Occasion, Ran};
 
 /// What the keeper is told: one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    /// A program runs, or its time has changed.
+    /// A program is about to be started. If nothing more is heard of it, it has to be looked for.
+    Starting(Start),
+    /// It runs, or its time has changed.
     Begun(Ward),
+    /// It could not be started.
+    NotStarted(u64),
     /// That group is over: what came of it, if that is recorded only with the runs of its whole
     /// event.
     Over(i32, Option<RunRow>),
@@ -44,9 +52,10 @@ impl Line {
             return bytes;
         }
         match &mut self {
+            Self::Starting(start) => start.run = None,
             Self::Begun(ward) => ward.run = None,
             Self::Over(_, run) => *run = None,
-            Self::Recorded(_) | Self::Leaving => {}
+            Self::NotStarted(_) | Self::Recorded(_) | Self::Leaving => {}
         }
         self.in_json()
     }
@@ -58,9 +67,20 @@ impl Line {
     }
 }
 
+/// A program that may run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Start {
+    nth: u64,
+    hook: String,
+    left_ms: u64,
+    run: Option<RunRow>,
+}
+
 /// A program that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ward {
+    /// The number under which its start was told.
+    pub(super) nth: u64,
     /// Of the leader and of its group.
     pub(super) pid: i32,
     /// When the leader was started, in clock ticks since boot: a pid alone is used again.
@@ -80,6 +100,15 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// Tells of a start that may come next; gives the number of it.
+    pub(super) fn starting(&self, hook: &str, timeout: Duration) -> u64 {
+        let run = self.run.as_ref().map(|run| RunRow {
+            at: milliseconds(),
+            ..run.clone()
+        });
+        self.keeper.starting(hook, timeout, run)
+    }
+
     /// The run, as far as it may be told: what it wrote is masked only when it is recorded.
     pub(super) fn came_of_it(&self, ran: &Ran) -> Option<RunRow> {
         let known = self.run.as_ref()?;
@@ -97,13 +126,15 @@ impl Kept {
     }
 }
 
-/// Our end of it: started with the first program, and anew if it is gone. Whatever fails here fails
+/// Our end of it: started before the first program, and anew if it is gone. Whatever fails here fails
 /// no hook: that has its clock with us.
 #[derive(Debug, Default)]
 pub struct Keeper {
     /// How it is started. None: nobody keeps anything.
     how: Option<How>,
     started: Mutex<Option<Started>>,
+    /// How many starts it was told of.
+    starts: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -123,25 +154,28 @@ impl Keeper {
     pub fn of(becket: PathBuf, home: PathBuf) -> Self {
         Self {
             how: Some(How { becket, home }),
-            started: Mutex::default(),
+            ..Self::default()
         }
     }
 
-    /// Has it start, before there is anything to keep.
-    pub(super) fn wake(&self) {
-        self.start_in(&mut self.lock());
+    /// Before a program is started: we may be killed before we can say which it is.
+    fn starting(&self, hook: &str, timeout: Duration, run: Option<RunRow>) -> u64 {
+        let nth = self.starts.fetch_add(1, Ordering::Relaxed);
+        self.surely_tell(Line::Starting(Start {
+            nth,
+            hook: hook.to_owned(),
+            left_ms: whole_ms(timeout),
+            run,
+        }));
+        nth
+    }
+
+    pub(super) fn not_started(&self, nth: u64) {
+        self.tell(Line::NotStarted(nth));
     }
 
     pub(super) fn begun(&self, ward: Ward) {
-        let line = Line::Begun(ward).into_bytes();
-        let mut started = self.lock();
-        // That it is gone shows when it is told something; the next one is told the same.
-        for _ in 0..2 {
-            self.start_in(&mut started);
-            if write(&mut started, &line) {
-                break;
-            }
-        }
+        self.surely_tell(Line::Begun(ward));
     }
 
     pub(super) fn over(&self, pid: i32, run: Option<RunRow>) {
@@ -156,6 +190,19 @@ impl Keeper {
     /// We go, all is recorded, and what goes on in the background is left behind: it keeps its clock.
     pub fn leave(&self) {
         self.tell(Line::Leaving);
+    }
+
+    /// Starts it where there is none. That it is gone shows when it is told something; the next one
+    /// is told the same.
+    fn surely_tell(&self, line: Line) {
+        let line = line.into_bytes();
+        let mut started = self.lock();
+        for _ in 0..2 {
+            self.start_in(&mut started);
+            if write(&mut started, &line) {
+                break;
+            }
+        }
     }
 
     fn tell(&self, line: Line) {
@@ -191,6 +238,10 @@ impl How {
         rustix::io::ioctl_fionbio(&pipe, true)?;
         Ok(Started { child, pipe })
     }
+}
+
+pub(super) fn whole_ms(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Writes a line that fits into the pipe whole, or not at all. False if there is nobody to read it.

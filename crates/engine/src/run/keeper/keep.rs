@@ -8,25 +8,35 @@ use std::time::{Duration, Instant};
 
 use becket_wire::run::RunRow;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
 
 use super::super::child::milliseconds;
 use super::super::clock::Act;
 use super::super::group::{self, Seen};
+use super::found::{Found, orphans};
 use super::orphan::Orphan;
-use super::{Line, Ward};
+use super::{Line, Start, Ward};
 
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
+/// How long whoever told us something may take to die.
+const DYING: Duration = Duration::from_secs(2);
 
 /// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
 /// first those that ended before and were not recorded.
 pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
+    let runner = getppid();
+    let mut heard = listen(told);
+    if !heard.starting.is_empty() {
+        wait_for_end(runner);
+        heard.find(getppid());
+    }
     let Heard {
         open,
         ended,
         in_order,
-    } = listen(told);
+        ..
+    } = heard;
     if !in_order {
         ended.into_iter().for_each(&mut record);
     }
@@ -46,9 +56,19 @@ pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
     }
 }
 
+/// Its programs fall to another parent only then.
+fn wait_for_end(runner: Option<Pid>) {
+    let until = Instant::now() + DYING;
+    while getppid() == runner && Instant::now() < until {
+        let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
+    }
+}
+
 /// What was told until nobody told anything any more.
 #[derive(Debug, Default)]
 struct Heard {
+    /// What was about to be started, and when we heard of it.
+    starting: HashMap<u64, (Start, Instant)>,
     /// What runs, and when we heard of its time.
     open: HashMap<i32, (Ward, Instant)>,
     /// What ended, and is not recorded.
@@ -61,7 +81,14 @@ fn listen(mut told: impl BufRead) -> Heard {
     let (mut heard, mut line) = (Heard::default(), Vec::new());
     while told.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
         match serde_json::from_slice(&line) {
+            Ok(Line::Starting(start)) => {
+                heard.starting.insert(start.nth, (start, Instant::now()));
+            }
+            Ok(Line::NotStarted(nth)) => {
+                heard.starting.remove(&nth);
+            }
             Ok(Line::Begun(ward)) => {
+                heard.starting.remove(&ward.nth);
                 heard.open.insert(ward.pid, (ward, Instant::now()));
             }
             Ok(Line::Over(pid, run)) => {
@@ -76,6 +103,30 @@ fn listen(mut told: impl BufRead) -> Heard {
         line.clear();
     }
     heard
+}
+
+impl Heard {
+    /// Looks for what was started, of which nobody could say more. Whoever takes in orphans is its
+    /// parent now.
+    fn find(&mut self, parent: Option<Pid>) {
+        let (Some(parent), Some(since)) = (parent, group::started(getpid())) else {
+            return;
+        };
+        for (start, heard) in std::mem::take(&mut self.starting).into_values() {
+            for Found { pid, start: at } in orphans(&start.hook, parent, since) {
+                self.open.entry(pid).or_insert_with(|| {
+                    let ward = Ward {
+                        nth: start.nth,
+                        pid,
+                        start: at,
+                        left_ms: start.left_ms,
+                        run: start.run.clone(),
+                    };
+                    (ward, heard)
+                });
+            }
+        }
+    }
 }
 
 /// A program that nobody else watches.

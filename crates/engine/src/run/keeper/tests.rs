@@ -64,6 +64,7 @@ fn row() -> RunRow {
 
 fn ward(pid: i32) -> Ward {
     Ward {
+        nth: 0,
         pid,
         start: 77,
         left_ms: 5000,
@@ -98,10 +99,17 @@ fn it_hears_of_each_program_and_of_its_end() {
     let pid = fs::read_to_string(home.path().join("pid")).unwrap();
     let pid: i32 = pid.trim().parse().unwrap();
     let told = told(home.path());
-    let [Line::Begun(ward), Line::Over(over, ended)] = &told[..] else {
+    let [
+        Line::Starting(first),
+        Line::Begun(ward),
+        Line::Over(over, ended),
+    ] = &told[..]
+    else {
         panic!("{told:?}");
     };
     assert_eq!((ward.pid, *over), (pid, pid));
+    assert_eq!((first.nth, &*first.hook), (ward.nth, "house-style"));
+    assert!(first.left_ms >= ward.left_ms);
     assert!(ward.start > 0);
     let most = u64::try_from(WATCHDOG.as_millis()).unwrap();
     assert!((most / 2..=most).contains(&ward.left_ms), "{ward:?}");
@@ -134,7 +142,13 @@ fn it_hears_that_a_program_which_went_on_has_another_time() {
     let line = r#"echo '{"async": true, "asyncTimeout": 7000}'"#;
     run(vec![job(&home, kept, line)], &Cancel::new(), drop, drop);
     let told = told(home.path());
-    let [Line::Begun(first), Line::Begun(second), Line::Over(_, None)] = &told[..] else {
+    let [
+        _,
+        Line::Begun(first),
+        Line::Begun(second),
+        Line::Over(_, None),
+    ] = &told[..]
+    else {
         panic!("{told:?}");
     };
     assert_eq!((first.pid, first.start), (second.pid, second.start));
@@ -142,11 +156,31 @@ fn it_hears_that_a_program_which_went_on_has_another_time() {
 }
 
 #[test]
+fn it_hears_of_a_start_before_and_that_there_was_none() {
+    let home = tempfile::tempdir().unwrap();
+    let kept = Kept {
+        keeper: Arc::new(keeper(&home, WRITES)),
+        run: Some(row()),
+    };
+    let job = Job {
+        program: Program::List(vec!["/nowhere/hook".to_owned()]),
+        ..job(&home, kept, "")
+    };
+    run(vec![job], &Cancel::new(), drop, drop);
+    let told = told(home.path());
+    let [Line::Starting(start), Line::NotStarted(nth)] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(start.nth, *nth);
+    assert!(start.run.as_ref().unwrap().at > 0);
+}
+
+#[test]
 fn one_that_is_gone_has_a_successor_who_hears_the_same() {
     let home = tempfile::tempdir().unwrap();
     let body = format!(r#"[ -e "$3/second" ] || exit 0; {WRITES}"#);
     let keeper = keeper(&home, &body);
-    keeper.wake();
+    keeper.start_in(&mut keeper.lock());
     wait_for(|| keeper.lock().as_mut().unwrap().child.try_wait().unwrap());
     fs::write(home.path().join("second"), "").unwrap();
     keeper.begun(ward(8));
@@ -174,7 +208,8 @@ fn where_there_is_none_nothing_is_missed() {
     let nobody = Keeper::default();
     let missing = Keeper::of("/nowhere/becket".into(), "/nowhere".into());
     for keeper in [nobody, missing] {
-        keeper.wake();
+        keeper.starting("h", WATCHDOG, None);
+        keeper.not_started(0);
         keeper.begun(ward(8));
         keeper.over(8, None);
         keeper.recorded(row().event_id);

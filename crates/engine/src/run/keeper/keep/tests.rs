@@ -53,6 +53,7 @@ impl Left {
     fn ward(&self, left_ms: u64) -> Ward {
         let pid = Pid::from_child(&self.child);
         Ward {
+            nth: 1,
             pid: pid.as_raw_nonzero().get(),
             start: group::started(pid).unwrap(),
             left_ms,
@@ -213,6 +214,51 @@ fn a_number_that_was_used_again_is_not_signalled() {
         so("orphaned", "becket was killed; the hook ended by itself")
     );
     assert!(!left.has_ended());
+}
+
+#[test]
+fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
+    let start = Line::Starting(Start {
+        nth: 1,
+        hook: "patient".to_owned(),
+        left_ms: LONG,
+        run: None,
+    });
+    let told = |lines: &[&Line]| {
+        let lines = lines
+            .iter()
+            .map(|line| serde_json::to_string(line).unwrap());
+        listen(lines.collect::<Vec<_>>().join("\n").as_bytes())
+            .starting
+            .len()
+    };
+    assert_eq!(told(&[&start]), 1);
+    assert_eq!(told(&[&start, &Line::NotStarted(2)]), 1);
+    assert_eq!(told(&[&start, &Line::NotStarted(1)]), 0);
+
+    let left = Left::behind("echo > begun; exec env BECKET_HOOK=lost-start sleep 1000");
+    assert_eq!(told(&[&start, &Line::Begun(left.ward(LONG))]), 0);
+    let mut heard = Heard::default();
+    let start = Start {
+        nth: 7,
+        hook: "lost-start".to_owned(),
+        left_ms: LONG,
+        run: Some(row()),
+    };
+    let until = Instant::now() + WATCHDOG;
+    while heard.open.is_empty() {
+        assert!(Instant::now() < until, "it was not found");
+        let now = Instant::now();
+        heard.starting.insert(7, (start.clone(), now));
+        heard.find(Some(getpid()));
+    }
+    let (ward, _) = heard.open.values().next().unwrap();
+    let expected = Ward {
+        nth: 7,
+        run: start.run,
+        ..left.ward(LONG)
+    };
+    assert_eq!(*ward, expected);
 }
 
 #[test]
