@@ -14,11 +14,16 @@ use crate::world::World;
 /// End hooks in their time when the daemon that ran them was killed
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
-pub struct Keeper {}
+pub struct Keeper {
+    /// Whoever tells what runs
+    #[arg(long, value_name = "PID")]
+    of: Option<i32>,
+}
 
 impl Keeper {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        keep(std::io::stdin().lock(), |run| leave(&world.place, run));
+        let told = std::io::stdin().lock();
+        keep(told, self.of, |run| leave(&world.place, run));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -227,6 +227,7 @@ impl How {
         let mut child = Command::new(&self.becket)
             .args(["keeper", "--home"])
             .arg(&self.home)
+            .args(["--of", &std::process::id().to_string()])
             .env_clear()
             .current_dir("/")
             .process_group(0)

@@ -119,7 +119,8 @@ fn a_hook_that_has_time_left_goes_on_to_its_own_end() {
     wait_gone(hook);
     let run = ship.run_of("patient");
     assert_eq!(run["outcome"], "orphaned", "{run}");
-    assert_eq!(run["note"], "becket was killed; the hook ended by itself");
+    let note = run["note"].as_str().expect("a note");
+    assert!(note.starts_with("becket was killed; the hook ended by itself"));
     assert!(!ship.project.join("asked").exists(), "nobody asked it to");
     ship.wait_without_keeper();
 }

@@ -19,13 +19,14 @@ use super::{Line, Start, Ward};
 
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
+/// The word for a run whose runner was killed.
+const ORPHANED: &str = "orphaned";
 /// How long whoever told us something may take to die.
 const DYING: Duration = Duration::from_secs(2);
 
 /// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
-/// first those that ended before and were not recorded.
-pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
-    let runner = getppid();
+/// first those that ended before and were not recorded. `runner` is who tells.
+pub fn keep(told: impl BufRead, runner: Option<i32>, mut record: impl FnMut(RunRow)) {
     let mut heard = listen(told);
     if !heard.starting.is_empty() {
         wait_for_end(runner);
@@ -57,9 +58,10 @@ pub fn keep(told: impl BufRead, mut record: impl FnMut(RunRow)) {
 }
 
 /// Its programs fall to another parent only then.
-fn wait_for_end(runner: Option<Pid>) {
+fn wait_for_end(runner: Option<i32>) {
     let until = Instant::now() + DYING;
-    while getppid() == runner && Instant::now() < until {
+    let parent = || getppid().map(|parent| parent.as_raw_nonzero().get());
+    while parent() == runner && Instant::now() < until {
         let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
     }
 }
@@ -113,7 +115,11 @@ impl Heard {
             return;
         };
         for (start, heard) in std::mem::take(&mut self.starting).into_values() {
-            for Found { pid, start: at } in orphans(&start.hook, parent, since) {
+            let found = orphans(&start.hook, parent, since);
+            if found.is_empty() {
+                self.ended.extend(start.run.clone().map(lost));
+            }
+            for Found { pid, start: at } in found {
                 self.open.entry(pid).or_insert_with(|| {
                     let ward = Ward {
                         nth: start.nth,
@@ -126,6 +132,16 @@ impl Heard {
                 });
             }
         }
+    }
+}
+
+/// Of one that was about to be started, and is not there.
+fn lost(run: RunRow) -> RunRow {
+    let note = "becket was killed; the hook ended by itself, or did not begin";
+    RunRow {
+        outcome: ORPHANED.to_owned(),
+        note: Some(note.to_owned()),
+        ..run
     }
 }
 
@@ -172,8 +188,8 @@ impl Watched {
     fn into_run(self, in_order: bool) -> Option<RunRow> {
         let timed_out = self.orphan.was_asked();
         let (outcome, note) = match (in_order, timed_out) {
-            (false, false) => ("orphaned", "becket was killed; the hook ended by itself"),
-            (false, true) => ("orphaned", "becket was killed; the hook's time was up"),
+            (false, false) => (ORPHANED, "becket was killed; the hook ended by itself"),
+            (false, true) => (ORPHANED, "becket was killed; the hook's time was up"),
             (true, false) => (
                 "async",
                 "it went on after the answer; nobody saw how it ended",

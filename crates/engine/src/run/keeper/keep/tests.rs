@@ -111,7 +111,7 @@ fn kept(told: &[Line]) -> Vec<(String, String)> {
 
 fn kept_of(told: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    keep(told.as_bytes(), |run| {
+    keep(told.as_bytes(), None, |run| {
         assert!((3_000_000..60_000_000).contains(&run.took_us), "{run:?}");
         assert_eq!(run.hook, "house-style");
         all.push((run.outcome, run.note.unwrap()));
@@ -218,12 +218,13 @@ fn a_number_that_was_used_again_is_not_signalled() {
 
 #[test]
 fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
-    let start = Line::Starting(Start {
-        nth: 1,
+    let start_of = |nth| Start {
+        nth,
         hook: "patient".to_owned(),
         left_ms: LONG,
         run: None,
-    });
+    };
+    let start = Line::Starting(start_of(1));
     let told = |lines: &[&Line]| {
         let lines = lines
             .iter()
@@ -252,6 +253,7 @@ fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
         heard.starting.insert(7, (start.clone(), now));
         heard.find(Some(getpid()));
     }
+    heard.ended.clear();
     let (ward, _) = heard.open.values().next().unwrap();
     let expected = Ward {
         nth: 7,
@@ -259,6 +261,18 @@ fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
         ..left.ward(LONG)
     };
     assert_eq!(*ward, expected);
+
+    let nowhere = Start {
+        hook: "lost-and-gone".to_owned(),
+        run: Some(row()),
+        ..start_of(7)
+    };
+    heard.starting.insert(7, (nowhere, Instant::now()));
+    heard.find(Some(getpid()));
+    let [lost] = &heard.ended[..] else {
+        panic!("{heard:?}");
+    };
+    assert_eq!((&*lost.outcome, lost.note.is_some()), ("orphaned", true));
 }
 
 #[test]
