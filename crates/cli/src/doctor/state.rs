@@ -222,7 +222,7 @@ pub(super) fn spool(world: &World) -> Check {
         );
     }
     if files > 0 {
-        let what = format!("{files} event(s) wait ({:.1} MB)", bytes as f64 / 1e6);
+        let what = format!("{files} file(s) wait ({:.1} MB)", bytes as f64 / 1e6);
         return Check::warning("spool", what, "becket daemon start");
     }
     Check::good("spool", "empty")

@@ -8,6 +8,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::record::{Record, unpack};
 
+/// So many events of a session are looked at: a flood of them must not make each cost more.
+const REMEMBERED: i64 = 256;
+
+/// Events of a session at about a time that may be the same as another one.
+const ALIKE: &str = "SELECT e.seq, e.at, e.origin, p.encoding, p.body FROM
+    (SELECT * FROM events WHERE session_id = ?1 AND at BETWEEN ?2 - ?3 AND ?2 + ?3 ORDER BY at DESC LIMIT ?7) e
+    JOIN payloads p ON p.seq = e.seq WHERE e.event IS ?4 AND e.size = ?5 AND e.id <> ?6 AND e.duplicate_of IS NULL
+    ORDER BY e.seq DESC";
+
 /// The event of the log that this one repeats.
 pub(super) fn first_of(connection: &Connection, record: &Record) -> rusqlite::Result<Option<i64>> {
     if let Some(first) = record.double_of() {
@@ -26,11 +35,7 @@ fn told_alike(connection: &Connection, record: &Record) -> rusqlite::Result<Opti
     let (Some(session), Some(payload), None) = (&row.session_id, &row.payload, &row.fault) else {
         return Ok(None);
     };
-    let mut select = connection.prepare_cached(
-        "SELECT e.seq, e.at, e.origin, p.encoding, p.body FROM events e JOIN payloads p ON p.seq = e.seq
-         WHERE e.session_id = ?1 AND e.at BETWEEN ?2 - ?3 AND ?2 + ?3 AND e.event IS ?4 AND e.size = ?5
-         AND e.id <> ?6 AND e.duplicate_of IS NULL ORDER BY e.seq DESC",
-    )?;
+    let mut select = connection.prepare_cached(ALIKE)?;
     let within = WITHIN.as_millis() as i64;
     let size = payload.len() as i64;
     let mut rows = select.query(params![
@@ -39,7 +44,8 @@ fn told_alike(connection: &Connection, record: &Record) -> rusqlite::Result<Opti
         within,
         row.event,
         size,
-        row.id.as_bytes()
+        row.id.as_bytes(),
+        REMEMBERED
     ])?;
     let from = record.envelope().from.as_deref();
     while let Some(found) = rows.next()? {
@@ -52,4 +58,27 @@ fn told_alike(connection: &Connection, record: &Record) -> rusqlite::Result<Opti
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::Home;
+    use super::*;
+
+    #[test]
+    fn however_long_the_log_is_few_events_are_looked_at() {
+        let connection = Home::new().open();
+        let explain = format!("EXPLAIN QUERY PLAN {ALIKE}");
+        let mut explain = connection.prepare(&explain).unwrap();
+        let steps = explain
+            .query_map(params!["s", 5, 5, "e", 5, [0_u8; 16], REMEMBERED], |row| {
+                row.get::<_, String>(3)
+            })
+            .unwrap();
+        let plan: Vec<String> = steps.map(Result::unwrap).collect();
+        let plan = plan.join("; ");
+        let by_session = "events USING INDEX events_session (session_id=? AND at>? AND at<?)";
+        assert!(plan.contains(by_session), "{plan}");
+        assert!(!plan.contains("SCAN events"), "{plan}");
+    }
 }

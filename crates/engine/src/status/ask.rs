@@ -81,8 +81,8 @@ impl Calls {
     }
 }
 
-/// The calls of one turn that have failed. What two registrations tell of failed once, and the
-/// spool does not know them for doubles.
+/// The calls of one turn that have failed. What two registrations tell of failed once, also where
+/// what they tell is not the same to the letter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Failures(Vec<String>);
 

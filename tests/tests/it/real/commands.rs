@@ -200,6 +200,16 @@ fn the_plugin_alone_brings_events_and_switches() {
 
 #[test]
 fn the_plugin_beside_init_does_nothing_twice() {
+    beside_init("0", "daemon");
+}
+
+#[test]
+fn and_without_a_daemon_nothing_either() {
+    beside_init("1", "alone");
+}
+
+/// Both registrations, with that as `BECKET_NO_DAEMON`, and who has the events then.
+fn beside_init(no_daemon: &'static str, source: &'static str) {
     story(|given| {
         let becket = Becket::default();
         hook_that_counts(&becket.world);
@@ -209,6 +219,7 @@ fn the_plugin_beside_init_does_nothing_twice() {
             .since(SINCE.0, SINCE.1)
             .env("PATH", &format!("{programs}:/usr/local/bin:/usr/bin:/bin"))
             .env("BECKET_HOME", &home)
+            .env("BECKET_NO_DAEMON", no_daemon)
             .registered(becket)
             .on("run it", [bash("echo one"), say("it ran")])
             .begin()?;
@@ -226,6 +237,8 @@ fn the_plugin_beside_init_does_nothing_twice() {
             let named = format!("\"event\":\"{event}\"");
             assert_eq!(once.matches(&named).count(), 1, "{event} counts once");
         }
+        let had = format!("\"source\":\"{source}\"");
+        assert_eq!(once.matches(&had).count(), once.lines().count(), "{once}");
         assert_eq!(runs(story.becket()), 1, "the hook ran once");
         Ok(())
     });

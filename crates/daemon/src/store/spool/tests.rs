@@ -1,5 +1,6 @@
 mod amended;
 mod doubles;
+mod groups;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use super::super::sample::{
     Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
 };
 use super::super::session::{self, Kept, Which};
-use super::intake::{GROUP_FILES, TakenIn};
+use super::intake::TakenIn;
 use super::read::{amendments, waiting};
 use super::*;
 
@@ -268,28 +269,6 @@ proptest! {
 }
 
 #[test]
-fn more_than_a_group_survives_a_crash_in_every_group() {
-    let home = Home::new();
-    let many = GROUP_FILES as u32 * 2 + 10;
-    for event in 0..many {
-        home.leave(event, &left(1, None));
-    }
-    // Two steps for each event and one for each commit.
-    let group = 2 * GROUP_FILES + 1;
-    let mut shown = BTreeSet::new();
-    for steps in [3, GROUP_FILES + 1, GROUP_FILES + 9, group + 3] {
-        let mut daemon = Daemon::start(&home);
-        daemon.take_in(&home, steps);
-    }
-    let mut daemon = Daemon::start(&home);
-    shown.extend(daemon.take_in(&home, usize::MAX).new.iter().map(Record::id));
-    let ids: Vec<EventId> = rows(&daemon.connection).iter().map(|row| row.id).collect();
-    assert_eq!(ids, (0..many).map(id).collect::<Vec<_>>());
-    assert!(shown.len() < many as usize, "the earlier ones did nothing");
-    assert_eq!(home.files(), 0);
-}
-
-#[test]
 fn intake_is_in_order_of_id_and_tells_what_was_new() {
     let home = Home::new();
     for event in [3, 1, 2] {
@@ -335,35 +314,6 @@ fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
     assert!(home.place.spool().join("notes.txt").exists());
     assert!(home.place.spool().join("x.17.tmp").exists());
     assert_eq!(daemon.take_in(&home, usize::MAX).bad, 0, "looked at once");
-}
-
-#[test]
-fn what_was_taken_in_before_a_failure_counts() {
-    let home = Home::new();
-    let many = GROUP_FILES as u32 + 1;
-    for event in 0..many {
-        home.leave(event, &left(1, None));
-    }
-    let mut connection = home.open();
-    // A database that takes the first group and not the second.
-    connection
-        .execute_batch(&format!(
-            "CREATE TRIGGER full BEFORE INSERT ON events WHEN NEW.seq >= {GROUP_FILES}
-             BEGIN SELECT RAISE(ABORT, 'no room'); END"
-        ))
-        .unwrap();
-    let mut seq = 0..;
-    let (done, ended) = take_in(
-        &mut connection,
-        &home.place,
-        &masker(),
-        &mut || seq.next().unwrap(),
-        &|_| (Vec::new(), Box::new(|| ())),
-        &mut |_| true,
-    );
-    assert!(ended.is_err());
-    assert_eq!(done.new.len(), GROUP_FILES);
-    assert_eq!(waiting(&home.place).len(), 1, "the rest waits");
 }
 
 #[test]
