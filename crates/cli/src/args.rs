@@ -59,6 +59,7 @@ enum Verb {
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
     Builtin(verb::builtin::Builtin),
+    Keeper(verb::keeper::Keeper),
     Statusline(verb::statusline::Statusline),
 }
 
@@ -130,6 +131,7 @@ impl Args {
             Verb::Gc(verb) => verb.run(&world),
             Verb::Statusline(verb) => verb.run(&world),
             Verb::Builtin(verb) => verb.run(&world),
+            Verb::Keeper(verb) => verb.run(&world),
             // `main` has taken every real call already.
             Verb::Hook(_) => Ok(ExitCode::FAILURE),
             Verb::Completions(verb) => verb.run(),

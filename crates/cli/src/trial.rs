@@ -18,7 +18,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_engine::merge::{Said, merge};
-use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, path_in, run};
+use becket_engine::run::{Cancel, Job, Keeper, Kept, Occasion, Outcome, Ran, path_in, run};
 use becket_wire::answer::Answer;
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
@@ -58,8 +58,10 @@ impl<'a> Bench<'a> {
         let project = project_of(&cwd).to_path_buf();
         let memory = tempfile::Builder::new().prefix("becket-try").tempdir();
         let memory = memory.context("could not make a folder for what hooks remember")?;
+        let becket = world.programs.join("becket");
         let kit = Kit {
-            becket: world.programs.join("becket"),
+            keeper: Arc::new(Keeper::of(becket.clone(), world.place.home().to_path_buf())),
+            becket,
             home: memory.path().to_path_buf(),
             environment: environment(&project),
         };
@@ -148,6 +150,10 @@ impl<'a> Bench<'a> {
             timeout: hook.timeout_on(&sample.event),
             // Here somebody wants to see what it says.
             is_async: false,
+            kept: Kept {
+                keeper: Arc::clone(&self.kit.keeper),
+                run: None,
+            },
         };
         let (mut answered, mut later) = (None, None);
         run(

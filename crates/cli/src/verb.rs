@@ -15,6 +15,7 @@ pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod init;
+pub mod keeper;
 pub mod name;
 pub mod profile;
 pub mod recent;

@@ -13,7 +13,7 @@ use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
-use becket_engine::run::Cancel;
+use becket_engine::run::{Cancel, Keeper};
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
 use becket_wire::{Output, Place};
@@ -90,6 +90,7 @@ impl Hooks {
             place: place.clone(),
             board: SwitchBoard::new(place),
             kit: Kit {
+                keeper: Arc::new(Keeper::of(becket.clone(), place.home().to_path_buf())),
                 becket,
                 home: place.home().to_path_buf(),
                 environment: Arc::default(),
@@ -251,7 +252,10 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
+        let (keeper, id) = (Arc::clone(&self.hooks.kit.keeper), record.id());
         let then = Box::new(move || {
+            // First: who has heard the answer may take it that all is kept as it was.
+            keeper.recorded(id);
             answerer.send(frame);
             if let Some(news) = news {
                 news.tell();

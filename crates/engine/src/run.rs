@@ -6,6 +6,8 @@ mod cancel;
 mod capture;
 mod child;
 mod clock;
+mod group;
+mod keeper;
 mod said;
 mod spawn;
 
@@ -19,6 +21,7 @@ use batch::Batch;
 pub use cancel::Cancel;
 use child::{Running, milliseconds};
 pub use clock::ENDING;
+pub use keeper::{Keeper, Kept, keep};
 pub use said::Occasion;
 use spawn::Apart;
 pub use spawn::path_in;
@@ -59,6 +62,7 @@ pub struct Job {
     pub timeout: Duration,
     /// Nobody waits for it (`async = true`).
     pub is_async: bool,
+    pub kept: Kept,
 }
 
 /// What came of a job.

@@ -18,7 +18,8 @@ pub struct RunRow {
     pub took_us: i64,
     /// None if it did not end by itself.
     pub exit: Option<i32>,
-    /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `async`, `not started`, `invalid`.
+    /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `async`, `not started`, `invalid`,
+    /// `orphaned`.
     pub outcome: String,
     /// What it decided, in the words of the log; none for silence.
     pub decision: Option<String>,

@@ -5,6 +5,7 @@ mod alone;
 mod bad;
 mod chain;
 mod doubles;
+mod keeper;
 mod order;
 
 use std::fs;

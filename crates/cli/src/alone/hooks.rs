@@ -3,13 +3,13 @@
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_engine::hooks::carry::{Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::judge::Verdict;
-use becket_engine::run::Cancel;
+use becket_engine::run::{Cancel, Keeper};
 use becket_wire::Output;
 use becket_wire::run::RunRow;
 
@@ -28,13 +28,16 @@ impl Event<'_> {
             runs.iter_mut().for_each(|run| not_started(run, &error));
         }
         drop(frame);
-        let (verdict, ran) = self.run(plan, verdict);
+        let kit = self.kit();
+        let keeper = Arc::clone(&kit.keeper);
+        let (verdict, ran) = self.run(plan, verdict, kit);
         runs.extend(ran);
         let output = verdict.output();
         // Whoever hung up heard nothing of it.
         let heard = !runs.iter().any(|run| run.outcome == "cancelled");
         let left = self.left(heard.then_some((&verdict, &output)), runs);
         self.complete(kept, left);
+        keeper.leave();
         output
     }
 
@@ -49,18 +52,18 @@ impl Event<'_> {
     }
 
     /// Runs what somebody waits for.
-    fn run(&self, plan: Plan, verdict: Verdict) -> (Verdict, Vec<RunRow>) {
+    fn run(&self, plan: Plan, verdict: Verdict, kit: Kit) -> (Verdict, Vec<RunRow>) {
         let begun: Vec<RunRow> = (plan.hooks.iter())
             .map(|hook| plan.went_behind(hook))
             .collect();
         let (own, grounds) = (verdict.clone(), self.grounds());
-        let (kit, (tell, told)) = (self.kit(), mpsc::channel());
+        let (tell, told) = mpsc::channel();
         let cancel = Cancel::new();
         let ending = cancel.clone();
         // Claude Code asks us to go when the time is up: nobody would end the hooks then.
         leave::when_asked(move || ending.cancel());
         // On a thread of its own: a hook that goes on in the background is not waited for, and
-        // nobody watches it when this process has ended.
+        // only the keeper watches it when this process has ended.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
             let judge = |payload: &[u8]| grounds.judge(payload);
@@ -81,9 +84,12 @@ impl Event<'_> {
     }
 
     fn kit(&self) -> Kit {
+        let becket = std::env::current_exe().unwrap_or_else(|_| "becket".into());
+        let home = self.place.home().to_path_buf();
         Kit {
-            becket: std::env::current_exe().unwrap_or_else(|_| "becket".into()),
-            home: self.place.home().to_path_buf(),
+            keeper: Arc::new(Keeper::of(becket.clone(), home.clone())),
+            becket,
+            home,
             environment: std::env::vars_os().collect(),
         }
     }

@@ -91,6 +91,26 @@ fn the_last_runs_are_a_table() {
     insta::assert_snapshot!("recent_coloured", table::recent(&morning(), &look(140)));
 }
 
+#[test]
+fn a_run_whose_end_only_the_keeper_saw_counts_as_failed() {
+    let note = "becket was killed; the hook's time was up";
+    let runs = [
+        failed(
+            run("house-style", MINUTE, 32_000_000),
+            "orphaned",
+            None,
+            note,
+        ),
+        run("house-style", 2 * MINUTE, 48_000),
+    ];
+    let hooks = stats(runs.iter().map(|found| &found.run));
+    let shown = [
+        shown(&table::recent(&runs, &look(140))),
+        shown(&table::stats(&hooks, &look(100))),
+    ];
+    insta::assert_snapshot!("orphaned", shown.join("\n"));
+}
+
 fn why() -> Why {
     Why {
         event: EventRow {

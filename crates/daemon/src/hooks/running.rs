@@ -1,5 +1,5 @@
-//! The threads in which hooks run, one an event, and their end: none outlives the daemon, and none
-//! that fails leaves somebody waiting.
+//! The threads in which hooks run, one an event, and their end: none outlives a daemon that ends in
+//! order (of one that is killed, the keeper knows), and none that fails leaves somebody waiting.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -20,7 +20,8 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, path_in, run_before, run_beside,
+    Behind, Cancel, ENDING, Job, Keeper, Kept, Occasion, Outcome, Program, Ran, path_in,
+    run_before, run_beside,
 };
 
 /// How Claude Code tells its hooks the project.
@@ -42,6 +43,8 @@ pub struct Kit {
     pub home: PathBuf,
     /// That of whoever asked; hooks run in it.
     pub environment: Arc<[(OsString, OsString)]>,
+    /// Who ends them in their time if whoever runs them is killed.
+    pub keeper: Arc<Keeper>,
 }
 
 /// What is to be run for one event.
@@ -302,6 +305,10 @@ impl Stage<'_> {
             stdin: Arc::clone(&self.payload),
             timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,
+            kept: Kept {
+                keeper: Arc::clone(&self.kit.keeper),
+                run: Some(self.plan.went_behind(hook)),
+            },
         })
     }
 

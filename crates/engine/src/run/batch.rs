@@ -56,12 +56,17 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             later,
             buffer: vec![0; BUFFER],
         };
+        let known = batch.running.len();
         for (place, job) in awaited.into_iter().enumerate() {
             batch.add(job, Some(place), apart);
         }
         batch.answer_if_complete();
         for job in background {
             batch.add(job, None, apart);
+        }
+        // Only now: none of them begins later for it.
+        for member in &batch.running[known..] {
+            member.running.entrust();
         }
         batch
     }
@@ -166,7 +171,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             }
             if member.running.is_over() {
                 let Member { running, place } = self.running.remove(index);
-                let ran = running.finish(&mut self.buffer);
+                let ran = running.finish(&mut self.buffer, place.is_some());
                 self.deliver(place, ran);
                 continue;
             }

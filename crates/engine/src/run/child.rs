@@ -6,13 +6,14 @@ use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use becket_wire::run::RunRow;
 use rustix::event::PollFlags;
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::capture::{Capture, Feed};
 use super::clock::{Act, Clock, Reason};
+use super::group;
+use super::keeper::{Kept, Ward, whole_ms};
 use super::said::went_async;
 use super::spawn::{Apart, spawn};
 use super::{Job, Outcome, Ran};
@@ -42,16 +43,21 @@ pub(super) struct Running {
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
     clock: Clock,
+    kept: Kept,
+    /// Under which number the keeper knows it.
+    nth: u64,
     exited: bool,
     left: bool,
 }
 
 impl Running {
     pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
+        let nth = job.kept.starting(&job.hook, job.timeout);
         let (at, started) = (milliseconds(), Instant::now());
         let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
+                job.kept.keeper.not_started(nth);
                 let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
                 return Err(Box::new(Ran {
                     at,
@@ -66,12 +72,14 @@ impl Running {
             at,
             started,
             pid,
-            end: notice_of_end(pid),
+            end: group::notice_of_end(pid),
             stdin: Feed::begin(child.stdin.take(), job.stdin),
             stdout: Capture::of(child.stdout.take()),
             stderr: Capture::of(child.stderr.take()),
             child,
             clock: Clock::start(started, job.timeout),
+            kept: job.kept,
+            nth,
             exited: false,
             left: false,
         })
@@ -134,23 +142,29 @@ impl Running {
     }
 
     fn act(&mut self, act: Option<Act>) {
-        match act {
-            Some(Act::Terminate) => {
-                self.signal(Signal::TERM);
-                // Who was stopped (by reading from a terminal, say) hears nothing until it goes on.
-                self.signal(Signal::CONT);
-            }
-            Some(Act::Kill) => self.signal(Signal::KILL),
-            Some(Act::Leave) => self.left = true,
-            None => {}
+        if let Some(act) = act {
+            self.left |= act == Act::Leave;
+            group::obey(act, self.pid);
         }
     }
 
-    fn signal(&self, signal: Signal) {
-        // Before `setsid` has made it, there is no group.
-        if kill_process_group(self.pid, signal).is_err() {
-            let _ = kill_process(self.pid, signal);
-        }
+    /// Has the keeper know of it. It is not buried yet, so its number is still its own.
+    pub(super) fn entrust(&self) {
+        let Some(start) = group::started(self.pid) else {
+            return;
+        };
+        let left = self.clock.next().saturating_duration_since(Instant::now());
+        let run = self.kept.run.as_ref().map(|run| RunRow {
+            at: self.at,
+            ..run.clone()
+        });
+        self.kept.keeper.begun(Ward {
+            nth: self.nth,
+            pid: self.pid.as_raw_nonzero().get(),
+            start,
+            left_ms: whole_ms(left),
+            run,
+        });
     }
 
     /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
@@ -159,6 +173,7 @@ impl Running {
         let (len, timeout) = went_async(&self.stdout.kept)?;
         if let Some(timeout) = timeout {
             self.clock.set(now, timeout);
+            self.entrust();
         }
         Some(Ran {
             hook: self.hook.clone(),
@@ -176,10 +191,10 @@ impl Running {
         self.left || self.clock.is_over(self.exited, closed)
     }
 
-    pub(super) fn finish(mut self, buffer: &mut [u8]) -> Ran {
+    pub(super) fn finish(mut self, buffer: &mut [u8], awaited: bool) -> Ran {
         let reason = self.clock.reason();
         if reason.is_some() {
-            self.signal(Signal::KILL);
+            group::signal(self.pid, Signal::KILL);
         }
         for _ in 0..LAST_READS {
             if !self.stdout.read(buffer) & !self.stderr.read(buffer) {
@@ -190,7 +205,7 @@ impl Running {
         if status.is_none() {
             bury(self.child);
         }
-        Ran {
+        let ran = Ran {
             hook: self.hook,
             at: self.at,
             took: self.started.elapsed(),
@@ -198,7 +213,11 @@ impl Running {
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
             dropped: self.stdout.dropped + self.stderr.dropped,
-        }
+        };
+        // The run of one that nobody waits for is recorded at once.
+        let run = awaited.then(|| self.kept.came_of_it(&ran)).flatten();
+        (self.kept.keeper).over(self.pid.as_raw_nonzero().get(), run);
+        ran
     }
 }
 
@@ -221,14 +240,4 @@ fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
 pub(super) fn milliseconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
-}
-
-#[cfg(target_os = "linux")]
-fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
-    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn notice_of_end(_: Pid) -> Option<OwnedFd> {
-    None
 }

@@ -34,6 +34,7 @@ impl Yard {
             becket: "/bin/becket".into(),
             home: "/home/becket".into(),
             environment: Arc::new([("PATH".into(), path)]),
+            keeper: Arc::default(),
         }
     }
 

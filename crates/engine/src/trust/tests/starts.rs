@@ -259,6 +259,7 @@ fn a_hook_that_changes_the_next_one_ends_it() {
         becket: "/bin/becket".into(),
         home: "/home/becket".into(),
         environment: Arc::new([("PATH".into(), path)]),
+        keeper: Arc::default(),
     };
     let runs = RefCell::new(Vec::new());
     let silent = Verdict::silent(event.clone());

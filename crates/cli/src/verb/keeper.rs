@@ -1,0 +1,40 @@
+//! `becket keeper`: keeps the clocks of hooks whose runner was killed. Whoever runs hooks starts it
+//! beside themselves and tells it on stdin what runs.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::store::spool::{self, Left};
+use becket_engine::run::keep;
+use becket_wire::Place;
+use becket_wire::run::RunRow;
+
+use crate::world::World;
+
+/// End hooks in their time when the daemon that ran them was killed
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub struct Keeper {
+    /// Whoever tells what runs
+    #[arg(long, value_name = "PID")]
+    of: Option<i32>,
+}
+
+impl Keeper {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let told = std::io::stdin().lock();
+        keep(told, self.of, |run| leave(&world.place, run));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Leaves a run for the next daemon: the event that it ran on was kept before it began.
+fn leave(place: &Place, run: RunRow) {
+    // A home that was thrown away does not come back for it.
+    if !place.home().is_dir() {
+        return;
+    }
+    let id = run.event_id;
+    // There is nobody to tell that it failed.
+    drop(spool::amend(place, id, &Left::of_runs(vec![run])));
+}

@@ -1,0 +1,232 @@
+//! The keeper's own side: it listens as long as somebody tells it something, and keeps the clocks of
+//! whatever is open then.
+
+use std::collections::HashMap;
+use std::io::BufRead;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use becket_wire::run::RunRow;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
+
+use super::super::child::milliseconds;
+use super::super::clock::Act;
+use super::super::group::{self, Seen};
+use super::found::{Found, orphans};
+use super::orphan::Orphan;
+use super::{Line, Start, Ward};
+
+/// How often we look where nothing would wake us.
+const LOOK: Duration = Duration::from_millis(20);
+/// The word for a run whose runner was killed.
+const ORPHANED: &str = "orphaned";
+/// How long whoever told us something may take to die.
+const DYING: Duration = Duration::from_secs(2);
+
+/// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
+/// first those that ended before and were not recorded. `runner` is who tells.
+pub fn keep(told: impl BufRead, runner: Option<i32>, mut record: impl FnMut(RunRow)) {
+    let mut heard = listen(told);
+    if !heard.starting.is_empty() {
+        wait_for_end(runner);
+        heard.find(getppid());
+    }
+    let Heard {
+        open,
+        ended,
+        in_order,
+        ..
+    } = heard;
+    if !in_order {
+        ended.into_iter().for_each(&mut record);
+    }
+    let open = open.into_values();
+    let watched = open.filter_map(|(ward, heard)| Watched::new(ward, heard));
+    let mut watched: Vec<Watched> = watched.collect();
+    while !watched.is_empty() {
+        for one in &mut watched {
+            one.look();
+        }
+        for over in watched.extract_if(.., |one| one.orphan.is_over()) {
+            if let Some(run) = over.into_run(in_order) {
+                record(run);
+            }
+        }
+        wait(&watched);
+    }
+}
+
+/// Its programs fall to another parent only then.
+fn wait_for_end(runner: Option<i32>) {
+    let until = Instant::now() + DYING;
+    let parent = || getppid().map(|parent| parent.as_raw_nonzero().get());
+    while parent() == runner && Instant::now() < until {
+        let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
+    }
+}
+
+/// What was told until nobody told anything any more.
+#[derive(Debug, Default)]
+struct Heard {
+    /// What was about to be started, and when we heard of it.
+    starting: HashMap<u64, (Start, Instant)>,
+    /// What runs, and when we heard of its time.
+    open: HashMap<i32, (Ward, Instant)>,
+    /// What ended, and is not recorded.
+    ended: Vec<RunRow>,
+    /// Whoever ran it has said that they go.
+    in_order: bool,
+}
+
+fn listen(mut told: impl BufRead) -> Heard {
+    let (mut heard, mut line) = (Heard::default(), Vec::new());
+    while told.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
+        match serde_json::from_slice(&line) {
+            Ok(Line::Starting(start)) => {
+                heard.starting.insert(start.nth, (start, Instant::now()));
+            }
+            Ok(Line::NotStarted(nth)) => {
+                heard.starting.remove(&nth);
+            }
+            Ok(Line::Begun(ward)) => {
+                heard.starting.remove(&ward.nth);
+                heard.open.insert(ward.pid, (ward, Instant::now()));
+            }
+            Ok(Line::Over(pid, run)) => {
+                heard.open.remove(&pid);
+                heard.ended.extend(run);
+            }
+            Ok(Line::Recorded(event)) => heard.ended.retain(|run| run.event_id != event),
+            Ok(Line::Leaving) => heard.in_order = true,
+            // What is no line of ours, or half a one, says nothing.
+            Err(_) => {}
+        }
+        line.clear();
+    }
+    heard
+}
+
+impl Heard {
+    /// Looks for what was started, of which nobody could say more. Whoever takes in orphans is its
+    /// parent now.
+    fn find(&mut self, parent: Option<Pid>) {
+        let (Some(parent), Some(since)) = (parent, group::started(getpid())) else {
+            return;
+        };
+        for (start, heard) in std::mem::take(&mut self.starting).into_values() {
+            let found = orphans(&start.hook, parent, since);
+            if found.is_empty() {
+                self.ended.extend(start.run.clone().map(lost));
+            }
+            for Found { pid, start: at } in found {
+                self.open.entry(pid).or_insert_with(|| {
+                    let ward = Ward {
+                        nth: start.nth,
+                        pid,
+                        start: at,
+                        left_ms: start.left_ms,
+                        run: start.run.clone(),
+                    };
+                    (ward, heard)
+                });
+            }
+        }
+    }
+}
+
+/// Of one that was about to be started, and is not there.
+fn lost(run: RunRow) -> RunRow {
+    let note = "becket was killed; the hook ended by itself, or did not begin";
+    RunRow {
+        outcome: ORPHANED.to_owned(),
+        note: Some(note.to_owned()),
+        ..run
+    }
+}
+
+/// A program that nobody else watches.
+#[derive(Debug)]
+struct Watched {
+    group: Pid,
+    start: u64,
+    run: Option<RunRow>,
+    orphan: Orphan,
+    /// Readable when its leader has ended. None where the system has no such thing.
+    end: Option<OwnedFd>,
+}
+
+impl Watched {
+    fn new(ward: Ward, heard: Instant) -> Option<Self> {
+        // What is below is no group that could be meant: to signal it is to signal others.
+        let group = (ward.pid > 1).then(|| Pid::from_raw(ward.pid))??;
+        Some(Self {
+            group,
+            start: ward.start,
+            run: ward.run,
+            orphan: Orphan::new(heard, Duration::from_millis(ward.left_ms)),
+            // It may be another's end by now; the look tells.
+            end: group::notice_of_end(group),
+        })
+    }
+
+    fn look(&mut self) {
+        let Some(seen) = group::look_at(self.group, self.start) else {
+            // Who tells of an end that cannot be seen would keep us awake.
+            self.end = None;
+            return;
+        };
+        match self.orphan.see(seen, Instant::now()) {
+            Some(act) if seen == Seen::Runs => group::obey(act, self.group),
+            // The number is the group's alone, and may be another process' in a moment.
+            Some(Act::Kill) => drop(kill_process_group(self.group, Signal::KILL)),
+            Some(Act::Terminate | Act::Leave) | None => {}
+        }
+    }
+
+    /// What is recorded of it.
+    fn into_run(self, in_order: bool) -> Option<RunRow> {
+        let timed_out = self.orphan.was_asked();
+        let (outcome, note) = match (in_order, timed_out) {
+            (false, false) => (ORPHANED, "becket was killed; the hook ended by itself"),
+            (false, true) => (ORPHANED, "becket was killed; the hook's time was up"),
+            (true, false) => (
+                "async",
+                "it went on after the answer; nobody saw how it ended",
+            ),
+            (true, true) => ("timed out", "it went on after the answer; its time was up"),
+        };
+        let run = self.run?;
+        let took_us = milliseconds()
+            .saturating_sub(run.at)
+            .max(0)
+            .saturating_mul(1000);
+        Some(RunRow {
+            took_us,
+            outcome: outcome.to_owned(),
+            note: Some(note.to_owned()),
+            ..run
+        })
+    }
+}
+
+/// Until one has ended, or has to.
+fn wait(watched: &[Watched]) {
+    let running = watched.iter().filter(|one| !one.orphan.has_ended());
+    let mut ends: Vec<_> = running
+        .filter_map(|one| one.end.as_ref())
+        .map(|end| PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN))
+        .collect();
+    // Of whomever a leader has left behind nobody tells the end.
+    let unwatched = ends.len() < watched.len();
+    let now = Instant::now();
+    let next = watched.iter().map(|one| one.orphan.next());
+    let next = next.chain(unwatched.then(|| now + LOOK)).min();
+    let Some(left) = next.map(|next| next.saturating_duration_since(now)) else {
+        return;
+    };
+    let _ = poll(&mut ends, Timespec::try_from(left).ok().as_ref());
+}
+
+#[cfg(test)]
+mod tests;

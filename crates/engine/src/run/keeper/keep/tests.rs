@@ -1,0 +1,318 @@
+//! Real little programs whose runner is gone.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use becket_wire::EventId;
+use rustix::process::{kill_process, test_kill_process};
+use tempfile::TempDir;
+
+use super::*;
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+const LONG: u64 = 600_000;
+
+/// A program in a group of its own, and a folder for what it says.
+struct Left {
+    folder: TempDir,
+    child: Child,
+}
+
+impl Left {
+    /// Starts it, and waits until it has written `begun`.
+    fn behind(line: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let child = Command::new("/bin/sh")
+            .args(["-c", line])
+            .current_dir(folder.path())
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let left = Self { folder, child };
+        left.read("begun");
+        left
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        read(&self.path(name))
+    }
+
+    fn pid(&self, name: &str) -> Pid {
+        Pid::from_raw(self.read(name).trim().parse().unwrap()).unwrap()
+    }
+
+    fn ward(&self, left_ms: u64) -> Ward {
+        let pid = Pid::from_child(&self.child);
+        Ward {
+            nth: 1,
+            pid: pid.as_raw_nonzero().get(),
+            start: group::started(pid).unwrap(),
+            left_ms,
+            run: Some(row()),
+        }
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+fn read(path: &Path) -> String {
+    let until = Instant::now() + WATCHDOG;
+    loop {
+        match fs::read_to_string(path) {
+            Ok(text) if text.ends_with('\n') => return text,
+            _ => assert!(Instant::now() < until, "no {}", path.display()),
+        }
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+fn row() -> RunRow {
+    RunRow {
+        hook: "house-style".to_owned(),
+        event_id: EventId::new(5, [7; 2]),
+        event: "PreToolUse".to_owned(),
+        session_id: None,
+        agent_id: None,
+        at: milliseconds() - 3000,
+        took_us: 0,
+        exit: None,
+        outcome: "async".to_owned(),
+        decision: None,
+        said: 0,
+        note: None,
+    }
+}
+
+/// What it recorded, having heard that. Each run began three seconds ago.
+fn kept(told: &[Line]) -> Vec<(String, String)> {
+    let lines = told.iter().map(|line| serde_json::to_string(line).unwrap());
+    kept_of(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn kept_of(told: &str) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    keep(told.as_bytes(), None, |run| {
+        assert!((3_000_000..60_000_000).contains(&run.took_us), "{run:?}");
+        assert_eq!(run.hook, "house-style");
+        all.push((run.outcome, run.note.unwrap()));
+    });
+    all
+}
+
+fn so(outcome: &str, note: &str) -> Vec<(String, String)> {
+    vec![(outcome.to_owned(), note.to_owned())]
+}
+
+#[test]
+fn whoever_ignores_its_time_is_killed_with_its_children() {
+    let mut left = Left::behind(
+        "trap '' TERM; sh -c 'echo $$ > child; while :; do sleep 1000; done' & echo > begun; while :; do sleep 1000; done",
+    );
+    let child = left.pid("child");
+    let recorded = kept(&[Line::Begun(left.ward(0))]);
+    assert_eq!(
+        recorded,
+        so("orphaned", "becket was killed; the hook's time was up")
+    );
+    assert!(left.child.wait().is_ok());
+    assert!(left.has_ended());
+    let until = Instant::now() + WATCHDOG;
+    while test_kill_process(child).is_ok() {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.as_raw_nonzero()));
+        if stat.is_ok_and(|stat| stat.contains(") Z ")) {
+            break;
+        }
+        assert!(Instant::now() < until, "the child still runs");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn whoever_can_end_is_asked_first() {
+    let left =
+        Left::behind("trap 'echo > asked; exit' TERM; echo > begun; while :; do sleep 0.01; done");
+    let recorded = kept(&[Line::Begun(left.ward(0))]);
+    assert_eq!(
+        recorded,
+        so("orphaned", "becket was killed; the hook's time was up")
+    );
+    assert!(left.path("asked").exists());
+}
+
+#[test]
+fn whoever_ends_by_itself_is_left_alone_and_so_are_those_it_leaves_behind() {
+    let left = Left::behind(
+        "sh -c 'echo $$ > child; exec sleep 1000' & echo > begun; while [ ! -e go ]; do sleep 0.01; done",
+    );
+    let child = left.pid("child");
+    let ward = left.ward(LONG);
+    let go = left.path("go");
+    let keeping = thread::spawn(move || kept(&[Line::Begun(ward)]));
+    fs::write(go, "").unwrap();
+    assert_eq!(
+        keeping.join().unwrap(),
+        so("orphaned", "becket was killed; the hook ended by itself")
+    );
+    assert_eq!(test_kill_process(child), Ok(()));
+    kill_process(child, Signal::KILL).unwrap();
+}
+
+#[test]
+fn what_is_over_is_not_kept() {
+    let mut left = Left::behind("echo > begun; exec sleep 1000");
+    let ward = left.ward(0);
+    let over = Line::Over(ward.pid, None);
+    assert_eq!(kept(&[Line::Begun(ward), over]), []);
+    assert!(!left.has_ended());
+}
+
+#[test]
+fn what_ended_is_recorded_unless_somebody_else_has() {
+    let ended = || {
+        let run = RunRow {
+            took_us: 5_000_000,
+            outcome: "failed".to_owned(),
+            note: Some("as it was".to_owned()),
+            ..row()
+        };
+        Line::Over(7, Some(run))
+    };
+    let other = Line::Recorded(EventId::new(6, [7; 2]));
+    assert_eq!(kept(&[ended(), other]), so("failed", "as it was"));
+    let this = Line::Recorded(row().event_id);
+    assert_eq!(kept(&[ended(), this]), []);
+    assert_eq!(kept(&[ended(), Line::Leaving]), []);
+}
+
+#[test]
+fn a_number_that_was_used_again_is_not_signalled() {
+    let mut left = Left::behind("echo > begun; exec sleep 1000");
+    let mut ward = left.ward(0);
+    ward.start -= 1;
+    assert_eq!(
+        kept(&[Line::Begun(ward)]),
+        so("orphaned", "becket was killed; the hook ended by itself")
+    );
+    assert!(!left.has_ended());
+}
+
+#[test]
+fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
+    let start_of = |nth| Start {
+        nth,
+        hook: "patient".to_owned(),
+        left_ms: LONG,
+        run: None,
+    };
+    let start = Line::Starting(start_of(1));
+    let told = |lines: &[&Line]| {
+        let lines = lines
+            .iter()
+            .map(|line| serde_json::to_string(line).unwrap());
+        listen(lines.collect::<Vec<_>>().join("\n").as_bytes())
+            .starting
+            .len()
+    };
+    assert_eq!(told(&[&start]), 1);
+    assert_eq!(told(&[&start, &Line::NotStarted(2)]), 1);
+    assert_eq!(told(&[&start, &Line::NotStarted(1)]), 0);
+
+    let left = Left::behind("echo > begun; exec env BECKET_HOOK=lost-start sleep 1000");
+    assert_eq!(told(&[&start, &Line::Begun(left.ward(LONG))]), 0);
+    let mut heard = Heard::default();
+    let start = Start {
+        nth: 7,
+        hook: "lost-start".to_owned(),
+        left_ms: LONG,
+        run: Some(row()),
+    };
+    let until = Instant::now() + WATCHDOG;
+    while heard.open.is_empty() {
+        assert!(Instant::now() < until, "it was not found");
+        let now = Instant::now();
+        heard.starting.insert(7, (start.clone(), now));
+        heard.find(Some(getpid()));
+    }
+    heard.ended.clear();
+    let (ward, _) = heard.open.values().next().unwrap();
+    let expected = Ward {
+        nth: 7,
+        run: start.run,
+        ..left.ward(LONG)
+    };
+    assert_eq!(*ward, expected);
+
+    let nowhere = Start {
+        hook: "lost-and-gone".to_owned(),
+        run: Some(row()),
+        ..start_of(7)
+    };
+    heard.starting.insert(7, (nowhere, Instant::now()));
+    heard.find(Some(getpid()));
+    let [lost] = &heard.ended[..] else {
+        panic!("{heard:?}");
+    };
+    assert_eq!((&*lost.outcome, lost.note.is_some()), ("orphaned", true));
+}
+
+#[test]
+fn a_new_time_takes_the_place_of_the_old() {
+    let left = Left::behind("echo > begun; exec sleep 1000");
+    let times = [left.ward(LONG), left.ward(0)];
+    assert_eq!(
+        kept(&times.map(Line::Begun)),
+        so("orphaned", "becket was killed; the hook's time was up")
+    );
+}
+
+#[test]
+fn what_was_left_behind_in_order_is_no_orphan() {
+    let left = Left::behind("echo > begun; exec sleep 1000");
+    assert_eq!(
+        kept(&[Line::Begun(left.ward(0)), Line::Leaving]),
+        so("timed out", "it went on after the answer; its time was up")
+    );
+    assert_eq!(
+        kept(&[Line::Begun(left.ward(LONG)), Line::Leaving]),
+        so(
+            "async",
+            "it went on after the answer; nobody saw how it ended"
+        )
+    );
+}
+
+#[test]
+fn what_is_no_line_says_nothing_and_no_strange_number_is_signalled() {
+    let mut left = Left::behind("echo > begun; exec sleep 1000");
+    let strange = [0, 1, -1].map(|pid| {
+        let ward = Ward {
+            pid,
+            ..left.ward(0)
+        };
+        serde_json::to_string(&Line::Begun(ward)).unwrap()
+    });
+    let half = serde_json::to_string(&Line::Begun(left.ward(0))).unwrap();
+    let told = format!("hello\n{}\n{}", strange.join("\n"), &half[..half.len() / 2]);
+    assert_eq!(kept_of(&told), []);
+    assert!(!left.has_ended());
+}
