@@ -1,7 +1,6 @@
 //! Checkpoints on a thread of their own, off the reply's path.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -37,53 +36,82 @@ const USUAL: Bounds = Bounds {
 };
 /// So many pages from one tick to the next are not much.
 const NOT_MUCH: i64 = 1 << 10;
+/// Everybody waits meanwhile, and nobody longer than a second.
+const MOMENT: Duration = Duration::from_millis(100);
 
 enum Order {
     Checkpoint,
     Reopen,
 }
 
-/// How long the log is, and how much of it was moved: in pages.
+/// What writer and checkpoints know of the log, in pages.
 #[derive(Debug, Default)]
-struct Progress {
-    log: AtomicI64,
-    moved: AtomicI64,
-    /// A checkpoint is on its way.
-    under_way: Mutex<bool>,
+struct Log {
+    now: Mutex<Now>,
     ended: Condvar,
 }
 
-impl Progress {
-    fn log(&self) -> i64 {
-        self.log.load(Ordering::Relaxed)
-    }
+#[derive(Debug, Clone, Copy, Default)]
+struct Now {
+    length: i64,
+    moved: i64,
+    /// How often it has begun anew: what was moved of another one does not count.
+    times: u64,
+    /// Somebody was in the way: it is left alone until it is so long.
+    until: i64,
+    /// A checkpoint is on its way.
+    under_way: bool,
+}
 
+impl Now {
     fn left(&self) -> i64 {
-        self.log() - self.moved.load(Ordering::Relaxed)
+        self.length - self.moved
     }
 
-    fn under_way(&self) -> MutexGuard<'_, bool> {
-        self.under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn begin_anew(&mut self) {
+        *self = Self {
+            times: self.times + 1,
+            under_way: self.under_way,
+            ..Self::default()
+        };
+    }
+}
+
+impl Log {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn end(&self) {
-        *self.under_way() = false;
+    /// The writer has committed, and it is so long now.
+    fn wrote(&self, length: i64) {
+        let mut now = self.now();
+        if length < now.length {
+            now.begin_anew();
+        }
+        now.length = length;
+    }
+
+    /// Moves what can be moved while others write.
+    fn move_on(&self, connection: Option<&Connection>, bounds: &Bounds) {
+        let times = self.now().times;
+        let done = connection.and_then(|connection| checkpoint(connection, "PASSIVE"));
+        let mut now = self.now();
+        if let Some(done) = done.filter(|_| now.times == times) {
+            if done.moved <= now.moved && now.left() >= bounds.little {
+                // Somebody reads what is old already; the next time would move nothing either.
+                now.until = now.length + bounds.long;
+            }
+            now.moved = done.moved;
+        }
+        now.under_way = false;
         self.ended.notify_all();
     }
 
-    fn await_end(&self) {
-        let under_way = self.under_way();
-        drop(self.ended.wait_timeout_while(under_way, BUSY, |it| *it));
-    }
-
-    /// The writer has committed, and the log is so long now.
-    fn wrote(&self, log: i64) {
-        if self.log.swap(log, Ordering::Relaxed) > log {
-            // It has begun anew.
-            self.moved.store(0, Ordering::Relaxed);
-        }
+    /// Waits a moment for a checkpoint that is on its way. False if it takes longer.
+    fn await_end(&self) -> bool {
+        let under_way = |now: &mut Now| now.under_way;
+        let waited = self.ended.wait_timeout_while(self.now(), MOMENT, under_way);
+        waited.is_ok_and(|(now, _)| !now.under_way)
     }
 }
 
@@ -91,10 +119,8 @@ impl Progress {
 pub(super) struct Checkpointer {
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
-    progress: Arc<Progress>,
+    log: Arc<Log>,
     bounds: Bounds,
-    /// Somebody read the log when it should have begun anew: it is left alone until it is so long.
-    until: i64,
     /// How long the log was at the last tick.
     before: i64,
 }
@@ -106,21 +132,15 @@ impl Checkpointer {
 
     fn with_bounds(database: PathBuf, bounds: Bounds) -> std::io::Result<Self> {
         let (orders, waiting) = sync_channel(1);
-        let progress = Arc::new(Progress::default());
-        let shared = Arc::clone(&progress);
+        let log = Arc::new(Log::default());
+        let shared = Arc::clone(&log);
         let work = move || {
             step_back();
             let mut connection = connect(&database);
             for order in waiting {
                 match order {
                     Order::Reopen => connection = connect(&database),
-                    Order::Checkpoint => {
-                        let moved = connection.as_ref().and_then(|it| checkpoint(it, "PASSIVE"));
-                        if let Some(done) = moved {
-                            shared.moved.store(done.moved, Ordering::Relaxed);
-                        }
-                        shared.end();
-                    }
+                    Order::Checkpoint => shared.move_on(connection.as_ref(), &bounds),
                 }
             }
         };
@@ -130,18 +150,17 @@ impl Checkpointer {
         Ok(Self {
             orders: Some(orders),
             thread: Some(thread),
-            progress,
+            log,
             bounds,
-            until: 0,
             before: 0,
         })
     }
 
     /// Has this writer tell how long the log is.
     pub(super) fn watch(&self, writer: &mut Connection) {
-        let progress = Arc::clone(&self.progress);
+        let log = Arc::clone(&self.log);
         let wrote = move |_: &mut Wal, pages| {
-            progress.wrote(i64::from(pages));
+            log.wrote(i64::from(pages));
             Ok(())
         };
         if let Err(why) = writer.wal_hook(Some(wrote)) {
@@ -151,7 +170,8 @@ impl Checkpointer {
 
     /// Whether there is something to look after.
     pub(super) fn has_much(&self) -> bool {
-        self.progress.log() > self.bounds.long.max(self.until)
+        let now = self.log.now();
+        now.length > self.bounds.long.max(now.until)
     }
 
     /// Has the log moved into the database now and then. It may take a while.
@@ -159,34 +179,36 @@ impl Checkpointer {
         if !self.has_much() {
             return;
         }
-        // Two at once would only be in each other's way.
-        let too_long = self.progress.log() > self.bounds.too_long;
-        if too_long {
-            self.progress.await_end();
-        } else if *self.progress.under_way() {
+        let now = *self.log.now();
+        // Two checkpoints at once would only be in each other's way.
+        if now.length > self.bounds.too_long {
+            if !self.log.await_end() {
+                self.log.now().until = now.length + self.bounds.little;
+                return;
+            }
+        } else if now.under_way {
             return;
-        }
-        if !too_long && self.progress.left() >= self.bounds.little {
+        } else if now.left() >= self.bounds.little {
             return self.nudge();
         }
         // Who reads is not waited for.
         drop(writer.busy_timeout(Duration::ZERO));
         let done = checkpoint(writer, "RESTART");
         drop(writer.busy_timeout(BUSY));
+        let mut now = self.log.now();
         if done.is_some_and(|done| !done.busy) {
             // Until something is written, nobody tells that the log is a new one.
-            self.progress.wrote(0);
-            self.until = 0;
+            now.begin_anew();
         } else {
-            self.until = self.progress.log() + self.bounds.long;
+            now.until = now.length + self.bounds.long;
         }
     }
 
     /// While nobody writes much, the log is moved at every tick. Who writes much is not held up then.
     pub(super) fn tick(&mut self) {
-        let log = self.progress.log();
-        let grown = log - std::mem::replace(&mut self.before, log);
-        if self.progress.left() > 0 && grown.abs() < NOT_MUCH {
+        let now = *self.log.now();
+        let grown = now.length - std::mem::replace(&mut self.before, now.length);
+        if now.left() > 0 && grown.abs() < NOT_MUCH {
             self.nudge();
         }
     }
@@ -194,13 +216,13 @@ impl Checkpointer {
     /// Asks for a checkpoint, unless one is on its way.
     pub(super) fn nudge(&mut self) {
         let Some(orders) = &self.orders else { return };
-        let mut under_way = self.progress.under_way();
-        *under_way = *under_way || orders.try_send(Order::Checkpoint).is_ok();
+        let mut now = self.log.now();
+        now.under_way = now.under_way || orders.try_send(Order::Checkpoint).is_ok();
     }
 
     /// The database is another file now.
     pub(super) fn reopen(&mut self, writer: &mut Connection) {
-        self.progress.wrote(0);
+        self.log.now().begin_anew();
         self.watch(writer);
         if let Some(orders) = &self.orders {
             drop(orders.send(Order::Reopen));
@@ -260,99 +282,4 @@ fn connect(database: &Path) -> Option<Connection> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::open;
-    use super::*;
-
-    const BOUNDS: Bounds = Bounds {
-        long: 64,
-        little: 16,
-        too_long: 256,
-    };
-
-    struct Log {
-        folder: tempfile::TempDir,
-        writer: Connection,
-        checkpointer: Checkpointer,
-    }
-
-    impl Log {
-        fn new() -> Self {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("becket.db");
-            let mut writer = open(&path, 0).unwrap().connection;
-            writer.execute_batch("CREATE TABLE t (x BLOB)").unwrap();
-            let checkpointer = Checkpointer::with_bounds(path, BOUNDS).unwrap();
-            checkpointer.watch(&mut writer);
-            Self {
-                folder,
-                writer,
-                checkpointer,
-            }
-        }
-
-        fn write(&mut self) {
-            self.writer
-                .execute("INSERT INTO t VALUES (zeroblob(20000))", [])
-                .unwrap();
-            self.checkpointer.look_after(&self.writer);
-        }
-
-        fn pages(&self) -> i64 {
-            self.checkpointer.progress.log()
-        }
-
-        /// Writes until the log begins anew; gives how long it was then.
-        fn write_until_anew(&mut self) -> i64 {
-            loop {
-                let before = self.pages();
-                self.write();
-                if self.pages() < before {
-                    return before;
-                }
-                assert!(before < 16 * BOUNDS.too_long, "it never began anew");
-            }
-        }
-    }
-
-    #[test]
-    fn a_log_that_is_written_all_the_time_begins_anew() {
-        let mut log = Log::new();
-        for _ in 0..10 {
-            let was = log.write_until_anew();
-            assert!(was > BOUNDS.long, "{was}");
-        }
-        let wal = log.folder.path().join("becket.db-wal");
-        let pages = std::fs::metadata(wal).unwrap().len() / 8192;
-        assert!(pages < 2 * BOUNDS.too_long as u64, "{pages}");
-    }
-
-    #[test]
-    fn a_reader_delays_that_and_holds_nobody() {
-        let mut log = Log::new();
-        let reader = open::open_to_read(&log.folder.path().join("becket.db"));
-        let reader = reader.unwrap().unwrap();
-        log.write();
-        reader
-            .execute_batch("BEGIN; SELECT count(*) FROM t")
-            .unwrap();
-        while log.checkpointer.until < BOUNDS.too_long {
-            log.write();
-        }
-        reader.execute_batch("COMMIT").unwrap();
-        let was = log.write_until_anew();
-        assert!(was > BOUNDS.too_long, "{was}");
-        assert_eq!(log.checkpointer.until, 0);
-    }
-
-    #[test]
-    fn who_writes_little_has_it_moved_at_a_tick() {
-        let mut log = Log::new();
-        log.write();
-        while log.checkpointer.progress.left() > 0 {
-            log.checkpointer.tick();
-            std::thread::yield_now();
-        }
-        assert!(log.pages() > 0);
-    }
-}
+mod tests;
