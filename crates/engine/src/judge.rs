@@ -10,6 +10,7 @@ use becket_wire::rpc::{DecisionRow, Envelope};
 use becket_wire::{Head, Output};
 
 use crate::config::Snapshot;
+use crate::merge::weight;
 use crate::notice::{self, Change, Notice};
 use crate::trust::Project;
 
@@ -96,6 +97,32 @@ impl Verdict {
 
     pub fn event(&self) -> &EventName {
         self.answer.event()
+    }
+
+    /// What holds where hooks have changed the input: nobody gets round a word about the one by
+    /// making it the other. Of both opinions the stricter one, and of the words each once.
+    pub fn and_of_the_result(self, mut result: Self) -> Self {
+        let strength = |verdict: &Self| verdict.answer.opinion().map(weight);
+        if strength(&self) > strength(&result)
+            && let Some(opinion) = self.answer.opinion()
+        {
+            drop(result.answer.give(opinion.clone()));
+            result.by = self.by;
+        }
+        if let Some(reason) = self.answer.stopped() {
+            result.answer.stop(reason);
+        }
+        for context in self.answer.contexts() {
+            if !result.answer.contexts().contains(context) {
+                drop(result.answer.add_context(context.clone()));
+            }
+        }
+        for message in self.answer.messages() {
+            if !result.answer.messages().contains(message) {
+                result.answer.tell(message.clone());
+            }
+        }
+        result
     }
 
     pub fn answer(&self) -> &Answer {

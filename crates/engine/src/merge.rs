@@ -80,7 +80,7 @@ pub fn unattended(answer: &mut Answer) {
 }
 
 /// How strong an opinion is.
-fn weight(opinion: &Opinion) -> u8 {
+pub(crate) fn weight(opinion: &Opinion) -> u8 {
     match opinion {
         Opinion::Deny { .. } | Opinion::Block { .. } | Opinion::Decline { .. } => 3,
         Opinion::Defer { .. } | Opinion::Cancel => 2,

@@ -114,6 +114,11 @@ impl Answer {
         Ok(())
     }
 
+    /// Takes a change back, by its key.
+    pub fn leave(&mut self, key: &str) {
+        self.changes.retain(|change| change.key() != key);
+    }
+
     /// Adds a message for the user.
     pub fn tell(&mut self, message: impl Into<String>) {
         push(&mut self.messages, message.into());

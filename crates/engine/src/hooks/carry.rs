@@ -144,7 +144,7 @@ impl Plan {
     }
 
     /// Runs it all. `own` is what becket itself says of the event as it came; where hooks changed its
-    /// input, `judge` is asked again, and what it says of the final one stands in the place of that.
+    /// input, `judge` is asked about the final one too, and what is stricter holds.
     /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
     pub fn carry_out(
         self,
@@ -225,11 +225,14 @@ impl Plan {
         }
         runs.extend(self.astray.iter().map(|hook| self.not_run(hook)));
         let mut merged = merge(&self.event, own.answer().clone(), &said);
-        if let Some(input) = changed_input(&merged.answer)
-            && let Some(payload) = with_input(&self.payload, input)
-        {
-            own = judge(&payload);
-            merged = merge(&self.event, own.answer().clone(), &said);
+        if let Some(input) = changed_input(&merged.answer) {
+            if let Some(payload) = with_input(&self.payload, input) {
+                own = own.and_of_the_result(judge(&payload));
+                merged = merge(&self.event, own.answer().clone(), &said);
+            } else {
+                // What cannot be judged does not go out.
+                merged.answer.leave(Change::Input(Rest::new()).key());
+            }
         }
         if !self.attended {
             unattended(&mut merged.answer);

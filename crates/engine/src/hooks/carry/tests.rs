@@ -141,28 +141,32 @@ fn what_hooks_make_of_an_input_is_judged_again() {
         }});
         rewriting(name, &format!("echo '{say}'"))
     };
-    let run = |hooks: Vec<Hook>| {
+    let said = |opinion: Option<Opinion>, by: &str| {
+        let verdict = Verdict::silent(EventName::PreToolUse);
+        let mut answer = verdict.answer().clone();
+        answer.tell("a word");
+        if let Some(opinion) = opinion {
+            answer.give(opinion).unwrap();
+        }
+        verdict.merged(answer, Some(by.to_owned()))
+    };
+    let run = |own: Verdict, hooks: Vec<Hook>| {
         let plan = yard.plan(&EventName::PreToolUse, hooks);
         let (done, asked) = (RefCell::new(None), RefCell::new(Vec::new()));
         let judge = |payload: &[u8]| {
             let head: serde_json::Value = serde_json::from_slice(payload).unwrap();
             let command = head["tool_input"]["command"].as_str().unwrap().to_owned();
-            let verdict = Verdict::silent(EventName::PreToolUse);
-            let mut answer = verdict.answer().clone();
-            if command == "rm" {
-                answer
-                    .give(Opinion::Deny {
-                        reason: "no".to_owned(),
-                    })
-                    .unwrap();
-            }
+            let deny = Opinion::Deny {
+                reason: "no".to_owned(),
+            };
+            let opinion = (command == "rm").then_some(deny);
             asked.borrow_mut().push(command);
-            verdict.merged(answer, Some("a guard".to_owned()))
+            said(opinion, "a guard")
         };
-        let own = Verdict::silent(EventName::PreToolUse);
         let answered = |all: Done| drop(done.replace(Some(all)));
         plan.carry_out(&yard.kit(), &Cancel::new(), own, judge, answered, |_| ());
         let Done { own, merged, .. } = done.into_inner().unwrap();
+        assert_eq!(merged.answer.messages(), ["a word"], "twice, or not at all");
         let decision = own.merged(merged.answer, merged.by).decision().unwrap();
         (decision.answer, decision.by, asked.into_inner())
     };
@@ -170,14 +174,26 @@ fn what_hooks_make_of_an_input_is_judged_again() {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
         (answer.to_owned(), Some(by.to_owned()), asked)
     };
-    let last = run(vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);
+    let silent = || said(None, "becket");
+    let last = run(silent(), vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);
     assert_eq!(last, words("deny", "a guard", &["rm"]));
-    let only_between = run(vec![rewrite("a", "rm"), rewrite("b", "pwd")]);
+    let ask = Opinion::Ask {
+        reason: "is that so?".to_owned(),
+    };
+    let asks = || said(Some(ask.clone()), "a first guard");
+    let first = run(asks(), vec![rewrite("a", "pwd")]);
+    assert_eq!(first, words("ask", "a first guard", &["pwd"]));
+    let both = run(asks(), vec![rewrite("a", "rm")]);
+    assert_eq!(both, words("deny", "a guard", &["rm"]));
+    let only_between = run(silent(), vec![rewrite("a", "rm"), rewrite("b", "pwd")]);
     assert_eq!(only_between, words("allow", "a, b", &["pwd"]));
-    let unchanged = run(vec![hook(
-        "a",
-        r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#,
-    )]);
+    let unchanged = run(
+        silent(),
+        vec![hook(
+            "a",
+            r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#,
+        )],
+    );
     assert_eq!(unchanged, words("allow", "a", &[]));
 }
 
