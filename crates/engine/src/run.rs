@@ -21,7 +21,7 @@ use batch::Batch;
 pub use cancel::Cancel;
 use child::{Running, milliseconds};
 pub use clock::ENDING;
-pub use keeper::{Keeper, Kept, keep};
+pub use keeper::{Calm, Keeper, Kept, keep};
 pub use said::Occasion;
 use spawn::Apart;
 pub use spawn::path_in;

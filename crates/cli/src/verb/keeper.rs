@@ -1,11 +1,14 @@
 //! `becket keeper`: keeps the clocks of hooks whose runner was killed. Whoever runs hooks starts it
 //! beside themselves and tells it on stdin what runs.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::store::spool::{self, Left};
-use becket_engine::run::keep;
+use becket_engine::run::{Calm, keep};
 use becket_wire::Place;
 use becket_wire::run::RunRow;
 
@@ -22,7 +25,9 @@ pub struct Keeper {
 
 impl Keeper {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let told = std::io::stdin().lock();
+        // Not through std's own buffer: what waits in that, no poll tells.
+        let stdin = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+        let told = BufReader::with_capacity(64 << 10, Calm(stdin));
         keep(told, self.of, |run| leave(&world.place, run));
         Ok(ExitCode::SUCCESS)
     }

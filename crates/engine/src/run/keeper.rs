@@ -1,6 +1,7 @@
 //! The clocks of programs beyond our own death: a small process beside us hears of everything that
 //! runs, and ends it in its time once we cannot do so any more.
 
+mod calm;
 mod found;
 mod keep;
 mod orphan;
@@ -19,10 +20,15 @@ use becket_wire::run::RunRow;
 use rustix::pipe::PIPE_BUF;
 use serde::{Deserialize, Serialize};
 
+pub use calm::Calm;
 pub use keep::keep;
 
 use super::child::milliseconds;
 use super::{Occasion, Ran};
+
+/// What the pipe holds while nobody reads it.
+#[cfg(target_os = "linux")]
+const ROOM: usize = 1 << 20;
 
 /// What the keeper is told: one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -237,6 +243,9 @@ impl How {
             .spawn()?;
         let pipe = child.stdin.take().ok_or(ErrorKind::BrokenPipe)?;
         rustix::io::ioctl_fionbio(&pipe, true)?;
+        // It listens in no hurry.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::pipe::fcntl_setpipe_size(&pipe, ROOM);
         Ok(Started { child, pipe })
     }
 }
