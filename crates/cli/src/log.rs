@@ -1,6 +1,6 @@
 //! The log without a daemon: database and spool, read and not written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::{Context, Result};
 use becket_daemon::store::spool::{Amendment, Spooled};
@@ -36,14 +36,17 @@ pub fn read(world: &World, mut query: EventQuery) -> Result<Vec<EventRow>> {
                 .filter(|row| query.wants(row)),
         );
     }
+    let mut known: HashMap<EventId, usize> = HashMap::new();
+    known.extend(rows.iter().enumerate().map(|(at, row)| (row.id, at)));
     for amendment in &later {
-        rows.iter_mut().for_each(|row| amendment.complete(row));
+        if let Some(at) = known.get(&amendment.id) {
+            amendment.complete(&mut rows[*at]);
+        }
     }
-    let known: HashSet<_> = rows.iter().map(|row| row.id).collect();
     rows.extend(
         spooled
             .into_iter()
-            .filter(|row| query.wants(row) && !known.contains(&row.id)),
+            .filter(|row| query.wants(row) && !known.contains_key(&row.id)),
     );
     rows.sort_by_key(|row| (row.at, row.seq));
     let skip = query
@@ -59,8 +62,8 @@ pub fn masker(world: &World) -> Masker {
     Masker::from_config(key, &config.config)
 }
 
-/// What lies in the spool, as the log will tell it, and what is said there of other events. They have
-/// no seq yet: they come after everything.
+/// What lies in the spool, as the log will tell it, and all that is said there of events which the log
+/// may have. What lies there has no seq yet: it comes after everything.
 fn read_spool(
     world: &World,
     database: Option<&rusqlite::Connection>,
@@ -76,6 +79,8 @@ fn read_spool(
         duplicate_of: record.double_of().and_then(seq_of),
         ..record.to_row()
     };
+    let again = events.iter().map(Record::as_amendment);
+    let later = again.chain(later).collect();
     (events.iter().map(row).collect(), later)
 }
 

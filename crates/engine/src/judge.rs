@@ -12,7 +12,7 @@ use becket_wire::{Head, Output};
 use crate::config::Snapshot;
 use crate::merge::weight;
 use crate::notice::{self, Change, Notice};
-use crate::trust::Project;
+use crate::trust::{Project, Trust};
 
 /// One event with everything that its judgement depends on.
 #[derive(Debug, Clone, Copy)]
@@ -213,9 +213,10 @@ fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
         let errors = errors.join("\n");
         format!("becket: {errors}\nRun `becket config check` to see it all.")
     });
-    // Where nobody looks, nobody is asked.
-    let asks = starts && case.envelope.attended();
-    let project = case.config.project.as_ref().filter(|_| asks);
+    // Where nobody looks, nobody is asked; and what was trusted a moment ago is missed at once.
+    let asks = |project: &&Project| starts || project.trust == Trust::Changed;
+    let project = case.config.project.as_ref();
+    let project = project.filter(|_| case.envelope.attended()).filter(asks);
     let trust = project.and_then(Project::says);
     let by = match (&config, trust) {
         (None, None) => return,

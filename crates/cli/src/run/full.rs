@@ -151,8 +151,16 @@ fn judged(why: &Why) -> String {
         Source::Alone if detour.is_empty() => "alone".to_owned(),
         Source::Alone => format!("alone ({})", missed(&detour)),
     };
+    let orphaned = why.runs.iter().any(|found| found.run.outcome == "orphaned");
     match why.event.took_us {
+        Some(took) if orphaned => format!(
+            "{whom}, in {}; becket was killed before, and nobody heard what its hooks said",
+            words::took(took)
+        ),
         Some(took) => format!("{whom}, in {}", words::took(took)),
+        None if orphaned => {
+            format!("{whom}; becket was killed, and nobody heard what its hooks said")
+        }
         None => format!("{whom}; its hooks run still, or nobody waited for an answer"),
     }
 }

@@ -40,6 +40,16 @@ impl Amendment {
     }
 }
 
+impl Record {
+    /// What this one says, if the log has its event already: whoever died over it had kept it.
+    pub fn as_amendment(&self) -> Amendment {
+        Amendment {
+            id: self.id(),
+            left: Left::of(self, ""),
+        }
+    }
+}
+
 /// The spool, as whoever has no daemon reads it.
 #[derive(Debug, Default)]
 pub struct Spooled {
