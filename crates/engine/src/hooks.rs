@@ -18,7 +18,7 @@ use crate::config::{Origin, longest_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
 use crate::trust::{Approved, is_led_astray, starts_unapproved};
-use builtin::BuiltIn;
+use builtin::{BuiltIn, own_command};
 
 /// A named hook, as the layers of the config together say it.
 #[derive(Debug, Clone)]
@@ -81,9 +81,14 @@ impl Hook {
     /// Whether with that `PATH` a bare word of its program starts a file of the project that was
     /// not approved, as where `node_modules/.bin` is on it. Such a hook must not run so.
     pub fn resolves_inside(&self, cwd: &Path, path: &OsStr) -> bool {
-        match (&self.root, &self.action) {
-            (Some(root), Action::Run(program)) => starts_unapproved(program, root, cwd, path),
-            _ => false,
+        let Some(root) = &self.root else {
+            return false;
+        };
+        match &self.action {
+            Action::Run(program) => starts_unapproved(program, root, cwd, path),
+            // Its command runs at the root.
+            Action::BuiltIn(_, options) => own_command(options)
+                .is_ok_and(|it| it.is_some_and(|it| starts_unapproved(&it, root, root, path))),
         }
     }
 }

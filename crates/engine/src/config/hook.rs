@@ -28,6 +28,9 @@ use crate::trust::{Approved, Pins, is_of_the_project};
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
 
+/// The keys that name a program.
+const NAMING: [&str; 2] = ["run", "command"];
+
 /// The hooks of a config, and every key of theirs with what set it.
 #[derive(Debug, Default)]
 pub struct Named {
@@ -219,8 +222,11 @@ impl<'a> Merged<'a> {
     }
 
     fn runs_what_a_project_says(&self) -> bool {
-        let run = self.keys.get("run");
-        run.is_some_and(|(table, _)| table.level.is_foreign())
+        let foreign = |key: &&str| {
+            let set = self.keys.get(*key);
+            set.is_some_and(|(table, _)| table.level.is_foreign())
+        };
+        NAMING.iter().any(foreign)
     }
 
     fn value(&self, key: &str) -> Option<&'a Value> {

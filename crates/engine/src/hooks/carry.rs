@@ -2,6 +2,7 @@
 //! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,10 @@ use crate::run::{
 
 /// How Claude Code tells its hooks the project.
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+
+/// Why a hook is not run whose words lead elsewhere in that folder.
+const ASTRAY: &str =
+    "in this folder its command names another file than the one that was approved";
 
 /// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
 pub const STRANGE: &str =
@@ -57,8 +62,6 @@ pub struct Plan {
     pub payload: Arc<[u8]>,
     pub cwd: PathBuf,
     pub project: PathBuf,
-    /// Hooks that want the event too, and must not run in that folder.
-    astray: Vec<Arc<Hook>>,
     /// Somebody is there who can be asked.
     attended: bool,
     /// When it was made: by then Claude Code waits already.
@@ -111,10 +114,8 @@ impl Plan {
             wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
         }
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
-        let led_astray = |hook: &&Arc<Hook>| hook.is_led_astray(cwd);
-        let (astray, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(led_astray);
         let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
-        (!wanted.is_empty() || !astray.is_empty()).then(|| Self {
+        (!wanted.is_empty()).then(|| Self {
             event_id: asked.id,
             event: event.clone(),
             session_id: text(&head.session_id),
@@ -123,7 +124,6 @@ impl Plan {
             payload: payload.into(),
             cwd: cwd.to_path_buf(),
             project: project.to_path_buf(),
-            astray: astray.into_iter().cloned().collect(),
             attended: asked.attended,
             made: Instant::now(),
         })
@@ -157,6 +157,7 @@ impl Plan {
             kit,
             payload: Arc::clone(&self.payload),
             until: self.made + room_on(&self.event),
+            changed: OnceCell::new(),
         };
         let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
@@ -171,6 +172,8 @@ impl Plan {
                     continue;
                 }
             };
+            // Whatever it writes, the next look shall see it.
+            stage.changed.take();
             let later = |late| later(self.row_behind(&late));
             let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
                 continue;
@@ -220,7 +223,6 @@ impl Plan {
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
-        runs.extend(self.astray.iter().map(|hook| self.not_run(hook)));
         let mut merged = merge(&self.event, own.answer().clone(), &said);
         if let Some(input) = changed_input(&merged.answer)
             && let Some(payload) = with_input(&self.payload, input)
@@ -232,12 +234,6 @@ impl Plan {
             unattended(&mut merged.answer);
         }
         Done { own, merged, runs }
-    }
-
-    fn not_run(&self, hook: &Hook) -> RunRow {
-        let why = "in this folder its command names another file than the one that was approved";
-        let outcome = Outcome::NotStarted(why.to_owned());
-        self.row(&Ran::unstarted(hook.name.clone(), outcome))
     }
 
     /// The row of a hook that goes on where nobody sees its end.
@@ -276,6 +272,9 @@ struct Stage<'a> {
     /// The event, with the input as it was rewritten last.
     payload: Arc<[u8]>,
     until: Instant,
+    /// Whether the project is not as it was approved any more: one look for all that start
+    /// together. The hooks of a plan are of one config, and so of one project.
+    changed: OnceCell<bool>,
 }
 
 impl Stage<'_> {
@@ -285,11 +284,14 @@ impl Stage<'_> {
             let outcome = Outcome::NotStarted(why.to_owned());
             Box::new(Ran::unstarted(hook.name.clone(), outcome))
         };
+        if hook.is_led_astray(&self.plan.cwd) {
+            return Err(unstarted(ASTRAY));
+        }
         let environment = environment(hook, self.kit, &self.plan.project);
         if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
             return Err(unstarted(STRANGE));
         }
-        if hook.has_changed() {
+        if hook.approved.is_some() && *self.changed.get_or_init(|| hook.has_changed()) {
             return Err(unstarted(CHANGED));
         }
         let timeout = self.timeout(hook);

@@ -263,6 +263,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
             kit: &kit,
             payload: Arc::clone(&payload),
             until: Instant::now() + Duration::from_secs(left),
+            changed: OnceCell::new(),
         };
         let jobs = plan.hooks.iter().map(|hook| stage.job(hook).ok());
         jobs.map(|job| job.map(|job| job.timeout.as_secs_f64().ceil() as u64))

@@ -235,7 +235,11 @@ fn what_changes_after_the_look_is_not_started() {
 fn a_hook_that_changes_the_next_one_ends_it() {
     let world = World::new();
     let text = "[hooks.first]\non = \"PreToolUse\"\nrewrites = true\nrun = \"cp evil scripts/style.sh\"\n\
-        [hooks.second]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n";
+        [hooks.second]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n\
+        [hooks.lint-changed]\non = \"PreToolUse\"\ntools = \"Bash\"\ncommand = \"sh scripts/style.sh\"\n\
+        [hooks.test-changed]\ncommand = [\"sh\", \"scripts/style.sh\"]\n";
+    let own = "[hooks.test-changed]\non = \"PreToolUse\"\ntools = \"Bash\"\n";
+    world.write("home/config.toml", own);
     world.write("project/.becket/config.toml", text);
     world.write("project/evil", "touch evil-was-here");
     world.trust();
@@ -272,7 +276,16 @@ fn a_hook_that_changes_the_next_one_ends_it() {
     );
     let runs = runs.into_inner();
     let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
-    assert_eq!(ends, [("first", "ok"), ("second", "not started")]);
-    assert!(format!("{:?}", runs[1]).contains(CHANGED), "{runs:?}");
+    let none = "not started";
+    let expected = [
+        ("test-changed", none),
+        ("first", "ok"),
+        ("second", none),
+        ("lint-changed", none),
+    ];
+    assert_eq!(ends, expected);
+    for run in runs.iter().filter(|run| run.hook != "first") {
+        assert!(format!("{run:?}").contains(CHANGED), "{run:?}");
+    }
     assert!(!world.path("project/evil-was-here").exists());
 }
