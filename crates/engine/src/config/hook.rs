@@ -48,9 +48,17 @@ pub struct Trusted<'a> {
     pub approved: Option<&'a Arc<Approved>>,
 }
 
+/// The project that hooks are read for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Around<'a> {
+    /// Its folder; none where becket's own home is in it, which is the person's then.
+    pub folder: Option<&'a Path>,
+    pub trusted: Option<Trusted<'a>>,
+}
+
 /// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
 /// those are listed, and change nothing of the others.
-pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
+pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
         let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
@@ -65,7 +73,7 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trus
         }
         for name in names {
             let tables = by_name.remove(name).unwrap_or_default();
-            named.take(name, tables, in_force, trusted);
+            named.take(name, tables, in_force, around);
         }
     }
     named
@@ -108,18 +116,12 @@ impl Trusted<'_> {
 }
 
 impl Named {
-    fn take(
-        &mut self,
-        name: &str,
-        tables: Vec<&RawTable>,
-        in_force: bool,
-        trusted: Option<&Trusted<'_>>,
-    ) {
+    fn take(&mut self, name: &str, tables: Vec<&RawTable>, in_force: bool, around: &Around<'_>) {
         let built_in = BuiltIn::find(name);
         let Some(merged) = Merged::of(tables, built_in, &mut self.problems) else {
             return;
         };
-        match merged.hook(name, in_force, trusted) {
+        match merged.hook(name, in_force, around) {
             Ok((hook, warning)) => {
                 self.problems.extend(warning);
                 if in_force {
@@ -186,19 +188,21 @@ impl<'a> Merged<'a> {
         &self,
         name: &str,
         in_force: bool,
-        trusted: Option<&Trusted<'_>>,
+        around: &Around<'_>,
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
+        let trusted = around.trusted;
         let root = trusted.filter(|_| self.runs_what_a_project_says());
         if let (Some(trusted), Action::Run(program)) = (root, &mut action) {
             trusted.lead(program);
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
+        let strange = around.folder.filter(|_| trusted.is_none());
         let needs_trust = match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(program) => is_of_the_project(program),
+            Action::Run(program) => is_of_the_project(program, strange.as_slice()),
         };
         let hook = Hook {
             name: name.to_owned(),
@@ -214,6 +218,7 @@ impl<'a> Merged<'a> {
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
             approved: root.and_then(|trusted| trusted.approved).cloned(),
+            strange: strange.map(Path::to_path_buf),
             action,
             on,
             timeout,

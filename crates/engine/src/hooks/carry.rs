@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,12 +29,15 @@ use crate::run::{
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
 /// Why a hook is not run whose words lead elsewhere in that folder.
-const ASTRAY: &str =
-    "in this folder its command names another file than the one that was approved";
+const ASTRAY: &str = "in this folder its command names another file than the one that was approved";
 
 /// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
 pub const STRANGE: &str =
     "by the PATH its command starts a file of the project that was not approved";
+
+/// Why a hook of the person's own is not run that would start what they did not look at.
+pub const STRANGERS: &str =
+    "it would start a file of this project, which is not trusted: look at it with `becket trust`";
 
 /// Why a hook is not run that is not what was approved any more.
 pub const CHANGED: &str = "what it starts has changed just now, and was not approved so";
@@ -288,8 +292,12 @@ impl Stage<'_> {
             return Err(unstarted(ASTRAY));
         }
         let environment = environment(hook, self.kit, &self.plan.project);
-        if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
+        let path = path_in(&environment);
+        if hook.resolves_inside(&self.plan.cwd, path) {
             return Err(unstarted(STRANGE));
+        }
+        if hook.starts_a_strangers(&self.plan.cwd, path) {
+            return Err(unstarted(STRANGERS));
         }
         if hook.approved.is_some() && *self.changed.get_or_init(|| hook.has_changed()) {
             return Err(unstarted(CHANGED));
@@ -318,19 +326,39 @@ impl Stage<'_> {
     }
 }
 
-/// What a hook's program finds around it. Where the person approved a project, that project is
-/// `CLAUDE_PROJECT_DIR`, whatever whoever asked calls so: its files are those that were looked at.
+/// Variables by which a shell reads a file first, or goes into another folder than the line says. A
+/// repository's settings can set them.
+const LEADING: [&str; 6] = [
+    "CDPATH",
+    "OLDPWD",
+    "ENV",
+    "BASH_ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+];
+/// How bash hands on functions, which it then takes for programs.
+const FUNCTION: &[u8] = b"BASH_FUNC_";
+
+fn is_leading(name: &OsStr) -> bool {
+    LEADING.iter().any(|it| name == *it) || name.as_bytes().starts_with(FUNCTION)
+}
+
+/// What a hook's program finds around it: what whoever asked has, except what leads a shell
+/// elsewhere. Where the person approved a project, that project is `CLAUDE_PROJECT_DIR`, whatever
+/// whoever asked calls so: its files are those that were looked at.
 pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, OsString)]> {
     let approved = match &hook.action {
         Action::BuiltIn(..) => Some(project),
         Action::Run(_) => hook.root.as_deref(),
     };
-    let Some(approved) = approved else {
+    let all = kit.environment.iter();
+    if approved.is_none() && !all.clone().any(|(name, _)| is_leading(name)) {
         return Arc::clone(&kit.environment);
-    };
-    let others = kit.environment.iter().filter(|(name, _)| name != PROJECT);
-    let approved = (PROJECT.into(), approved.into());
-    others.cloned().chain([approved]).collect()
+    }
+    let is_replaced = |name: &OsStr| approved.is_some() && name == PROJECT;
+    let others = all.filter(|(name, _)| !is_leading(name) && !is_replaced(name));
+    let approved = approved.map(|approved| (PROJECT.into(), approved.into()));
+    others.cloned().chain(approved).collect()
 }
 
 /// What is started for a hook. A built-in is told the project: it is the one that was approved.

@@ -1,7 +1,9 @@
 //! Trust on real files.
 
 mod book;
+mod own;
 mod pins;
+mod riddles;
 mod starts;
 
 use std::fs;

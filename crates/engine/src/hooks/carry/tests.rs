@@ -97,6 +97,7 @@ fn hook(name: &str, run: &str) -> Hook {
         managed: false,
         root: None,
         approved: None,
+        strange: None,
     }
 }
 

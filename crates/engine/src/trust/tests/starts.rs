@@ -15,13 +15,13 @@ use crate::run::{Cancel, Program};
 
 impl World {
     /// Writes a config with this one hook.
-    fn run(&self, run: &str) {
+    pub(super) fn run(&self, run: &str) {
         let text = format!("[hooks.x]\non = \"Stop\"\nrun = {run}\n");
         self.write("project/.becket/config.toml", &text);
     }
 
     /// The files that are pinned then, `.becket/` aside.
-    fn pinned(&self, run: &str) -> Vec<String> {
+    pub(super) fn pinned(&self, run: &str) -> Vec<String> {
         self.run(run);
         let pins = pins_of(&self.project(), &self.place()).unwrap();
         let files = pins.paths().filter(|path| !path.starts_with(".becket"));
@@ -204,6 +204,51 @@ fn a_line_does_not_go_into_other_folders_than_it_was_approved_for() {
         (r#"'cd "$CLAUDE_PROJECT_DIR"; x/y'"#, "project/other", true),
         (
             r#"'cd "$CLAUDE_PROJECT_DIR"/other && x/y'"#,
+            "project/other",
+            false,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd - && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && pushd x; popd; popd; x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd "$OLDPWD"; x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && "$OLDPWD"/x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd $where && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && true & x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && sh -c "cd -; x/y" && true 2>&1'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd -P x && ./y 2>&1 && cd "$CLAUDE_PROJECT_DIR"/x'"#,
             "project/other",
             false,
         ),
