@@ -29,7 +29,8 @@ use crate::run::{
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
 /// Why a hook is not run whose words lead elsewhere in that folder.
-const ASTRAY: &str = "in this folder its command names another file than the one that was approved";
+pub const ASTRAY: &str =
+    "in this folder its command names another file than the one that was approved";
 
 /// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
 pub const STRANGE: &str =

@@ -1,19 +1,9 @@
 //! A person's own hooks in a project that they do not trust: they run, and start nothing of it.
 
-use std::cell::RefCell;
-use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
-
-use becket_wire::event::EventName;
-use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head};
-use serde_json::json;
 
 use super::*;
-use crate::hooks::carry::{Asked, Kit, Plan, STRANGERS};
-use crate::judge::Verdict;
-use crate::run::Cancel;
+use crate::hooks::carry::{self, Kit, STRANGERS};
 
 impl World {
     /// A program that leaves a mark in the project.
@@ -22,53 +12,6 @@ impl World {
         self.write(name, &format!("#!/bin/sh\ntouch '{mark}'\n"));
         let mode = fs::Permissions::from_mode(0o755);
         fs::set_permissions(self.path(name), mode).unwrap();
-    }
-
-    /// What came of the hooks on an event in that folder, and whether one left a mark.
-    fn carry_out(&self, cwd: &str, environment: &[(&str, String)]) -> (Vec<RunRow>, bool) {
-        let snapshot = self.loader("project").current();
-        let cwd = self.path(cwd);
-        let payload = json!({"hook_event_name": "PreToolUse", "cwd": cwd, "tool_name": "Bash"});
-        let payload = payload.to_string();
-        let head = Head::read(payload.as_bytes()).unwrap();
-        let event = EventName::PreToolUse;
-        let asked = Asked {
-            id: EventId::new(5, [7; 2]),
-            event: &event,
-            head: &head,
-            payload: payload.as_bytes(),
-            project: &self.project(),
-            attended: true,
-        };
-        let Some(plan) = Plan::of(&asked, &snapshot.hooks, Arc::default) else {
-            return (Vec::new(), false);
-        };
-        let path = std::env::var("PATH").unwrap_or_default();
-        let pair = |(name, value): &(&str, String)| {
-            let value = value.replace("PATH", &path);
-            (OsString::from(name), OsString::from(value))
-        };
-        let usual = [("PATH".into(), path.clone().into())];
-        let kit = Kit {
-            becket: "/bin/becket".into(),
-            home: self.path("home"),
-            environment: usual
-                .into_iter()
-                .chain(environment.iter().map(pair))
-                .collect(),
-        };
-        let runs = RefCell::new(Vec::new());
-        let silent = Verdict::silent(event.clone());
-        plan.carry_out(
-            &kit,
-            &Cancel::new(),
-            silent.clone(),
-            |_| silent,
-            |done| runs.replace(done.runs).clear(),
-            |_| {},
-        );
-        let marked = fs::remove_file(self.path("project/marked")).is_ok();
-        (runs.into_inner(), marked)
     }
 
     fn own(&self, run: &str) {
@@ -204,5 +147,28 @@ fn no_variable_leads_a_shell_elsewhere() {
         let (runs, marked) = world.carry_out("project", &[(name, value)]);
         assert_eq!(runs.len(), 1, "{run}");
         assert!(!marked, "{run} with {name}: {runs:?}");
+    }
+}
+
+#[test]
+fn what_leads_a_shell_is_in_no_hooks_environment() {
+    let world = strange();
+    world.own(r#"["true"]"#);
+    let text = "[hooks.lint-changed]\n[hooks.theirs]\non = \"Stop\"\nrun = \"true\"\n";
+    world.write("project/.becket/config.toml", text);
+    world.trust();
+    let names = "A BASH_ENV CDPATH ENV OLDPWD SHELLOPTS BASHOPTS BASH_FUNC_x%% PATH BASH_FUNCTION";
+    let kit = Kit {
+        becket: "/bin/becket".into(),
+        home: world.path("home"),
+        environment: names.split(' ').map(|it| (it.into(), "x".into())).collect(),
+    };
+    let snapshot = world.loader("project").current();
+    assert_eq!(snapshot.hooks.len(), 3);
+    for hook in &snapshot.hooks {
+        let left = carry::environment(hook, &kit, &world.project());
+        let left = left.iter().filter(|(_, value)| value == "x");
+        let left: Vec<_> = left.map(|(name, _)| name.to_str().unwrap()).collect();
+        assert_eq!(left, ["A", "PATH", "BASH_FUNCTION"], "{}", hook.name);
     }
 }

@@ -1,17 +1,10 @@
 //! What a program starts in a project: where its words lead, and what says so without a word.
 
-use std::cell::RefCell;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
-
-use becket_wire::event::EventName;
-use becket_wire::{EventId, Head};
-use serde_json::json;
 
 use super::*;
-use crate::hooks::carry::{Asked, CHANGED, Kit, Plan};
-use crate::judge::Verdict;
-use crate::run::{Cancel, Program};
+use crate::hooks::carry::{ASTRAY, CHANGED};
+use crate::run::Program;
 
 impl World {
     /// Writes a config with this one hook.
@@ -288,38 +281,7 @@ fn a_hook_that_changes_the_next_one_ends_it() {
     world.write("project/.becket/config.toml", text);
     world.write("project/evil", "touch evil-was-here");
     world.trust();
-    let snapshot = world.loader("project").current();
-    let project = world.project();
-    let payload = json!({"hook_event_name": "PreToolUse", "cwd": project, "tool_name": "Bash"});
-    let payload = payload.to_string();
-    let head = Head::read(payload.as_bytes()).unwrap();
-    let event = EventName::PreToolUse;
-    let asked = Asked {
-        id: EventId::new(5, [7; 2]),
-        event: &event,
-        head: &head,
-        payload: payload.as_bytes(),
-        project: &project,
-        attended: true,
-    };
-    let plan = Plan::of(&asked, &snapshot.hooks, Arc::default).expect("a plan");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let kit = Kit {
-        becket: "/bin/becket".into(),
-        home: "/home/becket".into(),
-        environment: Arc::new([("PATH".into(), path)]),
-    };
-    let runs = RefCell::new(Vec::new());
-    let silent = Verdict::silent(event.clone());
-    plan.carry_out(
-        &kit,
-        &Cancel::new(),
-        silent.clone(),
-        |_| silent,
-        |done| runs.replace(done.runs).clear(),
-        |_| {},
-    );
-    let runs = runs.into_inner();
+    let (runs, _) = world.carry_out("project", &[]);
     let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
     let none = "not started";
     let expected = [
@@ -333,4 +295,19 @@ fn a_hook_that_changes_the_next_one_ends_it() {
         assert!(format!("{run:?}").contains(CHANGED), "{run:?}");
     }
     assert!(!world.path("project/evil-was-here").exists());
+}
+
+#[test]
+fn a_hook_that_is_led_astray_is_not_started_and_says_so() {
+    let world = World::new();
+    world.write("project/sub/scripts/style.sh", "touch ../marked");
+    let text = "[hooks.line]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n\
+        [hooks.root]\non = \"PreToolUse\"\nrun = 'cd \"$CLAUDE_PROJECT_DIR\" && sh scripts/style.sh'\n";
+    world.write("project/.becket/config.toml", text);
+    world.trust();
+    let (runs, marked) = world.carry_out("project/sub", &[]);
+    let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
+    assert_eq!(ends, [("line", "not started"), ("root", "ok")]);
+    assert!(runs[0].note.as_ref().unwrap().ends_with(ASTRAY), "{runs:?}");
+    assert!(!marked);
 }
