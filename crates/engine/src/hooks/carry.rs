@@ -1,10 +1,11 @@
 //! The hooks of one event, carried out: those that rewrite one after the other, then all others side
 //! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
 
+mod environment;
+
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head};
+
+pub use environment::environment;
 
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
@@ -24,9 +27,6 @@ use crate::rewrite::with_input;
 use crate::run::{
     Behind, Cancel, ENDING, Job, Occasion, Outcome, Program, Ran, path_in, run_before, run_beside,
 };
-
-/// How Claude Code tells its hooks the project.
-const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
 /// Why a hook is not run whose words lead elsewhere in that folder.
 pub const ASTRAY: &str =
@@ -325,41 +325,6 @@ impl Stage<'_> {
         let left = left.checked_sub(ENDING).filter(|left| !left.is_zero())?;
         Some(hook.timeout_on(&self.plan.event).min(left))
     }
-}
-
-/// Variables by which a shell reads a file first, or goes into another folder than the line says. A
-/// repository's settings can set them.
-const LEADING: [&str; 6] = [
-    "CDPATH",
-    "OLDPWD",
-    "ENV",
-    "BASH_ENV",
-    "SHELLOPTS",
-    "BASHOPTS",
-];
-/// How bash hands on functions, which it then takes for programs.
-const FUNCTION: &[u8] = b"BASH_FUNC_";
-
-fn is_leading(name: &OsStr) -> bool {
-    LEADING.iter().any(|it| name == *it) || name.as_bytes().starts_with(FUNCTION)
-}
-
-/// What a hook's program finds around it: what whoever asked has, except what leads a shell
-/// elsewhere. Where the person approved a project, that project is `CLAUDE_PROJECT_DIR`, whatever
-/// whoever asked calls so: its files are those that were looked at.
-pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, OsString)]> {
-    let approved = match &hook.action {
-        Action::BuiltIn(..) => Some(project),
-        Action::Run(_) => hook.root.as_deref(),
-    };
-    let all = kit.environment.iter();
-    if approved.is_none() && !all.clone().any(|(name, _)| is_leading(name)) {
-        return Arc::clone(&kit.environment);
-    }
-    let is_replaced = |name: &OsStr| approved.is_some() && name == PROJECT;
-    let others = all.filter(|(name, _)| !is_leading(name) && !is_replaced(name));
-    let approved = approved.map(|approved| (PROJECT.into(), approved.into()));
-    others.cloned().chain(approved).collect()
 }
 
 /// What is started for a hook. A built-in is told the project: it is the one that was approved.

@@ -13,10 +13,10 @@ const BEFORE: [&str; 15] = [
     "env", "nohup", ".",
 ];
 /// Programs and words of a shell that start, or read as a program, a file that is named after them.
-const STARTERS: [&str; 41] = [
+const STARTERS: [&str; 40] = [
     "sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "csh", "tcsh", "busybox", "python",
     "pypy", "node", "deno", "bun", "tsx", "perl", "ruby", "php", "Rscript", "lua", "julia",
-    "tclsh", "eval", "source", ".", "timeout", "nice", "xargs", "sudo", "doas", "env", "exec",
+    "tclsh", "eval", "source", "timeout", "nice", "xargs", "sudo", "doas", "env", "exec",
     "command", "nohup", "time", "setsid", "stdbuf", "ionice", "parallel",
 ];
 /// These read a file as a program only if an option says so: `awk -f x`.
@@ -28,16 +28,21 @@ const BY_OPTION: [&str; 6] = ["awk", "gawk", "mawk", "nawk", "make", "just"];
 /// folder first.
 pub fn is_of_the_project(program: &Program, from: &[&Path]) -> bool {
     let line = Line::all_of(program);
-    let is_list = matches!(program, Program::List(_));
-    // Nothing is expanded in a list.
     let first = line.commands.first().and_then(|command| command.first());
-    let literal = is_list && first.is_some_and(|word| is_relative(&word.text));
-    literal
-        || line.commands.iter().any(calls_a_path)
-        || from.iter().any(|folder| {
-            let (project, here) = (from[0], folder);
-            names_a_file(program, &line.commands, project, here)
-        })
+    // Nothing is expanded in a list.
+    let literal = matches!(program, Program::List(_));
+    if literal && first.is_some_and(|word| is_relative(&word.text)) {
+        return true;
+    }
+    if line.commands.iter().any(calls_a_path) {
+        return true;
+    }
+    let Some(project) = from.first() else {
+        return false;
+    };
+    let names: Vec<String> = line.commands.iter().flat_map(started_in).collect();
+    from.iter()
+        .any(|from| is_one_there(&names, program, project, from))
 }
 
 /// Whether its command is a path that is not absolute.
@@ -49,40 +54,40 @@ fn calls_a_path(command: &Command) -> bool {
     word.is_some_and(|word| here(&word.text).is_some_and(|word| is_relative(&word)))
 }
 
-/// Whether a word names a file of the project that is there, where it may be started.
-fn names_a_file(program: &Program, commands: &[Command], project: &Path, from: &Path) -> bool {
+/// The names in a command that are started, if there are such files.
+fn started_in(command: &Command) -> Vec<String> {
+    let (mut starts, mut by_option) = (false, false);
+    let mut names = Vec::new();
+    for word in command.iter().filter(|word| word.role != Role::Written) {
+        let Some(word) = here(&word.text) else {
+            // What is started stands elsewhere, and the rest is for it.
+            starts = false;
+            continue;
+        };
+        starts |= by_option && word.starts_with("-f");
+        let values = word.split('=').chain([&*word]).flat_map(names_in);
+        let values = values.filter(|name| starts || name.contains('/'));
+        names.extend(values.map(str::to_owned));
+        starts |= word == "." || STARTERS.contains(&called(&word));
+        by_option |= BY_OPTION.contains(&called(&word));
+    }
+    names
+}
+
+/// Whether one of these is a file of the project, from a folder that the program may go into.
+fn is_one_there(names: &[String], program: &Program, project: &Path, from: &Path) -> bool {
+    if names.is_empty() {
+        return false;
+    }
     let (Ok(project), Ok(from)) = (project.canonicalize(), from.canonicalize()) else {
         return false;
     };
-    let names = Words::of(program, &project).names;
-    let Some(folders) = folders(&names, &from, &project) else {
+    let Some(folders) = folders(&Words::of(program, &project).names, &from, &project) else {
         return true;
     };
-    let is_there = |name: &str| {
+    names.iter().any(|name| {
         let mut places = folders.iter().filter_map(|it| place_of(it, name, &project));
         places.any(|place| plain(&project, &place).is_some() && place.is_file())
-    };
-    commands.iter().any(|command| {
-        let mut starts = false;
-        let mut by_option = false;
-        let used = command.iter().filter(|word| word.role != Role::Written);
-        used.into_iter().any(|word| {
-            let Some(text) = here(&word.text) else {
-                // What is started stands elsewhere, and the rest is for it.
-                starts = false;
-                return false;
-            };
-            let values = text.split('=').chain([&*text]).flat_map(names_in);
-            let option = by_option && text.starts_with(['-', '+']);
-            starts |= option && text.contains('f');
-            let found = values
-                .filter(|name| starts || name.contains('/'))
-                .any(is_there);
-            let name = called(&text);
-            starts |= STARTERS.contains(&name) || text == ".";
-            by_option |= BY_OPTION.contains(&name);
-            found
-        })
     })
 }
 

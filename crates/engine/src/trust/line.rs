@@ -81,10 +81,7 @@ impl Line {
         };
         let mut first = 0;
         for depth in 0.. {
-            let inner: Vec<String> = all.commands[first..]
-                .iter()
-                .flat_map(|command| lines_in(command))
-                .collect();
+            let inner: Vec<String> = all.commands[first..].iter().flat_map(lines_in).collect();
             if inner.is_empty() {
                 break;
             }

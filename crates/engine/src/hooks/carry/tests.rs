@@ -8,6 +8,7 @@ use becket_wire::answer::Opinion;
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::environment::PROJECT;
 use super::*;
 use crate::config::{Level, Origin};
 use crate::hooks::builtin::BuiltIn;

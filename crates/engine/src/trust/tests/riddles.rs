@@ -84,7 +84,7 @@ fn no_way_to_write_a_command_hides_the_file_that_it_starts() {
         let found = world.pinned(&written(&program)).join(" ");
         assert_eq!(found, files, "{program}");
         let pins = pins_of(&world.project(), &world.place()).unwrap();
-        let starts = Starts::of(&[program.clone()], &world.project(), &pins);
+        let starts = Starts::of(std::slice::from_ref(&program), &world.project(), &pins);
         assert_eq!(starts.pinned.join(" "), files, "{program}");
         let all = starts.unknown.iter().chain(&starts.runners);
         let all: Vec<&str> = all.copied().collect();
