@@ -200,10 +200,11 @@ impl<'a> Merged<'a> {
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
         let strange = around.folder.filter(|_| trusted.is_none());
-        let needs_trust = match &action {
+        let needs_trust = || match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
             Action::Run(program) => is_of_the_project(program, strange.as_slice()),
         };
+        let untrusted = !in_force || (trusted.is_none() && needs_trust());
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -214,7 +215,7 @@ impl<'a> Merged<'a> {
             is_async: self.is_set("async"),
             declared: self.first.origin(),
             off: self.off(),
-            untrusted: !in_force || (needs_trust && trusted.is_none()),
+            untrusted,
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
             approved: root.and_then(|trusted| trusted.approved).cloned(),

@@ -11,7 +11,9 @@ pub(super) const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT
 pub(super) const HERE: [&str; 2] = ["${PWD}", "$PWD"];
 /// So many lines may stand in each other: `sh -c "sh -c '…'"`.
 const DEEPEST: usize = 6;
-/// What is said of more.
+/// Nobody looks further for the end of a `{`.
+const LONGEST_BRACE: usize = 256;
+/// What is said of more lines in each other.
 pub(super) const TOO_DEEP: &str = "quotes in quotes";
 /// Programs that take a line after `-c`.
 const SHELLS: [&str; 17] = [
@@ -322,10 +324,12 @@ impl<'a> Scan<'a> {
             '*' | '?' => "*",
             '[' if !next.is_whitespace() && next != '[' => "*",
             '{' => {
-                let ends = |c: char| c == '}' || c.is_whitespace();
-                let inner = self.rest.split(ends).next().unwrap_or_default();
+                let ends = |c: &char| *c == '}' || c.is_whitespace();
+                let near = self.rest.chars().take(LONGEST_BRACE);
+                let inner: String = near.take_while(|c| !ends(c)).collect();
                 // `find -exec` has files for `{}`; `{file}` of a built-in is no program.
-                match next == '}' || inner.contains(',') || inner.contains("..") {
+                let is_long = inner.chars().count() == LONGEST_BRACE;
+                match next == '}' || is_long || inner.contains(',') || inner.contains("..") {
                     true => "{…}",
                     false => return,
                 }
@@ -333,5 +337,56 @@ impl<'a> Scan<'a> {
             _ => return,
         };
         self.line.unknown.insert(unknown);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(line: &str) -> String {
+        let line = Line::of(line);
+        let words = |command: &Command| {
+            let words = command.iter().map(|word| match word.role {
+                Role::Said => word.text.clone(),
+                Role::Read => format!("<{}", word.text),
+                Role::Written => format!(">{}", word.text),
+            });
+            words.collect::<Vec<_>>().join("·")
+        };
+        let commands: Vec<String> = line.commands.iter().map(words).collect();
+        commands.join(" | ")
+    }
+
+    #[test]
+    fn a_line_is_cut_where_a_shell_cuts_it() {
+        for (line, words) in [
+            ("a b;c", "a·b | c"),
+            ("a\\ b 'c d'\"e \\f\\\"\"", "a b·c de \\f\""),
+            ("a\\\nb \"c\\\nd\"", "ab·cd"),
+            ("a $(b c) d", "a·$·d | b·c"),
+            ("a `b` d", "a·d | b"),
+            ("(a; b) && c", "a | b | c"),
+            ("case a in b) c;; esac", "case·a·in·b | c | esac"),
+            ("a 2>&1 >b <c &>d", "a·>1·>b·<c·>d"),
+            ("a # b'\nc#d", "a | c#d"),
+            ("a 'b", "a·b"),
+            ("", ""),
+        ] {
+            assert_eq!(cut(line), words, "{line}");
+        }
+    }
+
+    #[test]
+    fn lines_in_lines_are_cut_too_and_too_many_are_noted() {
+        let deep = |depth: usize| {
+            let quoted = |text: String, _| format!("sh -c '{}'", text.replace('\'', "'\\''"));
+            let line = (0..depth).fold("x".to_owned(), quoted);
+            Line::all_of(&Program::Shell(line))
+        };
+        assert_eq!(deep(3).commands.last().unwrap()[0].text, "x");
+        assert!(deep(3).unknown.is_empty() && deep(9).unknown.contains(TOO_DEEP));
+        let long = "{".repeat(300_000);
+        assert!(Line::of(&long).unknown.contains("{…}"));
     }
 }

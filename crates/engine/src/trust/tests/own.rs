@@ -128,18 +128,17 @@ fn no_variable_leads_a_shell_elsewhere() {
     world.write("project/evil/env.sh", &format!("touch '{mark}'"));
     let file = format!("{evil}/env.sh");
     for (run, name, value) in [
-        ("cd web && ./check", "CDPATH", evil.clone()),
-        ("cd - && web/check", "OLDPWD", evil),
-        ("bash -c true", "BASH_ENV", file.clone()),
-        ("bash --posix -c true", "BASH_ENV", file.clone()),
-        ("sh -i -c true", "ENV", file),
+        (r#""cd web && ./check""#, "CDPATH", evil.clone()),
+        (r#""cd - && web/check""#, "OLDPWD", evil),
+        (r#"["bash", "-c", "true"]"#, "BASH_ENV", file.clone()),
+        (r#"["sh", "-i", "-c", "true"]"#, "ENV", file),
         (
-            "bash -c 'true; jq'",
-            "BASH_FUNC_jq%%",
+            r#"["bash", "-c", "true; tool"]"#,
+            "BASH_FUNC_tool%%",
             format!("() {{ touch '{mark}'; }}"),
         ),
     ] {
-        world.run(&toml::Value::from(run).to_string());
+        world.run(run);
         let config = fs::read_to_string(world.path("project/.becket/config.toml")).unwrap();
         let config = config.replace("Stop", "PreToolUse");
         world.write("project/.becket/config.toml", &config);

@@ -43,6 +43,8 @@ fn no_way_to_write_a_command_hides_the_file_that_it_starts() {
         (line("sh ./my\\ scr\\\nipt.sh"), "my script.sh", ""),
         (line(r#"sh -c "./\y""#), "y", ""),
         (line(r#"sh -c "sh -c './x;true'""#), "x", ""),
+        (list(&["tool", "sh ./my\\ script.sh"]), "my script.sh", ""),
+        (list(&["concurrently", "npm run z"]), "package.json", "npm"),
         (line("true # it's\n./y"), "y", ""),
         (line("cat <<END\nit's\nEND\n./y"), "y", ""),
         (line("echo \"`./x` $(./y)\""), "x y", "$(…) `…`"),
