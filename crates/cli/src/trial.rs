@@ -212,6 +212,9 @@ fn refuse_unapproved(hook: &Hook, cwd: &Path, environment: &[(OsString, OsString
     } else if hook.resolves_inside(cwd, path_in(environment)) {
         let what = format!("{name} must not run: {}", carry::STRANGE);
         Failure::new(Code::Failed, what).hint("name the file by its path, and becket trust")
+    } else if hook.starts_a_strangers(cwd, path_in(environment)) {
+        let what = format!("{name} must not run: {}", carry::STRANGERS);
+        Failure::new(Code::Failed, what).hint("becket trust")
     } else if hook.has_changed() {
         let what = format!("{name} must not run: {}", carry::CHANGED);
         Failure::new(Code::Failed, what).hint("becket trust shows what changed")

@@ -17,8 +17,10 @@ use becket_wire::event::EventName;
 use crate::config::{Origin, longest_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::{Approved, is_led_astray, starts_unapproved};
-use builtin::BuiltIn;
+use crate::trust::{
+    Approved, is_found_inside, is_led_astray, is_of_the_project, starts_unapproved,
+};
+use builtin::{BuiltIn, own_command};
 
 /// A named hook, as the layers of the config together say it.
 #[derive(Debug, Clone)]
@@ -53,6 +55,8 @@ pub struct Hook {
     pub root: Option<PathBuf>,
     /// That project as it was approved.
     pub approved: Option<Arc<Approved>>,
+    /// The project that it would run in, where the person does not trust that.
+    pub strange: Option<PathBuf>,
 }
 
 impl Hook {
@@ -81,8 +85,25 @@ impl Hook {
     /// Whether with that `PATH` a bare word of its program starts a file of the project that was
     /// not approved, as where `node_modules/.bin` is on it. Such a hook must not run so.
     pub fn resolves_inside(&self, cwd: &Path, path: &OsStr) -> bool {
-        match (&self.root, &self.action) {
-            (Some(root), Action::Run(program)) => starts_unapproved(program, root, cwd, path),
+        let Some(root) = &self.root else {
+            return false;
+        };
+        match &self.action {
+            Action::Run(program) => starts_unapproved(program, root, cwd, path),
+            // Its command runs at the root.
+            Action::BuiltIn(_, options) => own_command(options)
+                .is_ok_and(|it| it.is_some_and(|it| starts_unapproved(&it, root, root, path))),
+        }
+    }
+
+    /// Whether it would start a file of a project that the person does not trust: one that a word
+    /// of its program names, or that the `PATH` leads to. Such a hook must not run there.
+    pub fn starts_a_strangers(&self, cwd: &Path, path: &OsStr) -> bool {
+        match (&self.strange, &self.action) {
+            (Some(project), Action::Run(program)) => {
+                is_of_the_project(program, &[project, cwd])
+                    || is_found_inside(program, project, cwd, path)
+            }
             _ => false,
         }
     }

@@ -3,6 +3,7 @@
 mod book;
 mod command;
 mod key;
+mod line;
 mod pin;
 mod start;
 mod watch;
@@ -15,7 +16,7 @@ pub use key::key_of;
 pub(crate) use pin::hash_of;
 pub use pin::{Change, How, Pins, Refusal, pins_of};
 pub use start::Starts;
-pub(crate) use start::{is_led_astray, starts_unapproved};
+pub(crate) use start::{is_found_inside, is_led_astray, starts_unapproved};
 pub use watch::Approved;
 pub(crate) use watch::Watch;
 

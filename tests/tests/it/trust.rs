@@ -1,8 +1,9 @@
 //! A project's `.becket/` through the real programs: nothing of it happens before its person has
 //! said so, and nothing that they did not see afterwards.
 
+mod own;
+
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -388,29 +389,4 @@ fn the_status_line_says_that_a_project_is_not_trusted() {
     assert!(line().contains("not trusted"), "{}", line());
     hostile.becket(&["trust", "--yes"]);
     assert!(!line().contains("not trusted"), "{}", line());
-}
-
-#[test]
-fn a_path_in_ones_own_config_starts_no_file_of_a_strange_project() {
-    let hostile = Hostile::new();
-    let own = "[hooks.list]\non = \"SessionStart\"\nrun = [\"scripts/mark\", \"list\"]\n\
-        [hooks.line]\non = \"SessionStart\"\nrun = \"./scripts/mark line\"\n";
-    write(&hostile.world.becket_home.join("config.toml"), own);
-    let mark = hostile.project.join("scripts/mark");
-    write(&mark, "#!/bin/sh\ntouch \"marked-$1\"\n");
-    fs::set_permissions(&mark, fs::Permissions::from_mode(0o755)).expect("a program");
-    let marked =
-        || ["list", "line"].map(|it| hostile.project.join(format!("marked-{it}")).exists());
-    hostile.start("1");
-    assert_eq!(marked(), [false; 2]);
-    let listed = text(&hostile.becket(&["hooks"]));
-    let lines = listed.lines().filter(|line| line.contains("mark"));
-    assert!(lines.clone().count() == 2, "{listed}");
-    assert!(
-        lines.into_iter().all(|line| line.contains("not trusted")),
-        "{listed}"
-    );
-    hostile.becket(&["trust", "--yes"]);
-    hostile.start("1");
-    assert_eq!(marked(), [true; 2]);
 }

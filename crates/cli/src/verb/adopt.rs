@@ -15,7 +15,7 @@ use crate::session::words::count;
 use crate::settings::{self, Scope};
 use crate::tell::WARN;
 use crate::tui;
-use crate::world::World;
+use crate::world::{World, project_of};
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
 ///
@@ -86,13 +86,13 @@ impl Adopt {
                 .map(|moved| report_of(moved, self.dry_run))
                 .collect();
             report["left"] = json!(left);
-            report["needs_trust"] = json!(resting(&hooks));
+            report["needs_trust"] = json!(resting(world, &hooks));
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
             moved.iter().flat_map(Moved::changes).for_each(print_diff);
         } else {
-            tell(&moved, &left, &resting(&hooks));
+            tell(&moved, &left, &resting(world, &hooks));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -256,9 +256,12 @@ fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
         .into())
 }
 
-/// Those of the person's own that rest in every project that is not trusted.
-fn resting<'a>(hooks: &[&'a Named]) -> Vec<&'a str> {
-    let rest = |hook: &&&Named| hook.scope == Scope::User && is_of_the_project(&hook.program);
+/// Those of the person's own that rest where a project is not trusted; of those that only name a
+/// file, the ones whose file is in this one.
+fn resting<'a>(world: &World, hooks: &[&'a Named]) -> Vec<&'a str> {
+    let here = [project_of(&world.cwd)];
+    let rest =
+        |hook: &&&Named| hook.scope == Scope::User && is_of_the_project(&hook.program, &here);
     let hooks = hooks.iter().filter(rest);
     hooks.map(|hook| &*hook.name).collect()
 }

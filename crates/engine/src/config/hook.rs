@@ -28,6 +28,9 @@ use crate::trust::{Approved, Pins, is_of_the_project};
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
 
+/// The keys that name a program.
+const NAMING: [&str; 2] = ["run", "command"];
+
 /// The hooks of a config, and every key of theirs with what set it.
 #[derive(Debug, Default)]
 pub struct Named {
@@ -45,9 +48,17 @@ pub struct Trusted<'a> {
     pub approved: Option<&'a Arc<Approved>>,
 }
 
+/// The project that hooks are read for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Around<'a> {
+    /// Its folder; none where becket's own home is in it, which is the person's then.
+    pub folder: Option<&'a Path>,
+    pub trusted: Option<Trusted<'a>>,
+}
+
 /// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
 /// those are listed, and change nothing of the others.
-pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trusted<'_>>) -> Named {
+pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
         let listed: BTreeSet<String> = named.hooks.iter().map(|hook| hook.name.clone()).collect();
@@ -62,7 +73,7 @@ pub fn read(in_force: &[RawTable], untrusted: &[RawTable], trusted: Option<&Trus
         }
         for name in names {
             let tables = by_name.remove(name).unwrap_or_default();
-            named.take(name, tables, in_force, trusted);
+            named.take(name, tables, in_force, around);
         }
     }
     named
@@ -105,18 +116,12 @@ impl Trusted<'_> {
 }
 
 impl Named {
-    fn take(
-        &mut self,
-        name: &str,
-        tables: Vec<&RawTable>,
-        in_force: bool,
-        trusted: Option<&Trusted<'_>>,
-    ) {
+    fn take(&mut self, name: &str, tables: Vec<&RawTable>, in_force: bool, around: &Around<'_>) {
         let built_in = BuiltIn::find(name);
         let Some(merged) = Merged::of(tables, built_in, &mut self.problems) else {
             return;
         };
-        match merged.hook(name, in_force, trusted) {
+        match merged.hook(name, in_force, around) {
             Ok((hook, warning)) => {
                 self.problems.extend(warning);
                 if in_force {
@@ -183,20 +188,23 @@ impl<'a> Merged<'a> {
         &self,
         name: &str,
         in_force: bool,
-        trusted: Option<&Trusted<'_>>,
+        around: &Around<'_>,
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
+        let trusted = around.trusted;
         let root = trusted.filter(|_| self.runs_what_a_project_says());
         if let (Some(trusted), Action::Run(program)) = (root, &mut action) {
             trusted.lead(program);
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
-        let needs_trust = match &action {
+        let strange = around.folder.filter(|_| trusted.is_none());
+        let needs_trust = || match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(program) => is_of_the_project(program),
+            Action::Run(program) => is_of_the_project(program, strange.as_slice()),
         };
+        let untrusted = !in_force || (trusted.is_none() && needs_trust());
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -207,10 +215,11 @@ impl<'a> Merged<'a> {
             is_async: self.is_set("async"),
             declared: self.first.origin(),
             off: self.off(),
-            untrusted: !in_force || (needs_trust && trusted.is_none()),
+            untrusted,
             managed: self.managed,
             root: root.map(|trusted| trusted.root.to_path_buf()),
             approved: root.and_then(|trusted| trusted.approved).cloned(),
+            strange: strange.map(Path::to_path_buf),
             action,
             on,
             timeout,
@@ -219,8 +228,11 @@ impl<'a> Merged<'a> {
     }
 
     fn runs_what_a_project_says(&self) -> bool {
-        let run = self.keys.get("run");
-        run.is_some_and(|(table, _)| table.level.is_foreign())
+        let foreign = |key: &&str| {
+            let set = self.keys.get(*key);
+            set.is_some_and(|(table, _)| table.level.is_foreign())
+        };
+        NAMING.iter().any(foreign)
     }
 
     fn value(&self, key: &str) -> Option<&'a Value> {

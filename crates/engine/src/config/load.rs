@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use becket_wire::Place;
 
-use super::hook::Trusted;
+use super::hook::{Around, Trusted};
 use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
@@ -252,7 +252,11 @@ impl Loader {
             .filter(|table| table.section == "hooks")
             .cloned()
             .collect();
-        let named = hook::read(&config.hooks, &untrusted, approved.as_ref());
+        let around = Around {
+            folder: self.watch.as_ref().and_then(Watch::folder),
+            trusted: approved,
+        };
+        let named = hook::read(&config.hooks, &untrusted, &around);
         settings.extend(named.settings);
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {

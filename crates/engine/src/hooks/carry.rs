@@ -1,7 +1,10 @@
 //! The hooks of one event, carried out: those that rewrite one after the other, then all others side
 //! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
 
+mod environment;
+
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +14,8 @@ use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head};
+
+pub use environment::environment;
 
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
@@ -24,12 +29,17 @@ use crate::run::{
     run_before, run_beside,
 };
 
-/// How Claude Code tells its hooks the project.
-const PROJECT: &str = "CLAUDE_PROJECT_DIR";
+/// Why a hook is not run whose words lead elsewhere in that folder.
+pub const ASTRAY: &str =
+    "in this folder its command names another file than the one that was approved";
 
 /// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
 pub const STRANGE: &str =
     "by the PATH its command starts a file of the project that was not approved";
+
+/// Why a hook of the person's own is not run that would start what they did not look at.
+pub const STRANGERS: &str =
+    "it would start a file of this project, which is not trusted: look at it with `becket trust`";
 
 /// Why a hook is not run that is not what was approved any more.
 pub const CHANGED: &str = "what it starts has changed just now, and was not approved so";
@@ -60,8 +70,6 @@ pub struct Plan {
     pub payload: Arc<[u8]>,
     pub cwd: PathBuf,
     pub project: PathBuf,
-    /// Hooks that want the event too, and must not run in that folder.
-    astray: Vec<Arc<Hook>>,
     /// Somebody is there who can be asked.
     attended: bool,
     /// When it was made: by then Claude Code waits already.
@@ -114,10 +122,8 @@ impl Plan {
             wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
         }
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
-        let led_astray = |hook: &&Arc<Hook>| hook.is_led_astray(cwd);
-        let (astray, wanted): (Vec<_>, Vec<_>) = wanted.into_iter().partition(led_astray);
         let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
-        (!wanted.is_empty() || !astray.is_empty()).then(|| Self {
+        (!wanted.is_empty()).then(|| Self {
             event_id: asked.id,
             event: event.clone(),
             session_id: text(&head.session_id),
@@ -126,7 +132,6 @@ impl Plan {
             payload: payload.into(),
             cwd: cwd.to_path_buf(),
             project: project.to_path_buf(),
-            astray: astray.into_iter().cloned().collect(),
             attended: asked.attended,
             made: Instant::now(),
         })
@@ -160,6 +165,7 @@ impl Plan {
             kit,
             payload: Arc::clone(&self.payload),
             until: self.made + room_on(&self.event),
+            changed: OnceCell::new(),
         };
         let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
@@ -174,6 +180,8 @@ impl Plan {
                     continue;
                 }
             };
+            // Whatever it writes, the next look shall see it.
+            stage.changed.take();
             let later = |late| later(self.row_behind(&late));
             let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
                 continue;
@@ -223,7 +231,6 @@ impl Plan {
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));
         }
-        runs.extend(self.astray.iter().map(|hook| self.not_run(hook)));
         let mut merged = merge(&self.event, own.answer().clone(), &said);
         if let Some(input) = changed_input(&merged.answer) {
             if let Some(payload) = with_input(&self.payload, input) {
@@ -238,12 +245,6 @@ impl Plan {
             unattended(&mut merged.answer);
         }
         Done { own, merged, runs }
-    }
-
-    fn not_run(&self, hook: &Hook) -> RunRow {
-        let why = "in this folder its command names another file than the one that was approved";
-        let outcome = Outcome::NotStarted(why.to_owned());
-        self.row(&Ran::unstarted(hook.name.clone(), outcome))
     }
 
     /// The row of a hook that goes on where nobody sees its end.
@@ -282,6 +283,9 @@ struct Stage<'a> {
     /// The event, with the input as it was rewritten last.
     payload: Arc<[u8]>,
     until: Instant,
+    /// Whether the project is not as it was approved any more: one look for all that start
+    /// together. The hooks of a plan are of one config, and so of one project.
+    changed: OnceCell<bool>,
 }
 
 impl Stage<'_> {
@@ -291,11 +295,18 @@ impl Stage<'_> {
             let outcome = Outcome::NotStarted(why.to_owned());
             Box::new(Ran::unstarted(hook.name.clone(), outcome))
         };
+        if hook.is_led_astray(&self.plan.cwd) {
+            return Err(unstarted(ASTRAY));
+        }
         let environment = environment(hook, self.kit, &self.plan.project);
-        if hook.resolves_inside(&self.plan.cwd, path_in(&environment)) {
+        let path = path_in(&environment);
+        if hook.resolves_inside(&self.plan.cwd, path) {
             return Err(unstarted(STRANGE));
         }
-        if hook.has_changed() {
+        if hook.starts_a_strangers(&self.plan.cwd, path) {
+            return Err(unstarted(STRANGERS));
+        }
+        if hook.approved.is_some() && *self.changed.get_or_init(|| hook.has_changed()) {
             return Err(unstarted(CHANGED));
         }
         let timeout = self.timeout(hook);
@@ -324,21 +335,6 @@ impl Stage<'_> {
         let left = left.checked_sub(ENDING).filter(|left| !left.is_zero())?;
         Some(hook.timeout_on(&self.plan.event).min(left))
     }
-}
-
-/// What a hook's program finds around it. Where the person approved a project, that project is
-/// `CLAUDE_PROJECT_DIR`, whatever whoever asked calls so: its files are those that were looked at.
-pub fn environment(hook: &Hook, kit: &Kit, project: &Path) -> Arc<[(OsString, OsString)]> {
-    let approved = match &hook.action {
-        Action::BuiltIn(..) => Some(project),
-        Action::Run(_) => hook.root.as_deref(),
-    };
-    let Some(approved) = approved else {
-        return Arc::clone(&kit.environment);
-    };
-    let others = kit.environment.iter().filter(|(name, _)| name != PROJECT);
-    let approved = (PROJECT.into(), approved.into());
-    others.cloned().chain([approved]).collect()
 }
 
 /// What is started for a hook. A built-in is told the project: it is the one that was approved.

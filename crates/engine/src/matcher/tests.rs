@@ -191,6 +191,7 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         untrusted: false,
         root: None,
         approved: None,
+        strange: None,
         managed: false,
     }
 }

@@ -9,15 +9,14 @@ use std::env::split_paths;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-
+use super::line::{HERE, Line, PROJECT, Word, called};
 use super::pin::{DOCUMENTS, FOLDER, Pins, plain};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
+use crate::program::is_executable;
 use crate::run::Program;
 use runner::runners;
-use words::PROJECT;
 pub(crate) use words::Words;
-pub(super) use words::is_for_a_line;
+pub(super) use words::{names_in, with};
 
 /// So many folders may a program go into. One that names more could hide where it goes.
 pub(super) const MOST_FOLDERS: usize = 64;
@@ -45,7 +44,7 @@ impl Starts {
             let words = Words::of(program, &project);
             let places = places_of(&words, &project).unwrap_or_default();
             files.extend(places.iter().filter_map(|place| plain(&project, place)));
-            let open = runners(&words.all).into_iter();
+            let open = runners(&words.commands).into_iter();
             called.extend(open.filter(|(it, _)| it.is_open).map(|(_, name)| name));
             unknown.extend(words.unknown);
         }
@@ -94,7 +93,7 @@ pub(super) fn programs_in(file: &Path, text: &str) -> Vec<Program> {
 pub(super) fn places_of(words: &Words, project: &Path) -> Option<Vec<PathBuf>> {
     let folders = folders(&words.names, project, project)?;
     let mut names = words.names.clone();
-    for (runner, _) in runners(&words.all) {
+    for (runner, _) in runners(&words.commands) {
         names.extend(runner.files_for(&words.names));
     }
     names.sort();
@@ -110,7 +109,7 @@ pub(super) fn places_of(words: &Words, project: &Path) -> Option<Vec<PathBuf>> {
 }
 
 /// Where a word leads from a folder; none if that is another place than the project.
-fn place_of(folder: &Path, word: &str, project: &Path) -> Option<PathBuf> {
+pub(super) fn place_of(folder: &Path, word: &str, project: &Path) -> Option<PathBuf> {
     let path = folder.join(word);
     if Path::new(word).is_relative() || path.starts_with(project) {
         return Some(path);
@@ -121,9 +120,9 @@ fn place_of(folder: &Path, word: &str, project: &Path) -> Option<PathBuf> {
 }
 
 /// The folders that a program may be in when it starts something: the first one, and every folder
-/// of the project that one of its words names, from wherever it may be: `cd x && ./y`. That is more
-/// than it goes into, and never less. None if there are too many.
-fn folders(words: &[String], first: &Path, project: &Path) -> Option<Vec<PathBuf>> {
+/// of the project that one of its words names, from wherever it may be: `cd x && ./y`. None if there
+/// are too many.
+pub(super) fn folders(words: &[String], first: &Path, project: &Path) -> Option<Vec<PathBuf>> {
     let mut folders = vec![first.to_path_buf()];
     let mut known: BTreeSet<PathBuf> = first.canonicalize().into_iter().collect();
     let mut at = 0;
@@ -154,8 +153,11 @@ fn folders(words: &[String], first: &Path, project: &Path) -> Option<Vec<PathBuf
 /// Whether in that folder a word of the program names another file than from the project's root,
 /// from where it was approved.
 pub(crate) fn is_led_astray(program: &Program, root: &Path, cwd: &Path) -> bool {
-    if cwd == root || goes_to_the_root(program) {
+    if cwd == root {
         return false;
+    }
+    if let Some(rest) = after_the_root(program) {
+        return leaves_again(rest);
     }
     let (Ok(root), Ok(cwd)) = (root.canonicalize(), cwd.canonicalize()) else {
         return false;
@@ -185,14 +187,12 @@ pub(crate) fn is_led_astray(program: &Program, root: &Path, cwd: &Path) -> bool 
 }
 
 /// A line that begins with `cd "$CLAUDE_PROJECT_DIR" &&` runs at the root, wherever it begins.
-fn goes_to_the_root(program: &Program) -> bool {
+/// None if it does not; else what stands after that.
+fn after_the_root(program: &Program) -> Option<&str> {
     let Program::Shell(line) = program else {
-        return false;
+        return None;
     };
-    let Some(rest) = line.trim_start().strip_prefix("cd ") else {
-        return false;
-    };
-    let rest = rest.trim_start();
+    let rest = line.trim_start().strip_prefix("cd ")?.trim_start();
     let quoted = rest.strip_prefix('"');
     let after = PROJECT.iter().find_map(|variable| {
         let rest = quoted.unwrap_or(rest).strip_prefix(variable)?;
@@ -201,30 +201,49 @@ fn goes_to_the_root(program: &Program) -> bool {
             None => Some(rest),
         }
     });
-    after.is_some_and(|rest| rest.trim_start().starts_with("&&"))
+    after?.trim_start().strip_prefix("&&")
+}
+
+/// Whether a line that is at the root may go on in a folder that no word of it names.
+fn leaves_again(rest: &str) -> bool {
+    // Of `cd x && y & z` only `y` runs in `x`.
+    let lists = ["&&", ">&", "&>", "<&"].iter();
+    let without = lists.fold(rest.to_owned(), |rest, list| rest.replace(list, ""));
+    let line = Line::all_of(&Program::Shell(rest.to_owned()));
+    without.contains('&') || line.commands.iter().any(|command| goes_unnamed(command))
+}
+
+/// `cd -`, `popd`, `cd "$x"`: a folder that nobody knows before it runs.
+fn goes_unnamed(command: &[Word]) -> bool {
+    let mut words = command.iter().map(|word| &*word.text);
+    if words.clone().any(|word| word.contains("OLDPWD")) {
+        return true;
+    }
+    match words.find(|word| ["cd", "chdir", "pushd", "popd"].contains(&called(word))) {
+        None => false,
+        Some("popd") => true,
+        Some(_) => {
+            let unnamed = |word: &str| {
+                let word = with(&with(word, PROJECT, ""), HERE, "");
+                word == "-" || word.starts_with(['~', '+']) || word.contains(['$', '`'])
+            };
+            let mut folders = words.filter(|word| !word.starts_with('-') || *word == "-");
+            folders.clone().next().is_none() || folders.any(unnamed)
+        }
+    }
 }
 
 /// Whether one of the program's bare words is found on the `PATH` in the project, as a file that
-/// was not approved. In a list that is the program; in a line for a shell it may be every word.
+/// was not approved. Every word may be a program: `timeout 9 lint`.
 pub(crate) fn starts_unapproved(program: &Program, root: &Path, cwd: &Path, path: &OsStr) -> bool {
     let Ok(root) = root.canonicalize() else {
         return false;
     };
     let all = Words::of(program, &root);
-    let words: Vec<String> = match program {
-        Program::List(list) => {
-            let is_line = |word: &&String| word.contains(char::is_whitespace);
-            let lines = list.iter().skip(1).filter(is_line);
-            let lines = lines.map(|line| Program::Shell(line.clone()));
-            let words = lines.flat_map(|line| Words::of(&line, &root).names);
-            list.first().cloned().into_iter().chain(words).collect()
-        }
-        Program::Shell(_) => all.names.clone(),
-    };
     let own = |place: &Path| {
         place.starts_with(root.join(FOLDER)) && !place.starts_with(root.join(DOCUMENTS))
     };
-    let strange = words.iter().filter_map(|word| {
+    let strange = all.names.iter().filter_map(|word| {
         let place = found_on(path, cwd, word)?;
         let real = place.canonicalize().ok()?;
         let inside = place.starts_with(&root) || real.starts_with(&root);
@@ -239,13 +258,30 @@ pub(crate) fn starts_unapproved(program: &Program, root: &Path, cwd: &Path, path
     strange.iter().any(|real| !approved.contains(real))
 }
 
+/// Whether the `PATH` leads one of the program's bare words to a file in that project. A link from
+/// elsewhere into it is the person's own.
+pub(crate) fn is_found_inside(program: &Program, project: &Path, cwd: &Path, path: &OsStr) -> bool {
+    let Ok(project) = project.canonicalize() else {
+        return false;
+    };
+    let is_inside = |folder: PathBuf| {
+        let folder = cwd.join(folder).canonicalize();
+        folder.is_ok_and(|folder| folder.starts_with(&project))
+    };
+    // As a rule no folder is, and nothing has to be looked for.
+    split_paths(path).any(is_inside)
+        && Words::of(program, &project).names.iter().any(|word| {
+            let place = found_on(path, cwd, word);
+            place.is_some_and(|place| place.starts_with(&project))
+        })
+}
+
 /// Where a program of that name is, its folder resolved.
 fn found_on(path: &OsStr, cwd: &Path, word: &str) -> Option<PathBuf> {
     if word.contains('/') {
         return None;
     }
     let places = split_paths(path).map(|folder| cwd.join(folder).join(word));
-    let runs = |place: &PathBuf| place.is_file() && access(place, Access::EXEC_OK).is_ok();
-    let place = places.into_iter().find(runs)?;
+    let place = places.into_iter().find(|place| is_executable(place))?;
     Some(place.parent()?.canonicalize().ok()?.join(word))
 }

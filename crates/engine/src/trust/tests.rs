@@ -1,17 +1,28 @@
 //! Trust on real files.
 
 mod book;
+mod own;
 mod pins;
+mod riddles;
 mod starts;
 
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use becket_wire::Place;
+use becket_wire::event::EventName;
+use becket_wire::run::RunRow;
+use becket_wire::{EventId, Head, Place};
+use serde_json::json;
 
 use super::*;
 use crate::config::{Files, Loader, Snapshot, Standing};
+use crate::hooks::carry::{Asked, Kit, Plan};
+use crate::judge::Verdict;
+use crate::run::Cancel;
 use crate::stamp::tests::settle;
 
 const CONFIG: &str =
@@ -76,6 +87,54 @@ impl World {
         let pins = pins_of(&self.project(), &self.place()).unwrap();
         self.approve(&self.project(), &pins);
         pins
+    }
+
+    /// What came of the hooks on an event in that folder, and whether one left a mark.
+    fn carry_out(&self, cwd: &str, environment: &[(&str, String)]) -> (Vec<RunRow>, bool) {
+        let snapshot = self.loader("project").current();
+        let cwd = self.path(cwd);
+        let payload = json!({"hook_event_name": "PreToolUse", "cwd": cwd, "tool_name": "Bash"});
+        let payload = payload.to_string();
+        let head = Head::read(payload.as_bytes()).unwrap();
+        let event = EventName::PreToolUse;
+        let asked = Asked {
+            id: EventId::new(5, [7; 2]),
+            event: &event,
+            head: &head,
+            payload: payload.as_bytes(),
+            project: &self.project(),
+            attended: true,
+        };
+        let Some(plan) = Plan::of(&asked, &snapshot.hooks, Arc::default) else {
+            return (Vec::new(), false);
+        };
+        let path = std::env::var("PATH").unwrap_or_default();
+        let pair = |(name, value): &(&str, String)| {
+            let value = value.replace("PATH", &path);
+            (OsString::from(name), OsString::from(value))
+        };
+        let usual = [("PATH".into(), path.clone().into())];
+        let kit = Kit {
+            becket: "/bin/becket".into(),
+            home: self.path("home"),
+            environment: usual
+                .into_iter()
+                .chain(environment.iter().map(pair))
+                .collect(),
+            keeper: Arc::default(),
+        };
+        let runs = RefCell::new(Vec::new());
+        let silent = Verdict::silent(event.clone());
+        plan.carry_out(
+            &kit,
+            &Cancel::new(),
+            silent.clone(),
+            |_| silent,
+            |done| runs.replace(done.runs).clear(),
+            |_| {},
+        );
+        let marked = fs::remove_file(self.path("project/marked")).is_ok();
+        (runs.into_inner(), marked)
     }
 
     fn approve(&self, project: &Path, pins: &Pins) {
@@ -183,7 +242,7 @@ fn documents_and_the_rest_of_the_project_do_not_count() {
     world.write("project/.becket/prd/a.md", "two");
     world.write("project/.becket/prd/b.md", "three");
     world.write("project/src/main.rs", "fn main() {}");
-    assert!(std::sync::Arc::ptr_eq(&before, &loader.current()));
+    assert!(Arc::ptr_eq(&before, &loader.current()));
     assert_eq!(trust(&before), Trust::Yes);
 }
 

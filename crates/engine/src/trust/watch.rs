@@ -84,6 +84,14 @@ impl Watch {
         &self.state
     }
 
+    /// Its folder, unless becket's own home is in it: then all of it is the person's.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        let home = self.place.home().canonicalize();
+        let project = self.project.canonicalize();
+        let holds = home.is_ok_and(|home| project.is_ok_and(|it| home.starts_with(it)));
+        (!holds).then_some(&*self.project)
+    }
+
     /// What is pinned, if the project is as it was approved.
     pub(crate) fn pins(&self) -> Option<&Pins> {
         let approval = self.approval.as_ref();

@@ -67,7 +67,7 @@ impl Report {
     fn tools(&self) -> Vec<&str> {
         let starts = |hook: &&Arc<Hook>| match &hook.action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(program) => is_of_the_project(program),
+            Action::Run(program) => is_of_the_project(program, &[&self.folder]),
         };
         let own = |hook: &&Arc<Hook>| !is_theirs(hook.declared.level) && hook.root.is_none();
         let hooks = self.then.hooks.iter().filter(starts);
@@ -190,7 +190,11 @@ impl Report {
             let pinned = inert(&starts.pinned.join(", "));
             match (pinned.is_empty(), open.is_empty()) {
                 (false, _) => writeln!(out, "    {DIM}pins {pinned}{DIM:#}").ok(),
-                (true, true) => writeln!(out, "    {DIM}names no file of the project{DIM:#}").ok(),
+                (true, true) => writeln!(
+                    out,
+                    "    {DIM}no file of the project was recognised in it{DIM:#}"
+                )
+                .ok(),
                 (true, false) => None,
             };
             for line in open {

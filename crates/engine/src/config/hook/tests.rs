@@ -20,15 +20,19 @@ fn layer(level: Level, text: &str) -> Layer {
 fn named(layers: &[(Level, &str)]) -> Named {
     let layers: Vec<Layer> = layers.iter().map(|(it, text)| layer(*it, text)).collect();
     let pins = Pins::default();
-    read(&merge(&layers).config.hooks, &[], Some(&trusted(&pins)))
+    read(&merge(&layers).config.hooks, &[], &trusted(&pins))
 }
 
-fn trusted(pins: &Pins) -> Trusted<'_> {
+fn trusted(pins: &Pins) -> Around<'_> {
     let root = Path::new("/project");
-    Trusted {
+    let trusted = Trusted {
         root,
         pins,
         approved: None,
+    };
+    Around {
+        folder: Some(root),
+        trusted: Some(trusted),
     }
 }
 
@@ -149,7 +153,7 @@ fn what_nobody_trusts_is_listed_and_changes_nothing() {
         Level::Project,
         "[hooks.mine]\nrun = \"evil\"\nenabled = false\n[hooks.theirs]\non = \"SessionStart\"\nrun = \"evil\"\n[hooks.half]\non = \"Stop\"",
     );
-    let named = read(&own.tables, &theirs.tables, None);
+    let named = read(&own.tables, &theirs.tables, &Around::default());
     assert_eq!(told(&named), [""; 0], "what does not count is no trouble");
     let hooks: Vec<_> = named
         .hooks
@@ -189,7 +193,9 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
 
 fn untrusted(text: &str, is_trusted: bool) -> Vec<(String, bool)> {
     let (tables, pins) = (layer(Level::User, text).tables, Pins::default());
-    let named = read(&tables, &[], is_trusted.then(|| trusted(&pins)).as_ref());
+    let mut around = trusted(&pins);
+    around.trusted = around.trusted.filter(|_| is_trusted);
+    let named = read(&tables, &[], &around);
     let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
     named.hooks.iter().map(of).collect()
 }

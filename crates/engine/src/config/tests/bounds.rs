@@ -13,7 +13,7 @@ fn the_first_256_hooks_of_a_file_are_listed_and_the_rest_is_told() {
     let table = |n: usize| format!("[hooks.h{:05}]\non = \"Stop\"\nrun = \"x\"\n", 20_000 - n);
     let text: String = (0..20_000).map(table).collect();
     let layer = layer_of(&text);
-    let listed = hook::read(&[], &layer.tables, None);
+    let listed = hook::read(&[], &layer.tables, &hook::Around::default());
     assert_eq!(listed.hooks.len(), 256);
     assert_eq!(listed.hooks[0].name, "h20000");
     assert_eq!(listed.hooks[255].name, "h19745");

@@ -8,6 +8,7 @@ use becket_wire::answer::Opinion;
 use serde_json::json;
 use tempfile::TempDir;
 
+use super::environment::PROJECT;
 use super::*;
 use crate::config::{Level, Origin};
 use crate::hooks::builtin::BuiltIn;
@@ -98,6 +99,7 @@ fn hook(name: &str, run: &str) -> Hook {
         managed: false,
         root: None,
         approved: None,
+        strange: None,
     }
 }
 
@@ -280,6 +282,7 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
             kit: &kit,
             payload: Arc::clone(&payload),
             until: Instant::now() + Duration::from_secs(left),
+            changed: OnceCell::new(),
         };
         let jobs = plan.hooks.iter().map(|hook| stage.job(hook).ok());
         jobs.map(|job| job.map(|job| job.timeout.as_secs_f64().ceil() as u64))

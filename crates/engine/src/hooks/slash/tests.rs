@@ -36,6 +36,7 @@ fn hook(name: &str, description: &str) -> Hook {
         untrusted: false,
         root: None,
         approved: None,
+        strange: None,
         managed: false,
     }
 }

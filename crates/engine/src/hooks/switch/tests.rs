@@ -264,6 +264,7 @@ fn hook() -> Hook {
         untrusted: false,
         root: None,
         approved: None,
+        strange: None,
         managed: false,
     }
 }

@@ -2,6 +2,8 @@
 
 use After::{Any, Not, Only};
 
+use super::super::line::called;
+
 /// A row of the table.
 #[derive(Debug)]
 pub(super) struct Runner {
@@ -227,19 +229,19 @@ const RUNNERS: &[Runner] = &[
     row(&["xargs", "parallel", "run-parts"], Any, &[]),
 ];
 
-/// The rows that count for a program of these words, each with the name by which it is called.
-pub(super) fn runners(words: &[String]) -> Vec<(&'static Runner, &'static str)> {
+/// The rows that count for these commands, each with the name by which it is called.
+pub(super) fn runners(commands: &[Vec<String>]) -> Vec<(&'static Runner, &'static str)> {
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
-        let called = word.rsplit('/').next().unwrap_or(word);
-        let plain = called.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        for runner in RUNNERS {
-            let mut names = runner.names.iter();
-            let name = names.find(|name| **name == called || **name == plain);
-            if let Some(name) = name
-                && runner.after.fits(&words[at + 1..])
-            {
-                found.push((runner, *name));
+    for words in commands {
+        for (at, word) in words.iter().enumerate() {
+            let called = called(word);
+            for runner in RUNNERS {
+                let name = runner.names.iter().find(|name| **name == called);
+                if let Some(name) = name
+                    && runner.after.fits(&words[at + 1..])
+                {
+                    found.push((runner, *name));
+                }
             }
         }
     }
@@ -248,14 +250,15 @@ pub(super) fn runners(words: &[String]) -> Vec<(&'static Runner, &'static str)> 
 
 impl After {
     fn fits(&self, rest: &[String]) -> bool {
-        let is_word = |word: &&String| !word.starts_with(['-', '+']);
-        let word = rest.iter().find(is_word).map(String::as_str);
-        let next = rest.first().map(String::as_str);
-        let has = |words: &[&str], word: Option<&str>| word.is_some_and(|it| words.contains(&it));
+        let is_one = |words: &[&str], word: &String| words.contains(&&**word);
         match self {
             Any => true,
-            Only(words) => has(words, word) || has(words, next),
-            Not(words) => !has(words, word),
+            // Whatever stands between them may be an option's value.
+            Only(words) => rest.iter().any(|word| is_one(words, word)),
+            Not(words) => {
+                let next = rest.iter().find(|word| !word.starts_with('+'));
+                !next.is_some_and(|word| is_one(words, word))
+            }
         }
     }
 }
@@ -284,7 +287,7 @@ mod tests {
 
     fn called(line: &str) -> Vec<(&'static str, bool)> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = runners(&words).into_iter();
+        let found = runners(&[words]).into_iter();
         found.map(|(runner, name)| (name, runner.is_open)).collect()
     }
 
@@ -299,6 +302,8 @@ mod tests {
             "go generate",
             "python3.12 -m pytest",
             "node --run lint",
+            "node --no-warnings --run lint",
+            "go -C vet test ./...",
             "./gradlew check",
         ] {
             assert!(open(line), "{line}");
@@ -321,7 +326,7 @@ mod tests {
     #[test]
     fn words_become_the_files_that_a_runner_makes_of_them() {
         let words = ["python3".to_owned(), "tools.lint".to_owned()];
-        let found = runners(&words);
+        let found = runners(&[words.to_vec()]);
         let files = found[0].0.files_for(&words[1..]);
         let expected = [
             "tools/lint.py",

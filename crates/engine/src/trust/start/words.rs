@@ -1,74 +1,124 @@
-//! The words of a program, as far as they can be told apart without a shell, and what only a shell
-//! could say.
+//! The words of a program that may be the name of a file, cut finer than a shell would: a list in an
+//! option, a name in a piece of code. And what of a program nobody can follow.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::super::line::{Command, HERE, Line, PROJECT, TOO_DEEP, called};
 use crate::run::Program;
 
 /// How many values a word may have: `--set=key=value`.
 const MOST_VALUES: usize = 4;
 /// How many options one word may have before a file's name: `-nf`.
 const MOST_LETTERS: usize = 3;
+/// How often a word is cut again: quotes may stand in quotes.
+const DEEPEST: usize = 6;
 /// No file has a longer name.
 const LONGEST: usize = 4096;
-/// How Claude Code's own hooks name the project.
-pub(super) const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
-/// How a line names the folder that it is in.
-const HERE: [&str; 2] = ["${PWD}", "$PWD"];
+/// Where a word ends in lists (`a:b`, `a,b`) and in languages other than a shell's.
+const ENDS: [char; 17] = [
+    ':', ',', '=', '(', ')', '{', '}', '[', ']', '<', '>', ';', '|', '&', '"', '\'', '`',
+];
+/// Programs that take code of their own language, by which option, and what it is called.
+const CODE: [(&str, &[&str], &str); 13] = [
+    ("python", &["c"], "Python code"),
+    ("pypy", &["c"], "Python code"),
+    ("node", &["e", "p", "-eval", "-print"], "JavaScript code"),
+    ("bun", &["e", "p", "-eval", "-print"], "JavaScript code"),
+    ("deno", &["eval"], "JavaScript code"),
+    ("perl", &["e", "E"], "Perl code"),
+    ("ruby", &["e"], "Ruby code"),
+    ("php", &["r", "B", "R", "-run"], "PHP code"),
+    ("Rscript", &["e"], "R code"),
+    ("lua", &["e"], "Lua code"),
+    ("julia", &["e", "E", "-eval", "-print"], "Julia code"),
+    ("osascript", &["e"], "AppleScript code"),
+    ("tclsh", &["c"], "Tcl code"),
+];
+const AWK: [&str; 4] = ["awk", "gawk", "mawk", "nawk"];
+/// How a program that finds files starts another one for each.
+const FOR_EACH: [&str; 7] = [
+    "-exec",
+    "-execdir",
+    "-ok",
+    "-okdir",
+    "--exec",
+    "--exec-batch",
+    "-x",
+];
 
 #[derive(Debug, Default)]
 pub(crate) struct Words {
-    /// All of them, in their order.
-    pub(super) all: Vec<String>,
-    /// Those, and parts of those, that may be the name of a file.
+    /// Its commands, and those of every line in it, each with its words.
+    pub(super) commands: Vec<Vec<String>>,
+    /// The words, and parts of words, that may be the name of a file.
     pub(crate) names: Vec<String>,
-    /// What stands in it for words that nobody knows before it runs.
+    /// What stands in it that cannot be followed.
     pub(super) unknown: BTreeSet<&'static str>,
 }
 
 impl Words {
     /// The words of a program, seen from that project.
     pub(crate) fn of(program: &Program, project: &Path) -> Self {
+        let line = Line::all_of(program);
         let mut cut = Cut {
             project: project.to_string_lossy(),
-            words: Self::default(),
+            names: BTreeSet::new(),
+            commands: Vec::new(),
+            unknown: line.unknown,
         };
-        match program {
-            Program::List(list) => {
-                let before = std::iter::once("").chain(list.iter().map(String::as_str));
-                for (before, word) in before.zip(list) {
-                    cut.take(before, word);
-                }
-            }
-            Program::Shell(line) => {
-                cut.note(line);
-                cut.split(line);
-            }
+        for command in &line.commands {
+            cut.command(command, 0);
         }
-        cut.words
+        Self {
+            commands: cut.commands,
+            names: cut.names.into_iter().collect(),
+            unknown: cut.unknown,
+        }
     }
 }
 
 struct Cut<'a> {
     project: Cow<'a, str>,
-    words: Words,
+    names: BTreeSet<String>,
+    commands: Vec<Vec<String>>,
+    unknown: BTreeSet<&'static str>,
 }
 
 impl Cut<'_> {
-    fn take(&mut self, before: &str, word: &str) {
-        if is_for_a_line(before) {
-            self.note(word);
+    fn command(&mut self, command: &Command, depth: usize) {
+        let known = |text: &str| with(&with(text, PROJECT, &self.project), HERE, ".");
+        let words: Vec<String> = command.iter().map(|word| known(&word.text)).collect();
+        for word in &words {
+            self.take(word, depth);
         }
-        let word = with(&with(word, PROJECT, &self.project), HERE, ".");
-        // A line for another shell: `sh -c "…"`.
-        if word.contains(char::is_whitespace) {
-            self.split(&word);
-        } else {
-            self.words.all.push(word.clone());
+        self.unknown.extend(code_in(&words));
+        self.commands.push(words);
+    }
+
+    fn take(&mut self, word: &str, depth: usize) {
+        self.values(word);
+        for part in word.split(|c: char| ENDS.contains(&c) || c.is_whitespace()) {
+            self.name(part);
         }
-        let mut rest = &*word;
+        // It may be a line itself, for whatever program gets it.
+        if !word.contains(|c: char| c == '\\' || c.is_whitespace() || ENDS[9..].contains(&c)) {
+            return;
+        }
+        if depth == DEEPEST {
+            self.unknown.insert(TOO_DEEP);
+            return;
+        }
+        let line = Line::of(word);
+        let same = |it: &Command| it.len() == 1 && it[0].text == word;
+        for command in line.commands.iter().filter(|it| !same(it)) {
+            self.command(command, depth + 1);
+        }
+    }
+
+    fn values(&mut self, word: &str) {
+        let mut rest = word;
         self.name(rest);
         for _ in 0..MOST_VALUES {
             let Some((_, value)) = rest.split_once('=') else {
@@ -81,113 +131,66 @@ impl Cut<'_> {
 
     /// Takes a word, or of an option what follows its letters: `-fscripts/x.awk`.
     fn name(&mut self, word: &str) {
-        let Some(option) = word.strip_prefix('-') else {
-            return self.push(word);
-        };
-        let letters = option.bytes().take(MOST_LETTERS);
-        let letters = letters.take_while(u8::is_ascii_alphabetic).count();
-        for at in 1..=letters {
-            self.push(&option[at..]);
-        }
-    }
-
-    fn push(&mut self, word: &str) {
-        let file = !word.is_empty() && word.len() <= LONGEST && !word.starts_with('-');
-        if file && !word.contains('\0') {
-            self.words.names.push(word.to_owned());
-        }
-    }
-
-    /// Cuts a line where a shell would.
-    fn split(&mut self, line: &str) {
-        let (mut word, mut quote) = (String::new(), None);
-        let mut words = Vec::new();
-        for c in line.chars() {
-            match (quote, c) {
-                (Some(open), c) if c == open => quote = None,
-                (Some(_), c) => word.push(c),
-                (None, '"' | '\'') => quote = Some(c),
-                (None, '\\') => {}
-                (None, ';' | '|' | '&' | '(' | ')' | '<' | '>' | '`') => {
-                    words.push(std::mem::take(&mut word));
-                }
-                (None, c) if c.is_whitespace() => words.push(std::mem::take(&mut word)),
-                (None, c) => word.push(c),
+        for name in names_in(word) {
+            if !name.contains('\0') {
+                self.names.insert(name.to_owned());
             }
-        }
-        words.push(word);
-        words.retain(|word| !word.is_empty());
-        let mut before = "";
-        for word in &words {
-            // A word as long as the line has nothing left to be cut.
-            match word.len() < line.len() {
-                true => self.take(before, word),
-                false if word.contains(char::is_whitespace) => self.words.names.push(word.clone()),
-                false => self.take(before, word),
-            }
-            before = word;
-        }
-    }
-
-    /// Notes what of a line only a shell can tell.
-    fn note(&mut self, line: &str) {
-        let line = with(&with(line, PROJECT, ""), HERE, "");
-        let mut quote = None;
-        let mut chars = line.chars().peekable();
-        while let Some(c) = chars.next() {
-            let next = chars.peek().copied().unwrap_or(' ');
-            let unknown = match (quote, c) {
-                (Some(open), c) if c == open => {
-                    quote = None;
-                    None
-                }
-                (Some('\''), _) => None,
-                (_, '$') => match next {
-                    '(' => Some("$(…)"),
-                    // In double quotes that is the end of the text.
-                    '"' => None,
-                    '\'' if quote.is_some() => None,
-                    next if next.is_whitespace() || next == '/' => None,
-                    _ => Some("$…"),
-                },
-                (_, '`') => Some("`…`"),
-                (None, '\\') => {
-                    chars.next();
-                    None
-                }
-                (Some(_), _) => None,
-                (None, '"' | '\'') => {
-                    quote = Some(c);
-                    None
-                }
-                (None, '*' | '?') => Some("*"),
-                (None, '[') if !next.is_whitespace() && next != '[' => Some("*"),
-                (None, '{') => {
-                    let ends = |c: &char| *c == '}' || c.is_whitespace();
-                    let inner: String = chars.clone().take_while(|c| !ends(c)).collect();
-                    // `find -exec` has files for `{}`; `{file}` of a built-in is no program.
-                    let open = next == '}' || inner.contains(',') || inner.contains("..");
-                    open.then_some("{…}")
-                }
-                (None, _) => None,
-            };
-            // The name of a variable is no pattern.
-            if unknown == Some("$…") && matches!(next, '{' | '?' | '*') {
-                chars.next();
-            }
-            self.words.unknown.extend(unknown);
         }
     }
 }
 
-/// `sh -c`, `bash -euc`: what comes next is a line.
-pub(in crate::trust) fn is_for_a_line(before: &str) -> bool {
-    let letters = before.strip_prefix('-').unwrap_or_default();
-    letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+/// A word, or of an option what follows its letters: `-fscripts/x.awk`.
+pub(in crate::trust) fn names_in(word: &str) -> Vec<&str> {
+    let names = match word.strip_prefix('-') {
+        None => vec![word],
+        Some(option) => {
+            let letters = option.bytes().take(MOST_LETTERS);
+            let letters = letters.take_while(u8::is_ascii_alphabetic).count();
+            (1..=letters).map(|at| &option[at..]).collect()
+        }
+    };
+    let is_name = |name: &&str| !name.is_empty() && name.len() <= LONGEST && !name.starts_with('-');
+    names.into_iter().filter(is_name).collect()
+}
+
+/// What stands in a command that no shell reads.
+fn code_in(words: &[String]) -> BTreeSet<&'static str> {
+    let mut found = BTreeSet::new();
+    for (at, word) in words.iter().enumerate() {
+        let (name, rest) = (called(word), &words[at + 1..]);
+        let code = CODE.iter().filter(|(program, ..)| *program == name);
+        let code = code.filter(|(_, by, _)| rest.iter().any(|word| has_option(word, by)));
+        found.extend(code.map(|(.., what)| *what));
+        let starts = |word: &String| {
+            ["system", "getline", "|"]
+                .iter()
+                .any(|it| word.contains(it))
+        };
+        if AWK.contains(&name) && rest.iter().any(starts) {
+            found.insert("awk code");
+        }
+        if FOR_EACH.contains(&&**word) && rest.iter().any(|word| word.contains("{}")) {
+            found.insert("{…}");
+        }
+    }
+    found
+}
+
+/// Whether a word is one of those options, be it behind others (`-ne`) or before its value.
+fn has_option(word: &str, options: &[&str]) -> bool {
+    let Some(letters) = word.strip_prefix('-') else {
+        return options.contains(&word);
+    };
+    let near = letters.bytes().take(MOST_LETTERS);
+    let near = near.take_while(u8::is_ascii_alphabetic).count();
+    options.iter().any(|option| match option.len() {
+        1 => letters[..near].contains(option),
+        _ => letters.split('=').next() == Some(option),
+    })
 }
 
 /// A text with that in the place of a variable.
-fn with(text: &str, variable: [&str; 2], value: &str) -> String {
+pub(in crate::trust) fn with(text: &str, variable: [&str; 2], value: &str) -> String {
     let [braced, bare] = variable;
     let text = text.replace(braced, value);
     let mut parts = text.split(bare);

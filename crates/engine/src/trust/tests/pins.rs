@@ -205,7 +205,10 @@ fn a_bare_word_that_the_path_finds_in_the_project_must_be_approved() {
         (r#"["lint", "x"]"#, "bin:OUT", "project", false),
         (r#"["lint", "x"]"#, "bin:OUT", "project/sub", true),
         (r#"["lint", "bin/lint"]"#, "ROOT/bin", "project", true),
-        (r#"["true", "own"]"#, "ROOT/bin", "project", true),
+        (r#"["true", "own"]"#, "ROOT/bin", "project", false),
+        (r#"["timeout", "9", "own"]"#, "ROOT/bin", "project", false),
+        (r#"["true", "x=own"]"#, "ROOT/bin", "project", false),
+        (r#"["true", "other"]"#, "ROOT/bin", "project", true),
         (r#"["ours"]"#, "ROOT/.becket/bin", "project", true),
         (r#"["sh", "-c", "cd x; own"]"#, "ROOT/bin", "project", false),
         (r#""true && own""#, "ROOT/bin", "project", false),
@@ -218,6 +221,23 @@ fn a_bare_word_that_the_path_finds_in_the_project_must_be_approved() {
             "{run} with {path} in {cwd}"
         );
     }
+}
+
+#[test]
+fn the_command_of_a_built_in_is_looked_up_too() {
+    let world = World::new();
+    let config = "[hooks.lint-changed]\ncommand = \"own {file}\"\n";
+    world.write("project/.becket/config.toml", config);
+    world.write("project/bin/own", "#!/bin/sh");
+    let mode = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(world.path("project/bin/own"), mode).unwrap();
+    world.trust();
+    let snapshot = world.loader("project").current();
+    let bin = world.path("project/bin");
+    let inside = |path: &OsStr| snapshot.hooks[0].resolves_inside(&world.path("home"), path);
+    assert!(inside(bin.as_os_str()));
+    assert!(inside(OsStr::new("bin")), "it runs at the root");
+    assert!(!inside(OsStr::new("/usr/bin:/bin")));
 }
 
 #[test]

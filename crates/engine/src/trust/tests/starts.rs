@@ -1,27 +1,20 @@
 //! What a program starts in a project: where its words lead, and what says so without a word.
 
-use std::cell::RefCell;
 use std::os::unix::fs::symlink;
-use std::sync::Arc;
-
-use becket_wire::event::EventName;
-use becket_wire::{EventId, Head};
-use serde_json::json;
 
 use super::*;
-use crate::hooks::carry::{Asked, CHANGED, Kit, Plan};
-use crate::judge::Verdict;
-use crate::run::{Cancel, Program};
+use crate::hooks::carry::{ASTRAY, CHANGED};
+use crate::run::Program;
 
 impl World {
     /// Writes a config with this one hook.
-    fn run(&self, run: &str) {
+    pub(super) fn run(&self, run: &str) {
         let text = format!("[hooks.x]\non = \"Stop\"\nrun = {run}\n");
         self.write("project/.becket/config.toml", &text);
     }
 
     /// The files that are pinned then, `.becket/` aside.
-    fn pinned(&self, run: &str) -> Vec<String> {
+    pub(super) fn pinned(&self, run: &str) -> Vec<String> {
         self.run(run);
         let pins = pins_of(&self.project(), &self.place()).unwrap();
         let files = pins.paths().filter(|path| !path.starts_with(".becket"));
@@ -207,6 +200,51 @@ fn a_line_does_not_go_into_other_folders_than_it_was_approved_for() {
             "project/other",
             false,
         ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd - && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && pushd x; popd; popd; x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd "$OLDPWD"; x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && "$OLDPWD"/x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd $where && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd && x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && true & x/y'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && sh -c "cd -; x/y" && true 2>&1'"#,
+            "project/other",
+            true,
+        ),
+        (
+            r#"'cd "$CLAUDE_PROJECT_DIR" && cd -P x && ./y 2>&1 && cd "$CLAUDE_PROJECT_DIR"/x'"#,
+            "project/other",
+            false,
+        ),
     ] {
         assert_eq!(astray(run, cwd), expected, "{run} in {cwd}");
     }
@@ -235,45 +273,41 @@ fn what_changes_after_the_look_is_not_started() {
 fn a_hook_that_changes_the_next_one_ends_it() {
     let world = World::new();
     let text = "[hooks.first]\non = \"PreToolUse\"\nrewrites = true\nrun = \"cp evil scripts/style.sh\"\n\
-        [hooks.second]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n";
+        [hooks.second]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n\
+        [hooks.lint-changed]\non = \"PreToolUse\"\ntools = \"Bash\"\ncommand = \"sh scripts/style.sh\"\n\
+        [hooks.test-changed]\ncommand = [\"sh\", \"scripts/style.sh\"]\n";
+    let own = "[hooks.test-changed]\non = \"PreToolUse\"\ntools = \"Bash\"\n";
+    world.write("home/config.toml", own);
     world.write("project/.becket/config.toml", text);
     world.write("project/evil", "touch evil-was-here");
     world.trust();
-    let snapshot = world.loader("project").current();
-    let project = world.project();
-    let payload = json!({"hook_event_name": "PreToolUse", "cwd": project, "tool_name": "Bash"});
-    let payload = payload.to_string();
-    let head = Head::read(payload.as_bytes()).unwrap();
-    let event = EventName::PreToolUse;
-    let asked = Asked {
-        id: EventId::new(5, [7; 2]),
-        event: &event,
-        head: &head,
-        payload: payload.as_bytes(),
-        project: &project,
-        attended: true,
-    };
-    let plan = Plan::of(&asked, &snapshot.hooks, Arc::default).expect("a plan");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let kit = Kit {
-        becket: "/bin/becket".into(),
-        home: "/home/becket".into(),
-        environment: Arc::new([("PATH".into(), path)]),
-        keeper: Arc::default(),
-    };
-    let runs = RefCell::new(Vec::new());
-    let silent = Verdict::silent(event.clone());
-    plan.carry_out(
-        &kit,
-        &Cancel::new(),
-        silent.clone(),
-        |_| silent,
-        |done| runs.replace(done.runs).clear(),
-        |_| {},
-    );
-    let runs = runs.into_inner();
+    let (runs, _) = world.carry_out("project", &[]);
     let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
-    assert_eq!(ends, [("first", "ok"), ("second", "not started")]);
-    assert!(format!("{:?}", runs[1]).contains(CHANGED), "{runs:?}");
+    let none = "not started";
+    let expected = [
+        ("test-changed", none),
+        ("first", "ok"),
+        ("second", none),
+        ("lint-changed", none),
+    ];
+    assert_eq!(ends, expected);
+    for run in runs.iter().filter(|run| run.hook != "first") {
+        assert!(format!("{run:?}").contains(CHANGED), "{run:?}");
+    }
     assert!(!world.path("project/evil-was-here").exists());
+}
+
+#[test]
+fn a_hook_that_is_led_astray_is_not_started_and_says_so() {
+    let world = World::new();
+    world.write("project/sub/scripts/style.sh", "touch ../marked");
+    let text = "[hooks.line]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n\
+        [hooks.root]\non = \"PreToolUse\"\nrun = 'cd \"$CLAUDE_PROJECT_DIR\" && sh scripts/style.sh'\n";
+    world.write("project/.becket/config.toml", text);
+    world.trust();
+    let (runs, marked) = world.carry_out("project/sub", &[]);
+    let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
+    assert_eq!(ends, [("line", "not started"), ("root", "ok")]);
+    assert!(runs[0].note.as_ref().unwrap().ends_with(ASTRAY), "{runs:?}");
+    assert!(!marked);
 }
