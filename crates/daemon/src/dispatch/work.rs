@@ -67,8 +67,7 @@ impl Work {
         if let (Some(hooking), Ok(head)) = (&self.hooking, head) {
             match &hooking.slash {
                 Some(slash) => {
-                    let answer = self.act(slash, hooking, head);
-                    verdict = verdict.merged(answer, Some("switch".to_owned()));
+                    verdict = verdict.switched(self.act(slash, hooking, head));
                 }
                 None if verdict.refuses() => {}
                 None => plan = self.plan(hooking, head, payload, &verdict),

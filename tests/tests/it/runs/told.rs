@@ -217,7 +217,29 @@ fn a_slash_command_is_nothing_to_ask_about() {
         ]);
         let id = named(log, no_daemon);
         let told = why(&["why", &id, "--json"]);
-        assert_eq!(told["decision"]["by"], "switch", "{told:#}");
+        assert_eq!(told["decision"]["by"], "becket:switch", "{told:#}");
+    }
+}
+
+#[test]
+fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
+    for name in ["config", "trust", "switch", "notice"] {
+        let yard = Yard::new();
+        let hook = format!("[hooks.{name}]\non = \"PostToolUse\"\nrun = \"echo no >&2; exit 2\"\n");
+        fs::write(yard.world.path("config.toml"), hook).expect("a config");
+        yard.writes(SESSION);
+        let told = yard.json(&["why", "--json"]);
+        assert_eq!(told["decision"]["by"], name, "{told:#}");
+        let mut shim = yard.world.shim("PostToolUse");
+        shim.env("BECKET_NO_DAEMON", "1");
+        call(shim, yard.event(OTHER).as_bytes());
+        let mut why = yard.verb(&["why", "--json"]);
+        let why = why.env("BECKET_NO_DAEMON", "1").output().expect("becket");
+        let told: Value = serde_json::from_slice(&why.stdout).expect("JSON");
+        assert_eq!(
+            (&told["decision"]["by"], &told["session_id"]),
+            (&json!(name), &json!(OTHER))
+        );
     }
 }
 
