@@ -42,7 +42,7 @@ pub(super) struct Hooking {
 }
 
 /// What runs before the event is answered, and what it is judged by once more if that changed it.
-pub(crate) struct Held {
+pub(crate) struct Planned {
     pub(crate) plan: Plan,
     pub(crate) grounds: Grounds,
 }
@@ -52,7 +52,7 @@ impl Work {
         self,
         payload: &[u8],
         head: &Result<Head<'_>, HeadError>,
-    ) -> (Record, Verdict, Option<Held>) {
+    ) -> (Record, Verdict, Option<Planned>) {
         let case = Case {
             envelope: &self.envelope,
             payload,
@@ -73,7 +73,7 @@ impl Work {
                 None => plan = self.plan(hooking, head, payload, &verdict),
             }
         }
-        let held = plan.map(|plan| Held {
+        let held = plan.map(|plan| Planned {
             plan,
             grounds: self.grounds(),
         });
