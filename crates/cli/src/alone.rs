@@ -207,6 +207,7 @@ impl Event<'_> {
             why: self.why.to_owned(),
             runs: kept::masked(runs, self.masker),
             double_of: None,
+            held: false,
         }
     }
 

@@ -126,12 +126,24 @@ fn before_any_hook_ran_it_is_said_what_to_do() {
 
 #[test]
 fn who_follows_sees_an_event_once_and_decided() {
+    followed_once(&[]);
+}
+
+#[test]
+fn who_follows_sees_what_was_decided_without_a_daemon_once_too() {
+    followed_once(&[("BECKET_NO_DAEMON", "1")]);
+}
+
+/// Follows the log while a hook runs, and then decides; with this in the environment of its event.
+fn followed_once(variables: &[(&str, &str)]) {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
     fs::write(yard.world.path("config.toml"), slow).expect("a config");
     yard.world.start_daemon();
-    let mut shim = start(yard.world.shim("PostToolUse"));
+    let mut shim = yard.world.shim("PostToolUse");
+    shim.envs(variables.iter().copied());
+    let mut shim = start(shim);
     let began = std::time::Instant::now();
     let event = yard.event(SESSION);
     std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
