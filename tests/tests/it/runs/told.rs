@@ -167,13 +167,15 @@ fn followed_once(variables: &[(&str, &str)]) {
         followed().contains(OTHER).then_some(())
     })
     .expect("the follower sees others meanwhile");
-    assert!(!followed().contains(SESSION), "{}", followed());
+    let early = followed();
     fs::write(yard.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     assert!(called.stdout.contains("no"), "{called:?}");
     wait::until(PATIENCE, || followed().contains(SESSION).then_some(())).expect("it is followed");
     follow.kill().expect("it ends");
     follow.wait().expect("it ends");
+    // Not before: a test that fails leaves no hook behind that waits for ever.
+    assert!(!early.contains(SESSION), "{early}");
     let lines = followed();
     let lines: Vec<&str> = lines
         .lines()
