@@ -172,7 +172,7 @@ impl Event<'_> {
             hooks: &self.config.hooks,
         };
         let answer = slash::answer(&slash::act(slash.verb, &slash.argument, &scene).lines);
-        Some(verdict.clone().merged(answer, Some("switch".to_owned())))
+        Some(verdict.clone().switched(answer))
     }
 
     fn plan(&self) -> Option<Plan> {
@@ -207,6 +207,7 @@ impl Event<'_> {
             why: self.why.to_owned(),
             runs: kept::masked(runs, self.masker),
             double_of: None,
+            held: false,
         }
     }
 

@@ -63,6 +63,20 @@ enum Verb {
     Statusline(verb::statusline::Statusline),
 }
 
+impl Verb {
+    /// The name of a verb whose work goes by the config and stays: what counts for one command has no
+    /// part in that.
+    fn outlives_itself(&self) -> Option<&'static str> {
+        match self {
+            Self::Up(_) => Some("up"),
+            Self::Init(_) => Some("init"),
+            Self::Adopt(_) => Some("adopt"),
+            Self::Trust(_) => Some("trust"),
+            _ => None,
+        }
+    }
+}
+
 fn version() -> String {
     becket_wire::Version::current().to_string()
 }
@@ -103,6 +117,9 @@ impl Args {
         let Some(verb) = self.verb else {
             return verb::view::run(&world, self.frame_times.as_deref());
         };
+        if let Some(name) = verb.outlives_itself() {
+            world.refuse_set(name)?;
+        }
         match verb {
             Verb::Init(verb) => verb.run(&world),
             Verb::Uninit(verb) => verb.run(&world),
@@ -132,8 +149,7 @@ impl Args {
             Verb::Statusline(verb) => verb.run(&world),
             Verb::Builtin(verb) => verb.run(&world),
             Verb::Keeper(verb) => verb.run(&world),
-            // `main` has taken every real call already.
-            Verb::Hook(_) => Ok(ExitCode::FAILURE),
+            Verb::Hook(_) => verb::hook::misplaced(),
             Verb::Completions(verb) => verb.run(),
         }
     }

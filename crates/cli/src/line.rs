@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use becket_wire::account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -183,6 +184,14 @@ fn one_line(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(line).ok()
 }
 
+/// What was answered, and on whose account.
+pub fn decided(decision: &DecisionRow) -> String {
+    match &decision.by {
+        Some(by) => format!("{} by {}", decision.answer, account::in_words(by)),
+        None => decision.answer.clone(),
+    }
+}
+
 /// One event as a person reads it.
 pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let at = clock(row.at, now);
@@ -203,12 +212,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
         note(DIM, format!("agent {}", visible(agent, 8)));
     }
     if let Some(decision) = &row.decision {
-        let by = decision
-            .by
-            .as_ref()
-            .map(|by| format!(" by {by}"))
-            .unwrap_or_default();
-        note(WARN, format!("{}{by}", decision.answer));
+        note(WARN, decided(decision));
     }
     if let Some(fault) = &row.fault {
         note(BAD, fault.clone());

@@ -100,6 +100,21 @@ impl World {
             .with_pairs(set.iter().map(|(key, value)| (&**key, &**value)))
     }
 
+    /// Some verbs leave something behind that goes by the config: a value for one command is not for
+    /// them.
+    pub fn refuse_set(&self, verb: &str) -> Result<()> {
+        if self.said.set.is_empty() {
+            return Ok(());
+        }
+        let what = format!(
+            "--set counts for one command, and what `becket {verb}` does stays: it goes by the files"
+        );
+        let failure = Failure::new(Code::Usage, what);
+        let file = self.place.config();
+        let hint = format!("write it into a config file, yours is {}", file.display());
+        Err(failure.hint(hint).into())
+    }
+
     /// Where the daemon listens.
     pub fn socket(&self) -> PathBuf {
         self.place.socket(rustix::process::getuid().as_raw())

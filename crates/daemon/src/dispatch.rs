@@ -30,7 +30,7 @@ use crate::life::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, News, Process, Registry};
 use crate::store::{Brought, Kept, Limits, Record, Then, Writer};
-pub(crate) use work::Held;
+pub(crate) use work::Planned;
 use work::{Hooking, Work};
 
 /// What may wait for the dispatcher. More is answered `Busy`.
@@ -89,7 +89,7 @@ pub(crate) struct Judged {
     pub(crate) record: Record,
     pub(crate) verdict: Verdict,
     /// The named hooks that are to be run before it is answered.
-    pub(crate) held: Option<Held>,
+    pub(crate) held: Option<Planned>,
     /// What masks what they say.
     pub(crate) masker: Arc<Masker>,
     /// When it arrived.

@@ -21,7 +21,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
 use crate::connection::{Answerer, Askers};
-use crate::dispatch::{Dispatcher, Held, Judged};
+use crate::dispatch::{Dispatcher, Judged, Planned};
 use crate::life::now_ms;
 use crate::registry::Applied;
 use crate::store::{Decision, Record};
@@ -173,7 +173,7 @@ impl Dispatcher {
             alone,
             answerer,
         } = judged;
-        let Some(Held { plan, grounds }) = held else {
+        let Some(Planned { plan, grounds }) = held else {
             return;
         };
         let seq = record.seq;

@@ -26,7 +26,7 @@ pub(crate) struct InForce {
     key: [u8; 32],
     open: Open,
     /// Where no project is known.
-    base: Held,
+    base: AtHand,
     projects: Shelf<PathBuf>,
     environments: Shelf<Environment>,
 }
@@ -39,7 +39,7 @@ struct Environment {
 }
 
 /// One config, as it was at the last look.
-struct Held {
+struct AtHand {
     loader: Loader,
     config: Arc<Snapshot>,
     masker: Arc<Masker>,
@@ -66,7 +66,7 @@ impl InForce {
     fn new(open: Open, key: [u8; 32], now_ms: i64) -> Self {
         Self {
             key,
-            base: Held::new(open(None), key, now_ms, Instant::now()),
+            base: AtHand::new(open(None), key, now_ms, Instant::now()),
             open,
             projects: Shelf::new(PROJECTS),
             environments: Shelf::new(ENVIRONMENTS),
@@ -90,7 +90,7 @@ impl InForce {
         variables: &BTreeMap<String, String>,
     ) -> (Arc<Snapshot>, Arc<Masker>) {
         let key = self.key;
-        let held = self.held(project, variables, now_ms, now);
+        let held = self.at_hand(project, variables, now_ms, now);
         let (looked_ms, looked) = held.looked;
         if began_ms >= looked_ms || now.duration_since(looked) > AT_LEAST_EVERY {
             held.look(key, now_ms, now);
@@ -104,13 +104,13 @@ impl InForce {
         Arc::clone(&self.base.config)
     }
 
-    fn held(
+    fn at_hand(
         &mut self,
         project: Option<&Path>,
         variables: &BTreeMap<String, String>,
         now_ms: i64,
         now: Instant,
-    ) -> &mut Held {
+    ) -> &mut AtHand {
         let (open, key) = (&self.open, self.key);
         let mut variables = variables_among(variables).peekable();
         if variables.peek().is_some() {
@@ -119,13 +119,13 @@ impl InForce {
                 project: project.map(Path::to_path_buf),
                 variables: variables.clone().map(owned).collect(),
             };
-            let make = || Held::new(open(project).with_variables(variables), key, now_ms, now);
+            let make = || AtHand::new(open(project).with_variables(variables), key, now_ms, now);
             return self.environments.get(environment, make);
         }
         match project {
             None => &mut self.base,
             Some(project) => self.projects.get(project.to_path_buf(), || {
-                Held::new(open(Some(project)), key, now_ms, now)
+                AtHand::new(open(Some(project)), key, now_ms, now)
             }),
         }
     }
@@ -133,7 +133,7 @@ impl InForce {
 
 /// As many of them as it has room for: whoever was quiet longest goes first.
 struct Shelf<K> {
-    held: HashMap<K, Held>,
+    held: HashMap<K, AtHand>,
     room: usize,
     /// Counts the questions.
     asked: u64,
@@ -148,7 +148,7 @@ impl<K: Hash + Eq + Clone> Shelf<K> {
         }
     }
 
-    fn get(&mut self, key: K, make: impl FnOnce() -> Held) -> &mut Held {
+    fn get(&mut self, key: K, make: impl FnOnce() -> AtHand) -> &mut AtHand {
         self.asked += 1;
         if !self.held.contains_key(&key) {
             self.make_room();
@@ -169,7 +169,7 @@ impl<K: Hash + Eq + Clone> Shelf<K> {
     }
 }
 
-impl Held {
+impl AtHand {
     fn new(mut loader: Loader, key: [u8; 32], now_ms: i64, now: Instant) -> Self {
         let config = loader.current();
         let masker = Arc::new(Masker::from_config(key, &config.config));

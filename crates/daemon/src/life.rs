@@ -37,7 +37,7 @@ use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
 use socket::{inode, listen, make_folder, private};
 
-pub use lock::{Held, yield_to};
+pub use lock::{Holder, yield_to};
 
 /// How often the daemon looks after itself.
 const TICK: Duration = Duration::from_secs(2);

@@ -7,7 +7,7 @@ use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{DecisionRow, Envelope};
-use becket_wire::{Head, Output};
+use becket_wire::{Account, Head, Output};
 
 use crate::config::Snapshot;
 use crate::merge::weight;
@@ -138,6 +138,11 @@ impl Verdict {
         }
     }
 
+    /// The same where the person switches a hook: this is said of it.
+    pub fn switched(self, answer: Answer) -> Self {
+        self.merged(answer, Some(Account::Switch.by()))
+    }
+
     /// Whether becket itself says no, so that nobody else need be asked.
     pub fn refuses(&self) -> bool {
         let refused = matches!(
@@ -192,7 +197,7 @@ fn ring(case: &Case<'_>, verdict: &mut Verdict) {
             ..
         }) => {
             verdict.answer.ring(&sequence);
-            verdict.by.get_or_insert_with(|| "notice".to_owned());
+            verdict.by.get_or_insert_with(|| Account::Notice.by());
         }
         other => verdict.notice = other,
     }
@@ -218,10 +223,10 @@ fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
     let project = case.config.project.as_ref();
     let project = project.filter(|_| case.envelope.attended()).filter(asks);
     let trust = project.and_then(Project::says);
-    let by = match (&config, trust) {
+    let account = match (&config, trust) {
         (None, None) => return,
-        (Some(_), _) => "config",
-        (None, Some(_)) => "trust",
+        (Some(_), _) => Account::Config,
+        (None, Some(_)) => Account::Trust,
     };
     let Some(session) = head.session_id.as_deref() else {
         return;
@@ -229,7 +234,7 @@ fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
     verdict.answer.tell(told.join("\n"));
-    verdict.by = Some(by.to_owned());
+    verdict.by = Some(account.by());
     verdict.told = Some((session.to_owned(), case.config.generation));
 }
 

@@ -1,6 +1,7 @@
 //! What is said: between Claude Code and becket (events, answers), and between
 //! becket's own programs (frames, requests). No I/O, no runtime: values in, values out.
 
+pub mod account;
 pub mod answer;
 pub mod bounds;
 pub mod envelope;
@@ -19,6 +20,7 @@ pub mod run;
 pub mod session;
 pub mod version;
 
+pub use account::Account;
 pub use answer::{Answer, Output};
 pub use head::Head;
 pub use id::EventId;

@@ -232,6 +232,44 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
 }
 
 #[test]
+fn what_stays_goes_by_the_files() {
+    let world = world("");
+    let set = "hooks.style.on=Notification";
+    for verb in ["up", "init", "adopt", "trust"] {
+        let (code, stderr) = said(&world.output(&[verb, "--set", set]));
+        assert_eq!(code, Some(2), "{verb}: {stderr}");
+        let why = format!("what `becket {verb}` does stays");
+        assert!(
+            stderr.contains(&why) && stderr.contains("hint: "),
+            "{stderr}"
+        );
+    }
+    let settings = world.home.join(".claude/settings.json");
+    assert!(!settings.exists(), "nothing was written");
+    assert!(world.daemons().is_empty(), "nothing was begun");
+}
+
+#[test]
+fn what_claude_code_sends_is_taken_whatever_the_command_line_sets() {
+    let world = world("");
+    let payload = json!({"session_id": id(1), "hook_event_name": "Stop"});
+    for set in [&["--set", "mask.enabled=false"][..], &["--set=nonsense"]] {
+        let hook = ["hook", "--event", "Stop"].iter().chain(set);
+        let called = call(world.becket(hook), payload.to_string().as_bytes());
+        assert_eq!(called.code, Some(0), "{called:?}");
+        assert!(called.stderr.contains("--set does not count"), "{called:?}");
+    }
+    assert_eq!(world.events().len(), 2);
+    let before = world.becket(["--set", "mask.enabled=false", "hook", "--event", "Stop"]);
+    let called = call(before, payload.to_string().as_bytes());
+    assert_eq!(called.code, Some(1), "it does not block: {called:?}");
+    assert!(
+        called.stderr.contains("after the word `hook`"),
+        "{called:?}"
+    );
+}
+
+#[test]
 fn what_a_daemon_is_started_with_holds_as_long_as_it_lives() {
     let world = world("");
     world.run(&["daemon", "start", "--set", "mask.enabled=false"]);

@@ -94,8 +94,8 @@ fn the_answer_rings_when_a_session_begins_to_need_its_person() {
     assert_eq!(
         rung,
         [
-            (&json!("PermissionRequest"), &json!("notice")),
-            (&json!("Elicitation"), &json!("notice"))
+            (&json!("PermissionRequest"), &json!("becket:notice")),
+            (&json!("Elicitation"), &json!("becket:notice"))
         ]
     );
 }

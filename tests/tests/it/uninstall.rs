@@ -104,6 +104,29 @@ fn it_goes_only_when_nobody_needs_it() {
 }
 
 #[test]
+fn it_looks_where_becket_looks_if_its_home_is_named_by_half() {
+    let (world, prefix) = installed();
+    let project = world.home.join(r#"a "shop" \ more"#);
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let relative = |program: &Path, args: &[&str]| {
+        let mut command = world.command(program);
+        command.args(args).current_dir(&project);
+        let output = command.env("BECKET_HOME", "state").output();
+        output.expect("a program")
+    };
+    let done = relative(&prefix.join("bin/becket"), &["init", "--local"]);
+    assert!(done.status.success(), "{done:?}");
+    assert!(!project.join("state").exists(), "it does not count");
+    let refused = relative(Path::new(SCRIPT), &[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let settings = project.join(".claude/settings.local.json");
+    let line = format!("\n  {}\n", settings.display());
+    assert!(why.contains(&line), "{why}");
+    assert!(prefix.join("bin/becket").exists());
+}
+
+#[test]
 fn adopted_hooks_come_back_first() {
     let (world, prefix) = installed();
     let settings = world.home.join(".claude/settings.json");

@@ -21,7 +21,10 @@ impl Event<'_> {
     pub(super) fn carry_out(&self, mut plan: Plan, verdict: Verdict, frame: Vec<u8>) -> Output {
         let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
         let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
-        let kept = self.leave(self.left(None, runs.clone()));
+        let kept = self.leave(Left {
+            held: true,
+            ..self.left(None, runs.clone())
+        });
         if !behind.is_empty()
             && let Err(error) = self.start_behind(&frame)
         {

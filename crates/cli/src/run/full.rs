@@ -91,15 +91,8 @@ fn indent(text: &str) -> String {
 fn said(event: &EventRow) -> String {
     match &event.decision {
         Some(decision) => {
-            let by = decision
-                .by
-                .as_deref()
-                .map(|by| format!(" by {}", one_line(by)));
-            format!(
-                "{WARN}{}{}{WARN:#}",
-                one_line(&decision.answer),
-                by.unwrap_or_default()
-            )
+            let decided = one_line(&line::decided(decision));
+            format!("{WARN}{decided}{WARN:#}")
         }
         None if event.took_us.is_none() => format!("{DIM}not answered{DIM:#}"),
         None => format!("{DIM}no opinion{DIM:#}"),

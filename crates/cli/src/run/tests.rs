@@ -1,6 +1,7 @@
 //! Runs of a morning, as they are shown.
 
 use becket_daemon::store::FoundRun;
+use becket_wire::Account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::RunRow;
 
@@ -157,6 +158,15 @@ fn an_event_is_explained() {
     alone.event.source = Source::Daemon;
     alone.event.took_us = None;
     insta::assert_snapshot!("why_held", shown(&full(&alone, &look(100))));
+    let mut own = why();
+    own.event.decision = Some(DecisionRow {
+        answer: "message".to_owned(),
+        by: Some(Account::Config.by()),
+        reason: None,
+    });
+    let told = shown(&full(&own, &look(100)));
+    let first = told.lines().next();
+    assert_eq!(first, Some("PostToolUse Write  message by becket (config)"));
 }
 
 #[test]

@@ -30,8 +30,7 @@ impl EventLine {
                 "deny" | "block" => Tone::Error,
                 _ => Tone::Attention,
             };
-            let by = decision.by.as_ref().map(|by| format!(" by {by}"));
-            about = format!("{}{}: {about}", decision.answer, by.unwrap_or_default());
+            about = format!("{}: {about}", line::decided(decision));
         }
         if let Some(fault) = &row.fault {
             tone = Tone::Error;

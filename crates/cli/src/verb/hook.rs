@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
 use crate::alone;
+use crate::failure::{Code, Failure};
 
 /// Take one event from Claude Code (what the shim does, where the shim cannot be had)
 #[derive(Debug, clap::Args)]
@@ -41,6 +42,9 @@ pub fn called() -> Option<ExitCode> {
         return None;
     }
     if !has("--alone") {
+        if args.iter().any(|arg| is_set(&arg.to_string_lossy())) {
+            eprintln!("becket: --set does not count for `becket hook`: events go by the files");
+        }
         return Some(becket_hook::run(args.into_iter()));
     }
     let why = args.iter().skip_while(|arg| *arg != "--alone").nth(1);
@@ -60,4 +64,15 @@ pub fn called() -> Option<ExitCode> {
         eprintln!("becket: {error:#}");
         ExitCode::FAILURE
     }))
+}
+
+fn is_set(arg: &str) -> bool {
+    arg == "--set" || arg.starts_with("--set=")
+}
+
+/// A call that [`called`] did not take, because something stands before the verb.
+pub fn misplaced() -> Result<ExitCode> {
+    let what = "the options of `becket hook` stand after the word `hook`";
+    let hint = "becket hook --event EVENT --home FOLDER";
+    Err(Failure::new(Code::Failed, what).hint(hint).into())
 }

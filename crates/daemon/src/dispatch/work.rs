@@ -42,7 +42,7 @@ pub(super) struct Hooking {
 }
 
 /// What runs before the event is answered, and what it is judged by once more if that changed it.
-pub(crate) struct Held {
+pub(crate) struct Planned {
     pub(crate) plan: Plan,
     pub(crate) grounds: Grounds,
 }
@@ -52,7 +52,7 @@ impl Work {
         self,
         payload: &[u8],
         head: &Result<Head<'_>, HeadError>,
-    ) -> (Record, Verdict, Option<Held>) {
+    ) -> (Record, Verdict, Option<Planned>) {
         let case = Case {
             envelope: &self.envelope,
             payload,
@@ -67,14 +67,13 @@ impl Work {
         if let (Some(hooking), Ok(head)) = (&self.hooking, head) {
             match &hooking.slash {
                 Some(slash) => {
-                    let answer = self.act(slash, hooking, head);
-                    verdict = verdict.merged(answer, Some("switch".to_owned()));
+                    verdict = verdict.switched(self.act(slash, hooking, head));
                 }
                 None if verdict.refuses() => {}
                 None => plan = self.plan(hooking, head, payload, &verdict),
             }
         }
-        let held = plan.map(|plan| Held {
+        let held = plan.map(|plan| Planned {
             plan,
             grounds: self.grounds(),
         });

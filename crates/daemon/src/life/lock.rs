@@ -20,7 +20,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Who holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum Holder {
     /// It makes room.
     Yielding,
     /// It is as new as the one who asks, or newer.
@@ -53,10 +53,10 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
     let until = Instant::now() + MAKE_ROOM;
     loop {
         match yield_to(place, version) {
-            Held::By(running) => return Err(LifeError::Running(running)),
+            Holder::By(running) => return Err(LifeError::Running(running)),
             // One that no longer listens may be about to end. Another one may be faster than we
             // are then, so it is asked again and again.
-            Held::Yielding | Held::Silent => {}
+            Holder::Yielding | Holder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(signed(lock)),
@@ -89,11 +89,11 @@ fn wait_for(lock: File) -> Receiver<File> {
 }
 
 /// Asks the daemon that runs to make room for this version.
-pub fn yield_to(place: &Place, version: Version) -> Held {
+pub fn yield_to(place: &Place, version: Version) -> Holder {
     match ask(place, version) {
-        Ok(Some(Response::Yielding)) => Held::Yielding,
-        Ok(Some(Response::Refused { version })) => Held::By(version),
-        _ => Held::Silent,
+        Ok(Some(Response::Yielding)) => Holder::Yielding,
+        Ok(Some(Response::Refused { version })) => Holder::By(version),
+        _ => Holder::Silent,
     }
 }
 

@@ -8,13 +8,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::record::{Record, unpack};
 
-/// So many events of a session are looked at: a flood of them must not make each cost more.
-const REMEMBERED: i64 = 256;
+/// So many events are looked at: a flood of them must not make each cost more.
+const REMEMBERED: i64 = 2048;
 
 /// Events of a session at about a time that may be the same as another one.
 const ALIKE: &str = "SELECT e.seq, e.at, e.origin, p.encoding, p.body FROM
-    (SELECT * FROM events WHERE session_id = ?1 AND at BETWEEN ?2 - ?3 AND ?2 + ?3 ORDER BY at DESC LIMIT ?7) e
-    JOIN payloads p ON p.seq = e.seq WHERE e.event IS ?4 AND e.size = ?5 AND e.id <> ?6 AND e.duplicate_of IS NULL
+    (SELECT * FROM events WHERE at BETWEEN ?2 - ?3 AND ?2 + ?3 ORDER BY at DESC LIMIT ?7) e
+    JOIN payloads p ON p.seq = e.seq WHERE e.session_id = ?1 AND e.event IS ?4 AND e.size = ?5 AND e.id <> ?6 AND e.duplicate_of IS NULL
     ORDER BY e.seq DESC";
 
 /// The event of the log that this one repeats.
@@ -77,8 +77,8 @@ mod tests {
             .unwrap();
         let plan: Vec<String> = steps.map(Result::unwrap).collect();
         let plan = plan.join("; ");
-        let by_session = "events USING INDEX events_session (session_id=? AND at>? AND at<?)";
-        assert!(plan.contains(by_session), "{plan}");
+        let by_time = "events USING INDEX events_at (at>? AND at<?)";
+        assert!(plan.contains(by_time), "{plan}");
         assert!(!plan.contains("SCAN events"), "{plan}");
     }
 }

@@ -280,6 +280,7 @@ impl Record {
             self.took_us = left.took_us;
             self.source = left.source;
             self.decision = left.decision;
+            self.held = false;
         }
         run::amend(&mut self.runs, left.runs);
     }

@@ -1,6 +1,7 @@
 //! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
 
 use becket_wire::EventId;
+use becket_wire::account::{self, Account};
 use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -144,13 +145,10 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
     })
 }
 
-/// Who answers on becket's own account, where no hook and no guard decided anything.
-const OWN: [&str; 4] = ["switch", "config", "trust", "notice"];
-
 /// Whether somebody may ask why it was decided so: a hook or a guard did it. To ring a bell is to
 /// decide nothing.
 pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
-    answer != "terminal" && by.is_none_or(|by| !OWN.contains(&by))
+    answer != "terminal" && !by.is_some_and(account::is_own)
 }
 
 /// The newest event of which there is something to tell, with its time: it was decided, as
@@ -159,10 +157,8 @@ pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
-    let told = format!(
-        "d.answer <> 'terminal' AND ifnull(d.by, '') NOT IN ('{}')",
-        OWN.join("', '")
-    );
+    let has_runs = open::user_version(connection)? >= 3;
+    let told = told(has_runs);
     let decided = match session {
         None => format!(
             "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
@@ -175,7 +171,7 @@ pub fn last_told(
         ),
     };
     let mut found = first(connection, &decided, session)?;
-    if open::user_version(connection)? >= 3 {
+    if has_runs {
         let failed = format!(
             "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
             FINE.join("', '"),
@@ -184,6 +180,21 @@ pub fn last_told(
         found = found.max(first(connection, &failed, session)?);
     }
     Ok(found)
+}
+
+/// [`is_told_of`] for SQL. Old rows name becket's own accounts by their bare words: there it was a
+/// hook only if one of that name ran.
+fn told(has_runs: bool) -> String {
+    let hook_ran = match has_runs {
+        true => "EXISTS (SELECT 1 FROM runs r WHERE r.event_id = e.id AND r.hook = d.by)",
+        false => "0",
+    };
+    format!(
+        "d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%'
+         AND (d.by NOT IN ('{}') OR {hook_ran}))",
+        account::OWN,
+        Account::ALL.map(Account::word).join("', '")
+    )
 }
 
 fn first(

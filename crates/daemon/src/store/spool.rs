@@ -41,6 +41,9 @@ pub struct Left {
     /// The event that this one repeats: whoever left it ran no hook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub double_of: Option<EventId>,
+    /// Its hooks run now: whoever left it says more when they have.
+    #[serde(default)]
+    pub held: bool,
 }
 
 #[derive(Debug, Error)]
@@ -142,6 +145,7 @@ impl Left {
             why: String::new(),
             runs,
             double_of: None,
+            held: false,
         }
     }
 
@@ -167,6 +171,7 @@ impl Left {
             why: why.to_owned(),
             runs: record.runs.clone(),
             double_of: record.double_of,
+            held: false,
         }
     }
 }

@@ -154,7 +154,7 @@ fn an_answer_that_nobody_reads_changes_nothing() {
     assert!(
         events
             .iter()
-            .all(|event| event["decision"]["by"] == "config"),
+            .all(|event| event["decision"]["by"] == "becket:config"),
         "{events:?}"
     );
 }

@@ -126,12 +126,24 @@ fn before_any_hook_ran_it_is_said_what_to_do() {
 
 #[test]
 fn who_follows_sees_an_event_once_and_decided() {
+    followed_once(&[]);
+}
+
+#[test]
+fn who_follows_sees_what_was_decided_without_a_daemon_once_too() {
+    followed_once(&[("BECKET_NO_DAEMON", "1")]);
+}
+
+/// Follows the log while a hook runs, and then decides; with this in the environment of its event.
+fn followed_once(variables: &[(&str, &str)]) {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
     fs::write(yard.world.path("config.toml"), slow).expect("a config");
     yard.world.start_daemon();
-    let mut shim = start(yard.world.shim("PostToolUse"));
+    let mut shim = yard.world.shim("PostToolUse");
+    shim.envs(variables.iter().copied());
+    let mut shim = start(shim);
     let began = std::time::Instant::now();
     let event = yard.event(SESSION);
     std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
@@ -155,13 +167,15 @@ fn who_follows_sees_an_event_once_and_decided() {
         followed().contains(OTHER).then_some(())
     })
     .expect("the follower sees others meanwhile");
-    assert!(!followed().contains(SESSION), "{}", followed());
+    let early = followed();
     fs::write(yard.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     assert!(called.stdout.contains("no"), "{called:?}");
     wait::until(PATIENCE, || followed().contains(SESSION).then_some(())).expect("it is followed");
     follow.kill().expect("it ends");
     follow.wait().expect("it ends");
+    // Not before: a test that fails leaves no hook behind that waits for ever.
+    assert!(!early.contains(SESSION), "{early}");
     let lines = followed();
     let lines: Vec<&str> = lines
         .lines()
@@ -217,7 +231,29 @@ fn a_slash_command_is_nothing_to_ask_about() {
         ]);
         let id = named(log, no_daemon);
         let told = why(&["why", &id, "--json"]);
-        assert_eq!(told["decision"]["by"], "switch", "{told:#}");
+        assert_eq!(told["decision"]["by"], "becket:switch", "{told:#}");
+    }
+}
+
+#[test]
+fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
+    for name in ["config", "trust", "switch", "notice"] {
+        let yard = Yard::new();
+        let hook = format!("[hooks.{name}]\non = \"PostToolUse\"\nrun = \"echo no >&2; exit 2\"\n");
+        fs::write(yard.world.path("config.toml"), hook).expect("a config");
+        yard.writes(SESSION);
+        let told = yard.json(&["why", "--json"]);
+        assert_eq!(told["decision"]["by"], name, "{told:#}");
+        let mut shim = yard.world.shim("PostToolUse");
+        shim.env("BECKET_NO_DAEMON", "1");
+        call(shim, yard.event(OTHER).as_bytes());
+        let mut why = yard.verb(&["why", "--json"]);
+        let why = why.env("BECKET_NO_DAEMON", "1").output().expect("becket");
+        let told: Value = serde_json::from_slice(&why.stdout).expect("JSON");
+        assert_eq!(
+            (&told["decision"]["by"], &told["session_id"]),
+            (&json!(name), &json!(OTHER))
+        );
     }
 }
 

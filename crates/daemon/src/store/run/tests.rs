@@ -1,3 +1,4 @@
+use super::super::record::Decision;
 use super::super::sample::{Home, decision, envelope, id, record, record_of, run};
 use super::*;
 
@@ -204,8 +205,10 @@ fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
 #[test]
 fn what_becket_says_itself_needs_no_telling() {
     let connection = Home::new().open();
-    let decided = |number: u8, answer: &str, by: Option<&str>| {
-        let mut event = record(i64::from(number), number.into());
+    let decided = |number: u32, answer: &str, by: Option<&str>| {
+        let mut event = record(number.into(), number);
+        let ran = by.filter(|by| !account::is_own(by));
+        event.runs = ran.map(|by| run(number, by)).into_iter().collect();
         let mut decision = decision(answer);
         decision.by = by.map(str::to_owned);
         event.decision = Some(decision);
@@ -213,17 +216,46 @@ fn what_becket_says_itself_needs_no_telling() {
         is_told_of(answer, by)
     };
     assert!(decided(1, "deny", Some("no-prod")));
-    assert!(!decided(2, "block", Some("switch")));
-    assert!(!decided(3, "message", Some("config")));
-    assert!(!decided(4, "message", Some("trust")));
-    assert!(!decided(5, "terminal", None));
+    for (number, account) in (2..).zip(Account::ALL) {
+        assert!(!decided(number, "message", Some(&account.by())));
+    }
+    assert!(!decided(6, "terminal", None));
     for session in [None, Some("s")] {
         let last = last_told(&connection, session).unwrap();
         assert_eq!(last, Some((1, id(1))), "{session:?}");
     }
-    assert!(decided(6, "deny", None));
+    assert!(decided(7, "deny", None));
     for session in [None, Some("s")] {
         let last = last_told(&connection, session).unwrap();
-        assert_eq!(last, Some((6, id(6))), "{session:?}");
+        assert_eq!(last, Some((7, id(7))), "{session:?}");
     }
+    for (number, account) in (8..).zip(Account::ALL) {
+        assert!(decided(number, "deny", Some(account.word())), "a hook's");
+        for session in [None, Some("s")] {
+            let last = last_told(&connection, session).unwrap();
+            assert_eq!(last, Some((number.into(), id(number))), "{session:?}");
+        }
+    }
+}
+
+#[test]
+fn a_bare_word_of_old_was_becket_unless_a_hook_of_that_name_ran() {
+    let connection = Home::new().open();
+    let decided = |number: u32, runs: Vec<RunRow>| {
+        let mut event = record(number.into(), number);
+        let by = Some(Account::Switch.word().to_owned());
+        event.decision = Some(Decision {
+            by,
+            ..decision("block")
+        });
+        event.runs = runs;
+        event.insert(&connection).unwrap();
+        [None, Some("s")].map(|session| last_told(&connection, session).unwrap())
+    };
+    assert_eq!(decided(1, Vec::new()), [None, None]);
+    assert_eq!(decided(2, vec![run(2, "lint")]), [None, None]);
+    assert_eq!(
+        decided(3, vec![run(3, "switch")]),
+        [Some((3, id(3))), Some((3, id(3)))]
+    );
 }

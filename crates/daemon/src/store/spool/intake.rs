@@ -39,6 +39,8 @@ pub(in crate::store) struct TakenIn {
     pub(in crate::store) new: Vec<Record>,
     /// Of how many events more was said that were in the database already.
     pub(in crate::store) amended: usize,
+    /// Which of them are decided since.
+    pub(in crate::store) decided: Vec<i64>,
     pub(in crate::store) bad: u64,
 }
 
@@ -228,9 +230,12 @@ impl Intake<'_> {
         said: &[(EventId, Left)],
     ) -> rusqlite::Result<bool> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let mut brought = Brought::default();
+        let (mut brought, mut decided) = (Brought::default(), Vec::new());
         for (id, left) in said {
-            brought.blocked.extend(complete(&transaction, *id, left)?);
+            if let Some(seq) = complete(&transaction, *id, left)? {
+                brought.blocked.extend(blocked(&transaction, seq, left)?);
+                decided.push(seq);
+            }
             run::insert(&transaction, &left.runs)?;
             if !(self.go_on)(Step::Inserted) {
                 return Ok(false);
@@ -242,6 +247,7 @@ impl Intake<'_> {
             self.commit(transaction, &Arc::new(brought))?;
         }
         self.done.amended += said.len();
+        self.done.decided.extend(decided);
         Ok((self.go_on)(Step::Committed))
     }
 
@@ -280,24 +286,21 @@ impl Intake<'_> {
     }
 }
 
-/// Tells the log what was answered. Gives the session and the time of a prompt that is blocked by it.
-fn complete(
+/// Tells the log what was answered. Gives the number of the event, if that was not known.
+fn complete(connection: &Connection, id: EventId, left: &Left) -> rusqlite::Result<Option<i64>> {
+    let (detour, decision) = (left.detour(), left.decision.as_ref());
+    record::complete(connection, id, left.took_us, left.source, detour, decision)
+}
+
+/// The session and the time of a prompt that is blocked by what was answered.
+fn blocked(
     connection: &Connection,
-    id: EventId,
+    seq: i64,
     left: &Left,
 ) -> rusqlite::Result<Option<(String, i64)>> {
-    let decision = left.decision.as_ref();
-    let completed = record::complete(
-        connection,
-        id,
-        left.took_us,
-        left.source,
-        left.detour(),
-        decision,
-    )?;
-    let Some(seq) = completed.filter(|_| decision.is_some_and(Decision::blocks)) else {
+    if !left.decision.as_ref().is_some_and(Decision::blocks) {
         return Ok(None);
-    };
+    }
     let mut select = connection.prepare_cached(
         "SELECT session_id, at FROM events WHERE seq = ?1 AND event = 'UserPromptSubmit'
          AND session_id IS NOT NULL AND duplicate_of IS NULL",

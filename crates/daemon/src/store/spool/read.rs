@@ -162,6 +162,7 @@ pub(in crate::store) fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> 
         record.decision = left.decision;
         record.runs = left.runs;
         record.double_of = left.double_of;
+        record.held = left.held;
     }
     Some(record)
 }

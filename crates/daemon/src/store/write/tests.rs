@@ -1,4 +1,5 @@
 mod decide;
+mod onlookers;
 
 use std::fs;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
 mod elsewhere;
+mod show;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ use super::super::spool;
 use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
 use elsewhere::Memory;
+use show::Unshown;
 
 /// What commits together at the most.
 pub(super) const GROUP: usize = 512;
@@ -43,8 +45,7 @@ pub(super) struct WriterThread {
     unsettled: Vec<Record>,
     /// Whether the inbox holds others too.
     leftovers: bool,
-    /// The events whose hooks run: in the log, and not shown yet.
-    held: HashSet<i64>,
+    unshown: Unshown,
     /// What nothing would take.
     memory: Memory,
     now_ms: i64,
@@ -92,7 +93,7 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            held: HashSet::new(),
+            unshown: Unshown::default(),
             memory: Memory::default(),
             now_ms: 0,
             closed: false,
@@ -161,7 +162,7 @@ impl WriterThread {
                 self.retry_memory();
                 self.settle();
                 self.take_in();
-                let _ = done.send(self.held.clone());
+                let _ = done.send(self.unshown.numbers());
             }
             Job::Tick(tick) => {
                 self.now_ms = tick.now_ms;
@@ -169,6 +170,7 @@ impl WriterThread {
                 self.retry_memory();
                 self.settle();
                 self.take_in();
+                self.show_overdue();
                 self.retain(tick.limits, jobs);
                 self.checkpointer.tick();
             }
@@ -287,20 +289,6 @@ impl WriterThread {
         }
     }
 
-    /// Shows an event once, and with its decision: one whose hooks run is shown when they have.
-    fn show(&mut self, record: &Record, is_new: bool) {
-        if record.held {
-            if is_new {
-                self.held.insert(record.seq);
-            }
-            return;
-        }
-        let was_held = record.decided && self.held.remove(&record.seq);
-        if (is_new || was_held) && self.feed.receiver_count() > 0 {
-            drop(self.feed.send(Arc::new(record.to_row())));
-        }
-    }
-
     fn take_in(&mut self) {
         let sequence = Arc::clone(&self.sequence);
         let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
@@ -320,8 +308,8 @@ impl WriterThread {
         self.counters.duplicates.add(doubles as u64);
         for record in &done.new {
             self.retention.wrote(record.envelope().at);
-            self.show(record, true);
         }
+        self.show_taken_in(&done.new, &done.decided);
         if !done.new.is_empty() {
             info!(
                 events = done.new.len(),
