@@ -228,6 +228,12 @@ impl Answerer {
         drop(self.done.send(Went::Answered(unsent)));
     }
 
+    /// Tells whoever waits a little more, and answers nothing yet. So few bytes go at once, or not at
+    /// all.
+    pub(crate) fn tell(&self, frame: Vec<u8>) {
+        drop(send_now(&self.stream, frame));
+    }
+
     /// Has whoever asked wait on, and hand over their environment. What comes back answers them.
     pub(crate) fn hold(
         self,

@@ -183,11 +183,8 @@ impl Dispatcher {
             return;
         };
         let askers = Arc::clone(&pending.askers);
-        let Ok(hold) = (Response::Hold {
-            for_ms,
-            need_env: true,
-        })
-        .to_frame() else {
+        let word = |need_env| Response::Hold { for_ms, need_env }.to_frame();
+        let (Ok(hold), Ok(begun_word)) = (word(true), word(false)) else {
             return;
         };
         let (session, news) = applied
@@ -215,6 +212,7 @@ impl Dispatcher {
             place: self.hooks.place.clone(),
             masker,
             watched: Running::watch(&self.hooks.running, seq, cancel, self.myself.clone()),
+            begun: begun_word,
         };
         let slots = Arc::clone(&self.hooks.slots);
         self.keep(record, then, alone);

@@ -179,7 +179,7 @@ pub(crate) struct Question<'a> {
 }
 
 impl Question<'_> {
-    /// The answer and the daemon's version; else why not, and whether one was promised (`Hold`).
+    /// The answer and the daemon's version; else why not, and whether named hooks had begun.
     fn ask(&self, link: Result<Link, Missed>) -> Result<(Output, Version), (Missed, bool)> {
         let mut asked = self.first_word(link);
         if let Err(Missed::Refused(daemon)) = asked {
@@ -191,7 +191,7 @@ impl Question<'_> {
         let (mut link, mut word) = asked.map_err(|missed| (missed, false))?;
         let mut held = false;
         while let Response::Hold { for_ms, need_env } = word {
-            held = true;
+            held |= !need_env;
             link.deadline = Instant::now() + Duration::from_millis(for_ms.into());
             word = hold(&mut link, need_env).map_err(|missed| (missed, held))?;
         }

@@ -42,8 +42,9 @@ pub struct Envelope {
     pub cut: Option<Cut>,
 }
 
-/// The environment variables that an envelope carries, besides `BECKET_*`.
-pub const CARRIED: [&str; 7] = [
+/// The environment variables that an envelope carries, besides other `BECKET_*`: whatever there is,
+/// these are among them. What may tighten the config is.
+pub const CARRIED: [&str; 9] = [
     "TMUX",
     "TMUX_PANE",
     "CLAUDE_PROJECT_DIR",
@@ -51,6 +52,8 @@ pub const CARRIED: [&str; 7] = [
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_ENV_FILE",
     "AGENT_ID",
+    "BECKET_MASK_ENABLED",
+    "BECKET_NOTICE_ON",
 ];
 
 /// The variables that the envelope of a status line carries besides.
@@ -60,7 +63,7 @@ pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
 /// so no environment can say it.
 pub const WRONG: &str = "wrong";
 
-/// How many variables are carried, and how long one may be: an environment must not push an event
+/// How many others are carried, and how long one may be: an environment must not push an event
 /// out of its frame.
 const MAX_VARIABLES: usize = 64;
 const MAX_VARIABLE: usize = 8 << 10;
@@ -71,12 +74,17 @@ pub fn carried(
     besides: &[&str],
 ) -> BTreeMap<String, String> {
     let listed = |name: &str| CARRIED.contains(&name) || besides.contains(&name);
-    let wanted = |name: &str| listed(name) || name.starts_with("BECKET_");
     let fits = |name: &str, value: &OsString| name.len() + value.len() <= MAX_VARIABLE;
+    // Whoever sets many of them pushes none out that is listed.
+    let mut others = 0;
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, value)| wanted(name) && fits(name, value))
-        .take(MAX_VARIABLES)
+        .filter(|(name, value)| {
+            let other = !listed(name);
+            others += usize::from(other && name.starts_with("BECKET_"));
+            let wanted = !other || (name.starts_with("BECKET_") && others <= MAX_VARIABLES);
+            wanted && fits(name, value)
+        })
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
         .collect()
 }
@@ -210,4 +218,21 @@ pub(crate) fn encode_sent(
     let mut frame = EventFrame::begin(envelope)?;
     frame.buffer().extend_from_slice(payload);
     frame.finish(kind, sent, envelope.cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_variables_push_none_out_that_is_listed() {
+        let pair = |name: &str| (OsString::from(name), OsString::from("x"));
+        let crowd: Vec<String> = (0..100).map(|nth| format!("BECKET_A{nth}")).collect();
+        let listed = CARRIED.iter().chain(&CARRIED_BY_LINE);
+        let environment = crowd.iter().map(|name| pair(name)).chain([pair("OTHER")]);
+        let environment = environment.chain(listed.clone().map(|name| pair(name)));
+        let carried = carried(environment, &CARRIED_BY_LINE);
+        assert!(listed.clone().all(|name| carried.contains_key(*name)));
+        assert_eq!(carried.len(), listed.count() + MAX_VARIABLES);
+    }
 }

@@ -148,7 +148,8 @@ impl Request {
 pub enum Response {
     /// The decision: print this, exit so. `version` is the daemon's.
     Answer { version: Version, output: Output },
-    /// The guards have passed and named hooks run: wait so many milliseconds more.
+    /// The guards have passed, and named hooks are to run: wait so many milliseconds more. With
+    /// `need_env` they wait for the environment, and none has begun; without it they run.
     Hold { for_ms: u32, need_env: bool },
     /// Too much at once: judge it alone.
     Busy,

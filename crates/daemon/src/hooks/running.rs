@@ -107,6 +107,8 @@ pub(super) struct Run {
     pub(super) place: Place,
     pub(super) masker: Arc<Masker>,
     pub(super) watched: Watched,
+    /// What tells whoever waits that they have begun.
+    pub(super) begun: Vec<u8>,
 }
 
 impl Run {
@@ -126,6 +128,8 @@ impl Run {
             Vec::new()
         });
         self.kit.environment = read_environment(&block).into();
+        // From here on they must not be run anywhere else, whatever becomes of us.
+        answerer.tell(std::mem::take(&mut self.begun));
         let thread = std::thread::Builder::new().name("hooks".into());
         if let Err(why) = thread.spawn(move || self.run(answerer, slot)) {
             warn!(%why, "could not start a thread for hooks");
@@ -145,6 +149,7 @@ impl Run {
             place,
             masker,
             mut watched,
+            begun: _,
         } = self;
         let event = plan.event_id;
         let (cancel, dispatcher) = (watched.cancel.clone(), watched.dispatcher.clone());

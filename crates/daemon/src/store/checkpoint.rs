@@ -25,7 +25,7 @@ struct Bounds {
     /// moved and nobody writes; under constant load the writer has to move the last part itself, and
     /// everybody waits for the disk meanwhile. So it is caught up with first, pass by pass.
     little: i64,
-    /// However much is left, and whoever has to wait: a log of so many begins anew.
+    /// Where even that leaves so many, the writer moves them, and whoever waits has to wait.
     too_long: i64,
 }
 
@@ -36,8 +36,10 @@ const USUAL: Bounds = Bounds {
 };
 /// So many pages from one tick to the next are not much.
 const NOT_MUCH: i64 = 1 << 10;
-/// Everybody waits meanwhile, and nobody longer than a second.
+/// Nobody waits longer than a second for an answer.
 const MOMENT: Duration = Duration::from_millis(100);
+/// So long the file of the log stays when it begins anew; what was longer is given back.
+const KEPT: i64 = 256 << 20;
 
 enum Order {
     Checkpoint,
@@ -61,6 +63,8 @@ struct Now {
     until: i64,
     /// A checkpoint is on its way.
     under_way: bool,
+    /// The last one left more than too much.
+    stuck: bool,
 }
 
 impl Now {
@@ -97,8 +101,10 @@ impl Log {
         let done = connection.and_then(|connection| checkpoint(connection, "PASSIVE"));
         let mut now = self.now();
         if let Some(done) = done.filter(|_| now.times == times) {
+            // Somebody reads what is old already, or writes faster than we move.
+            now.stuck = now.length - done.moved > bounds.too_long;
             if done.moved <= now.moved && now.left() >= bounds.little {
-                // Somebody reads what is old already; the next time would move nothing either.
+                // The next time would move nothing either.
                 now.until = now.length + bounds.long;
             }
             now.moved = done.moved;
@@ -107,11 +113,10 @@ impl Log {
         self.ended.notify_all();
     }
 
-    /// Waits a moment for a checkpoint that is on its way. False if it takes longer.
-    fn await_end(&self) -> bool {
+    /// Waits a moment for a checkpoint that is on its way.
+    fn await_end(&self) {
         let under_way = |now: &mut Now| now.under_way;
-        let waited = self.ended.wait_timeout_while(self.now(), MOMENT, under_way);
-        waited.is_ok_and(|(now, _)| !now.under_way)
+        drop(self.ended.wait_timeout_while(self.now(), MOMENT, under_way));
     }
 }
 
@@ -158,6 +163,7 @@ impl Checkpointer {
 
     /// Has this writer tell how long the log is.
     pub(super) fn watch(&self, writer: &mut Connection) {
+        drop(writer.pragma_update(None, "journal_size_limit", KEPT));
         let log = Arc::clone(&self.log);
         let wrote = move |_: &mut Wal, pages| {
             log.wrote(i64::from(pages));
@@ -181,14 +187,16 @@ impl Checkpointer {
         }
         let now = *self.log.now();
         // Two checkpoints at once would only be in each other's way.
-        if now.length > self.bounds.too_long {
-            if !self.log.await_end() {
-                self.log.now().until = now.length + self.bounds.little;
-                return;
+        if now.under_way {
+            if now.length > 2 * self.bounds.too_long {
+                // Whoever writes faster than can be moved waits for it, a little each time.
+                self.log.await_end();
             }
-        } else if now.under_way {
             return;
-        } else if now.left() >= self.bounds.little {
+        }
+        // However long it is: what much there is to move is moved by whom nobody waits for, as long
+        // as that catches up.
+        if now.left() >= self.bounds.little && (now.length <= self.bounds.too_long || !now.stuck) {
             return self.nudge();
         }
         // Who reads is not waited for.

@@ -302,6 +302,8 @@ pub fn nearest(path: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use becket_wire::envelope::CARRIED;
+
     use super::*;
 
     /// Defaults that leave a `Config` as it begins, and what does not.
@@ -328,6 +330,24 @@ mod tests {
             key.put(&mut config, key.path, &value);
             assert_ne!(config, Config::default(), "{} sets nothing", key.path);
             assert!(Key::find(key.path).is_some_and(|found| found.path == key.path));
+        }
+    }
+
+    #[test]
+    fn whatever_the_environment_may_tighten_reaches_us() {
+        let texts = "true false off attention done all bell 0 1 90 1s 1GiB never";
+        for key in KEYS {
+            let values: Vec<Value> = texts
+                .split(' ')
+                .filter_map(|text| key.form.read_text(key.path, text).ok())
+                .collect();
+            let mut pairs = values
+                .iter()
+                .flat_map(|one| values.iter().map(move |other| (one, other)));
+            if pairs.any(|(in_force, new)| (key.tightens)(in_force, new)) {
+                let variable = key.variable().expect(key.path);
+                assert!(CARRIED.contains(&&*variable), "{variable}");
+            }
         }
     }
 

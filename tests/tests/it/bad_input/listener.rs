@@ -246,15 +246,28 @@ fn a_broken_promise_means_alone_without_named_hooks() {
         event(&mut stream);
         say(&mut stream, &hold);
     });
+}
+
+#[test]
+fn a_promise_that_was_broken_before_a_hook_began_means_alone_with_hooks() {
     // The environment is asked for and never read.
     let hold = Response::Hold {
         for_ms: 60_000,
         need_env: true,
     };
-    goes_alone_held("broken", move |mut stream| {
+    let world = World::new();
+    let calls = note_calls(&world);
+    let fake = Fake::new(&world, move |mut stream| {
         event(&mut stream);
         say(&mut stream, &hold);
     });
+    let called = send(&world, numbered(1).as_bytes());
+    drop(fake);
+    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    let calls = calls();
+    assert!(calls.starts_with("hook --alone broken "), "{calls}");
+    assert!(!calls.contains(" --held"), "{calls}");
+    assert_eq!(numbers(&world), [1]);
 }
 
 #[test]

