@@ -56,6 +56,10 @@ pub fn is_nested() -> bool {
 
 /// Runs a command as Claude Code does, with the same on stdin.
 pub fn run(command: &str, payload: &[u8]) -> Ran {
+    let (sender, heard) = channel();
+    let unwanted = sender.clone();
+    // Before it is started: whoever ends us a moment later leaves nothing behind.
+    leave::when_asked(move || drop(unwanted.send(Heard::Unwanted)));
     let started = Command::new("/bin/sh")
         .args(["-c", command])
         .env(BESIDE, "1")
@@ -67,18 +71,16 @@ pub fn run(command: &str, payload: &[u8]) -> Ran {
     match started {
         Ok(child) => {
             let group = Pid::from_child(&child);
-            listen(&threads(child, payload.to_vec()), group)
+            threads(child, payload.to_vec(), sender);
+            listen(&heard, group)
         }
         Err(error) => Ran::wrong(&format!("did not start: {error}")),
     }
 }
 
-/// One thread feeds the command, one reads it, one waits for its end, and one for our own. None of
-/// them has to end before we do.
-fn threads(mut child: Child, payload: Vec<u8>) -> Receiver<Heard> {
-    let (sender, heard) = channel();
-    let unwanted = sender.clone();
-    leave::when_asked(move || drop(unwanted.send(Heard::Unwanted)));
+/// One thread feeds the command, one reads it, and one waits for its end. None of them has to end
+/// before we do.
+fn threads(mut child: Child, payload: Vec<u8>, sender: Sender<Heard>) {
     if let Some(mut stdin) = child.stdin.take() {
         thread::spawn(move || drop(stdin.write_all(&payload)));
     }
@@ -90,7 +92,6 @@ fn threads(mut child: Child, payload: Vec<u8>) -> Receiver<Heard> {
         let code = child.wait().ok().and_then(|status| status.code());
         sender.send(Heard::Ended(code))
     });
-    heard
 }
 
 fn read(mut stdout: impl Read, sender: &Sender<Heard>) {
