@@ -203,7 +203,7 @@ fn a_tool_that_is_missing_is_told_to_the_log_only() {
     assert_eq!(
         called.stderr,
         format!(
-            "lint-changed: eslint is not installed; {folder} uses it, so run `pnpm install` there\n"
+            "eslint is not installed; {folder} uses it, so run `pnpm install` there\n"
         )
     );
 }
