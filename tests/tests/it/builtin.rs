@@ -202,8 +202,6 @@ fn a_tool_that_is_missing_is_told_to_the_log_only() {
     let folder = project.folder.display();
     assert_eq!(
         called.stderr,
-        format!(
-            "eslint is not installed; {folder} uses it, so run `pnpm install` there\n"
-        )
+        format!("eslint is not installed; {folder} uses it, so run `pnpm install` there\n")
     );
 }

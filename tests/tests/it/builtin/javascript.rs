@@ -219,8 +219,7 @@ fn a_script_of_the_package() {
     );
     let told = project.stop("test-project");
     assert!(
-        told.starts_with("1 problem (the script test, by npm)\n")
-            && told.contains("it fails"),
+        told.starts_with("1 problem (the script test, by npm)\n") && told.contains("it fails"),
         "{told}"
     );
 }

@@ -86,9 +86,7 @@ fn what_changed() {
     assert_eq!(edit("typecheck-changed"), "", "a warning is no wrong type");
     let told = edit("lint-changed");
     assert!(
-        told.starts_with(
-            "2 new problems in crates/shop/src/price.rs (cargo clippy, from PATH)\n"
-        ),
+        told.starts_with("2 new problems in crates/shop/src/price.rs (cargo clippy, from PATH)\n"),
         "{told}"
     );
     assert!(
