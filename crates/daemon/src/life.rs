@@ -212,6 +212,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         version: options.version,
         socket: socket.to_string_lossy().into_owned(),
         started_at: now_ms(),
+        set: options.set.clone(),
         dispatcher: to_dispatcher,
         writer,
         tmux,

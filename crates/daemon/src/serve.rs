@@ -42,6 +42,8 @@ pub(crate) struct Door {
     pub(crate) version: Version,
     pub(crate) socket: String,
     pub(crate) started_at: i64,
+    /// What its command line set.
+    pub(crate) set: Vec<(String, String)>,
     pub(crate) dispatcher: mpsc::Sender<Message>,
     pub(crate) writer: Writer,
     pub(crate) tmux: mpsc::Sender<Order>,
@@ -259,5 +261,6 @@ async fn status(door: &Door) -> DaemonStatus {
         events: events.await.unwrap_or(0),
         counts: door.counters.counts(),
         troubles: door.counters.troubles(),
+        set: door.set.clone(),
     }
 }

@@ -15,6 +15,7 @@ use becket_wire::event::EventName;
 use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
+use crate::hooks::slash;
 use crate::status::Agent;
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
@@ -191,14 +192,18 @@ impl Session {
         }
         learn(&mut self.cwd, &head.cwd);
         learn(&mut self.permission_mode, &head.permission_mode);
-        if !self.named {
+        // What becket answers is no part of what the session is about: it names nothing.
+        let answered_here = slash::parse(head).is_some();
+        if !self.named && !answered_here {
             learn(&mut self.title, &head.session_title);
         }
         match moment.event {
             EventName::SessionStart => learn(&mut self.model, &head.model),
             EventName::PostModelSwitch => learn(&mut self.model, &head.to_model),
             EventName::CwdChanged => learn(&mut self.cwd, &head.new_cwd),
-            EventName::UserPromptSubmit => return self.learn_prompt(moment) | changed,
+            EventName::UserPromptSubmit if !answered_here => {
+                return self.learn_prompt(moment) | changed;
+            }
             _ => {}
         }
         changed

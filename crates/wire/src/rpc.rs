@@ -199,6 +199,9 @@ pub struct DaemonStatus {
     /// What a person should know: a damaged database that was set aside, a config that does not parse.
     #[serde(default)]
     pub troubles: Vec<String>,
+    /// Keys of the config and their values, as its command line set them.
+    #[serde(default)]
+    pub set: Vec<(String, String)>,
 }
 
 /// What went past a bound or wrong since the daemon started.

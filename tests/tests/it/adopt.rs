@@ -1,6 +1,8 @@
 //! `becket adopt` through the real program: what it shows, what it moves, what it gives back, and
 //! what it does with bad input.
 
+mod projects;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use std::process::Output;
 
 use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
-use becket_tests::world::{World, call};
+use becket_tests::world::World;
 use serde_json::{Value, json};
 
 /// Hooks of five tools, with comments and another's layout.
@@ -95,10 +97,15 @@ fn everything_goes_and_comes_back() {
         "{config}"
     );
     assert!(config.contains("timeout = \"5s\""), "{config}");
+    assert!(config.contains("# adopted from "), "{config}");
     assert!(
         world.run(&["config", "check"]).contains("clean"),
         "{config}"
     );
+    let shown = world.run(&["hooks"]);
+    for runs in ["say done", "/usr/bin/python3 -u log it.py"] {
+        assert!(shown.contains(runs), "{shown}");
+    }
     let mode = fs::metadata(world.path("config.toml"))
         .expect("a config")
         .permissions()
@@ -121,42 +128,6 @@ fn everything_goes_and_comes_back() {
     );
     world.run(&["uninit"]);
     assert_eq!(text(&settings(&world)), SETTINGS);
-}
-
-/// Who moved their hooks shall know which of them do nothing in a project that they never trusted.
-#[test]
-fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
-    const OWN: &str = r#"{"hooks": {"SessionStart": [{"hooks": [
-        {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/mark here"},
-        {"type": "command", "command": "./mark bash", "shell": "bash"},
-        {"type": "command", "command": "touch \"$CLAUDE_PROJECT_DIR/mark-far\""}
-    ]}]}}"#;
-    let (world, _) = registered(OWN);
-    let project = world.home.join("shop");
-    fs::create_dir_all(project.join(".git")).expect("a project");
-    fs::write(project.join("mark"), "#!/bin/sh\ntouch \"mark-$1\"\n").expect("a program");
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(project.join("mark"), mode).expect("a program");
-    let said = world.run(&["adopt", "--all"]);
-    let told = said.lines().find(|line| line.contains("becket trust"));
-    let told = told.unwrap_or_else(|| panic!("{said}"));
-    assert!(told.starts_with("2 hooks start files of"), "{told}");
-    assert!(told.ends_with(": mark, mark-session-start"), "{told}");
-    let start = || {
-        let event = json!({
-            "hook_event_name": "SessionStart", "cwd": project, "source": "startup",
-            "session_id": "7541ef66-cab1-4f90-8d34-c3e60bef32b0",
-        });
-        let mut shim = world.shim("SessionStart");
-        shim.env("CLAUDE_PROJECT_DIR", &project);
-        call(shim, event.to_string().as_bytes());
-        ["here", "bash", "far"].map(|it| project.join(format!("mark-{it}")).exists())
-    };
-    assert_eq!(start(), [false, false, true]);
-    let mut trust = world.becket(["trust", "--yes"]);
-    let trusted = trust.current_dir(&project).output().expect("becket");
-    assert!(trusted.status.success(), "{}", stderr(&trusted));
-    assert_eq!(start(), [true; 3]);
 }
 
 #[test]
@@ -270,50 +241,20 @@ fn after_uninit_the_very_bytes_come_back_too() {
 }
 
 #[test]
-fn a_projects_hooks_go_only_when_that_was_said() {
-    let (world, before) =
-        registered(r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}}"#);
-    let project = world.home.join("shop");
-    fs::create_dir_all(project.join(".git")).expect("a project");
-    fs::create_dir_all(project.join(".claude")).expect("a project");
-    let theirs = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "theirs"}]}]}}"#;
-    let local = theirs.replace("theirs", "local");
-    fs::write(project.join(".claude/settings.json"), theirs).expect("settings");
-    fs::write(project.join(".claude/settings.local.json"), &local).expect("settings");
-    let run = |args: &[&str]| {
-        let output = world
-            .becket(args)
-            .current_dir(&project)
-            .output()
-            .expect("becket");
-        assert!(output.status.success(), "{output:?}");
-        (
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr(&output),
-        )
-    };
-    let (said, warned) = run(&["adopt", "--all"]);
-    assert!(
-        warned.contains("would rest until you say `becket trust`: theirs, local"),
-        "{warned}"
+fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
+    let (world, _) = registered(
+        r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "one it"}]}]}}"#,
     );
-    assert!(warned.contains("are shared"), "{warned}");
+    let table = "[hooks.mine]\non = \"Stop\"\nrun = \"one it\"\n";
+    fs::write(world.path("config.toml"), table).expect("a config");
+    let said = world.run(&["adopt", "--all"]);
+    let there = format!("in {} already", world.path("config.toml").display());
     assert!(
-        said.contains("left where they are: theirs, local"),
+        said.starts_with(&there) && !said.contains("moved"),
         "{said}"
     );
-    assert_eq!(text(&project.join(".claude/settings.json")), theirs);
-    assert!(!project.join(".becket").exists());
-
-    let (said, _) = run(&["adopt", "--yes"]);
-    assert!(said.contains("next: `becket trust`"), "{said}");
-    assert!(text(&project.join(".becket/config.toml")).contains("[hooks.theirs]"));
-    assert!(text(&project.join(".becket/local.toml")).contains("[hooks.local]"));
-    run(&["adopt", "--undo"]);
-    assert_eq!(text(&project.join(".claude/settings.json")), theirs);
-    assert_eq!(text(&project.join(".claude/settings.local.json")), local);
-    assert!(!project.join(".becket").exists());
-    assert_eq!(text(&settings(&world)), before);
+    assert_eq!(config(&world).as_deref(), Some(table));
+    assert!(!text(&settings(&world)).contains("one it"));
 }
 
 #[test]

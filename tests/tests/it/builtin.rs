@@ -186,6 +186,27 @@ fn tools_are_started_in_the_project_that_was_approved_and_in_no_other() {
     assert_eq!(ran(), [true, false]);
 }
 
+/// Whoever reads the one answer of several hooks needs each name, and needs it once.
+#[test]
+fn claude_reads_the_name_of_a_built_in_once() {
+    let project = Project::new(&[("a.txt", "x\n")]);
+    let config = "[hooks.lint-changed]\ncommand = \"echo wrong; exit 1\"\n";
+    fs::create_dir_all(&project.world.becket_home).expect("a home");
+    fs::write(project.world.path("config.toml"), config).expect("a config");
+    let mut trust = project.world.becket(["trust", "--yes"]);
+    let trusted = trust.current_dir(&project.folder).output().expect("becket");
+    assert!(trusted.status.success(), "{trusted:?}");
+    let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Write",
+        "tool_input": {"file_path": project.folder.join("a.txt")}, "tool_use_id": "t",
+        "cwd": project.folder, "session_id": SESSION});
+    let shim = project.world.shim("PostToolUse");
+    let told = reason(&call(shim, payload.to_string().as_bytes()));
+    assert_eq!(
+        told,
+        "lint-changed: 1 new problem in a.txt (its command)\nwrong"
+    );
+}
+
 #[test]
 fn a_tool_that_is_missing_is_told_to_the_log_only() {
     let project = Project::new(&[
@@ -202,8 +223,6 @@ fn a_tool_that_is_missing_is_told_to_the_log_only() {
     let folder = project.folder.display();
     assert_eq!(
         called.stderr,
-        format!(
-            "lint-changed: eslint is not installed; {folder} uses it, so run `pnpm install` there\n"
-        )
+        format!("eslint is not installed; {folder} uses it, so run `pnpm install` there\n")
     );
 }

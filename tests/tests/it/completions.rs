@@ -26,6 +26,13 @@ const OFFERS: &str = r#"
     offers becket disable --sl
     offers becket unin
     offers becket disable nothing
+    offers becket keep
+    offers becket --frame
+    offers becket daemon run --det
+    offers becket hook
+    compopt() { echo "$*"; }
+    offers becket config --set store.keep_d
+    offers becket config --set store.keep_
 "#;
 
 #[test]
@@ -63,6 +70,15 @@ fn bash_completes_names_of_hooks() {
         "--slash",
         "uninit",
         "",
+        // What nobody is meant to type.
+        "",
+        "",
+        "",
+        "hooks hook",
+        // A key is completed without the space, since its value follows.
+        "-o nospace",
+        "store.keep_days=",
+        "store.keep_days= store.keep_bytes=",
     ];
     assert_eq!(offered.lines().collect::<Vec<_>>(), expected, "{output:?}");
 }

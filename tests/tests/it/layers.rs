@@ -286,6 +286,42 @@ fn what_a_daemon_is_started_with_holds_as_long_as_it_lives() {
 }
 
 #[test]
+fn what_a_daemon_is_started_with_is_told() {
+    let world = world("");
+    let line = "the daemon runs with --set mask.enabled=false";
+    let masking = || {
+        let (_, told) = world.doctor();
+        let checks = told["checks"].as_array().expect("checks").iter();
+        let masking = checks.filter(|check| check["name"] == "masking");
+        let what = masking.filter_map(|check| check["what"].as_str());
+        what.collect::<Vec<_>>().join("\n")
+    };
+    world.start_daemon();
+    assert!(!world.run(&["config"]).contains("the daemon runs with"));
+    assert_eq!(masking(), "");
+    world.run(&["daemon", "stop"]);
+    let set = ["mask.enabled=false", "store.keep_days=90"];
+    world.run(&["daemon", "start", "--set", set[0], "--set", set[1]]);
+    let shown = world.run(&["daemon", "status"]);
+    assert!(set.iter().all(|set| shown.contains(set)), "{shown}");
+    let status: Value =
+        serde_json::from_str(&world.run(&["daemon", "status", "--json"])).expect("JSON");
+    let told = json!({"mask.enabled": "false", "store.keep_days": "90"});
+    assert_eq!(status["set"], told);
+    // What is what the files say anyway is no other value.
+    fs::write(world.path("config.toml"), "[store]\nkeep_days = 90\n").expect("a config");
+    let config = world.run(&["config"]);
+    assert!(config.lines().any(|shown| shown == line), "{config}");
+    assert!(
+        masking().contains("--set mask.enabled=false"),
+        "{}",
+        masking()
+    );
+    fs::write(world.path("config.toml"), "[mask]\nenabled = false\n").expect("a config");
+    assert!(masking().contains("config.toml:2"), "{}", masking());
+}
+
+#[test]
 fn a_daemon_that_is_told_to_be_brief_ends_itself() {
     let world = world("");
     let brief = ["daemon", "run", "--set", "daemon.idle=1s"];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use becket_tests::world::World;
+use becket_tests::world::{World, call};
 use serde_json::{Value, json};
 
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
@@ -84,6 +84,33 @@ fn a_hook_is_off_in_one_session_and_on_in_another() {
     );
     assert_eq!(state_of(&world, "typecheck-mine"), "enabled");
     assert!(world.daemons().is_empty(), "nobody was needed for that");
+}
+
+#[test]
+fn a_slash_command_names_no_session() {
+    let world = world_with(&["lint"]);
+    let types = |session: &str, prompt: &str, alone: bool| {
+        let event = json!({"hook_event_name": "UserPromptSubmit", "session_id": session,
+            "prompt": prompt, "cwd": world.home});
+        let mut shim = world.shim("UserPromptSubmit");
+        if alone {
+            shim.env("BECKET_NO_DAEMON", "1");
+        }
+        call(shim, event.to_string().as_bytes())
+    };
+    for (session, alone) in [(SESSION, false), (OTHER, true)] {
+        let last = || {
+            let all = world.sessions();
+            let row = all.iter().find(|row| row["session_id"] == session);
+            row.unwrap_or_else(|| panic!("{all:?}"))["last_prompt"].clone()
+        };
+        let said = types(session, "/hook:disable lint", alone);
+        assert!(said.stdout.contains("Disabled lint"), "{said:?}");
+        assert_eq!(last(), Value::Null, "alone: {alone}");
+        types(session, "mend it", alone);
+        types(session, "/hook:enable lint", alone);
+        assert_eq!(last(), "mend it", "alone: {alone}");
+    }
 }
 
 #[test]

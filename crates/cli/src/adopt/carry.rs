@@ -26,6 +26,8 @@ const MAX_CONFIG: u64 = 1 << 20;
 pub struct Moved {
     pub scope: Scope,
     pub names: Vec<String>,
+    /// Those of them that the config had already, in the same words.
+    pub there: Vec<String>,
     pub settings: Change,
     pub config: Option<Change>,
 }
@@ -244,9 +246,13 @@ impl Prepared {
     }
 
     fn moved(&self, plan: &Plan<'_>) -> Moved {
+        let names = |hooks: &mut dyn Iterator<Item = &&Named>| -> Vec<String> {
+            hooks.map(|hook| hook.name.clone()).collect()
+        };
         Moved {
             scope: plan.scope,
-            names: plan.hooks.iter().map(|hook| hook.name.clone()).collect(),
+            names: names(&mut plan.hooks.iter()),
+            there: names(&mut plan.hooks.iter().filter(|hook| hook.is_written)),
             settings: Change {
                 file: self.settings.path().to_path_buf(),
                 before: Some(self.before.clone()),

@@ -24,6 +24,8 @@ pub struct Found {
     /// Those that becket could never run, and why.
     pub others: Vec<(Scope, Foreign, String)>,
     pub files: Vec<File>,
+    /// The project that it was asked in.
+    pub here: PathBuf,
 }
 
 /// A settings file that is there.
@@ -72,7 +74,10 @@ pub fn config_of(world: &World, scope: Scope) -> PathBuf {
 /// stands in another.
 pub fn look(world: &World) -> Result<Found> {
     let registration = settings::registration_of(world, Strict::Keep)?;
-    let mut found = Found::default();
+    let mut found = Found {
+        here: project_of(&world.cwd).to_path_buf(),
+        ..Found::default()
+    };
     let mut read = Vec::new();
     let mut seen = BTreeSet::new();
     for SettingsFile { scope, path } in settings::files(world) {

@@ -40,6 +40,9 @@ pub fn table(found: &Found, look: &Look) -> String {
         for note in &hook.notes {
             out += &format!("{DIM}{}: {note}{DIM:#}\n", hook.name);
         }
+        if let Some(why) = hook.rests(&found.here) {
+            out += &format!("{DIM}{} {why}{DIM:#}\n", hook.name);
+        }
     }
     out + &staying(found, look)
 }
@@ -192,5 +195,6 @@ fn one(world: &World, found: &Found, hook: &Named) -> Value {
         "adoptable": hook.why.is_none(),
         "why": hook.why.as_ref().map(Why::text),
         "notes": hook.notes,
+        "needs_trust": hook.rests(&found.here).is_some(),
     })
 }

@@ -2,9 +2,11 @@
 //! where Claude Code ran it once.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use becket_engine::run::Program;
+use becket_engine::trust::is_of_the_project;
 
 use super::name;
 use super::wish::{Wish, either};
@@ -59,6 +61,19 @@ type Kind = (Option<String>, Option<Duration>, bool);
 impl Named {
     fn kind(&self) -> Kind {
         (self.tools.clone(), self.timeout, self.is_async)
+    }
+
+    /// Why it would run only where somebody has said `becket trust`.
+    pub fn rests(&self, here: &Path) -> Option<&'static str> {
+        match self.scope {
+            Scope::User if is_of_the_project(&self.program, &[here]) => Some(
+                "starts a file of whatever project a session works in, and will rest where you have not said `becket trust`",
+            ),
+            Scope::User => None,
+            Scope::Project | Scope::Local | Scope::Managed => {
+                Some("is this project's, and will rest until you say `becket trust`")
+            }
+        }
     }
 
     /// It would be the very same hook in another file.

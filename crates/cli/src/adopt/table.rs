@@ -6,6 +6,7 @@ use becket_engine::run::Program;
 use toml_edit::{Array, Value};
 
 use super::named::Named;
+use crate::session::words::one_line;
 
 /// One table as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -26,7 +27,8 @@ pub fn block(hook: &Named, from: &str, newline: &str) -> Block {
     };
     let mut lines = vec![
         format!("[hooks.{}]", key(&hook.name)),
-        format!("description = {}", string(&format!("adopted from {from}"))),
+        // No description: without one, lists show what it runs.
+        format!("# adopted from {}", one_line(from)),
         format!("on = {on}"),
     ];
     lines.extend(

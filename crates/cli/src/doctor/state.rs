@@ -45,19 +45,44 @@ pub(super) fn trust(world: &World) -> Option<Check> {
     trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
+/// Who stores secrets as they come: everybody by the files, else the daemon that was started so.
+fn masking(world: &World, set: &[(String, String)]) -> Option<Check> {
+    let by_files = world.of_daemon(None, &[]).current();
+    if !by_files.config.mask.enabled {
+        let setting = by_files.settings.get("mask.enabled");
+        let origin = setting.map(|setting| setting.origin.to_string());
+        let what = format!(
+            "off by {}: secrets are stored as they come",
+            origin.unwrap_or_default()
+        );
+        let mend = "set mask.enabled = true there";
+        return Some(Check::warning("masking", what, mend));
+    }
+    let its = world.of_daemon(None, set).current();
+    (!its.config.mask.enabled).then(|| {
+        let what = "off, since the daemon runs with --set mask.enabled=false: secrets are stored as they come";
+        let mend = "becket daemon stop && becket daemon start";
+        Check::warning("masking", what, mend)
+    })
+}
+
 /// The daemon: started if need be, and asked how it is. Says whether it answered.
 pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     if world.no_daemon {
         let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
         let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
-        return (false, vec![unused]);
+        let mut checks = vec![unused];
+        checks.extend(masking(world, &[]));
+        return (false, checks);
     }
     let status = Client::connect_or_start(world).and_then(|mut client| client.status());
     let status = match status {
         Ok(status) => status,
         Err(error) => {
             let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
-            return (false, vec![broken]);
+            let mut checks = vec![broken];
+            checks.extend(masking(world, &[]));
+            return (false, checks);
         }
     };
     let mut checks = Vec::new();
@@ -77,6 +102,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         Check::good("daemon", what)
     });
     checks.push(Check::good("socket", status.socket.clone()));
+    checks.extend(masking(world, &status.set));
     let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
         .troubles

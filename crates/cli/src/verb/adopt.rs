@@ -5,7 +5,6 @@ use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::trust::is_of_the_project;
 use serde_json::{Value, json};
 
 use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
@@ -15,7 +14,7 @@ use crate::session::words::count;
 use crate::settings::{self, Scope};
 use crate::tell::WARN;
 use crate::tui;
-use crate::world::{World, project_of};
+use crate::world::World;
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
 ///
@@ -86,13 +85,16 @@ impl Adopt {
                 .map(|moved| report_of(moved, self.dry_run))
                 .collect();
             report["left"] = json!(left);
-            report["needs_trust"] = json!(resting(world, &hooks));
+            report["needs_trust"] = json!(resting(&found, &hooks));
             report["dry_run"] = json!(self.dry_run);
             anstream::println!("{report}");
         } else if self.dry_run {
             moved.iter().flat_map(Moved::changes).for_each(print_diff);
+            tell_of_rest(&left, &resting(&found, &hooks));
         } else {
-            tell(&moved, &left, &resting(world, &hooks));
+            moved.iter().for_each(tell);
+            tell_of_rest(&left, &resting(&found, &hooks));
+            tell_next(&moved);
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -153,7 +155,7 @@ impl Adopt {
             .filter(is_meant)
             .map(|hook| hook.name.clone())
             .collect();
-        if left.is_empty() || self.yes || self.dry_run {
+        if left.is_empty() || (self.yes && !self.dry_run) {
             return Ok(Vec::new());
         }
         let shared = found
@@ -170,7 +172,10 @@ impl Adopt {
                 "{WARN}warning:{WARN:#} the project's settings are shared: who has no becket loses these hooks"
             );
         }
-        if !self.json && tui::suits_terminal() {
+        if self.yes {
+            return Ok(Vec::new());
+        }
+        if !self.json && !self.dry_run && tui::suits_terminal() {
             let answer = ask("Move them too? [y/N] ")?;
             if matches!(&*answer.to_lowercase(), "y" | "yes") {
                 return Ok(Vec::new());
@@ -258,41 +263,45 @@ fn can_be_heard(found: &Found, names: &BTreeSet<String>) -> Result<()> {
 
 /// Those of the person's own that rest where a project is not trusted; of those that only name a
 /// file, the ones whose file is in this one.
-fn resting<'a>(world: &World, hooks: &[&'a Named]) -> Vec<&'a str> {
-    let here = [project_of(&world.cwd)];
-    let rest =
-        |hook: &&&Named| hook.scope == Scope::User && is_of_the_project(&hook.program, &here);
+fn resting<'a>(found: &Found, hooks: &[&'a Named]) -> Vec<&'a str> {
+    let rest = |hook: &&&Named| hook.scope == Scope::User && hook.rests(&found.here).is_some();
     let hooks = hooks.iter().filter(rest);
     hooks.map(|hook| &*hook.name).collect()
 }
 
-fn tell(moved: &[Moved], left: &[String], resting: &[&str]) {
-    for moved in moved {
-        let settings = moved.settings.file.display();
-        match &moved.config {
-            Some(config) => {
-                let hooks = count(moved.names.len(), "hook", "hooks");
-                anstream::println!("moved {hooks} from {settings} to {}", config.file.display());
-            }
-            None => anstream::println!(
-                "Claude Code waits for becket now where these hooks answer, {settings}"
-            ),
-        }
-        if let Some(backup) = &moved.settings.backup {
-            anstream::println!("the file as it was before: {}", backup.display());
+fn tell(moved: &Moved) {
+    let settings = moved.settings.file.display();
+    let Some(config) = &moved.config else {
+        return anstream::println!(
+            "Claude Code waits for becket now where these hooks answer, {settings}"
+        );
+    };
+    let config = config.file.display();
+    match moved.names.len() - moved.there.len() {
+        0 => {}
+        new => {
+            let hooks = count(new, "hook", "hooks");
+            anstream::println!("moved {hooks} from {settings} to {config}");
         }
     }
+    if !moved.there.is_empty() {
+        anstream::println!(
+            "in {config} already, so only taken out of {settings}: {}",
+            moved.there.join(", ")
+        );
+    }
+    if let Some(backup) = &moved.settings.backup {
+        anstream::println!("the file as it was before: {}", backup.display());
+    }
+}
+
+/// What stays, and what will not run everywhere.
+fn tell_of_rest(left: &[String], resting: &[&str]) {
     if !left.is_empty() {
         anstream::println!(
             "left where they are: {}; --yes moves them too",
             left.join(", ")
         );
-    }
-    if moved
-        .iter()
-        .any(|moved| moved.scope != Scope::User && moved.config.is_some())
-    {
-        anstream::println!("next: `becket trust` lets this project's hooks run");
     }
     if !resting.is_empty() {
         let many = count(resting.len(), "hook starts", "hooks start");
@@ -300,6 +309,13 @@ fn tell(moved: &[Moved], left: &[String], resting: &[&str]) {
             "{many} files of whatever project a session works in, and will rest where you have not said `becket trust`: {}",
             resting.join(", ")
         );
+    }
+}
+
+fn tell_next(moved: &[Moved]) {
+    let is_projects = |moved: &Moved| moved.scope != Scope::User && moved.config.is_some();
+    if moved.iter().any(is_projects) {
+        anstream::println!("next: `becket trust` lets this project's hooks run");
     }
     if !moved.is_empty() {
         anstream::println!("`becket adopt --undo` gives everything back");

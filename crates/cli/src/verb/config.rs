@@ -1,5 +1,7 @@
 //! `becket config`: what is in force and what set it; check, schema, path.
 
+mod otherwise;
+
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -53,7 +55,14 @@ impl Config {
         let snapshot = world.loader(Some(project_of(&world.cwd))).current();
         match self.what {
             None if self.json => println!("{:#}", all_json(&snapshot)),
-            None => anstream::print!("{}{}", values(&snapshot, line::width()), trouble(&snapshot)),
+            None => {
+                let shown = values(&snapshot, line::width());
+                anstream::print!(
+                    "{shown}{}{}",
+                    trouble(&snapshot),
+                    otherwise::told(world, &snapshot)
+                );
+            }
             Some(What::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
             Some(What::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
             Some(What::Check { json }) => return Ok(check(&snapshot, json)),

@@ -1,5 +1,6 @@
 //! `becket daemon`: start, stop, status, run.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -172,6 +173,7 @@ pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
         "events": status.events,
         "counts": status.counts,
         "troubles": status.troubles,
+        "set": status.set.iter().cloned().collect::<BTreeMap<_, _>>(),
     })
 }
 
@@ -183,6 +185,9 @@ fn show(status: &DaemonStatus) {
     );
     tell.field("since", moment(status.started_at));
     tell.field("socket", &status.socket);
+    for (key, value) in &status.set {
+        tell.field("--set", format!("{key}={value}"));
+    }
     tell.field("sessions", status.sessions.to_string());
     tell.field("events", status.events.to_string());
     for (name, count) in crate::tell::counts(&status.counts)

@@ -1,5 +1,6 @@
 //! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
-//! processes of their own (`becket builtin NAME`), so that none can hurt the daemon.
+//! processes of their own (`becket builtin NAME`), so that none can hurt the daemon. What they say does
+//! not begin with their name: `merge` puts that before the words of every hook.
 
 mod capture;
 mod changed;

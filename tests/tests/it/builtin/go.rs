@@ -44,7 +44,7 @@ fn vet_and_test() {
         &GOOD.replace("return strconv.Itoa(cents)", "return strconv.Itoa(\"3\")"),
     );
     let told = project.edit("typecheck-changed", "price/price.go");
-    assert!(told.starts_with("typecheck-changed: 1 new problem in price/price.go (go vet, from PATH)\nprice/price.go:6:22: cannot use \"3\""), "{told}");
+    assert!(told.starts_with("1 new problem in price/price.go (go vet, from PATH)\nprice/price.go:6:22: cannot use \"3\""), "{told}");
     assert_eq!(project.edit("typecheck-changed", "other/other.go"), "");
     assert!(
         project
@@ -58,11 +58,11 @@ fn vet_and_test() {
     );
     assert_eq!(
         project.edit("test-changed", "price/price.go"),
-        "test-changed: 1 new failure in the tests of price/price.go (go test, from PATH)\nTestThree: price_test.go:7: got \"4\""
+        "1 new failure in the tests of price/price.go (go test, from PATH)\nTestThree: price_test.go:7: got \"4\""
     );
     assert_eq!(
         project.stop("test-project"),
-        "test-project: 1 problem (go test, from PATH)\nTestThree: price_test.go:7: got \"4\""
+        "1 problem (go test, from PATH)\nTestThree: price_test.go:7: got \"4\""
     );
 }
 
@@ -76,6 +76,6 @@ fn golangci_lint() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
     assert_eq!(
         project.edit("lint-changed", "price/price.go"),
-        "lint-changed: 1 new problem in price/price.go (golangci-lint, from PATH)\nprice/price.go:6:2: wrong (govet)"
+        "1 new problem in price/price.go (golangci-lint, from PATH)\nprice/price.go:6:2: wrong (govet)"
     );
 }

@@ -49,13 +49,13 @@ fn types() {
     );
     assert_eq!(
         project.edit("typecheck-changed", "src/price.ts"),
-        "typecheck-changed: 1 new problem in src/price.ts (tsc, from node_modules/.bin/tsc)\n\
+        "1 new problem in src/price.ts (tsc, from node_modules/.bin/tsc)\n\
          src/price.ts:2:3: error TS2322: Type 'string' is not assignable to type 'number'."
     );
     assert_eq!(project.edit("typecheck-changed", "src/price.ts"), "");
     assert_eq!(
         project.stop("typecheck-project"),
-        "typecheck-project: 2 problems (tsc, from node_modules/.bin/tsc)\n\
+        "2 problems (tsc, from node_modules/.bin/tsc)\n\
          src/price.ts:2:3: error TS2322: Type 'string' is not assignable to type 'number'.\n\
          src/use.ts:2:7: error TS2345: Argument of type 'number' is not assignable to parameter of type 'string'."
     );
@@ -88,13 +88,13 @@ fn eslint() {
     };
     assert_eq!(
         project.edit("lint-changed", "src/old.js"),
-        "lint-changed: 2 new problems in src/old.js (eslint, from node_modules/.bin/eslint)\n\
+        "2 new problems in src/old.js (eslint, from node_modules/.bin/eslint)\n\
          src/old.js:3:5: error: 'b' is assigned a value but never used. (no-unused-vars)\n\
          src/old.js:2:7: warning: Expected '===' and instead saw '=='. (eqeqeq)"
     );
     assert_eq!(
         project.stop("lint-project"),
-        "lint-project: 1 problem (eslint, from node_modules/.bin/eslint)\n\
+        "1 problem (eslint, from node_modules/.bin/eslint)\n\
          src/old.js:3:5: error: 'b' is assigned a value but never used. (no-unused-vars)"
     );
 }
@@ -112,7 +112,7 @@ fn biome() {
     let told = project.edit("lint-changed", "src/old.js");
     assert_eq!(
         told,
-        "lint-changed: 1 new problem in src/old.js (biome, from node_modules/.bin/biome)\n\
+        "1 new problem in src/old.js (biome, from node_modules/.bin/biome)\n\
          src/old.js:2:7: lint/suspicious/noDoubleEquals: Using == may be unsafe if you are relying on type coercion."
     );
     assert!(
@@ -147,7 +147,7 @@ fn vitest() {
     let told: Vec<_> = told.lines().collect();
     assert_eq!(
         told[0],
-        "test-changed: 1 new failure in the tests of src/price.ts (vitest, from node_modules/.bin/vitest)"
+        "1 new failure in the tests of src/price.ts (vitest, from node_modules/.bin/vitest)"
     );
     assert!(
         told[1]
@@ -185,7 +185,7 @@ fn jest() {
         return;
     };
     let told = project.edit("test-changed", "price.js");
-    assert!(told.starts_with("test-changed: 1 new failure in the tests of price.js (jest, from node_modules/.bin/jest)\nprice.test.js:2:"), "{told}");
+    assert!(told.starts_with("1 new failure in the tests of price.js (jest, from node_modules/.bin/jest)\nprice.test.js:2:"), "{told}");
     assert!(
         told.contains("three: Error: expect(received).toBe(expected)")
             && told.contains("Received: \"3!\""),
@@ -219,8 +219,7 @@ fn a_script_of_the_package() {
     );
     let told = project.stop("test-project");
     assert!(
-        told.starts_with("test-project: 1 problem (the script test, by npm)\n")
-            && told.contains("it fails"),
+        told.starts_with("1 problem (the script test, by npm)\n") && told.contains("it fails"),
         "{told}"
     );
 }

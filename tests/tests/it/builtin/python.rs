@@ -48,12 +48,12 @@ fn mypy() {
     };
     assert_eq!(
         project.edit("typecheck-changed", "shop/price.py"),
-        "typecheck-changed: 1 new problem in shop/price.py (mypy, from .venv/bin/mypy)\n\
+        "1 new problem in shop/price.py (mypy, from .venv/bin/mypy)\n\
          shop/price.py:5:12: error: Incompatible return value type (got \"int\", expected \"str\")  [return-value]"
     );
     let told = project.stop("typecheck-project");
     assert!(
-        told.starts_with("typecheck-project: 2 problems (mypy, from .venv/bin/mypy)\n"),
+        told.starts_with("2 problems (mypy, from .venv/bin/mypy)\n"),
         "{told}"
     );
     assert!(
@@ -70,11 +70,11 @@ fn ruff() {
     let told = "shop/price.py:1:8: F401 [*] `os` imported but unused";
     assert_eq!(
         project.edit("lint-changed", "shop/price.py"),
-        format!("lint-changed: 1 new problem in shop/price.py (ruff, from .venv/bin/ruff)\n{told}")
+        format!("1 new problem in shop/price.py (ruff, from .venv/bin/ruff)\n{told}")
     );
     assert_eq!(
         project.stop("lint-project"),
-        format!("lint-project: 1 problem (ruff, from .venv/bin/ruff)\n{told}")
+        format!("1 problem (ruff, from .venv/bin/ruff)\n{told}")
     );
 }
 
@@ -87,7 +87,7 @@ fn pytest() {
     assert_eq!(
         project.edit("test-changed", "shop/price.py"),
         format!(
-            "test-changed: 1 new failure in the tests of shop/price.py (pytest, from .venv/bin/pytest)\n{told}"
+            "1 new failure in the tests of shop/price.py (pytest, from .venv/bin/pytest)\n{told}"
         )
     );
     assert_eq!(
@@ -97,7 +97,7 @@ fn pytest() {
     );
     assert_eq!(
         project.stop("test-project"),
-        format!("test-project: 1 problem (pytest, from .venv/bin/pytest)\n{told}")
+        format!("1 problem (pytest, from .venv/bin/pytest)\n{told}")
     );
     std::fs::remove_file(project.folder.join("tests/test_price.py")).expect("a file");
     assert_eq!(project.stop("test-project"), "", "no tests are no failure");
@@ -113,5 +113,5 @@ fn pyright() {
     symlink(modules, project.folder.join("node_modules")).expect("a link");
     project.write("pyrightconfig.json", "{}");
     let told = project.edit("typecheck-changed", "shop/price.py");
-    assert!(told.starts_with("typecheck-changed: 1 new problem in shop/price.py (pyright, from node_modules/.bin/pyright)\nshop/price.py:5:12: error: Type \"int\" is not assignable to return type \"str\""), "{told}");
+    assert!(told.starts_with("1 new problem in shop/price.py (pyright, from node_modules/.bin/pyright)\nshop/price.py:5:12: error: Type \"int\" is not assignable to return type \"str\""), "{told}");
 }

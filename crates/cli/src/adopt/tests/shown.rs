@@ -22,25 +22,25 @@ fn one_command_is_one_hook_where_it_can_be() {
     let file = home.file().display().to_string();
     insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @r#"
     [hooks.x]
-    description = "adopted from FILE"
+    # adopted from FILE
     on = ["PreToolUse", "PostToolUse"]
     tools = "Bash|Read"
     run = "x"
     timeout = "9s"
 
     [hooks.y]
-    description = "adopted from FILE"
+    # adopted from FILE
     on = "PreToolUse"
     tools = "Bash"
     run = "y"
 
     [hooks.x-stop]
-    description = "adopted from FILE"
+    # adopted from FILE
     on = "Stop"
     run = "x"
 
     [hooks.y-stop]
-    description = "adopted from FILE"
+    # adopted from FILE
     on = ["Stop", "Setup"]
     run = "y"
     "#);
@@ -54,6 +54,7 @@ fn the_list_fits() {
             {"type": "command", "command": "npx prettier --write \"$(jq -r .tool_input.file_path)\""},
             {"type": "http", "url": "http://127.0.0.1:9/hook"}]}],
         "Stop": [{"hooks": [{"type": "command", "command": "say done", "once": true},
+            {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/check"},
             {"type": "command", "command": "x", "if": "Bash(git *)"}]}],
         "WorktreeCreate": [{"hooks": [{"type": "command", "command": "mk"}]}]
         }}"#,
@@ -71,7 +72,9 @@ fn the_list_fits() {
        NAME      ON           TOOLS       RUNS                                                   FROM
     1  prettier  PostToolUse  Edit|Write  npx prettier --write "$(jq -r .tool_input.file_path)"  user
     2  say-stop  Stop                     say done                                               user
+    3  check     Stop                     "$CLAUDE_PROJECT_DIR"/check                            user
     say-stop: `once` means nothing in settings, and is dropped
+    check starts a file of whatever project a session works in, and will rest where you have not said `becket trust`
 
     3 hooks stay where they are:
       PostToolUse http://127.0.0.1:9/hook (user)

@@ -1,5 +1,5 @@
 //! Names of hooks in the scripts for shells: clap writes what it knows, and where a hook's name is
-//! wanted, these ask `becket hooks --names`.
+//! wanted, these ask `becket hooks --names`. What `--help` does not list, bash does not offer.
 
 use clap::Command;
 use clap_complete::Shell;
@@ -11,6 +11,8 @@ const BASH: &str = r#"
 _becket_or_hooks() {
     _becket "$@"
     local cur="${COMP_WORDS[COMP_CWORD]}" names
+    # The value follows without a space.
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace
     [[ ${cur} == -* ]] && return 0
     case "${COMP_WORDS[COMP_CWORD-1]}" in
         VERBS|--hook)
@@ -38,6 +40,7 @@ pub fn add(script: &str, shell: Shell, command: &Command) -> String {
         Shell::Bash => {
             let ours = BASH.replace("VERBS", &verbs.join("|"));
             let script = script.replace("complete -F _becket ", "complete -F _becket_or_hooks ");
+            let script = without_hidden(&script, command);
             before(&script, "\nif [[ \"${BASH_VERSINFO[0]}\"", &ours)
         }
         Shell::Zsh => {
@@ -71,6 +74,36 @@ fn verbs(command: &Command) -> Vec<&str> {
     let takes = |verb: &&Command| verb.get_positionals().any(|arg| arg.get_id() == HOOK);
     let verbs = command.get_subcommands().filter(takes);
     verbs.map(Command::get_name).collect()
+}
+
+/// clap offers in bash what it keeps out of `--help`. A word that another verb shows stays.
+fn without_hidden(script: &str, command: &Command) -> String {
+    let mut words = Vec::new();
+    collect(command, &mut words);
+    let (hidden, shown): (Vec<_>, Vec<_>) = words.into_iter().partition(|(hides, _)| *hides);
+    let is_among = |list: &[(bool, String)], word: &str| list.iter().any(|(_, it)| it == word);
+    let is_offered = |word: &&str| !is_among(&hidden, word) || is_among(&shown, word);
+    let lines = script.lines().map(|line| match line.split_once("opts=\"") {
+        Some((indent, offered)) if !offered.starts_with('"') => {
+            let offered = offered.trim_end_matches('"').split(' ');
+            let offered: Vec<&str> = offered.filter(is_offered).collect();
+            format!("{indent}opts=\"{}\"\n", offered.join(" "))
+        }
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+/// The words of a command and of all below it, and whether `--help` hides each.
+fn collect(command: &Command, words: &mut Vec<(bool, String)>) {
+    let options = command.get_arguments();
+    words.extend(
+        options.filter_map(|arg| Some((arg.is_hide_set(), format!("--{}", arg.get_long()?)))),
+    );
+    for verb in command.get_subcommands() {
+        words.push((verb.is_hide_set(), verb.get_name().to_owned()));
+        collect(verb, words);
+    }
 }
 
 fn wants_hook(line: &str) -> bool {

@@ -23,7 +23,7 @@ const NOT_THEIRS: &[&str] = &["node_modules", ".git", ".venv"];
 pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     let event = match Event::parse(call.payload) {
         Ok(event) => event,
-        Err(error) => return failed(call, &[error.to_string()]),
+        Err(error) => return failed(&[error.to_string()]),
     };
     let files = edited(&event, call);
     if files.is_empty() {
@@ -35,7 +35,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         path: &path,
     };
     let (checks, mut troubles) = match check::own_command(call.options) {
-        Err(why) => return failed(call, &[why]),
+        Err(why) => return failed(&[why]),
         Ok(Some(program)) => (check::by_command(&program, &files, call, kind), Vec::new()),
         Ok(None) => check::of_files(&files, call, kind, &search),
     };
@@ -49,11 +49,11 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
     match told.is_empty() {
         false => Output {
-            stderr: lines(call, &troubles),
+            stderr: lines(&troubles),
             ..say(event.name(), &told)
         },
         true if troubles.is_empty() => Output::silence(),
-        true => failed(call, &troubles),
+        true => failed(&troubles),
     }
 }
 
@@ -97,9 +97,8 @@ fn news(
         1 => "1 problem told before is still there\n",
         before => &format!("{before} problems told before are still there\n"),
     };
-    let (hook, by) = (call.hook.name, &check.by);
-    let list = report::list(&news, call.cwd);
-    format!("{hook}: {what} ({by})\n{list}{before}")
+    let (by, list) = (&check.by, report::list(&news, call.cwd));
+    format!("{what} ({by})\n{list}{before}")
 }
 
 pub fn counted(count: usize, what: &str) -> String {
@@ -124,17 +123,17 @@ fn say(event: EventName, text: &str) -> Output {
 }
 
 /// Not the model's fault: it hears nothing of it, and the run is recorded as failed.
-pub fn failed(call: &Call<'_>, why: &[String]) -> Output {
+pub fn failed(why: &[String]) -> Output {
     Output {
-        stderr: lines(call, why),
+        stderr: lines(why),
         exit: 1,
         ..Output::silence()
     }
 }
 
 /// For the log alone: Claude Code shows nobody the stderr of a hook that exits 0.
-pub fn lines(call: &Call<'_>, troubles: &[String]) -> Vec<u8> {
-    let line = |why: &String| format!("{}: {why}\n", call.hook.name);
+pub fn lines(troubles: &[String]) -> Vec<u8> {
+    let line = |why: &String| format!("{why}\n");
     troubles.iter().map(line).collect::<String>().into_bytes()
 }
 

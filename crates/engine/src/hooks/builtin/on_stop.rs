@@ -22,7 +22,7 @@ const MOST_FOLDERS: usize = 4;
 pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     let event = match Event::parse(call.payload) {
         Ok(event) => event,
-        Err(error) => return failed(call, &[error.to_string()]),
+        Err(error) => return failed(&[error.to_string()]),
     };
     // Nobody is pushed on who waits for an answer or for work in the background, or was already.
     let turn = Turn::read(call.payload);
@@ -39,7 +39,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         path: &path,
     };
     let (checks, mut troubles) = match check::own_command(call.options) {
-        Err(why) => return failed(call, &[why]),
+        Err(why) => return failed(&[why]),
         Ok(_) if changed.is_empty() => (Vec::new(), Vec::new()),
         Ok(Some(program)) => (check::by_command(&program, &[], call, kind), Vec::new()),
         Ok(None) => checks(&changed, call, kind, &search),
@@ -58,11 +58,11 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     let refusal = (!told.is_empty()).then(|| Answer::refusal(event.name(), told.trim_end()));
     match refusal.flatten() {
         Some(answer) => Output {
-            stderr: lines(call, &troubles),
+            stderr: lines(&troubles),
             ..answer.render()
         },
         None if troubles.is_empty() => Output::silence(),
-        None => failed(call, &troubles),
+        None => failed(&troubles),
     }
 }
 
@@ -72,10 +72,9 @@ fn fails(call: &Call<'_>, check: &Check, mut problems: Vec<report::Problem>) -> 
     if problems.is_empty() {
         return String::new();
     }
-    let (hook, by) = (call.hook.name, &check.by);
     let count = counted(problems.len(), "problem");
-    let list = report::list(&problems, call.cwd);
-    format!("{hook}: {count} ({by})\n{list}")
+    let (by, list) = (&check.by, report::list(&problems, call.cwd));
+    format!("{count} ({by})\n{list}")
 }
 
 /// One check for each language that something changed in, in the folder where the session works, or

@@ -99,6 +99,29 @@ fn only_a_persons_prompt_is_the_last_prompt_and_it_is_cut() {
 }
 
 #[test]
+fn what_becket_answers_itself_names_no_session() {
+    let mut play = Play::new();
+    let switch = |prompt: &str| {
+        let said = serde_json::json!({"hook_event_name": "UserPromptSubmit", "prompt": prompt,
+            "session_title": prompt});
+        said.to_string().into_bytes()
+    };
+    let named = |play: &Play| (play.session.title.clone(), play.session.last_prompt.clone());
+    for prompt in ["/hook:disable all", "/becket:hook:status"] {
+        Line::of_payload(switch(prompt), 10).play(|moment| play.session.apply(moment));
+        assert_eq!(named(&play), (None, None), "{prompt}");
+        assert_eq!(play.main(), "working", "as with every prompt");
+    }
+    play.at_time("UserPromptSubmit prompt=mend session_title=Mending", 20);
+    Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
+    let mending = (Some("Mending".to_owned()), Some("mend".to_owned()));
+    assert_eq!(named(&play), mending);
+    // Only becket's own commands are: whatever else begins with a slash reaches the model.
+    Line::of_payload(switch("/hook:other"), 40).play(|moment| play.session.apply(moment));
+    assert_eq!(play.session.last_prompt.as_deref(), Some("/hook:other"));
+}
+
+#[test]
 fn the_most_urgent_is_displayed() {
     let asks = "PreToolUse tool_name=AskUserQuestion tool_use_id=q";
     let mut play = Play::after(&[PROMPT]);

@@ -78,7 +78,7 @@ fn only_what_is_new_is_told() {
     world.write("a.txt", "fine\nWRONG one\n");
     assert_eq!(
         world.told("a.txt"),
-        "lint-changed: 1 new problem in a.txt (its command)\na.txt:2: one"
+        "1 new problem in a.txt (its command)\na.txt:2: one"
     );
     // It moved.
     world.write("a.txt", "fine\nfine\nWRONG one\n");
@@ -86,7 +86,7 @@ fn only_what_is_new_is_told() {
     world.write("a.txt", "WRONG one\nWRONG two\nWRONG three\n");
     assert_eq!(
         world.told("a.txt"),
-        "lint-changed: 2 new problems in a.txt (its command)\na.txt:2: two\na.txt:3: three\n1 problem told before is still there"
+        "2 new problems in a.txt (its command)\na.txt:2: two\na.txt:3: three\n1 problem told before is still there"
     );
     // Mended, then broken again.
     world.write("a.txt", "fine\n");
@@ -94,7 +94,7 @@ fn only_what_is_new_is_told() {
     world.write("a.txt", "WRONG one\n");
     assert_eq!(
         world.told("a.txt"),
-        "lint-changed: 1 new problem in a.txt (its command)\na.txt:1: one"
+        "1 new problem in a.txt (its command)\na.txt:1: one"
     );
 }
 
@@ -107,11 +107,11 @@ fn problems_of_other_files_are_not_told() {
     world.write("b.txt", "WRONG b\n");
     assert_eq!(
         world.told("a.txt"),
-        "typecheck-changed: 1 new problem in a.txt (its command)\na.txt:1: a"
+        "1 new problem in a.txt (its command)\na.txt:1: a"
     );
     assert_eq!(
         world.told("b.txt"),
-        "typecheck-changed: 1 new problem in b.txt (its command)\nb.txt:1: b"
+        "1 new problem in b.txt (its command)\nb.txt:1: b"
     );
 }
 
@@ -133,7 +133,7 @@ fn a_batch_is_checked_as_one_and_told_as_context() {
     assert_eq!(value["decision"], Value::Null);
     assert_eq!(
         value["hookSpecificOutput"]["additionalContext"],
-        "lint-changed: 2 new problems in a.txt, b.txt (its command)\na.txt:1: a\nb.txt:1: b"
+        "2 new problems in a.txt, b.txt (its command)\na.txt:1: a\nb.txt:1: b"
     );
 }
 
@@ -178,19 +178,13 @@ fn a_tool_that_fails_is_told_to_nobody_but_the_log() {
     for (command, why) in [
         (
             "command = ['/nowhere/tool']",
-            "test-changed: /nowhere/tool did not start: ",
+            "/nowhere/tool did not start: ",
         ),
-        (
-            "command = 'exit 127'",
-            "test-changed: its command ended with 127: ",
-        ),
-        (
-            "command = 'kill -9 $$'",
-            "test-changed: its command was killed: ",
-        ),
+        ("command = 'exit 127'", "its command ended with 127: "),
+        ("command = 'kill -9 $$'", "its command was killed: "),
         (
             "command = 7",
-            "test-changed: `command` is neither a text nor a list of texts",
+            "`command` is neither a text nor a list of texts",
         ),
     ] {
         world.options = toml::from_str(command).unwrap();
@@ -220,8 +214,7 @@ fn a_command_with_file_runs_once_for_each() {
         .unwrap();
     assert_eq!(told.matches("failed for /").count(), 2, "{told}");
     assert_eq!(
-        told.matches("test-changed: 1 new failure in the tests of ")
-            .count(),
+        told.matches("1 new failure in the tests of ").count(),
         2,
         "{told}"
     );
@@ -244,5 +237,5 @@ fn what_one_tool_found_is_told_though_another_failed() {
             .contains("1 new problem in a.txt")
     );
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(stderr, "lint-changed: its command ended with 127: \n");
+    assert_eq!(stderr, "its command ended with 127: \n");
 }

@@ -86,7 +86,7 @@ fn what_fails_blocks_once_and_only_when_something_changed() {
     world.write("WRONG\n");
     assert_eq!(
         blocked(&world.stop(&json!({}))),
-        "test-project: 1 problem (its command)\n./a.rs:1:WRONG"
+        "1 problem (its command)\n./a.rs:1:WRONG"
     );
     assert_eq!(world.runs(), 1);
     // It failed, but nothing changed: nothing more is to be said.
