@@ -46,9 +46,10 @@ impl Said {
             let hint = hint.unwrap_or_else(|| "`becket config` lists the keys".to_owned());
             return Err(failure.hint(hint).into());
         }
-        let text = |text: OsString| text.into_string().ok();
+        // What is no text is no value either, and has to be told: the shim hands it on likewise.
+        let text = |value: OsString| value.to_string_lossy().into_owned();
         let variables = std::env::vars_os()
-            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, text(value))))
             .filter(|(name, _)| name.starts_with("BECKET_"));
         Ok(Self {
             variables: variables.collect(),

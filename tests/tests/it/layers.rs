@@ -65,6 +65,9 @@ fn the_environment_of_a_session_masks_what_is_stored_of_it_and_of_no_other() {
     send(&world, 2, "UserPromptSubmit", &[]);
     send(&world, 3, "UserPromptSubmit", &[MASK, ALONE]);
     send(&world, 4, "UserPromptSubmit", &[ALONE]);
+    let unread = ("BECKET_MASK_ENABLED", "yes");
+    send(&world, 5, "UserPromptSubmit", &[unread]);
+    send(&world, 6, "UserPromptSubmit", &[unread, ALONE]);
     let row = |number, source: &str, plain| (id(number), source.to_owned(), plain);
     assert_eq!(
         stored(&world),
@@ -73,10 +76,12 @@ fn the_environment_of_a_session_masks_what_is_stored_of_it_and_of_no_other() {
             row(2, "daemon", true),
             row(3, "alone", false),
             row(4, "alone", true),
+            row(5, "daemon", false),
+            row(6, "alone", false),
         ]
     );
     for session in world.sessions() {
-        let masked = [id(1), id(3)]
+        let masked = [id(1), id(3), id(5), id(6)]
             .iter()
             .any(|id| session["session_id"] == **id);
         let prompt = session["last_prompt"].as_str().expect("a prompt");

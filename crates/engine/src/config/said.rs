@@ -18,6 +18,8 @@ use crate::hooks::builtin::BuiltIn;
 
 /// How every variable of becket's begins.
 const PREFIX: &str = "BECKET_";
+/// The key that decides whether secrets are masked.
+const MASKS: &str = "mask.enabled";
 /// No more is said of what a variable says: it may be a stranger's.
 const LONGEST: usize = 200;
 
@@ -42,12 +44,12 @@ pub fn variables_among(
 /// Whether an event's variables ask for masking, where nobody has looked at the config for it.
 pub fn ask_to_mask(variables: &BTreeMap<String, String>) -> bool {
     let (said, _) = parse_variables(variables_among(variables));
-    let asks = |entry: &Entry| entry.path == "mask.enabled" && entry.value == Value::Bool(true);
+    let asks = |entry: &Entry| entry.path == MASKS && entry.value == Value::Bool(true);
     said.entries.iter().any(asks)
 }
 
 /// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
-/// wrong is told and does not count.
+/// wrong is told and does not count, unless it is about masking: then secrets are masked.
 pub fn parse_variables<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> (Layer, Vec<Problem>) {
@@ -57,15 +59,20 @@ pub fn parse_variables<'a>(
         let Some(key) = VARIABLES.get(variable) else {
             continue;
         };
-        match key.form.read_text(key.path, text) {
-            Ok(value) => layer.entries.push(Entry {
-                path: key.path.to_owned(),
-                value,
-                line: None,
-                variable: Some(variable.to_owned()),
-            }),
-            Err(why) => errors.push(Problem::error(variable, plainly(&why))),
-        }
+        let value = match key.form.read_text(key.path, text) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                errors.push(Problem::error(variable, plainly(&why)));
+                // Who names it may have meant to be masked, and never to be read.
+                (key.path == MASKS).then_some(Value::Bool(true))
+            }
+        };
+        layer.entries.extend(value.map(|value| Entry {
+            path: key.path.to_owned(),
+            value,
+            line: None,
+            variable: Some(variable.to_owned()),
+        }));
     }
     (layer, errors)
 }

@@ -181,6 +181,27 @@ fn only_variables_that_set_a_key_are_found_among_all() {
 }
 
 #[test]
+fn a_wish_about_masking_that_cannot_be_read_masks() {
+    let off = layer(Level::User, "mask.enabled = false\n");
+    for (text, masks, errors) in [
+        ("yes", true, 1),
+        ("FALSE", true, 1),
+        ("", true, 1),
+        ("true", true, 0),
+        ("false", false, 0),
+    ] {
+        let (said, told) = parse_variables([("BECKET_MASK_ENABLED", text)]);
+        assert_eq!(told.len(), errors, "{text}");
+        let config = merge([&off, &said]).config;
+        assert_eq!(config.mask.enabled, masks, "{text}");
+        let variables = BTreeMap::from([("BECKET_MASK_ENABLED".to_owned(), text.to_owned())]);
+        assert_eq!(ask_to_mask(&variables), masks, "{text}");
+    }
+    let (said, told) = parse_variables([("BECKET_NOTICE_ON", "loudly")]);
+    assert_eq!((said.entries.len(), told.len()), (0, 1), "of no other key");
+}
+
+#[test]
 fn of_a_variable_that_is_wrong_little_is_said_and_nothing_that_a_terminal_obeys() {
     let text = format!("{{\u{1b}]0;x\u{7}{}", "x".repeat(5000));
     let variables: Vec<String> = KEYS.iter().filter_map(Key::variable).collect();
