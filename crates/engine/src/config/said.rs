@@ -18,6 +18,18 @@ use crate::hooks::builtin::BuiltIn;
 
 /// How every variable of becket's begins.
 const PREFIX: &str = "BECKET_";
+/// Variables of becket's that set no key: what it is told, and what it tells those that it starts.
+const OTHERS: [&str; 9] = [
+    "HOME",
+    "NO_DAEMON",
+    "BESIDE",
+    "HOOK",
+    "NOTICE_TITLE",
+    "NOTICE_TEXT",
+    "NOTICE_KIND",
+    "NOTICE_SESSION",
+    "NOTICE_PROJECT",
+];
 /// The key that decides whether secrets are masked.
 const MASKS: &str = "mask.enabled";
 /// No more is said of what a variable says: it may be a stranger's.
@@ -39,6 +51,26 @@ pub fn variables_among(
         .take_while(|(name, _)| name.starts_with(PREFIX))
         .filter(|(name, _)| VARIABLES.contains_key(name.as_str()))
         .map(|(name, value)| (name.as_str(), value.as_str()))
+}
+
+/// Of each variable that sets nothing and is nearly one that does: which one may be meant.
+pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem> {
+    let nearly = variables.into_iter().filter_map(|variable| {
+        let name = variable.strip_prefix(PREFIX)?;
+        let other = VARIABLES.contains_key(variable) || OTHERS.contains(&name);
+        if other || name.len() > LONGEST {
+            return None;
+        }
+        let name = name.to_uppercase();
+        let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);
+        let known = VARIABLES.keys();
+        let known = known.map(|known| (likeness(&known[PREFIX.len()..]), known));
+        let alike = known.filter(|(likeness, _)| *likeness > 0.7);
+        let (_, known) = alike.max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let problem = Problem::warning(plainly(variable), "becket knows no such variable");
+        Some(problem.hint(Some(format!("did you mean {known}?"))))
+    });
+    nearly.collect()
 }
 
 /// Whether an event's variables ask for masking, where nobody has looked at the config for it.

@@ -214,3 +214,46 @@ fn of_a_variable_that_is_wrong_little_is_said_and_nothing_that_a_terminal_obeys(
         assert!(!told.contains(char::is_control), "{told}");
     }
 }
+
+#[test]
+fn a_variable_that_is_nearly_one_of_a_key_is_told_with_that() {
+    let told: Vec<String> = misspelt([
+        "BECKET_MASK_ENABLE",
+        "BECKET_mask_enabled",
+        "BECKET_STORE_KEEPDAYS",
+        "BECKET_MASK_ENABLED",
+        "BECKET_HOME",
+        "BECKET_NO_DAEMON",
+        "BECKET_HOOK",
+        "BECKET_BESIDE",
+        "BECKET_NOTICE_KIND",
+        "BECKET_NOTICE_TEXT",
+        "BECKET_TEST_BIN",
+        "BECKET_",
+        "MASK_ENABLE",
+    ])
+    .iter()
+    .map(ToString::to_string)
+    .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_mask_enabled: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_STORE_KEEPDAYS: becket knows no such variable (did you mean BECKET_STORE_KEEP_DAYS?)
+    ");
+    let odd = misspelt(["BECKET_MASK_ENABLED\u{1b}"]);
+    assert!(!odd[0].to_string().contains('\u{1b}'), "{odd:?}");
+}
+
+#[test]
+fn a_key_that_no_variable_can_set_is_said_to_be_one() {
+    let (said, _) = parse_variables([
+        ("BECKET_STORE_KEEP_DAYS", "1"),
+        ("BECKET_MASK_ENABLED", "false"),
+    ]);
+    let told = merge([&said]).warnings;
+    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    BECKET_STORE_KEEP_DAYS: store.keep_days cannot be set by the environment: ignored (it belongs into your config.toml, or into --set for one command)
+    BECKET_MASK_ENABLED: mask.enabled cannot be set here: the environment may tighten, never relax
+    ");
+}
