@@ -89,6 +89,8 @@ pub struct Ran {
     /// When it was started: milliseconds since 1970.
     pub at: i64,
     pub took: Duration,
+    /// The time that it had, until it was asked to end.
+    pub limit: Duration,
     pub outcome: Outcome,
     /// Within the bound; what lies beyond is counted in `dropped`.
     pub stdout: Vec<u8>,
@@ -103,6 +105,7 @@ impl Ran {
             hook,
             at: milliseconds(),
             took: Duration::ZERO,
+            limit: Duration::ZERO,
             outcome,
             stdout: Vec::new(),
             stderr: Vec::new(),
