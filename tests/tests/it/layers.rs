@@ -231,11 +231,7 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
             "hooks.x.timout is no key",
             "hooks.x.timeout",
         ),
-        (
-            "mask.enabled=maybe",
-            "expected true or false",
-            "becket config",
-        ),
+        ("colour=red", "colour is no key", "`becket config` lists"),
         ("guards.x.answer=deny", "cannot be set here", "config file"),
         ("nonsense", "expected KEY=VALUE", "--help"),
     ] {
@@ -243,7 +239,39 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
         assert_eq!(code, Some(2), "{set}: {stderr}");
         assert!(stderr.contains(what) && stderr.contains(hint), "{stderr}");
     }
+    let (code, stderr) = said(&world.output(&["sessions", "--set", "mask.enabled=maybe"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert_eq!(
+        stderr,
+        "error: --set: mask.enabled: expected true or false, found \"maybe\"\n"
+    );
     assert!(world.daemons().is_empty(), "nothing was begun");
+}
+
+#[test]
+fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
+    let world = world("");
+    let relative = ("BECKET_HOME", "beckets/home");
+    for verb in [
+        &["sessions"][..],
+        &["config", "check"],
+        &["daemon", "start"],
+    ] {
+        let mut becket = world.command(world.programs.join("becket"));
+        let output = becket.args(verb).envs([relative]).output();
+        let (code, stderr) = said(&output.expect("becket"));
+        assert_eq!(code, Some(2), "{verb:?}: {stderr}");
+        assert!(
+            stderr.contains("BECKET_HOME is no absolute path: beckets/home"),
+            "{stderr}"
+        );
+    }
+    assert!(world.daemons().is_empty(), "nothing was begun");
+    let mut shim = world.command(world.programs.join("becket-hook"));
+    shim.args(["--event", "Stop"]).envs([relative, ALONE]);
+    let payload = json!({"session_id": id(1), "hook_event_name": "Stop"});
+    let called = call(shim, payload.to_string().as_bytes());
+    assert_eq!(called.code, Some(0), "{called:?}");
 }
 
 #[test]

@@ -148,8 +148,11 @@ fn wrong(message: String) -> Problem {
 }
 
 fn unknown(path: &str, near: Option<&str>) -> Problem {
-    let hint = near.map(|known| format!("did you mean {known}?"));
-    wrong(format!("{path} is no key that becket knows")).hint(hint)
+    let hint = match near {
+        Some(known) => format!("did you mean {known}?"),
+        None => "`becket config` lists the keys".to_owned(),
+    };
+    wrong(format!("{path} is no key that becket knows")).hint(Some(hint))
 }
 
 fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {

@@ -130,7 +130,7 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     command line: store.keep_day is no key that becket knows (did you mean store.keep_days?)
     command line: store.keep_days: expected a number from 0 to 36500, found "many"
-    command line: colour is no key that becket knows
+    command line: colour is no key that becket knows (`becket config` lists the keys)
     command line: guards.x.answer cannot be set here (it belongs into a config file: `becket config path` lists them)
     command line: hooks.style: a hook is set key by key (hooks.style.enabled=false)
     command line: hooks.style.timout is no key that becket knows (did you mean hooks.style.timeout?)
