@@ -1,6 +1,8 @@
 //! The layers of the config that are no file, through the real programs: the environment counts for
 //! whoever has it, and only to tighten; the command line for one command, or for one daemon.
 
+mod told;
+
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
@@ -178,18 +180,6 @@ fn a_variable_that_is_wrong_is_told_once_a_session() {
 }
 
 #[test]
-fn a_variable_that_is_nearly_one_of_beckets_is_told() {
-    let world = world("");
-    let mut check = world.becket(["config", "check"]);
-    let check = check.env("BECKET_MASK_ENABLE", "true").output();
-    let told = String::from_utf8_lossy(&check.expect("becket").stdout).into_owned();
-    assert_eq!(
-        told,
-        "warning: BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)\n"
-    );
-}
-
-#[test]
 fn the_command_line_sets_a_key_for_one_command() {
     let world = world("store.keep_days = 30\n[hooks.style]\non = \"Stop\"\nrun = \"true\"\n");
     let value = |args: &[&str], key: &str| {
@@ -246,32 +236,6 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
         "error: --set: mask.enabled: expected true or false, found \"maybe\"\n"
     );
     assert!(world.daemons().is_empty(), "nothing was begun");
-}
-
-#[test]
-fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
-    let world = world("");
-    let relative = ("BECKET_HOME", "beckets/home");
-    for verb in [
-        &["sessions"][..],
-        &["config", "check"],
-        &["daemon", "start"],
-    ] {
-        let mut becket = world.command(world.programs.join("becket"));
-        let output = becket.args(verb).envs([relative]).output();
-        let (code, stderr) = said(&output.expect("becket"));
-        assert_eq!(code, Some(2), "{verb:?}: {stderr}");
-        assert!(
-            stderr.contains("BECKET_HOME is no absolute path: beckets/home"),
-            "{stderr}"
-        );
-    }
-    assert!(world.daemons().is_empty(), "nothing was begun");
-    let mut shim = world.command(world.programs.join("becket-hook"));
-    shim.args(["--event", "Stop"]).envs([relative, ALONE]);
-    let payload = json!({"session_id": id(1), "hook_event_name": "Stop"});
-    let called = call(shim, payload.to_string().as_bytes());
-    assert_eq!(called.code, Some(0), "{called:?}");
 }
 
 #[test]
