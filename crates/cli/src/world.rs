@@ -43,12 +43,15 @@ impl Said {
         let (_, errors) = parse_pairs(set.iter().map(|(key, value)| (&**key, &**value)));
         if let Some(Problem { message, hint, .. }) = errors.into_iter().next() {
             let failure = Failure::new(Code::Usage, format!("--set: {message}"));
-            let hint = hint.unwrap_or_else(|| "`becket config` lists the keys".to_owned());
-            return Err(failure.hint(hint).into());
+            return Err(match hint {
+                Some(hint) => failure.hint(hint).into(),
+                None => failure.into(),
+            });
         }
-        let text = |text: OsString| text.into_string().ok();
+        // What is no text is no value either, and has to be told: the shim hands it on likewise.
+        let text = |value: OsString| value.to_string_lossy().into_owned();
         let variables = std::env::vars_os()
-            .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, text(value))))
             .filter(|(name, _)| name.starts_with("BECKET_"));
         Ok(Self {
             variables: variables.collect(),
@@ -66,6 +69,9 @@ impl World {
         let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let user_home = folder("HOME");
         let said = home.map(|home| cwd.join(home));
+        if said.is_none() {
+            refuse_relative(folder("BECKET_HOME"))?;
+        }
         let place =
             Place::find(said, folder("BECKET_HOME"), user_home.clone()).ok_or_else(|| {
                 Failure::new(
@@ -159,6 +165,19 @@ impl World {
     /// The shim that gets registered with Claude Code.
     pub fn shim(&self) -> PathBuf {
         self.programs.join("becket-hook")
+    }
+}
+
+/// In every folder it would be another home. The shim passes over it, since an event must be judged
+/// all the same; a person has to know.
+fn refuse_relative(home: Option<PathBuf>) -> Result<()> {
+    match home.filter(|home| !home.is_absolute()) {
+        None => Ok(()),
+        Some(home) => {
+            let what = format!("BECKET_HOME is no absolute path: {}", home.display());
+            let hint = "set it to a path that begins with /, or say --home FOLDER";
+            Err(Failure::new(Code::Usage, what).hint(hint).into())
+        }
     }
 }
 

@@ -36,6 +36,23 @@ pub enum Program {
     List(Vec<String>),
 }
 
+impl Program {
+    /// The word of a list that would be a path in somebody's home if a shell read it, and is none
+    /// since no shell does. What stands after a `-c` is a shell's to read.
+    pub fn unexpanded(&self) -> Option<&str> {
+        let Self::List(words) = self else {
+            return None;
+        };
+        let is_for_a_line = |word: &String| {
+            let letters = word.strip_prefix('-').unwrap_or_default();
+            letters.ends_with('c') && letters.bytes().all(|byte| byte.is_ascii_alphabetic())
+        };
+        let mut read = words.iter().take_while(|word| !is_for_a_line(word));
+        let word = read.find(|word| *word == "~" || word.starts_with("~/"))?;
+        Some(word)
+    }
+}
+
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -72,6 +89,8 @@ pub struct Ran {
     /// When it was started: milliseconds since 1970.
     pub at: i64,
     pub took: Duration,
+    /// The time that it had, until it was asked to end.
+    pub limit: Duration,
     pub outcome: Outcome,
     /// Within the bound; what lies beyond is counted in `dropped`.
     pub stdout: Vec<u8>,
@@ -86,6 +105,7 @@ impl Ran {
             hook,
             at: milliseconds(),
             took: Duration::ZERO,
+            limit: Duration::ZERO,
             outcome,
             stdout: Vec::new(),
             stderr: Vec::new(),

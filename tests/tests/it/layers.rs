@@ -1,6 +1,8 @@
 //! The layers of the config that are no file, through the real programs: the environment counts for
 //! whoever has it, and only to tighten; the command line for one command, or for one daemon.
 
+mod told;
+
 use std::fs;
 use std::process::{Command, Output, Stdio};
 
@@ -65,6 +67,9 @@ fn the_environment_of_a_session_masks_what_is_stored_of_it_and_of_no_other() {
     send(&world, 2, "UserPromptSubmit", &[]);
     send(&world, 3, "UserPromptSubmit", &[MASK, ALONE]);
     send(&world, 4, "UserPromptSubmit", &[ALONE]);
+    let unread = ("BECKET_MASK_ENABLED", "yes");
+    send(&world, 5, "UserPromptSubmit", &[unread]);
+    send(&world, 6, "UserPromptSubmit", &[unread, ALONE]);
     let row = |number, source: &str, plain| (id(number), source.to_owned(), plain);
     assert_eq!(
         stored(&world),
@@ -73,10 +78,12 @@ fn the_environment_of_a_session_masks_what_is_stored_of_it_and_of_no_other() {
             row(2, "daemon", true),
             row(3, "alone", false),
             row(4, "alone", true),
+            row(5, "daemon", false),
+            row(6, "alone", false),
         ]
     );
     for session in world.sessions() {
-        let masked = [id(1), id(3)]
+        let masked = [id(1), id(3), id(5), id(6)]
             .iter()
             .any(|id| session["session_id"] == **id);
         let prompt = session["last_prompt"].as_str().expect("a prompt");
@@ -147,11 +154,9 @@ fn no_environment_relaxes_anything() {
     let mut check = world.becket(["config", "check"]);
     let check = check.envs(relaxing).output().expect("becket");
     let told = String::from_utf8_lossy(&check.stdout).into_owned();
-    assert_eq!(
-        told.matches("may tighten, never relax").count(),
-        3,
-        "{told}"
-    );
+    let count = |what| told.matches(what).count();
+    assert_eq!(count("may tighten, never relax"), 2, "{told}");
+    assert_eq!(count("cannot be set by the environment"), 1, "{told}");
 }
 
 #[test]
@@ -216,11 +221,7 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
             "hooks.x.timout is no key",
             "hooks.x.timeout",
         ),
-        (
-            "mask.enabled=maybe",
-            "expected true or false",
-            "becket config",
-        ),
+        ("colour=red", "colour is no key", "`becket config` lists"),
         ("guards.x.answer=deny", "cannot be set here", "config file"),
         ("nonsense", "expected KEY=VALUE", "--help"),
     ] {
@@ -228,6 +229,12 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
         assert_eq!(code, Some(2), "{set}: {stderr}");
         assert!(stderr.contains(what) && stderr.contains(hint), "{stderr}");
     }
+    let (code, stderr) = said(&world.output(&["sessions", "--set", "mask.enabled=maybe"]));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert_eq!(
+        stderr,
+        "error: --set: mask.enabled: expected true or false, found \"maybe\"\n"
+    );
     assert!(world.daemons().is_empty(), "nothing was begun");
 }
 

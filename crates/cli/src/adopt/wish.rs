@@ -162,7 +162,11 @@ fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String
         (Some(None), _) => Err("its `args` are no list of texts".to_owned()),
         (Some(Some(args)), _) => {
             let words = std::iter::once(command).chain(args);
-            Ok(Program::List(words.map(str::to_owned).collect()))
+            let program = Program::List(words.map(str::to_owned).collect());
+            match program.unexpanded() {
+                Some(word) => Err(format!("nothing expands its {word:?}")),
+                None => Ok(program),
+            }
         }
         (None, None) => Ok(Program::Shell(command.to_owned())),
         (None, Some("bash")) => {
@@ -313,6 +317,8 @@ mod tests {
             program(json!({"shell": "bash"})),
             list(&["bash", "-c", "x"])
         );
+        let home = plain("Stop", &json!({"args": ["~/x"]})).unwrap_err();
+        assert_eq!(home, "nothing expands its \"~/x\"");
         let time = |event: &str, more: Value| {
             let timeout = plain(event, &more).unwrap().timeout;
             timeout.map(|timeout| timeout.as_millis())

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use becket_wire::Version;
 
@@ -69,6 +70,17 @@ pub(super) fn claude() -> Check {
     }
 }
 
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).map_or(0, |meta| meta.mode())
+}
+
+/// Whether the folder that the file really stands in is closed to others.
+fn is_out_of_reach(file: &Path) -> bool {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+    real.parent()
+        .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
+}
+
 /// The home and what is in it: there, ours, closed to others, and writable.
 pub(super) fn folders(world: &World) -> Vec<Check> {
     let place = &world.place;
@@ -106,8 +118,10 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
     let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
     let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
     for (path, wanted, state) in folders.chain(files) {
-        let mode = std::fs::metadata(&path).map_or(0, |meta| meta.mode());
-        if mode & 0o077 != 0 {
+        let mode = mode_of(&path);
+        // A person's editor makes it as it makes all files; where nobody comes near it, that is well.
+        let out_of_reach = path == place.config() && is_out_of_reach(&path);
+        if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();
             let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
             let mend = format!("chmod {wanted:o} {path}");

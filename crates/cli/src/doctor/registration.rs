@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use becket_wire::rpc::Source;
+
 use super::{Check, commands, line};
 use crate::canary;
 use crate::claude;
@@ -158,9 +160,13 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
     let program = Path::new(&command.program);
     match canary::send(world, program, &command.args, daemon_answers) {
         Ok(flight) => {
-            let by = flight.row.source.as_str();
+            let by = match flight.row.source {
+                Source::Daemon => "by the daemon",
+                Source::Replay => "in a replay",
+                Source::Alone => "judged without a daemon",
+            };
             let what = format!(
-                "an event came through in {:.1} ms (as seen from here, by the {by})",
+                "an event came through in {:.1} ms (as seen from here, {by})",
                 flight.took.as_secs_f64() * 1e3
             );
             Check::good(&name, what)

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use becket_engine::hooks::name::{self, Match};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::{broken, change};
@@ -18,13 +19,10 @@ use crate::world::World;
 
 /// Writes what was chosen, or asks where a person can answer and the config names no hook yet.
 /// Gives what runs then, in words.
-pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
-    let chosen = match said {
+pub fn offer(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<String>> {
+    let chosen = match &said[..] {
         [] if tui::suits_terminal() && is_open(world) => ask(world)?,
-        said => said
-            .iter()
-            .map(|name| find(name))
-            .collect::<Result<Vec<_>>>()?,
+        _ => said,
     };
     if chosen.is_empty() {
         return Ok(None);
@@ -36,6 +34,11 @@ pub fn offer(world: &World, said: &[String]) -> Result<Option<String>> {
         false => "",
     };
     Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
+}
+
+/// The built-ins of these names, or of these numbers in the list.
+pub fn named(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
+    said.iter().map(|word| find(word)).collect()
 }
 
 /// Whether nobody has named a hook.
@@ -99,11 +102,23 @@ fn find(word: &str) -> Result<&'static BuiltIn> {
     let numbered = number.and_then(|number| BUILT_INS.get(number.checked_sub(1)?));
     let named = || BUILT_INS.iter().find(|hook| hook.name == word);
     numbered.or_else(named).ok_or_else(|| {
-        let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
         Failure::new(Code::Missing, format!("becket brings no hook `{word}`"))
-            .hint(format!("there are {}", names.join(", ")))
+            .hint(meant(word))
             .into()
     })
+}
+
+/// Whom a wrong name may mean.
+fn meant(word: &str) -> String {
+    let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
+    match name::find(word, names.iter().copied()) {
+        Match::One(near)
+        | Match::None {
+            nearest: Some(near),
+        } => format!("did you mean {near}?"),
+        Match::Several(near) => format!("did you mean one of {}?", near.join(", ")),
+        Match::None { nearest: None } => format!("there are {}", names.join(", ")),
+    }
 }
 
 /// The config with these hooks on, and everything else as it was.
@@ -160,5 +175,12 @@ mod tests {
             let error = find(word).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
+        let hints = ["check-todo", "chek-todos", "lint"].map(meant);
+        insta::assert_snapshot!(hints.join("\n"), @r"
+        did you mean check-todos?
+        did you mean check-todos?
+        did you mean one of lint-changed, lint-project?
+        ");
+        assert!(meant("0").starts_with("there are typecheck-changed, "));
     }
 }

@@ -70,7 +70,7 @@ pub fn full(why: &Why, look: &Look) -> String {
         out += &format!("\n{BOLD}No hook ran{BOLD:#}\n");
     } else {
         let rows: Vec<_> = why.runs.iter().map(run).collect();
-        out += &format!("\n{BOLD}Hooks that ran{BOLD:#}\n");
+        out += &format!("\n{BOLD}{}{BOLD:#}\n", title(&why.runs));
         out += &indent(&grid(RUNS, &rows, &inside));
     }
     if !why.skipped.is_empty() {
@@ -81,6 +81,16 @@ pub fn full(why: &Why, look: &Look) -> String {
         out += &indent(&grid(SKIPPED, &rows, &inside));
     }
     out
+}
+
+/// One that could not be started is listed among the others, and has not run.
+fn title(runs: &[FoundRun]) -> &'static str {
+    let unstarted = |found: &FoundRun| found.run.outcome == "not started";
+    match (runs.iter().all(unstarted), runs.iter().any(unstarted)) {
+        (true, _) => "Hooks that could not be started",
+        (_, true) => "Hooks that ran, or could not be started",
+        _ => "Hooks that ran",
+    }
 }
 
 fn indent(text: &str) -> String {

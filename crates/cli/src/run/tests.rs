@@ -170,6 +170,21 @@ fn an_event_is_explained() {
 }
 
 #[test]
+fn who_could_not_be_started_is_not_said_to_have_run() {
+    let mut why = why();
+    let title = |why: &Why| {
+        let told = shown(&full(why, &look(100)));
+        let title = told.lines().find(|line| line.starts_with("Hooks that "));
+        title.unwrap().to_owned()
+    };
+    assert_eq!(title(&why), "Hooks that ran");
+    why.runs[0].run.outcome = "not started".to_owned();
+    assert_eq!(title(&why), "Hooks that ran, or could not be started");
+    why.runs[1].run.outcome = "not started".to_owned();
+    assert_eq!(title(&why), "Hooks that could not be started");
+}
+
+#[test]
 fn no_note_of_one_event_is_cut() {
     let note = "the hook exited with 127: sh: 1: scripts/house-style: not found; and a line that goes on for long";
     let mut long = why();

@@ -36,6 +36,7 @@ fn tried(outcome: Outcome, took_ms: u64, stdout: &str, stderr: &str) -> Tried {
         hook: "house-style".to_owned(),
         at: NOW,
         took: Duration::from_millis(took_ms),
+        limit: Duration::from_secs(30),
         outcome,
         stdout: stdout.into(),
         stderr: stderr.into(),

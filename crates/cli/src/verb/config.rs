@@ -53,6 +53,9 @@ impl Config {
             return Ok(ExitCode::SUCCESS);
         }
         let snapshot = world.loader(Some(project_of(&world.cwd))).current();
+        let mut snapshot = Snapshot::clone(&snapshot);
+        let variables = world.said.variables.keys().map(|name| &**name);
+        snapshot.problems.extend(config::misspelt(variables));
         match self.what {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => {

@@ -1,5 +1,6 @@
 //! `becket recent`: the last runs of hooks.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -42,7 +43,7 @@ impl Recent {
             let found: Vec<_> = found.iter().map(json::Run::from).collect();
             println!("{}", serde_json::to_string(&found)?);
         } else if found.is_empty() {
-            println!("{}", nothing(is_narrow));
+            println!("{}", nothing(is_narrow, &world.place.config()));
         } else {
             anstream::print!("{}", table::recent(&found, &Look::of_stdout()));
         }
@@ -51,11 +52,14 @@ impl Recent {
 }
 
 /// What to say, and what to do, when there is nothing to list.
-pub fn nothing(is_narrow: bool) -> &'static str {
+pub fn nothing(is_narrow: bool, config: &Path) -> String {
     if is_narrow {
-        "No run fits."
+        "No run fits.".to_owned()
     } else {
-        "No hook has run yet. Name one in `.becket/config.toml`: `becket hooks --all` lists those that becket brings along."
+        format!(
+            "No hook has run yet. Name one in {}, or for one project in its .becket/config.toml: `becket hooks --all` lists those that becket brings along.",
+            config.display()
+        )
     }
 }
 
@@ -65,7 +69,8 @@ mod tests {
 
     #[test]
     fn an_empty_list_says_what_to_do() {
-        insta::assert_snapshot!(nothing(true), @"No run fits.");
-        insta::assert_snapshot!(nothing(false), @"No hook has run yet. Name one in `.becket/config.toml`: `becket hooks --all` lists those that becket brings along.");
+        let config = Path::new("/home/user/.becket/config.toml");
+        insta::assert_snapshot!(nothing(true, config), @"No run fits.");
+        insta::assert_snapshot!(nothing(false, config), @"No hook has run yet. Name one in /home/user/.becket/config.toml, or for one project in its .becket/config.toml: `becket hooks --all` lists those that becket brings along.");
     }
 }

@@ -39,7 +39,10 @@ impl Stats {
             let hooks: Vec<_> = hooks.iter().map(json::HookStats::from).collect();
             println!("{}", serde_json::to_string(&hooks)?);
         } else if hooks.is_empty() {
-            println!("{}", super::recent::nothing(is_narrow));
+            println!(
+                "{}",
+                super::recent::nothing(is_narrow, &world.place.config())
+            );
         } else {
             anstream::print!("{}", table::stats(&hooks, &Look::of_stdout()));
         }

@@ -31,6 +31,8 @@ pub struct Up {
 
 impl Up {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        // Before anything is done: a typing error should leave nothing behind.
+        let hooks = offer::hooks::named(&self.hooks)?;
         let strict = if self.strict {
             Strict::On
         } else {
@@ -88,7 +90,7 @@ impl Up {
         if let Some(set) = offer::notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
         }
-        if let Some(set) = offer::hooks::offer(world, &self.hooks)? {
+        if let Some(set) = offer::hooks::offer(world, hooks)? {
             step(&set, &world.place.config().display().to_string());
         }
         tell_what_next(world);

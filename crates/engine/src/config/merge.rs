@@ -156,17 +156,23 @@ impl Effective {
         if in_force == Some(&entry.value) && layer.level.is_foreign() {
             return;
         }
-        let tightens = match (Key::find(&entry.path), in_force) {
-            (Some(key), Some(in_force)) => (key.tightens)(in_force, &entry.value),
+        let tightens = Key::find(&entry.path).and_then(|key| key.tightens);
+        let is_stricter = match (tightens, in_force) {
+            (Some(tightens), Some(in_force)) => tightens(in_force, &entry.value),
             _ => false,
         };
-        if layer.level.is_foreign() && !tightens {
-            let message = format!(
-                "{} cannot be set here: the {} may tighten, never relax",
-                entry.path, layer.level
-            );
+        if layer.level.is_foreign() && !is_stricter {
+            let (path, level) = (&entry.path, layer.level);
+            let problem = match tightens {
+                Some(_) => {
+                    format!("{path} cannot be set here: the {level} may tighten, never relax")
+                }
+                None => format!("{path} cannot be set by the {level}: ignored"),
+            };
+            let elsewhere = "it belongs into your config.toml, or into --set for one command";
+            let hint = tightens.is_none().then(|| elsewhere.to_owned());
             self.warnings
-                .push(Problem::warning(origin.to_string(), message));
+                .push(Problem::warning(origin.to_string(), problem).hint(hint));
             return;
         }
         let value = entry.value.clone();

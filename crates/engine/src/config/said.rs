@@ -18,6 +18,20 @@ use crate::hooks::builtin::BuiltIn;
 
 /// How every variable of becket's begins.
 const PREFIX: &str = "BECKET_";
+/// Variables of becket's that set no key: what it is told, and what it tells those that it starts.
+const OTHERS: [&str; 9] = [
+    "HOME",
+    "NO_DAEMON",
+    "BESIDE",
+    "HOOK",
+    "NOTICE_TITLE",
+    "NOTICE_TEXT",
+    "NOTICE_KIND",
+    "NOTICE_SESSION",
+    "NOTICE_PROJECT",
+];
+/// The key that decides whether secrets are masked.
+const MASKS: &str = "mask.enabled";
 /// No more is said of what a variable says: it may be a stranger's.
 const LONGEST: usize = 200;
 
@@ -39,15 +53,35 @@ pub fn variables_among(
         .map(|(name, value)| (name.as_str(), value.as_str()))
 }
 
+/// Of each variable that sets nothing and is nearly one that does: which one may be meant.
+pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem> {
+    let nearly = variables.into_iter().filter_map(|variable| {
+        let name = variable.strip_prefix(PREFIX)?;
+        let other = VARIABLES.contains_key(variable) || OTHERS.contains(&name);
+        if other || name.len() > LONGEST {
+            return None;
+        }
+        let name = name.to_uppercase();
+        let likeness = |known: &str| strsim::normalized_damerau_levenshtein(&name, known);
+        let known = VARIABLES.keys();
+        let known = known.map(|known| (likeness(&known[PREFIX.len()..]), known));
+        let alike = known.filter(|(likeness, _)| *likeness > 0.7);
+        let (_, known) = alike.max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let problem = Problem::warning(plainly(variable), "becket knows no such variable");
+        Some(problem.hint(Some(format!("did you mean {known}?"))))
+    });
+    nearly.collect()
+}
+
 /// Whether an event's variables ask for masking, where nobody has looked at the config for it.
 pub fn ask_to_mask(variables: &BTreeMap<String, String>) -> bool {
     let (said, _) = parse_variables(variables_among(variables));
-    let asks = |entry: &Entry| entry.path == "mask.enabled" && entry.value == Value::Bool(true);
+    let asks = |entry: &Entry| entry.path == MASKS && entry.value == Value::Bool(true);
     said.entries.iter().any(asks)
 }
 
 /// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
-/// wrong is told and does not count.
+/// wrong is told and does not count, unless it is about masking: then secrets are masked.
 pub fn parse_variables<'a>(
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> (Layer, Vec<Problem>) {
@@ -57,15 +91,20 @@ pub fn parse_variables<'a>(
         let Some(key) = VARIABLES.get(variable) else {
             continue;
         };
-        match key.form.read_text(key.path, text) {
-            Ok(value) => layer.entries.push(Entry {
-                path: key.path.to_owned(),
-                value,
-                line: None,
-                variable: Some(variable.to_owned()),
-            }),
-            Err(why) => errors.push(Problem::error(variable, plainly(&why))),
-        }
+        let value = match key.form.read_text(key.path, text) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                errors.push(Problem::error(variable, plainly(&why)));
+                // Who names it may have meant to be masked, and never to be read.
+                (key.path == MASKS).then_some(Value::Bool(true))
+            }
+        };
+        layer.entries.extend(value.map(|value| Entry {
+            path: key.path.to_owned(),
+            value,
+            line: None,
+            variable: Some(variable.to_owned()),
+        }));
     }
     (layer, errors)
 }
@@ -109,8 +148,11 @@ fn wrong(message: String) -> Problem {
 }
 
 fn unknown(path: &str, near: Option<&str>) -> Problem {
-    let hint = near.map(|known| format!("did you mean {known}?"));
-    wrong(format!("{path} is no key that becket knows")).hint(hint)
+    let hint = match near {
+        Some(known) => format!("did you mean {known}?"),
+        None => "`becket config` lists the keys".to_owned(),
+    };
+    wrong(format!("{path} is no key that becket knows")).hint(Some(hint))
 }
 
 fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {

@@ -46,6 +46,7 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct Clock {
     stage: Stage,
+    limit: Duration,
     next: Instant,
 }
 
@@ -53,6 +54,7 @@ impl Clock {
     pub(super) fn start(now: Instant, timeout: Duration) -> Self {
         Self {
             stage: Stage::Running,
+            limit: timeout,
             next: after(now, timeout),
         }
     }
@@ -62,9 +64,15 @@ impl Clock {
         self.next
     }
 
+    /// The time that it was given.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Gives it a new time, counted from now.
     pub(super) fn set(&mut self, now: Instant, timeout: Duration) {
         if self.stage == Stage::Running {
+            self.limit = timeout;
             self.next = after(now, timeout);
         }
     }

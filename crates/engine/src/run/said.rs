@@ -34,8 +34,8 @@ impl Ran {
             Outcome::Exited(code) => self.read(event, *code).map_err(|why| brief(&why)),
             Outcome::Cancelled | Outcome::WentAsync => Ok(Answer::silent(event.clone())),
             Outcome::TimedOut => Err(format!(
-                "the hook was ended after {:?}: its time was up",
-                round(self.took)
+                "the hook was ended after its {:?}: its time was up",
+                round(self.limit)
             )),
             Outcome::Signalled(signal) => {
                 Err(format!("the hook was killed by {}", signal_words(*signal)))

@@ -103,7 +103,7 @@ impl Step {
 fn agrees(shown: &[String], said: &[String]) -> bool {
     let by_the_daemon = |line: &String| {
         let line = line.replace("\"source\":\"alone\"", "\"source\":\"daemon\"");
-        let line = line.replace("by the alone", "by the daemon");
+        let line = line.replace("judged without a daemon", "by the daemon");
         line.replace(" alone ", " ").trim_end().to_owned()
     };
     fits(shown, said) || fits(shown, &said.iter().map(by_the_daemon).collect::<Vec<_>>())

@@ -9,9 +9,14 @@ use super::key::{HookKey, likest, nearest};
 use crate::config::layer::{RawKey, RawTable, Reader};
 use crate::config::value::Value;
 use crate::hooks::builtin::BuiltIn;
+use crate::run::Program;
 
 /// No name is longer.
 const LONGEST_NAME: usize = 64;
+
+/// Where a `~` counts.
+const EXPANDED: &str =
+    "`~` is your home only in a text, which sh reads: write the whole path, or a text";
 
 /// Whether a hook may be called so: it becomes a part of paths, of commands and of lists.
 pub fn is_name(name: &str) -> bool {
@@ -53,6 +58,13 @@ impl Reader<'_> {
                     self.hook_errors.push(problem);
                 }
                 Ok(value) => {
+                    if let Some(word) = unexpanded(name, &value) {
+                        let message = format!("{path}: nothing expands {word:?} in a list");
+                        let problem = self.problem(message, given.span());
+                        self.hook_errors
+                            .push(problem.hint(Some(EXPANDED.to_owned())));
+                        continue;
+                    }
                     if name == "on" {
                         self.events(&path, &value, given.span());
                     }
@@ -87,6 +99,17 @@ impl Reader<'_> {
     }
 }
 
+/// The word of a program that nobody would take for what it says.
+fn unexpanded(key: &str, value: &Value) -> Option<String> {
+    match (key, value) {
+        ("run" | "command", Value::List(words)) => {
+            let program = Program::List(words.clone());
+            program.unexpanded().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
 /// A value of a built-in's own key, as far as it can be shown in a line.
 fn as_written(value: &DeValue<'_>) -> Value {
     match value {
@@ -107,5 +130,50 @@ fn as_written(value: &DeValue<'_>) -> Value {
         DeValue::Float(number) => Value::Text(number.as_str().to_owned()),
         DeValue::Datetime(moment) => Value::Text(moment.to_string()),
         DeValue::Table(_) => Value::Text("{…}".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use crate::config::{Level, Source, parse_layer};
+
+    /// What is wrong with a file of the user's, and the hooks that it has all the same.
+    fn read(text: &str) -> (Vec<String>, Vec<String>) {
+        let source = Source {
+            level: Level::User,
+            file: PathBuf::from("/user.toml"),
+        };
+        let (layer, problems) = match parse_layer(&source, text) {
+            Ok(layer) => (layer, Vec::new()),
+            Err(error) => (*error.rest.unwrap(), error.problems),
+        };
+        let names = layer.tables.into_iter().map(|table| table.name);
+        let told = problems.iter().map(ToString::to_string);
+        (told.collect(), names.collect())
+    }
+
+    #[test]
+    fn a_home_that_nobody_expands_is_told_and_the_hook_left_out() {
+        let other = "[hooks.y]\non = \"Stop\"\nrun = \"y\"\n";
+        let run = |run: &str| read(&format!("{other}[hooks.x]\non = \"Stop\"\nrun = {run}\n"));
+        let (told, names) = run(r#"["~/hooks/x"]"#);
+        insta::assert_snapshot!(told.join("\n"), @r#"/user.toml:6:7: hooks.x.run: nothing expands "~/hooks/x" in a list (`~` is your home only in a text, which sh reads: write the whole path, or a text)"#);
+        assert_eq!(names, ["y"]);
+        for odd in [r#"["sh", "~/x"]"#, r#"["ls", "~"]"#] {
+            assert_eq!(run(odd).0.len(), 1, "{odd}");
+        }
+        for fine in [
+            r#""~/hooks/x""#,
+            r#"["sh", "-c", "~/hooks/x"]"#,
+            r#"["bash", "-ec", "-u", "~/hooks/x"]"#,
+            r#"["grep", "~x", "a~/b"]"#,
+        ] {
+            let (told, names) = run(fine);
+            assert_eq!((told.len(), names.len()), (0, 2), "{fine}: {told:?}");
+        }
+        let own = read("[hooks.lint-changed]\ncommand = [\"~/lint\"]\n");
+        assert_eq!((own.0.len(), own.1.len()), (1, 0), "{own:?}");
     }
 }

@@ -130,7 +130,7 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     command line: store.keep_day is no key that becket knows (did you mean store.keep_days?)
     command line: store.keep_days: expected a number from 0 to 36500, found "many"
-    command line: colour is no key that becket knows
+    command line: colour is no key that becket knows (`becket config` lists the keys)
     command line: guards.x.answer cannot be set here (it belongs into a config file: `becket config path` lists them)
     command line: hooks.style: a hook is set key by key (hooks.style.enabled=false)
     command line: hooks.style.timout is no key that becket knows (did you mean hooks.style.timeout?)
@@ -181,6 +181,27 @@ fn only_variables_that_set_a_key_are_found_among_all() {
 }
 
 #[test]
+fn a_wish_about_masking_that_cannot_be_read_masks() {
+    let off = layer(Level::User, "mask.enabled = false\n");
+    for (text, masks, errors) in [
+        ("yes", true, 1),
+        ("FALSE", true, 1),
+        ("", true, 1),
+        ("true", true, 0),
+        ("false", false, 0),
+    ] {
+        let (said, told) = parse_variables([("BECKET_MASK_ENABLED", text)]);
+        assert_eq!(told.len(), errors, "{text}");
+        let config = merge([&off, &said]).config;
+        assert_eq!(config.mask.enabled, masks, "{text}");
+        let variables = BTreeMap::from([("BECKET_MASK_ENABLED".to_owned(), text.to_owned())]);
+        assert_eq!(ask_to_mask(&variables), masks, "{text}");
+    }
+    let (said, told) = parse_variables([("BECKET_NOTICE_ON", "loudly")]);
+    assert_eq!((said.entries.len(), told.len()), (0, 1), "of no other key");
+}
+
+#[test]
 fn of_a_variable_that_is_wrong_little_is_said_and_nothing_that_a_terminal_obeys() {
     let text = format!("{{\u{1b}]0;x\u{7}{}", "x".repeat(5000));
     let variables: Vec<String> = KEYS.iter().filter_map(Key::variable).collect();
@@ -192,4 +213,47 @@ fn of_a_variable_that_is_wrong_little_is_said_and_nothing_that_a_terminal_obeys(
         assert!(told.chars().count() < 300, "{told}");
         assert!(!told.contains(char::is_control), "{told}");
     }
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_of_a_key_is_told_with_that() {
+    let told: Vec<String> = misspelt([
+        "BECKET_MASK_ENABLE",
+        "BECKET_mask_enabled",
+        "BECKET_STORE_KEEPDAYS",
+        "BECKET_MASK_ENABLED",
+        "BECKET_HOME",
+        "BECKET_NO_DAEMON",
+        "BECKET_HOOK",
+        "BECKET_BESIDE",
+        "BECKET_NOTICE_KIND",
+        "BECKET_NOTICE_TEXT",
+        "BECKET_TEST_BIN",
+        "BECKET_",
+        "MASK_ENABLE",
+    ])
+    .iter()
+    .map(ToString::to_string)
+    .collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_mask_enabled: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_STORE_KEEPDAYS: becket knows no such variable (did you mean BECKET_STORE_KEEP_DAYS?)
+    ");
+    let odd = misspelt(["BECKET_MASK_ENABLED\u{1b}"]);
+    assert!(!odd[0].to_string().contains('\u{1b}'), "{odd:?}");
+}
+
+#[test]
+fn a_key_that_no_variable_can_set_is_said_to_be_one() {
+    let (said, _) = parse_variables([
+        ("BECKET_STORE_KEEP_DAYS", "1"),
+        ("BECKET_MASK_ENABLED", "false"),
+    ]);
+    let told = merge([&said]).warnings;
+    let told: Vec<String> = told.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(told.join("\n"), @r"
+    BECKET_STORE_KEEP_DAYS: store.keep_days cannot be set by the environment: ignored (it belongs into your config.toml, or into --set for one command)
+    BECKET_MASK_ENABLED: mask.enabled cannot be set here: the environment may tighten, never relax
+    ");
 }

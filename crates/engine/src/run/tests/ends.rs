@@ -10,6 +10,7 @@ fn a_program_that_hangs_is_ended_when_its_time_is_up() {
         SHORT,
     ));
     assert_eq!(ran.outcome, Outcome::TimedOut);
+    assert_eq!(ran.limit, SHORT);
     assert!(ran.took >= SHORT);
     assert_eq!(text(&ran.stdout), "begun\n");
     assert_eq!(test_kill_process(yard.pid("pid")), Err(Errno::SRCH));

@@ -7,6 +7,7 @@ fn ran(outcome: Outcome, stdout: &str, stderr: &str) -> Ran {
         hook: "h".into(),
         at: 7,
         took: Duration::from_micros(1_234_567),
+        limit: Duration::from_secs(1),
         outcome,
         stdout: stdout.into(),
         stderr: stderr.into(),
@@ -77,7 +78,7 @@ fn each_end_has_its_word_and_its_reason() {
     invalid|Some(0)||1048577|the hook's answer is longer than 1 MiB
     killed|None||0|the hook was killed by signal 11 (SEGV)
     killed|None||0|the hook was killed by signal 40
-    timed out|None||85|the hook was ended after 1.234s: its time was up
+    timed out|None||85|the hook was ended after its 1s: its time was up
     cancelled|None||85|
     async|None||16|
     not started|None||0|the hook did not start: x does not exist
