@@ -20,7 +20,7 @@ use thiserror::Error;
 use super::record::{Decision, Record};
 pub(super) use intake::take_in;
 pub(super) use read::decode;
-pub use read::{Amendment, Spooled};
+pub use read::{Amendment, Spooled, is_kept};
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;

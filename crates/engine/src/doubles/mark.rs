@@ -6,6 +6,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
 
+use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::rpc::Envelope;
 use becket_wire::{EventId, Place};
 use serde::{Deserialize, Serialize};
@@ -22,13 +23,40 @@ const MAX_HEIRS: usize = 32;
 struct Mark {
     id: EventId,
     from: Option<String>,
+    /// Who left it: its pid, and when it was started. None where the system does not tell.
+    #[serde(default)]
+    by: Option<(u32, u64)>,
+}
+
+impl Mark {
+    fn of(envelope: &Envelope) -> Self {
+        let pid = std::process::id();
+        let stat = stat(pid).ok();
+        let start = stat.and_then(|stat| Some(parent_and_start(&stat)?.1));
+        Self {
+            id: envelope.id,
+            from: envelope.from.clone(),
+            by: start.map(|start| (pid, start)),
+        }
+    }
+
+    /// Whoever left it was killed before it could keep its event: nobody runs the hooks.
+    fn is_void(&self, is_kept: &dyn Fn(EventId) -> bool) -> bool {
+        self.by.is_some_and(is_gone) && !is_kept(self.id)
+    }
 }
 
 /// The event that this one repeats; if none, it leaves its own mark. Where that fails it is no
-/// double: a hook that runs twice is better than a guard that does not run.
-pub fn first_of(place: &Place, envelope: &Envelope, delivery: &Delivery<'_>) -> Option<EventId> {
+/// double: a hook that runs twice is better than a guard that does not run. `is_kept` tells whether
+/// an event lies in the spool or in the database.
+pub fn first_of(
+    place: &Place,
+    envelope: &Envelope,
+    delivery: &Delivery<'_>,
+    is_kept: &dyn Fn(EventId) -> bool,
+) -> Option<EventId> {
     let folder = place.doubles();
-    let first = find(&folder, envelope, delivery).ok().flatten();
+    let first = find(&folder, envelope, delivery, is_kept).ok().flatten();
     sweep(&folder);
     first
 }
@@ -37,6 +65,7 @@ fn find(
     folder: &Path,
     envelope: &Envelope,
     delivery: &Delivery<'_>,
+    is_kept: &dyn Fn(EventId) -> bool,
 ) -> io::Result<Option<EventId>> {
     DirBuilder::new()
         .recursive(true)
@@ -61,10 +90,11 @@ fn find(
         let found = read(&at);
         if let Some((first, Some(age))) = &found
             && is_double(first.from.as_deref(), envelope.from.as_deref(), *age)
+            && !first.is_void(is_kept)
         {
             return Ok(Some(first.id));
         }
-        // Of all that find this one stale, one becomes its heir, and the others find that.
+        // Of all that find this one stale or void, one becomes its heir, and the others find that.
         let heir = found.map_or("bad".to_owned(), |(old, _)| old.id.to_string());
         at = folder.join(format!("{name}.{heir}"));
         mark = taken.file;
@@ -74,9 +104,8 @@ fn find(
 
 /// The mark of this event, not in its place yet.
 fn written(folder: &Path, envelope: &Envelope) -> io::Result<NamedTempFile> {
-    let (id, from) = (envelope.id, envelope.from.clone());
     let mut mark = NamedTempFile::new_in(folder)?;
-    serde_json::to_writer(&mut mark, &Mark { id, from })?;
+    serde_json::to_writer(&mut mark, &Mark::of(envelope))?;
     Ok(mark)
 }
 
@@ -92,6 +121,22 @@ fn read(path: &Path) -> Option<(Mark, Option<Duration>)> {
 
 fn age(meta: &Metadata) -> Option<Duration> {
     meta.modified().ok()?.elapsed().ok()
+}
+
+/// Whether that very process has ended. What cannot be seen has not.
+fn is_gone((pid, start): (u32, u64)) -> bool {
+    match stat(pid) {
+        Ok(stat) => {
+            let is_other = parent_and_start(&stat).is_some_and(|found| found.1 != start);
+            is_other || matches!(process_state(&stat), Some('Z' | 'X'))
+        }
+        Err(why) => why.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+fn stat(pid: u32) -> io::Result<String> {
+    let line = fs::read(format!("/proc/{pid}/stat"))?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
 /// Removes what means nothing any more.
@@ -125,6 +170,7 @@ fn remove(folder: &Path, path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::process::Command;
     use std::sync::Barrier;
     use std::time::SystemTime;
 
@@ -137,6 +183,8 @@ mod tests {
 
     struct Yard {
         place: Place,
+        /// Whether events lie in the spool.
+        kept: bool,
         _folder: tempfile::TempDir,
     }
 
@@ -145,6 +193,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             Self {
                 place: Place::new(folder.path().join("home")),
+                kept: false,
                 _folder: folder,
             }
         }
@@ -162,7 +211,7 @@ mod tests {
             }))
             .unwrap();
             let delivery = Delivery::new(&head, payload.as_bytes());
-            first_of(&self.place, &envelope, &delivery)
+            first_of(&self.place, &envelope, &delivery, &|_| self.kept)
         }
 
         /// Two registrations tell of it at once.
@@ -186,6 +235,14 @@ mod tests {
         fn marks(&self) -> Vec<fs::DirEntry> {
             let entries = fs::read_dir(self.place.doubles()).unwrap();
             entries.map(Result::unwrap).collect()
+        }
+
+        /// The mark is that of another process.
+        fn left_by(&self, by: (u32, u64)) {
+            let path = self.marks()[0].path();
+            let (mut mark, _) = read(&path).unwrap();
+            mark.by = Some(by);
+            fs::write(path, serde_json::to_vec(&mark).unwrap()).unwrap();
         }
 
         /// All marks become as old as that.
@@ -280,6 +337,28 @@ mod tests {
         fs::remove_file(&mark).unwrap();
         fs::create_dir(&mark).unwrap();
         yard.one_of_two_is_the_first(PAYLOAD, 2, 3);
+    }
+
+    #[test]
+    fn whoever_finds_the_mark_of_a_process_that_kept_nothing_is_the_first() {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let me = std::process::id();
+        let my_start = parent_and_start(&stat(me).unwrap()).unwrap().1;
+        // Another one may have its number by now.
+        for by in [(child.id(), 1), (me, my_start + 1)] {
+            let mut yard = Yard::new();
+            assert_eq!(yard.comes(1, Some("settings")), None);
+            yard.left_by(by);
+            yard.kept = true;
+            assert_eq!(yard.comes(2, Some("plugin")), Some(id(1)));
+            yard.kept = false;
+            yard.one_of_two_is_the_first(PAYLOAD, 3, 4);
+        }
+        let yard = Yard::new();
+        assert_eq!(yard.comes(1, Some("settings")), None);
+        yard.left_by((me, my_start));
+        assert_eq!(yard.comes(2, Some("plugin")), Some(id(1)));
     }
 
     #[test]

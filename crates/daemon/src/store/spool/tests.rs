@@ -292,6 +292,18 @@ fn intake_is_in_order_of_id_and_tells_what_was_new() {
 }
 
 #[test]
+fn an_event_is_kept_from_the_spool_into_the_log() {
+    let home = Home::new();
+    assert!(!is_kept(&home.place, id(1)), "there is no database either");
+    home.leave(1, &left(1, None));
+    assert!(is_kept(&home.place, id(1)));
+    Daemon::start(&home).take_in(&home, usize::MAX);
+    assert_eq!(home.files(), 0);
+    assert!(is_kept(&home.place, id(1)));
+    assert!(!is_kept(&home.place, id(2)));
+}
+
+#[test]
 fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
     let home = Home::new();
     home.leave(1, &left(1, None));
