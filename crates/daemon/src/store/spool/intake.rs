@@ -17,12 +17,12 @@ use super::super::record::{self, Decision, Record};
 use super::super::write::{Apply, Brought};
 use super::super::{double, run, session};
 use super::Left;
-use super::read::{amendments, read, read_amendment, waiting};
+use super::read::{amendments, read, read_amendment, unfinished, waiting};
 
 /// What one transaction takes in at the most.
 pub(super) const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// So long what belongs to an event waits for it.
+/// So long what belongs to an event waits for it, and what is not finished for its writer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where an intake may die. Tests stop there.
@@ -54,6 +54,11 @@ pub(in crate::store) fn take_in(
     apply: &Apply,
     go_on: &mut dyn FnMut(Step) -> bool,
 ) -> (TakenIn, rusqlite::Result<()>) {
+    for path in unfinished(place) {
+        if is_old(&path) {
+            drop(fs::remove_file(path));
+        }
+    }
     let mut intake = Intake {
         place,
         masker,

@@ -115,6 +115,12 @@ pub(super) fn amendments(place: &Place) -> BTreeMap<EventId, Vec<PathBuf>> {
     found
 }
 
+/// What somebody writes, or was killed over.
+pub(super) fn unfinished(place: &Place) -> Vec<PathBuf> {
+    let found = files(place, |name| name.strip_suffix(".tmp")?.split('.').next());
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
 /// The files whose names hold an event's id where `id` looks for it.
 fn files(place: &Place, id: impl Fn(&str) -> Option<&str>) -> Vec<(EventId, PathBuf)> {
     let Ok(entries) = fs::read_dir(place.spool()) else {

@@ -1,6 +1,7 @@
 mod amended;
 mod doubles;
 mod groups;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 
