@@ -204,18 +204,20 @@ impl Intake<'_> {
     /// Takes in what was said of events that are there already. If one does not come, what its hooks
     /// did is kept all the same.
     fn amendments(&mut self, connection: &mut Connection) -> rusqlite::Result<()> {
-        let later = std::mem::take(&mut self.later).into_iter();
-        let mut later = later
-            .flat_map(|(id, paths)| paths.into_iter().map(move |path| (id, path)))
-            .peekable();
-        while later.peek().is_some() {
+        let mut ready = Vec::new();
+        for (id, mut paths) in std::mem::take(&mut self.later) {
+            // What waits on is not read: thousands may, and every two seconds they are looked at.
+            if !record::is_known(connection, id)? {
+                paths.retain(|path| is_old(path));
+            }
+            ready.extend(paths.into_iter().map(|path| (id, path)));
+        }
+        for group in ready.chunks(GROUP_FILES) {
             let (mut files, mut said) = (Vec::new(), Vec::new());
-            for (id, path) in later.by_ref().take(GROUP_FILES) {
-                if let Some(left) = self.amendment(&path)
-                    && (record::is_known(connection, id)? || is_old(&path))
-                {
-                    files.push(path);
-                    said.push((id, left));
+            for (id, path) in group {
+                if let Some(left) = self.amendment(path) {
+                    files.push(path.clone());
+                    said.push((*id, left));
                 }
             }
             if files.is_empty() {
