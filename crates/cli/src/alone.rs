@@ -123,7 +123,8 @@ impl Event<'_> {
     fn first(&self) -> Option<EventId> {
         let head = self.head.as_ref().ok()?;
         let delivery = Delivery::new(head, self.payload);
-        mark::first_of(self.place, self.envelope, &delivery)
+        let is_kept = |id| spool::is_kept(self.place, id);
+        mark::first_of(self.place, self.envelope, &delivery, &is_kept)
     }
 
     /// Whoever came first runs the hooks, and refuses for both.

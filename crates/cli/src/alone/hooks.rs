@@ -20,14 +20,16 @@ impl Event<'_> {
     /// Runs the hooks, and gives what they and becket say together.
     pub(super) fn carry_out(&self, mut plan: Plan, verdict: Verdict, frame: Vec<u8>) -> Output {
         let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        let mut runs: Vec<RunRow> = behind.iter().map(|hook| plan.went_behind(hook)).collect();
         let kept = self.leave(Left {
             held: true,
-            ..self.left(None, runs.clone())
+            ..self.left(None, Vec::new())
         });
+        let mut runs = Vec::new();
+        // Of what began that process tells: this one may end before it does.
         if !behind.is_empty()
             && let Err(error) = self.start_behind(&frame)
         {
+            runs.extend(behind.iter().map(|hook| plan.went_behind(hook)));
             runs.iter_mut().for_each(|run| not_started(run, &error));
         }
         drop(frame);
@@ -111,23 +113,28 @@ impl Event<'_> {
         stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
     }
 
-    /// That process: it tells the end of each.
+    /// That process: it tells that they begin, and the end of each.
     pub(super) fn run_behind(&self) {
         let Some(mut plan) = self.plan() else { return };
         plan.hooks.retain(|hook| hook.is_async);
         let silent = self.judge();
         let again = silent.clone();
-        let ended = |run| {
-            let left = Left::of_runs(kept::masked(vec![run], self.masker));
+        let tell = |runs| {
+            let left = Left::of_runs(kept::masked(runs, self.masker));
             report(spool::amend(self.place, self.envelope.id, &left));
         };
+        tell(
+            (plan.hooks.iter())
+                .map(|hook| plan.went_behind(hook))
+                .collect(),
+        );
         plan.carry_out(
             &self.kit(),
             &Cancel::new(),
             silent,
             |_| again,
             |_| (),
-            ended,
+            |run| tell(vec![run]),
         );
     }
 }

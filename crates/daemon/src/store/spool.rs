@@ -20,7 +20,7 @@ use thiserror::Error;
 use super::record::{Decision, Record};
 pub(super) use intake::take_in;
 pub(super) use read::decode;
-pub use read::{Amendment, Spooled};
+pub use read::{Amendment, Spooled, is_kept};
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
@@ -177,7 +177,7 @@ impl Left {
 }
 
 fn room(folder: &Path) -> Result<(), SpoolError> {
-    let files = fs::read_dir(folder).map_or(0, Iterator::count);
+    let files = count(folder);
     // A file is at most one frame: few files cannot be too many bytes, and need not be looked at.
     let mut bytes = 0;
     if files as u64 * MAX_BODY as u64 > MAX_BYTES {
@@ -190,22 +190,33 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     }
 }
 
+/// How many files wait in the spool, by their names alone: whoever leaves an event asks.
+fn count(folder: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return 0;
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names.filter(|name| counts(name.as_ref())).count()
+}
+
 /// How many files wait in the spool, and how many bytes they are.
 pub fn usage(folder: &Path) -> (usize, u64) {
     let Ok(entries) = fs::read_dir(folder) else {
         return (0, 0);
     };
-    let is_ours = |path: &Path| {
-        path.extension()
-            .is_some_and(|end| end == "ev" || end == "left")
-    };
     entries
         .flatten()
-        .filter(|entry| is_ours(&entry.path()))
+        .filter(|entry| counts(entry.file_name().as_ref()))
         .filter_map(|entry| entry.metadata().ok())
         .fold((0, 0), |(files, bytes), meta| {
             (files + 1, bytes + meta.len())
         })
+}
+
+/// Whether a file waits to be taken in. What a kill left unfinished does not.
+fn counts(name: &Path) -> bool {
+    name.extension()
+        .is_some_and(|end| end == "ev" || end == "left")
 }
 
 fn count_refusal(place: &Place) {

@@ -155,8 +155,34 @@ fn unknown(path: &str, near: Option<&str>) -> Problem {
     wrong(format!("{path} is no key that becket knows")).hint(Some(hint))
 }
 
+/// A section in place of a key.
+fn section(path: &str) -> Problem {
+    let hint = match path {
+        "hooks" => "hooks.NAME.enabled=false".to_owned(),
+        _ => "`becket config` lists the keys".to_owned(),
+    };
+    wrong(format!("{path} is a section: it is set key by key")).hint(Some(hint))
+}
+
+/// A list that was begun would be run by a shell as a program called `[`.
+fn whole(path: &str, form: Form, text: &str) -> Result<(), Box<Problem>> {
+    let text = text.trim();
+    let is_test = (text.starts_with("[ ") || text.starts_with("[[ ")) && text.contains(" ]");
+    let is_half = text.starts_with('[') && !is_test && DeValue::parse(text).is_err();
+    if !matches!(form, Form::Program) || !is_half {
+        return Ok(());
+    }
+    let hint = r#"["a program", "and its arguments"], quoted for your shell"#;
+    let problem = wrong(format!("{path}: {text} is no whole list"));
+    Err(Box::new(problem.hint(Some(hint.to_owned()))))
+}
+
 fn take(layer: &mut Layer, path: &str, text: &str) -> Result<(), Box<Problem>> {
-    let key = Key::find(path).ok_or_else(|| Box::new(unknown(path, nearest(path))))?;
+    let key = Key::find(path).ok_or_else(|| match nearest(path) {
+        Some(near) if near == path => Box::new(section(path)),
+        near => Box::new(unknown(path, near)),
+    })?;
+    whole(path, key.form, text)?;
     let name = key.name_in(path);
     let list = DeValue::parse(text).ok().map(Spanned::into_inner);
     let value = match (&key.form, list) {
@@ -187,6 +213,9 @@ fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<
         let near = nearest_key(key, built_in).map(|near| format!("hooks.{name}.{near}"));
         let problem = unknown(&format!("hooks.{path}"), near.as_deref());
         return Err(Box::new(problem));
+    }
+    if let Some(known) = known {
+        whole(&format!("hooks.{path}"), known.form, text)?;
     }
     let hook = hooks
         .entry(name)

@@ -73,6 +73,16 @@ impl Ship {
         fs::read_to_string(path).unwrap_or_default().lines().count()
     }
 
+    /// Removes the files of that kind from the spool.
+    fn forget(&self, kind: &str) {
+        for entry in fs::read_dir(self.world.path("spool")).expect("a folder") {
+            let path = entry.expect("a file").path();
+            if path.extension().is_some_and(|end| end == kind) {
+                fs::remove_file(path).expect("a removal");
+            }
+        }
+    }
+
     fn lets_go(&self) {
         fs::write(self.project.join("go"), "").expect("a file");
     }
@@ -122,6 +132,7 @@ fn an_event_that_a_daemon_takes_in_over_its_hooks_is_told_once_and_completed() {
     ship.lets_go();
     let output = child.wait_with_output().expect("an end");
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"deny\""));
+    ship.wait_file("behind");
     let told = || ship.reads_events();
     for events in [told(), ship.world.events(), told()] {
         assert_eq!(events.len(), 1, "{events:?}");
@@ -204,6 +215,31 @@ fn the_end_is_told_where_a_daemon_took_in_the_beginning() {
 }
 
 #[test]
+fn only_the_process_behind_tells_of_what_it_began() {
+    let ship = Ship::new(&format!(
+        "{WAITS}{}",
+        BEHIND.replace("> begun", "> behind-begun")
+    ));
+    let mut child = begins(ship.alone_from("settings"), &ship.bash("t1"));
+    let hook = ship.wait_file("begun");
+    ship.wait_file("behind-begun");
+    let behind = || {
+        let runs = ship.reads_recent();
+        let behind = runs.iter().find(|run| run["hook"] == "behind");
+        behind.map(|run| run["outcome"].clone())
+    };
+    assert_eq!(behind(), Some(json!("async")));
+    // As if it had been killed before it began.
+    ship.forget("left");
+    assert_eq!(behind(), None);
+    kill(&mut child);
+    end(&hook);
+    ship.lets_go();
+    let ended = || behind().filter(|outcome| outcome == "failed");
+    wait::until(PATIENCE, ended).expect("its end");
+}
+
+#[test]
 fn what_is_killed_behind_is_an_orphan() {
     let ship = Ship::new(BEHIND);
     call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
@@ -247,6 +283,18 @@ fn two_registrations_run_a_hook_once() {
     assert_eq!(double[0]["decision"], Value::Null);
     assert_eq!(ship.world.status()["counts"]["duplicates"], 1);
     assert_eq!(ship.lines("runs"), 1);
+}
+
+#[test]
+fn where_the_first_was_killed_before_it_kept_its_event_the_second_runs_the_hooks() {
+    let ship = Ship::new(COUNTS);
+    let sends = |from| call(ship.alone_from(from), ship.bash("t1").as_bytes());
+    assert!(sends("settings").stdout.contains("\"deny\""));
+    // All that a kill between the mark and the event leaves.
+    ship.forget("ev");
+    let called = sends("plugin");
+    assert!(called.stdout.contains("\"deny\""), "{called:?}");
+    assert_eq!(ship.lines("runs"), 2);
 }
 
 #[test]

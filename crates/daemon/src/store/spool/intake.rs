@@ -17,12 +17,12 @@ use super::super::record::{self, Decision, Record};
 use super::super::write::{Apply, Brought};
 use super::super::{double, run, session};
 use super::Left;
-use super::read::{amendments, read, read_amendment, waiting};
+use super::read::{amendments, read, read_amendment, unfinished, waiting};
 
 /// What one transaction takes in at the most.
 pub(super) const GROUP_FILES: usize = 256;
 const GROUP_BYTES: u64 = 64 << 20;
-/// So long what belongs to an event waits for it.
+/// So long what belongs to an event waits for it, and what is not finished for its writer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where an intake may die. Tests stop there.
@@ -54,6 +54,11 @@ pub(in crate::store) fn take_in(
     apply: &Apply,
     go_on: &mut dyn FnMut(Step) -> bool,
 ) -> (TakenIn, rusqlite::Result<()>) {
+    for path in unfinished(place) {
+        if is_old(&path) {
+            drop(fs::remove_file(path));
+        }
+    }
     let mut intake = Intake {
         place,
         masker,
@@ -199,18 +204,20 @@ impl Intake<'_> {
     /// Takes in what was said of events that are there already. If one does not come, what its hooks
     /// did is kept all the same.
     fn amendments(&mut self, connection: &mut Connection) -> rusqlite::Result<()> {
-        let later = std::mem::take(&mut self.later).into_iter();
-        let mut later = later
-            .flat_map(|(id, paths)| paths.into_iter().map(move |path| (id, path)))
-            .peekable();
-        while later.peek().is_some() {
+        let mut ready = Vec::new();
+        for (id, mut paths) in std::mem::take(&mut self.later) {
+            // What waits on is not read: thousands may, and every two seconds they are looked at.
+            if !record::is_known(connection, id)? {
+                paths.retain(|path| is_old(path));
+            }
+            ready.extend(paths.into_iter().map(|path| (id, path)));
+        }
+        for group in ready.chunks(GROUP_FILES) {
             let (mut files, mut said) = (Vec::new(), Vec::new());
-            for (id, path) in later.by_ref().take(GROUP_FILES) {
-                if let Some(left) = self.amendment(&path)
-                    && (record::is_known(connection, id)? || is_old(&path))
-                {
-                    files.push(path);
-                    said.push((id, left));
+            for (id, path) in group {
+                if let Some(left) = self.amendment(path) {
+                    files.push(path.clone());
+                    said.push((*id, left));
                 }
             }
             if files.is_empty() {

@@ -11,7 +11,8 @@ use becket_wire::frame::{Decoder, HEAD, Kind, MAX_BODY};
 use becket_wire::rpc::{EventRow, Request, Source};
 use becket_wire::{EventId, Head, Place};
 
-use super::super::record::{Decision, Record};
+use super::super::open;
+use super::super::record::{self, Decision, Record};
 use super::Left;
 
 /// An event and what was decided: a frame each.
@@ -85,6 +86,16 @@ impl Spooled {
     }
 }
 
+/// Whether an event lies in the spool or in the log. What cannot be read is not known to.
+pub fn is_kept(place: &Place, id: EventId) -> bool {
+    // In this order: the file is removed after the commit.
+    if place.spooled(id).exists() {
+        return true;
+    }
+    let database = open::open_to_read(&place.database()).ok().flatten();
+    database.is_some_and(|log| record::is_known(&log, id).unwrap_or(false))
+}
+
 /// The spooled events, oldest first.
 pub(super) fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
     let mut found = files(place, |name| name.strip_suffix(".ev"));
@@ -102,6 +113,12 @@ pub(super) fn amendments(place: &Place) -> BTreeMap<EventId, Vec<PathBuf>> {
         found.entry(id).or_default().push(path);
     }
     found
+}
+
+/// What somebody writes, or was killed over.
+pub(super) fn unfinished(place: &Place) -> Vec<PathBuf> {
+    let found = files(place, |name| name.strip_suffix(".tmp")?.split('.').next());
+    found.into_iter().map(|(_, path)| path).collect()
 }
 
 /// The files whose names hold an event's id where `id` looks for it.

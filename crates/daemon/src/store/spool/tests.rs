@@ -1,6 +1,7 @@
 mod amended;
 mod doubles;
 mod groups;
+mod unfinished;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -289,6 +290,18 @@ fn intake_is_in_order_of_id_and_tells_what_was_new() {
         rows.iter().map(|row| row.id).collect()
     };
     assert_eq!(order, [id(2), id(1), id(3)]);
+}
+
+#[test]
+fn an_event_is_kept_from_the_spool_into_the_log() {
+    let home = Home::new();
+    assert!(!is_kept(&home.place, id(1)), "there is no database either");
+    home.leave(1, &left(1, None));
+    assert!(is_kept(&home.place, id(1)));
+    Daemon::start(&home).take_in(&home, usize::MAX);
+    assert_eq!(home.files(), 0);
+    assert!(is_kept(&home.place, id(1)));
+    assert!(!is_kept(&home.place, id(2)));
 }
 
 #[test]

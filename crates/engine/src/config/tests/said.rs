@@ -117,7 +117,12 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
         ("store.keep_days", "many"),
         ("colour", "red"),
         ("guards.x.answer", "deny"),
+        ("hooks", "1"),
+        ("store", "1"),
         ("hooks.style", "off"),
+        ("hooks.style.run", "["),
+        ("hooks.style.run", r#"[ "a", "b""#),
+        ("notice.command", r#"["tell""#),
         ("hooks.style.timout", "5s"),
         ("hooks.typecheck-changed.comand", "x"),
         ("hooks.style.timeout", "soon"),
@@ -132,7 +137,12 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
     command line: store.keep_days: expected a number from 0 to 36500, found "many"
     command line: colour is no key that becket knows (`becket config` lists the keys)
     command line: guards.x.answer cannot be set here (it belongs into a config file: `becket config path` lists them)
+    command line: hooks is a section: it is set key by key (hooks.NAME.enabled=false)
+    command line: store is a section: it is set key by key (`becket config` lists the keys)
     command line: hooks.style: a hook is set key by key (hooks.style.enabled=false)
+    command line: hooks.style.run: [ is no whole list (["a program", "and its arguments"], quoted for your shell)
+    command line: hooks.style.run: [ "a", "b" is no whole list (["a program", "and its arguments"], quoted for your shell)
+    command line: notice.command: ["tell" is no whole list (["a program", "and its arguments"], quoted for your shell)
     command line: hooks.style.timout is no key that becket knows (did you mean hooks.style.timeout?)
     command line: hooks.typecheck-changed.comand is no key that becket knows (did you mean hooks.typecheck-changed.command?)
     command line: hooks.style.timeout: expected a time like "30s", "5m", "12h" (at least 1ms) or "never", found "soon"

@@ -156,6 +156,16 @@ fn it_waits_a_minute_for_its_event_and_then_keeps_the_runs() {
 }
 
 #[test]
+fn it_is_not_read_before_its_event_is_there() {
+    let home = Home::new();
+    fs::write(home.place.amendment(id(3), 17, 0), "garbage").unwrap();
+    let mut daemon = Daemon::start(&home);
+    assert_eq!(daemon.take_in(&home, usize::MAX).bad, 0);
+    daemon.by_socket(3, true, false);
+    assert_eq!(daemon.take_in(&home, usize::MAX).bad, 1);
+}
+
+#[test]
 fn several_may_say_something_of_one_event() {
     let home = Home::new();
     home.leave(3, &undecided());
