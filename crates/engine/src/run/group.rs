@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use becket_wire::process::{parent_and_start, process_state};
 use rustix::io::Errno;
@@ -48,6 +50,22 @@ pub(super) fn started(leader: Pid) -> Option<u64> {
 
 pub(super) fn parent_and_start_of(pid: Pid) -> Option<(u32, u64)> {
     parent_and_start(&stat(pid).ok()?)
+}
+
+/// The same clock, now. None where the system has no such one.
+#[cfg(target_os = "linux")]
+pub(super) fn now() -> Option<u64> {
+    use rustix::param::clock_ticks_per_second;
+    use rustix::time::{ClockId, clock_gettime};
+
+    let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    let ticks = since_boot.as_nanos() * u128::from(clock_ticks_per_second()) / 1_000_000_000;
+    u64::try_from(ticks).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn now() -> Option<u64> {
+    None
 }
 
 /// What there is of a group whose leader was started then. None if that cannot be seen now.

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use becket_wire::EventId;
@@ -29,6 +29,20 @@ use super::{Occasion, Ran};
 /// What the pipe holds while nobody reads it.
 #[cfg(target_os = "linux")]
 const ROOM: usize = 1 << 20;
+
+/// Where a program has its token.
+pub(super) const TOKEN: &str = "BECKET_RUN";
+
+/// How many programs this process was about to start.
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
+/// The name of that start: no other on this machine has the same.
+pub(super) fn token(nth: u64) -> String {
+    static SINCE: OnceLock<i64> = OnceLock::new();
+    // A process' number is used again, but not in the same moment.
+    let since = SINCE.get_or_init(milliseconds);
+    format!("{}-{since}-{nth}", std::process::id())
+}
 
 /// What the keeper is told: one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +91,10 @@ impl Line {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Start {
     nth: u64,
-    hook: String,
+    /// What the program has in its environment, and no other but those that it starts.
+    token: String,
+    /// Whether it is put into a session of its own.
+    own_session: bool,
     left_ms: u64,
     run: Option<RunRow>,
 }
@@ -107,12 +124,12 @@ pub struct Kept {
 
 impl Kept {
     /// Tells of a start that may come next; gives the number of it.
-    pub(super) fn starting(&self, hook: &str, timeout: Duration) -> u64 {
+    pub(super) fn starting(&self, own_session: bool, timeout: Duration) -> u64 {
         let run = self.run.as_ref().map(|run| RunRow {
             at: milliseconds(),
             ..run.clone()
         });
-        self.keeper.starting(hook, timeout, run)
+        self.keeper.starting(own_session, timeout, run)
     }
 
     /// The run, as far as it may be told: what it wrote is masked only when it is recorded.
@@ -139,8 +156,6 @@ pub struct Keeper {
     /// How it is started. None: nobody keeps anything.
     how: Option<How>,
     started: Mutex<Option<Started>>,
-    /// How many starts it was told of.
-    starts: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -165,11 +180,12 @@ impl Keeper {
     }
 
     /// Before a program is started: we may be killed before we can say which it is.
-    fn starting(&self, hook: &str, timeout: Duration, run: Option<RunRow>) -> u64 {
-        let nth = self.starts.fetch_add(1, Ordering::Relaxed);
+    fn starting(&self, own_session: bool, timeout: Duration, run: Option<RunRow>) -> u64 {
+        let nth = STARTS.fetch_add(1, Ordering::Relaxed);
         self.surely_tell(Line::Starting(Start {
             nth,
-            hook: hook.to_owned(),
+            token: token(nth),
+            own_session,
             left_ms: whole_ms(timeout),
             run,
         }));

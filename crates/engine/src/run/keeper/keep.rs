@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use becket_wire::run::RunRow;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
+use rustix::process::{Pid, Signal, getppid, kill_process_group};
 
 use super::super::child::milliseconds;
 use super::super::clock::Act;
@@ -23,14 +23,17 @@ const LOOK: Duration = Duration::from_millis(20);
 const ORPHANED: &str = "orphaned";
 /// How long whoever told us something may take to die.
 const DYING: Duration = Duration::from_secs(2);
+/// How long a program may take to become one: as long as it is its runner's copy, it has no token.
+const COPY: Duration = Duration::from_millis(500);
 
 /// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
 /// first those that ended before and were not recorded. `runner` is who tells.
 pub fn keep(told: impl BufRead, runner: Option<i32>, mut record: impl FnMut(RunRow)) {
     let mut heard = listen(told);
+    let hung_up = group::now();
     if !heard.starting.is_empty() {
         wait_for_end(runner);
-        heard.find(getppid());
+        heard.find(getppid(), hung_up);
     }
     let Heard {
         open,
@@ -62,8 +65,12 @@ fn wait_for_end(runner: Option<i32>) {
     let until = Instant::now() + DYING;
     let parent = || getppid().map(|parent| parent.as_raw_nonzero().get());
     while parent() == runner && Instant::now() < until {
-        let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
+        pause();
     }
+}
+
+fn pause() {
+    let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
 }
 
 /// What was told until nobody told anything any more.
@@ -109,28 +116,42 @@ fn listen(mut told: impl BufRead) -> Heard {
 
 impl Heard {
     /// Looks for what was started, of which nobody could say more. Whoever takes in orphans is its
-    /// parent now.
-    fn find(&mut self, parent: Option<Pid>) {
-        let (Some(parent), Some(since)) = (parent, group::started(getpid())) else {
+    /// parent now; who told of it had gone by then.
+    fn find(&mut self, parent: Option<Pid>, gone: Option<u64>) {
+        let Some(parent) = parent else {
             return;
         };
-        for (start, heard) in std::mem::take(&mut self.starting).into_values() {
-            let found = orphans(&start.hook, parent, since);
-            if found.is_empty() {
-                self.ended.extend(start.run.clone().map(lost));
+        let until = Instant::now() + COPY;
+        loop {
+            self.take_in(&orphans(parent, gone));
+            if self.starting.is_empty() || Instant::now() >= until {
+                break;
             }
-            for Found { pid, start: at } in found {
-                self.open.entry(pid).or_insert_with(|| {
-                    let ward = Ward {
-                        nth: start.nth,
-                        pid,
-                        start: at,
-                        left_ms: start.left_ms,
-                        run: start.run.clone(),
-                    };
-                    (ward, heard)
-                });
-            }
+            pause();
+        }
+        let missing = self.starting.drain().map(|(_, (start, _))| start);
+        self.ended
+            .extend(missing.filter_map(|start| start.run).map(lost));
+    }
+
+    /// Each start has at most one program.
+    fn take_in(&mut self, orphans: &[Found]) {
+        for (nth, (start, heard)) in std::mem::take(&mut self.starting) {
+            let its = orphans.iter().filter(|one| one.is_of(&start));
+            let free = its.filter(|one| !self.open.contains_key(&one.pid));
+            // Whom it has started itself has its token too, and is younger.
+            let Some(found) = free.min_by_key(|one| (one.start, one.pid)) else {
+                self.starting.insert(nth, (start, heard));
+                continue;
+            };
+            let ward = Ward {
+                nth,
+                pid: found.pid,
+                start: found.start,
+                left_ms: start.left_ms,
+                run: start.run,
+            };
+            self.open.insert(found.pid, (ward, heard));
         }
     }
 }

@@ -93,7 +93,7 @@ fn it_hears_of_each_program_and_of_its_end() {
         keeper: Arc::new(keeper(&home, WRITES)),
         run: Some(row()),
     };
-    let line = r#"echo $$ > pid; echo a secret >&2; exit 3"#;
+    let line = r#"echo $$ > pid; echo "$BECKET_RUN" > token; echo a secret >&2; exit 3"#;
     let jobs = vec![job(&home, kept, line)];
     run(jobs, &Cancel::new(), drop, drop);
     let pid = fs::read_to_string(home.path().join("pid")).unwrap();
@@ -108,7 +108,9 @@ fn it_hears_of_each_program_and_of_its_end() {
         panic!("{told:?}");
     };
     assert_eq!((ward.pid, *over), (pid, pid));
-    assert_eq!((first.nth, &*first.hook), (ward.nth, "house-style"));
+    assert_eq!(first.nth, ward.nth);
+    let token = fs::read_to_string(home.path().join("token")).unwrap();
+    assert_eq!(first.token, token.trim());
     assert!(first.left_ms >= ward.left_ms);
     assert!(ward.start > 0);
     let most = u64::try_from(WATCHDOG.as_millis()).unwrap();
@@ -176,6 +178,30 @@ fn it_hears_of_a_start_before_and_that_there_was_none() {
 }
 
 #[test]
+fn it_hears_of_each_program_before_the_next_is_started() {
+    let home = tempfile::tempdir().unwrap();
+    let kept = Kept {
+        keeper: Arc::new(keeper(&home, WRITES)),
+        run: None,
+    };
+    let jobs = vec![job(&home, kept.clone(), "true"), job(&home, kept, "true")];
+    run(jobs, &Cancel::new(), drop, drop);
+    let told = told(home.path());
+    let [
+        Line::Starting(first),
+        Line::Begun(runs),
+        Line::Starting(second),
+        Line::Begun(runs_too),
+        ..,
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((first.nth, second.nth), (runs.nth, runs_too.nth));
+    assert_ne!(first.token, second.token);
+}
+
+#[test]
 fn one_that_is_gone_has_a_successor_who_hears_the_same() {
     let home = tempfile::tempdir().unwrap();
     let body = format!(r#"[ -e "$3/second" ] || exit 0; {WRITES}"#);
@@ -208,7 +234,7 @@ fn where_there_is_none_nothing_is_missed() {
     let nobody = Keeper::default();
     let missing = Keeper::of("/nowhere/becket".into(), "/nowhere".into());
     for keeper in [nobody, missing] {
-        keeper.starting("h", WATCHDOG, None);
+        keeper.starting(false, WATCHDOG, None);
         keeper.not_started(0);
         keeper.begun(ward(8));
         keeper.over(8, None);
