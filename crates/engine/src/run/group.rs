@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use becket_wire::process::{parent_and_start, process_state};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
+};
 
 use super::clock::Act;
 
@@ -36,9 +38,12 @@ pub(super) fn obey(act: Act, group: Pid) {
     }
 }
 
+/// Signals the group and its leader, who may have left it, or (before `setsid` has made it) is in none
+/// yet. Nobody is asked to end twice: many take the second time for haste.
 pub(super) fn signal(group: Pid, signal: Signal) {
-    // Before `setsid` has made it, there is no group.
-    if kill_process_group(group, signal).is_err() {
+    let is_member = getpgid(Some(group)) == Ok(group);
+    let heard = kill_process_group(group, signal).is_ok() && is_member;
+    if !heard || signal == Signal::KILL {
         let _ = kill_process(group, signal);
     }
 }
@@ -114,3 +119,6 @@ pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
 pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
     None
 }
+
+#[cfg(test)]
+mod tests;
