@@ -3,6 +3,7 @@
 
 mod calm;
 mod found;
+mod heard;
 mod keep;
 mod orphan;
 
@@ -21,6 +22,7 @@ use rustix::pipe::PIPE_BUF;
 use serde::{Deserialize, Serialize};
 
 pub use calm::Calm;
+use heard::Heard;
 pub use keep::keep;
 
 use super::child::milliseconds;
@@ -155,7 +157,14 @@ impl Kept {
 pub struct Keeper {
     /// How it is started. None: nobody keeps anything.
     how: Option<How>,
-    started: Mutex<Option<Started>>,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    started: Option<Started>,
+    /// What it has heard: if it is gone, the next one has to hear the same.
+    all: Heard,
 }
 
 #[derive(Debug)]
@@ -215,30 +224,44 @@ impl Keeper {
     }
 
     /// Starts it where there is none. That it is gone shows when it is told something; the next one
-    /// is told the same.
+    /// is told the same, and before that all that is still open.
     fn surely_tell(&self, line: Line) {
-        let line = line.into_bytes();
-        let mut started = self.lock();
+        let Some(how) = &self.how else {
+            return;
+        };
+        let bytes = line.clone().into_bytes();
+        let mut told = self.lock();
         for _ in 0..2 {
-            self.start_in(&mut started);
-            if write(&mut started, &line) {
+            told.start(how);
+            if write(&mut told.started, &bytes) {
                 break;
             }
         }
+        told.all.hear(line);
     }
 
     fn tell(&self, line: Line) {
-        write(&mut self.lock(), &line.into_bytes());
-    }
-
-    fn start_in(&self, started: &mut Option<Started>) {
-        if let (None, Some(how)) = (&started, &self.how) {
-            *started = how.start().ok();
+        if self.how.is_some() {
+            let mut told = self.lock();
+            write(&mut told.started, &line.clone().into_bytes());
+            told.all.hear(line);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Started>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    fn start(&mut self, how: &How) {
+        if self.started.is_some() {
+            return;
+        }
+        self.started = how.start().ok();
+        for line in self.all.again() {
+            write(&mut self.started, &line.into_bytes());
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The keeper's own side: it listens as long as somebody tells it something, and keeps the clocks of
 //! whatever is open then.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -13,9 +12,10 @@ use rustix::process::{Pid, Signal, getppid, kill_process_group};
 use super::super::child::milliseconds;
 use super::super::clock::Act;
 use super::super::group::{self, Seen};
+use super::Ward;
 use super::found::{Found, orphans};
+use super::heard::Heard;
 use super::orphan::Orphan;
-use super::{Line, Start, Ward};
 
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
@@ -74,40 +74,12 @@ fn pause() {
 }
 
 /// What was told until nobody told anything any more.
-#[derive(Debug, Default)]
-struct Heard {
-    /// What was about to be started, and when we heard of it.
-    starting: HashMap<u64, (Start, Instant)>,
-    /// What runs, and when we heard of its time.
-    open: HashMap<i32, (Ward, Instant)>,
-    /// What ended, and is not recorded.
-    ended: Vec<RunRow>,
-    /// Whoever ran it has said that they go.
-    in_order: bool,
-}
-
 fn listen(mut told: impl BufRead) -> Heard {
     let (mut heard, mut line) = (Heard::default(), Vec::new());
     while told.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-        match serde_json::from_slice(&line) {
-            Ok(Line::Starting(start)) => {
-                heard.starting.insert(start.nth, (start, Instant::now()));
-            }
-            Ok(Line::NotStarted(nth)) => {
-                heard.starting.remove(&nth);
-            }
-            Ok(Line::Begun(ward)) => {
-                heard.starting.remove(&ward.nth);
-                heard.open.insert(ward.pid, (ward, Instant::now()));
-            }
-            Ok(Line::Over(pid, run)) => {
-                heard.open.remove(&pid);
-                heard.ended.extend(run);
-            }
-            Ok(Line::Recorded(event)) => heard.ended.retain(|run| run.event_id != event),
-            Ok(Line::Leaving) => heard.in_order = true,
-            // What is no line of ours, or half a one, says nothing.
-            Err(_) => {}
+        // What is no line of ours, or half a one, says nothing.
+        if let Ok(line) = serde_json::from_slice(&line) {
+            heard.hear(line);
         }
         line.clear();
     }
@@ -175,6 +147,8 @@ struct Watched {
     orphan: Orphan,
     /// Readable when its leader has ended. None where the system has no such thing.
     end: Option<OwnedFd>,
+    /// When that was seen, in milliseconds since 1970.
+    ended_at: Option<i64>,
 }
 
 impl Watched {
@@ -188,6 +162,7 @@ impl Watched {
             orphan: Orphan::new(heard, Duration::from_millis(ward.left_ms)),
             // It may be another's end by now; the look tells.
             end: group::notice_of_end(group),
+            ended_at: None,
         })
     }
 
@@ -197,7 +172,11 @@ impl Watched {
             self.end = None;
             return;
         };
-        match self.orphan.see(seen, Instant::now()) {
+        let act = self.orphan.see(seen, Instant::now());
+        if self.orphan.has_ended() {
+            self.ended_at.get_or_insert_with(milliseconds);
+        }
+        match act {
             Some(act) if seen == Seen::Runs => group::obey(act, self.group),
             // The number is the group's alone, and may be another process' in a moment.
             Some(Act::Kill) => drop(kill_process_group(self.group, Signal::KILL)),
@@ -218,10 +197,9 @@ impl Watched {
             (true, true) => ("timed out", "it went on after the answer; its time was up"),
         };
         let run = self.run?;
-        let took_us = milliseconds()
-            .saturating_sub(run.at)
-            .max(0)
-            .saturating_mul(1000);
+        // Others of its group may have stayed longer.
+        let ended_at = self.ended_at.unwrap_or_else(milliseconds);
+        let took_us = ended_at.saturating_sub(run.at).max(0).saturating_mul(1000);
         Some(RunRow {
             took_us,
             outcome: outcome.to_owned(),

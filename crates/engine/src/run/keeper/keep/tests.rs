@@ -10,6 +10,7 @@ use becket_wire::EventId;
 use rustix::process::{getpid, kill_process, test_kill_process};
 use tempfile::TempDir;
 
+use super::super::{Line, Start};
 use super::*;
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -145,6 +146,24 @@ fn whoever_ignores_its_time_is_killed_with_its_children() {
         assert!(Instant::now() < until, "the child still runs");
         thread::park_timeout(Duration::from_millis(5));
     }
+}
+
+#[test]
+fn a_run_took_as_long_as_its_leader_ran() {
+    let left = Left::behind(
+        "sh -c 'trap \"\" TERM; echo > begun; while :; do sleep 1000; done' & trap exit TERM; wait",
+    );
+    let ward = left.ward(0);
+    let mut took = Vec::new();
+    let line = serde_json::to_string(&Line::Begun(ward)).unwrap();
+    let at = row().at;
+    keep(line.as_bytes(), None, |run| took.push(run.took_us));
+    let all = (milliseconds() - at) * 1000;
+    // Its child was killed two seconds after it.
+    assert!(
+        matches!(took[..], [took] if took < all - 1_000_000),
+        "{took:?} of {all}"
+    );
 }
 
 #[test]
