@@ -72,7 +72,7 @@ pub struct Job {
     pub cwd: PathBuf,
     /// The project's folder: what the path of a listed program is relative to.
     pub base: PathBuf,
-    /// The whole environment; `BECKET_HOOK` and `CI` are added.
+    /// The whole environment; `BECKET_HOOK`, `BECKET_RUN` and `CI` are added.
     pub environment: Arc<[(OsString, OsString)]>,
     /// The event, as Claude Code gave it.
     pub stdin: Arc<[u8]>,

@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::BufReader;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Result;
 use becket_daemon::store::spool::{self, Left};
 use becket_engine::run::{Calm, keep};
 use becket_wire::Place;
 use becket_wire::run::RunRow;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::world::World;
 
@@ -25,11 +27,21 @@ pub struct Keeper {
 
 impl Keeper {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        stay();
         // Not through std's own buffer: what waits in that, no poll tells.
         let stdin = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         let told = BufReader::with_capacity(64 << 10, Calm(stdin));
         keep(told, self.of, |run| leave(&world.place, run));
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Whoever asks all of becket to go means the daemon: what that runs would have nobody then. We go when
+/// there is nothing to keep.
+fn stay() {
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        // Where they cannot be heard they do what they always do.
+        drop(signal_hook::flag::register(signal, Arc::default()));
     }
 }
 

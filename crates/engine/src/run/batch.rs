@@ -56,17 +56,12 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             later,
             buffer: vec![0; BUFFER],
         };
-        let known = batch.running.len();
         for (place, job) in awaited.into_iter().enumerate() {
             batch.add(job, Some(place), apart);
         }
         batch.answer_if_complete();
         for job in background {
             batch.add(job, None, apart);
-        }
-        // Only now: none of them begins later for it.
-        for member in &batch.running[known..] {
-            member.running.entrust();
         }
         batch
     }
@@ -103,7 +98,11 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             return self.deliver(place, Ran::unstarted(job.hook, Outcome::Cancelled));
         }
         match Running::start(job, apart) {
-            Ok(running) => self.running.push(Member { running, place }),
+            Ok(running) => {
+                // At once: until then it would have to be looked for.
+                running.entrust();
+                self.running.push(Member { running, place });
+            }
             Err(ran) => self.deliver(place, *ran),
         }
     }

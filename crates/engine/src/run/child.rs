@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 use super::capture::{Capture, Feed};
 use super::clock::{Act, Clock, Reason};
 use super::group;
-use super::keeper::{Kept, Ward, whole_ms};
+use super::keeper::{Kept, Ward, token, whole_ms};
 use super::said::went_async;
 use super::spawn::{Apart, spawn};
 use super::{Job, Outcome, Ran};
@@ -52,9 +52,10 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
-        let nth = job.kept.starting(&job.hook, job.timeout);
+        let own_session = matches!(apart, Apart::Session(_));
+        let nth = job.kept.starting(own_session, job.timeout);
         let (at, started) = (milliseconds(), Instant::now());
-        let mut child = match spawn(&job, apart) {
+        let mut child = match spawn(&job, apart, &token(nth)) {
             Ok(child) => child,
             Err(why) => {
                 job.kept.keeper.not_started(nth);

@@ -3,10 +3,14 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+#[cfg(target_os = "linux")]
+use std::time::Duration;
 
 use becket_wire::process::{parent_and_start, process_state};
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
+};
 
 use super::clock::Act;
 
@@ -34,9 +38,12 @@ pub(super) fn obey(act: Act, group: Pid) {
     }
 }
 
+/// Signals the group and its leader, who may have left it, or (before `setsid` has made it) is in none
+/// yet. Nobody is asked to end twice: many take the second time for haste.
 pub(super) fn signal(group: Pid, signal: Signal) {
-    // Before `setsid` has made it, there is no group.
-    if kill_process_group(group, signal).is_err() {
+    let is_member = getpgid(Some(group)) == Ok(group);
+    let heard = kill_process_group(group, signal).is_ok() && is_member;
+    if !heard || signal == Signal::KILL {
         let _ = kill_process(group, signal);
     }
 }
@@ -48,6 +55,22 @@ pub(super) fn started(leader: Pid) -> Option<u64> {
 
 pub(super) fn parent_and_start_of(pid: Pid) -> Option<(u32, u64)> {
     parent_and_start(&stat(pid).ok()?)
+}
+
+/// The same clock, now. None where the system has no such one.
+#[cfg(target_os = "linux")]
+pub(super) fn now() -> Option<u64> {
+    use rustix::param::clock_ticks_per_second;
+    use rustix::time::{ClockId, clock_gettime};
+
+    let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
+    let ticks = since_boot.as_nanos() * u128::from(clock_ticks_per_second()) / 1_000_000_000;
+    u64::try_from(ticks).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn now() -> Option<u64> {
+    None
 }
 
 /// What there is of a group whose leader was started then. None if that cannot be seen now.
@@ -96,3 +119,6 @@ pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
 pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
     None
 }
+
+#[cfg(test)]
+mod tests;

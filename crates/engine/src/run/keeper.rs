@@ -3,6 +3,7 @@
 
 mod calm;
 mod found;
+mod heard;
 mod keep;
 mod orphan;
 
@@ -11,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use becket_wire::EventId;
@@ -21,6 +22,7 @@ use rustix::pipe::PIPE_BUF;
 use serde::{Deserialize, Serialize};
 
 pub use calm::Calm;
+use heard::Heard;
 pub use keep::keep;
 
 use super::child::milliseconds;
@@ -29,6 +31,20 @@ use super::{Occasion, Ran};
 /// What the pipe holds while nobody reads it.
 #[cfg(target_os = "linux")]
 const ROOM: usize = 1 << 20;
+
+/// Where a program has its token.
+pub(super) const TOKEN: &str = "BECKET_RUN";
+
+/// How many programs this process was about to start.
+static STARTS: AtomicU64 = AtomicU64::new(0);
+
+/// The name of that start: no other on this machine has the same.
+pub(super) fn token(nth: u64) -> String {
+    static SINCE: OnceLock<i64> = OnceLock::new();
+    // A process' number is used again, but not in the same moment.
+    let since = SINCE.get_or_init(milliseconds);
+    format!("{}-{since}-{nth}", std::process::id())
+}
 
 /// What the keeper is told: one line of JSON each.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,7 +93,10 @@ impl Line {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Start {
     nth: u64,
-    hook: String,
+    /// What the program has in its environment, and no other but those that it starts.
+    token: String,
+    /// Whether it is put into a session of its own.
+    own_session: bool,
     left_ms: u64,
     run: Option<RunRow>,
 }
@@ -107,12 +126,12 @@ pub struct Kept {
 
 impl Kept {
     /// Tells of a start that may come next; gives the number of it.
-    pub(super) fn starting(&self, hook: &str, timeout: Duration) -> u64 {
+    pub(super) fn starting(&self, own_session: bool, timeout: Duration) -> u64 {
         let run = self.run.as_ref().map(|run| RunRow {
             at: milliseconds(),
             ..run.clone()
         });
-        self.keeper.starting(hook, timeout, run)
+        self.keeper.starting(own_session, timeout, run)
     }
 
     /// The run, as far as it may be told: what it wrote is masked only when it is recorded.
@@ -138,9 +157,14 @@ impl Kept {
 pub struct Keeper {
     /// How it is started. None: nobody keeps anything.
     how: Option<How>,
-    started: Mutex<Option<Started>>,
-    /// How many starts it was told of.
-    starts: AtomicU64,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    started: Option<Started>,
+    /// What it has heard: if it is gone, the next one has to hear the same.
+    all: Heard,
 }
 
 #[derive(Debug)]
@@ -165,11 +189,12 @@ impl Keeper {
     }
 
     /// Before a program is started: we may be killed before we can say which it is.
-    fn starting(&self, hook: &str, timeout: Duration, run: Option<RunRow>) -> u64 {
-        let nth = self.starts.fetch_add(1, Ordering::Relaxed);
+    fn starting(&self, own_session: bool, timeout: Duration, run: Option<RunRow>) -> u64 {
+        let nth = STARTS.fetch_add(1, Ordering::Relaxed);
         self.surely_tell(Line::Starting(Start {
             nth,
-            hook: hook.to_owned(),
+            token: token(nth),
+            own_session,
             left_ms: whole_ms(timeout),
             run,
         }));
@@ -199,30 +224,44 @@ impl Keeper {
     }
 
     /// Starts it where there is none. That it is gone shows when it is told something; the next one
-    /// is told the same.
+    /// is told the same, and before that all that is still open.
     fn surely_tell(&self, line: Line) {
-        let line = line.into_bytes();
-        let mut started = self.lock();
+        let Some(how) = &self.how else {
+            return;
+        };
+        let bytes = line.clone().into_bytes();
+        let mut told = self.lock();
         for _ in 0..2 {
-            self.start_in(&mut started);
-            if write(&mut started, &line) {
+            told.start(how);
+            if write(&mut told.started, &bytes) {
                 break;
             }
         }
+        told.all.hear(line);
     }
 
     fn tell(&self, line: Line) {
-        write(&mut self.lock(), &line.into_bytes());
-    }
-
-    fn start_in(&self, started: &mut Option<Started>) {
-        if let (None, Some(how)) = (&started, &self.how) {
-            *started = how.start().ok();
+        if self.how.is_some() {
+            let mut told = self.lock();
+            write(&mut told.started, &line.clone().into_bytes());
+            told.all.hear(line);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Started>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    fn start(&mut self, how: &How) {
+        if self.started.is_some() {
+            return;
+        }
+        self.started = how.start().ok();
+        for line in self.all.again() {
+            write(&mut self.started, &line.into_bytes());
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A hook has its time also when whoever ran it is killed: another process keeps its clock then.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command};
@@ -47,6 +48,11 @@ impl Ship {
         let gone = || self.world.keepers().is_empty().then_some(());
         wait::until(PATIENCE, gone).expect("no keeper stays behind");
     }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), signal).expect("a signal");
 }
 
 fn wait_gone(pid: u32) {
@@ -199,8 +205,7 @@ fn one_keeper_serves_all_events_and_a_new_one_takes_its_place() {
     }
     let first = ship.world.keepers();
     assert_eq!(first.len(), 1);
-    let pid = i32::try_from(first[0]).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a pid"), Signal::KILL).expect("a kill");
+    signal(first[0], Signal::KILL);
     wait_gone(first[0]);
     assert!(ship.calls("t9").is_silent());
     let second = ship.world.keepers();
@@ -241,4 +246,113 @@ fn what_a_person_tries_ends_too_when_the_try_is_killed() {
     hook.into_iter().for_each(wait_gone);
     ship.wait_without_keeper();
     assert_eq!(json!(ship.recent()), json!([]), "nothing is recorded");
+}
+
+#[test]
+fn a_new_keeper_knows_what_the_old_one_knew() {
+    let quick = "[hooks.quick]\non = \"Stop\"\nrun = \"true\"\n";
+    let ship = Ship::new(&format!("{quick}{}", STUBBORN.replace("2s", "4s")));
+    ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    let hook = [ship.process("begun"), ship.process("child")];
+    let first = ship.world.keepers()[0];
+    signal(first, Signal::KILL);
+    wait_gone(first);
+    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(ship.world.send("Stop", stop).is_silent());
+    ship.world.kill_daemon();
+    child.wait_with_output().expect("an end");
+    hook.into_iter().for_each(wait_gone);
+    ship.world.start_daemon();
+    let run = ship.run_of("stubborn");
+    assert_eq!(run["note"], "becket was killed; the hook's time was up");
+    ship.wait_without_keeper();
+}
+
+#[test]
+fn a_keeper_that_is_asked_to_go_stays_while_there_is_something_to_keep() {
+    let ship = Ship::new(STUBBORN);
+    ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    let hook = [ship.process("begun"), ship.process("child")];
+    let keeper = ship.world.keepers()[0];
+    for asked in [Signal::TERM, Signal::INT, Signal::HUP] {
+        signal(keeper, asked);
+    }
+    ship.world.kill_daemon();
+    child.wait_with_output().expect("an end");
+    signal(keeper, Signal::TERM);
+    hook.into_iter().for_each(wait_gone);
+    assert_eq!(ship.run_of("stubborn")["outcome"], "orphaned");
+    ship.wait_without_keeper();
+}
+
+#[test]
+fn a_service_that_a_hook_has_started_outlives_the_daemon() {
+    let ship = Ship::new(
+        r#"
+[hooks.serves]
+on = "PreToolUse"
+timeout = "1s"
+run = """[ -e service ] || setsid sh -c 'echo $$ > service; exec sleep 1000' > /dev/null 2>&1 & [ -e service ] && exec sleep 1000"""
+"#,
+    );
+    ship.world.start_daemon();
+    assert!(ship.calls("t1").code == Some(0));
+    let service = ship.process("service");
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t2"));
+    ship.world.kill_daemon();
+    child.wait_with_output().expect("an end");
+    ship.wait_without_keeper();
+    let stays = is_alive(service);
+    signal(service, Signal::KILL);
+    assert!(stays, "it was nobody's to end");
+}
+
+#[test]
+fn of_many_that_were_killed_while_they_began_each_has_its_own_row() {
+    let hook = |n| {
+        format!(
+            "[hooks.h{n}]\non = \"PreToolUse\"\ntimeout = \"1s\"\nrun = 'read -r event; echo \"$event\" > \"ran-$BECKET_HOOK-$BECKET_RUN\"; echo $$ > begun; exec sleep 1000'\n"
+        )
+    };
+    let ship = Ship::new(&(1..=5).map(hook).collect::<String>());
+    ship.world.start_daemon();
+    let calls = (0..20).map(|n| {
+        let event = ship.bash(&format!("t{n}"));
+        begins(ship.shim("PreToolUse"), &format!("{event}\n"))
+    });
+    let calls: Vec<Child> = calls.collect();
+    ship.wait_file("begun");
+    ship.world.kill_daemon();
+    for call in calls {
+        call.wait_with_output().expect("an end");
+    }
+    ship.wait_without_keeper();
+    ship.world.start_daemon();
+    let all = || Some(ship.world.events()).filter(|events| events.len() == 20);
+    let ids = wait::until(PATIENCE, all).expect("all events").into_iter();
+    let id = |event: &Value| event["payload"]["tool_use_id"].to_string();
+    let ids: HashMap<String, Value> = ids.map(|one| (id(&one), one["id"].clone())).collect();
+    let mut ran = 0;
+    for entry in fs::read_dir(&ship.project).expect("a project").flatten() {
+        let name = entry.file_name().into_string().expect("a name");
+        let text = fs::read_to_string(entry.path()).expect("a file");
+        // One that lost its daemon before it was given the event has written nothing down.
+        let event = serde_json::from_str::<Value>(&text);
+        let (Some(rest), Ok(event)) = (name.strip_prefix("ran-"), event) else {
+            continue;
+        };
+        let hook = rest.split_once('-').expect("a hook").0;
+        let id = &ids[&event["tool_use_id"].to_string()];
+        let its = |row: &&Value| row["hook"] == hook && row["event_id"] == *id;
+        let rows = || {
+            let told = ship.world.run(&["recent", "--json", "1000"]);
+            let rows: Vec<Value> = serde_json::from_str(&told).expect("JSON");
+            Some(rows.iter().filter(its).count()).filter(|rows| *rows > 0)
+        };
+        assert_eq!(wait::until(PATIENCE, rows), Some(1), "{hook} {event}");
+        ran += 1;
+    }
+    assert!(ran > 0);
 }

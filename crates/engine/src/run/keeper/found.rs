@@ -3,20 +3,44 @@
 
 use std::fs;
 
-use rustix::process::{Pid, getpgid};
+use rustix::process::{Pid, getpgid, getsid};
 
 use super::super::group;
+use super::{Start, TOKEN};
 
-/// A program that leads a group, and says which hook it is.
+/// A program that leads a group, and has a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) pid: i32,
     pub(super) start: u64,
+    token: Vec<u8>,
+    session: Session,
 }
 
-/// The programs of that hook that have fallen to this parent, and were started since then. The one who
+#[derive(Debug, PartialEq, Eq)]
+enum Session {
+    /// That in which the keeper is, and whoever started both.
+    Ours,
+    /// It leads one.
+    Own,
+    Another,
+}
+
+impl Found {
+    /// Whether it can be the program that was started so. A group's leader cannot change its session:
+    /// who has another was started by a program, to stay.
+    pub(super) fn is_of(&self, start: &Start) -> bool {
+        let session = match start.own_session {
+            true => Session::Own,
+            false => Session::Ours,
+        };
+        self.session == session && self.token == start.token.as_bytes()
+    }
+}
+
+/// The programs that have fallen to this parent, and were started no later than that. The one who
 /// takes in orphans is their parent only if whoever ran them is gone.
-pub(super) fn orphans(hook: &str, parent: Pid, since: u64) -> Vec<Found> {
+pub(super) fn orphans(parent: Pid, no_later: Option<u64>) -> Vec<Found> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -27,67 +51,35 @@ pub(super) fn orphans(hook: &str, parent: Pid, since: u64) -> Vec<Found> {
         .filter_map(Pid::from_raw)
         .filter_map(|pid| {
             let (above, start) = group::parent_and_start_of(pid)?;
-            let is_one = above == parent.as_raw_nonzero().get().unsigned_abs()
-                && start >= since
-                && getpgid(Some(pid)) == Ok(pid)
-                && runs_as(pid, hook);
-            is_one.then_some(Found {
+            let may_be_one = above == parent.as_raw_nonzero().get().unsigned_abs()
+                && no_later.is_none_or(|no_later| start <= no_later)
+                && getpgid(Some(pid)) == Ok(pid);
+            Some(Found {
                 pid: pid.as_raw_nonzero().get(),
                 start,
+                token: may_be_one.then(|| token_of(pid))??,
+                session: session_of(pid)?,
             })
         })
         .collect()
 }
 
-fn runs_as(pid: Pid, hook: &str) -> bool {
-    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
-    let named = format!("BECKET_HOOK={hook}");
-    environment.is_ok_and(|all| {
-        all.split(|byte| *byte == 0)
-            .any(|one| one == named.as_bytes())
+fn session_of(pid: Pid) -> Option<Session> {
+    let session = getsid(Some(pid)).ok()?;
+    Some(match session {
+        own if own == pid => Session::Own,
+        ours if getsid(None) == Ok(ours) => Session::Ours,
+        _ => Session::Another,
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use std::os::unix::process::CommandExt;
-    use std::process::{Child, Command};
-
-    use rustix::process::getpid;
-
-    use super::*;
-
-    fn start(hook: &str, group: bool) -> Child {
-        let mut command = Command::new("/bin/sleep");
-        command.arg("1000").env("BECKET_HOOK", hook);
-        if group {
-            command.process_group(0);
-        }
-        command.spawn().unwrap()
-    }
-
-    #[test]
-    fn an_orphan_is_found_by_its_hook_its_group_and_its_parent() {
-        let since = group::started(getpid()).unwrap();
-        let mut all = [
-            start("lost-hook", true),
-            start("lost-hook-2", true),
-            start("lost-hook", false),
-        ];
-        let pid = Pid::from_child(&all[0]);
-        let start = group::started(pid).unwrap();
-        let one = Found {
-            pid: pid.as_raw_nonzero().get(),
-            start,
-        };
-        let of_ours = orphans("lost-hook", getpid(), since);
-        let of_another = orphans("lost-hook", Pid::INIT, since);
-        let newer = orphans("lost-hook", getpid(), start + 1);
-        for child in &mut all {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-        assert_eq!(of_ours, [one]);
-        assert_eq!((of_another, newer), (Vec::new(), Vec::new()));
-    }
+fn token_of(pid: Pid) -> Option<Vec<u8>> {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+    environment
+        .split(|byte| *byte == 0)
+        .find_map(|one| one.strip_prefix(TOKEN.as_bytes())?.strip_prefix(b"="))
+        .map(<[u8]>::to_vec)
 }
+
+#[cfg(test)]
+mod tests;

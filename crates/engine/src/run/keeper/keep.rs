@@ -1,21 +1,21 @@
 //! The keeper's own side: it listens as long as somebody tells it something, and keeps the clocks of
 //! whatever is open then.
 
-use std::collections::HashMap;
 use std::io::BufRead;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use becket_wire::run::RunRow;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, getpid, getppid, kill_process_group};
+use rustix::process::{Pid, Signal, getppid, kill_process_group};
 
 use super::super::child::milliseconds;
 use super::super::clock::Act;
 use super::super::group::{self, Seen};
+use super::Ward;
 use super::found::{Found, orphans};
+use super::heard::Heard;
 use super::orphan::Orphan;
-use super::{Line, Start, Ward};
 
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
@@ -23,14 +23,17 @@ const LOOK: Duration = Duration::from_millis(20);
 const ORPHANED: &str = "orphaned";
 /// How long whoever told us something may take to die.
 const DYING: Duration = Duration::from_secs(2);
+/// How long a program may take to become one: as long as it is its runner's copy, it has no token.
+const COPY: Duration = Duration::from_millis(500);
 
 /// Listens, then sees everything to its end that still runs. `record` gets each run as it ends, and
 /// first those that ended before and were not recorded. `runner` is who tells.
 pub fn keep(told: impl BufRead, runner: Option<i32>, mut record: impl FnMut(RunRow)) {
     let mut heard = listen(told);
+    let hung_up = group::now();
     if !heard.starting.is_empty() {
         wait_for_end(runner);
-        heard.find(getppid());
+        heard.find(getppid(), hung_up);
     }
     let Heard {
         open,
@@ -62,45 +65,21 @@ fn wait_for_end(runner: Option<i32>) {
     let until = Instant::now() + DYING;
     let parent = || getppid().map(|parent| parent.as_raw_nonzero().get());
     while parent() == runner && Instant::now() < until {
-        let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
+        pause();
     }
 }
 
-/// What was told until nobody told anything any more.
-#[derive(Debug, Default)]
-struct Heard {
-    /// What was about to be started, and when we heard of it.
-    starting: HashMap<u64, (Start, Instant)>,
-    /// What runs, and when we heard of its time.
-    open: HashMap<i32, (Ward, Instant)>,
-    /// What ended, and is not recorded.
-    ended: Vec<RunRow>,
-    /// Whoever ran it has said that they go.
-    in_order: bool,
+fn pause() {
+    let _ = poll(&mut [], Timespec::try_from(LOOK).ok().as_ref());
 }
 
+/// What was told until nobody told anything any more.
 fn listen(mut told: impl BufRead) -> Heard {
     let (mut heard, mut line) = (Heard::default(), Vec::new());
     while told.read_until(b'\n', &mut line).is_ok_and(|len| len > 0) {
-        match serde_json::from_slice(&line) {
-            Ok(Line::Starting(start)) => {
-                heard.starting.insert(start.nth, (start, Instant::now()));
-            }
-            Ok(Line::NotStarted(nth)) => {
-                heard.starting.remove(&nth);
-            }
-            Ok(Line::Begun(ward)) => {
-                heard.starting.remove(&ward.nth);
-                heard.open.insert(ward.pid, (ward, Instant::now()));
-            }
-            Ok(Line::Over(pid, run)) => {
-                heard.open.remove(&pid);
-                heard.ended.extend(run);
-            }
-            Ok(Line::Recorded(event)) => heard.ended.retain(|run| run.event_id != event),
-            Ok(Line::Leaving) => heard.in_order = true,
-            // What is no line of ours, or half a one, says nothing.
-            Err(_) => {}
+        // What is no line of ours, or half a one, says nothing.
+        if let Ok(line) = serde_json::from_slice(&line) {
+            heard.hear(line);
         }
         line.clear();
     }
@@ -109,28 +88,42 @@ fn listen(mut told: impl BufRead) -> Heard {
 
 impl Heard {
     /// Looks for what was started, of which nobody could say more. Whoever takes in orphans is its
-    /// parent now.
-    fn find(&mut self, parent: Option<Pid>) {
-        let (Some(parent), Some(since)) = (parent, group::started(getpid())) else {
+    /// parent now; who told of it had gone by then.
+    fn find(&mut self, parent: Option<Pid>, gone: Option<u64>) {
+        let Some(parent) = parent else {
             return;
         };
-        for (start, heard) in std::mem::take(&mut self.starting).into_values() {
-            let found = orphans(&start.hook, parent, since);
-            if found.is_empty() {
-                self.ended.extend(start.run.clone().map(lost));
+        let until = Instant::now() + COPY;
+        loop {
+            self.take_in(&orphans(parent, gone));
+            if self.starting.is_empty() || Instant::now() >= until {
+                break;
             }
-            for Found { pid, start: at } in found {
-                self.open.entry(pid).or_insert_with(|| {
-                    let ward = Ward {
-                        nth: start.nth,
-                        pid,
-                        start: at,
-                        left_ms: start.left_ms,
-                        run: start.run.clone(),
-                    };
-                    (ward, heard)
-                });
-            }
+            pause();
+        }
+        let missing = self.starting.drain().map(|(_, (start, _))| start);
+        self.ended
+            .extend(missing.filter_map(|start| start.run).map(lost));
+    }
+
+    /// Each start has at most one program.
+    fn take_in(&mut self, orphans: &[Found]) {
+        for (nth, (start, heard)) in std::mem::take(&mut self.starting) {
+            let its = orphans.iter().filter(|one| one.is_of(&start));
+            let free = its.filter(|one| !self.open.contains_key(&one.pid));
+            // Whom it has started itself has its token too, and is younger.
+            let Some(found) = free.min_by_key(|one| (one.start, one.pid)) else {
+                self.starting.insert(nth, (start, heard));
+                continue;
+            };
+            let ward = Ward {
+                nth,
+                pid: found.pid,
+                start: found.start,
+                left_ms: start.left_ms,
+                run: start.run,
+            };
+            self.open.insert(found.pid, (ward, heard));
         }
     }
 }
@@ -154,6 +147,8 @@ struct Watched {
     orphan: Orphan,
     /// Readable when its leader has ended. None where the system has no such thing.
     end: Option<OwnedFd>,
+    /// When that was seen, in milliseconds since 1970.
+    ended_at: Option<i64>,
 }
 
 impl Watched {
@@ -167,6 +162,7 @@ impl Watched {
             orphan: Orphan::new(heard, Duration::from_millis(ward.left_ms)),
             // It may be another's end by now; the look tells.
             end: group::notice_of_end(group),
+            ended_at: None,
         })
     }
 
@@ -176,7 +172,11 @@ impl Watched {
             self.end = None;
             return;
         };
-        match self.orphan.see(seen, Instant::now()) {
+        let act = self.orphan.see(seen, Instant::now());
+        if self.orphan.has_ended() {
+            self.ended_at.get_or_insert_with(milliseconds);
+        }
+        match act {
             Some(act) if seen == Seen::Runs => group::obey(act, self.group),
             // The number is the group's alone, and may be another process' in a moment.
             Some(Act::Kill) => drop(kill_process_group(self.group, Signal::KILL)),
@@ -197,10 +197,9 @@ impl Watched {
             (true, true) => ("timed out", "it went on after the answer; its time was up"),
         };
         let run = self.run?;
-        let took_us = milliseconds()
-            .saturating_sub(run.at)
-            .max(0)
-            .saturating_mul(1000);
+        // Others of its group may have stayed longer.
+        let ended_at = self.ended_at.unwrap_or_else(milliseconds);
+        let took_us = ended_at.saturating_sub(run.at).max(0).saturating_mul(1000);
         Some(RunRow {
             took_us,
             outcome: outcome.to_owned(),

@@ -64,7 +64,7 @@ fn row() -> RunRow {
 
 fn ward(pid: i32) -> Ward {
     Ward {
-        nth: 0,
+        nth: u64::MAX,
         pid,
         start: 77,
         left_ms: 5000,
@@ -93,7 +93,7 @@ fn it_hears_of_each_program_and_of_its_end() {
         keeper: Arc::new(keeper(&home, WRITES)),
         run: Some(row()),
     };
-    let line = r#"echo $$ > pid; echo a secret >&2; exit 3"#;
+    let line = r#"echo $$ > pid; echo "$BECKET_RUN" > token; echo a secret >&2; exit 3"#;
     let jobs = vec![job(&home, kept, line)];
     run(jobs, &Cancel::new(), drop, drop);
     let pid = fs::read_to_string(home.path().join("pid")).unwrap();
@@ -108,7 +108,9 @@ fn it_hears_of_each_program_and_of_its_end() {
         panic!("{told:?}");
     };
     assert_eq!((ward.pid, *over), (pid, pid));
-    assert_eq!((first.nth, &*first.hook), (ward.nth, "house-style"));
+    assert_eq!(first.nth, ward.nth);
+    let token = fs::read_to_string(home.path().join("token")).unwrap();
+    assert_eq!(first.token, token.trim());
     assert!(first.left_ms >= ward.left_ms);
     assert!(ward.start > 0);
     let most = u64::try_from(WATCHDOG.as_millis()).unwrap();
@@ -176,17 +178,89 @@ fn it_hears_of_a_start_before_and_that_there_was_none() {
 }
 
 #[test]
+fn it_hears_of_each_program_before_the_next_is_started() {
+    let home = tempfile::tempdir().unwrap();
+    let kept = Kept {
+        keeper: Arc::new(keeper(&home, WRITES)),
+        run: None,
+    };
+    let jobs = vec![job(&home, kept.clone(), "true"), job(&home, kept, "true")];
+    run(jobs, &Cancel::new(), drop, drop);
+    let told = told(home.path());
+    let [
+        Line::Starting(first),
+        Line::Begun(runs),
+        Line::Starting(second),
+        Line::Begun(runs_too),
+        ..,
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!((first.nth, second.nth), (runs.nth, runs_too.nth));
+    assert_ne!(first.token, second.token);
+}
+
+#[test]
 fn one_that_is_gone_has_a_successor_who_hears_the_same() {
     let home = tempfile::tempdir().unwrap();
     let body = format!(r#"[ -e "$3/second" ] || exit 0; {WRITES}"#);
     let keeper = keeper(&home, &body);
-    keeper.start_in(&mut keeper.lock());
-    wait_for(|| keeper.lock().as_mut().unwrap().child.try_wait().unwrap());
+    keeper.lock().start(keeper.how.as_ref().unwrap());
+    wait_for(|| {
+        let mut told = keeper.lock();
+        told.started.as_mut().unwrap().child.try_wait().unwrap()
+    });
     fs::write(home.path().join("second"), "").unwrap();
     keeper.begun(ward(8));
     keeper.leave();
     drop(keeper);
     assert_eq!(told(home.path()), [Line::Begun(ward(8)), Line::Leaving]);
+}
+
+fn end(keeper: &Keeper) {
+    let mut told = keeper.lock();
+    let started = told.started.as_mut().unwrap();
+    started.child.kill().unwrap();
+    started.child.wait().unwrap();
+}
+
+#[test]
+fn a_successor_hears_first_of_all_that_is_open() {
+    let home = tempfile::tempdir().unwrap();
+    let body = format!(r#"[ -e "$3/second" ] || exec /bin/sleep 1000; {WRITES}"#);
+    let keeper = keeper(&home, &body);
+    let about_to = keeper.starting(false, WATCHDOG, None);
+    for pid in [8, 9, 10] {
+        keeper.begun(ward(pid));
+    }
+    let recorded = RunRow {
+        event_id: EventId::new(6, [7; 2]),
+        ..row()
+    };
+    keeper.over(9, Some(row()));
+    keeper.over(10, Some(recorded.clone()));
+    keeper.recorded(recorded.event_id);
+    end(&keeper);
+    fs::write(home.path().join("second"), "").unwrap();
+    let since = Instant::now();
+    wait_for(|| (since.elapsed() > Duration::from_millis(1)).then_some(()));
+    keeper.begun(ward(11));
+    drop(keeper);
+    let told = told(home.path());
+    let [
+        Line::Starting(start),
+        Line::Begun(older),
+        Line::Over(_, Some(ended)),
+        Line::Begun(newer),
+    ] = &told[..]
+    else {
+        panic!("{told:?}");
+    };
+    assert_eq!(start.nth, about_to);
+    assert_eq!((older.pid, newer.pid, ended), (8, 11, &row()));
+    assert!(older.left_ms < 5000, "its time went on");
+    assert_eq!(newer.left_ms, 5000);
 }
 
 #[test]
@@ -197,8 +271,8 @@ fn one_that_does_not_listen_holds_nobody_up() {
         keeper.begun(ward(pid));
         keeper.over(pid, Some(row()));
     }
-    let mut started = keeper.lock();
-    let started = started.as_mut().expect("it is still the same");
+    let mut told = keeper.lock();
+    let started = told.started.as_mut().expect("it is still the same");
     started.child.kill().unwrap();
     started.child.wait().unwrap();
 }
@@ -208,13 +282,13 @@ fn where_there_is_none_nothing_is_missed() {
     let nobody = Keeper::default();
     let missing = Keeper::of("/nowhere/becket".into(), "/nowhere".into());
     for keeper in [nobody, missing] {
-        keeper.starting("h", WATCHDOG, None);
+        keeper.starting(false, WATCHDOG, None);
         keeper.not_started(0);
         keeper.begun(ward(8));
         keeper.over(8, None);
         keeper.recorded(row().event_id);
         keeper.leave();
-        assert!(keeper.lock().is_none());
+        assert!(keeper.lock().started.is_none());
     }
 }
 

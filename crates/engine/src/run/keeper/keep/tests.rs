@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use becket_wire::EventId;
-use rustix::process::{kill_process, test_kill_process};
+use rustix::process::{getpid, kill_process, test_kill_process};
 use tempfile::TempDir;
 
+use super::super::{Line, Start};
 use super::*;
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -148,6 +149,24 @@ fn whoever_ignores_its_time_is_killed_with_its_children() {
 }
 
 #[test]
+fn a_run_took_as_long_as_its_leader_ran() {
+    let left = Left::behind(
+        "sh -c 'trap \"\" TERM; echo > begun; while :; do sleep 1000; done' & trap exit TERM; wait",
+    );
+    let ward = left.ward(0);
+    let mut took = Vec::new();
+    let line = serde_json::to_string(&Line::Begun(ward)).unwrap();
+    let at = row().at;
+    keep(line.as_bytes(), None, |run| took.push(run.took_us));
+    let all = (milliseconds() - at) * 1000;
+    // Its child was killed two seconds after it.
+    assert!(
+        matches!(took[..], [took] if took < all - 1_000_000),
+        "{took:?} of {all}"
+    );
+}
+
+#[test]
 fn whoever_can_end_is_asked_first() {
     let left =
         Left::behind("trap 'echo > asked; exit' TERM; echo > begun; while :; do sleep 0.01; done");
@@ -216,15 +235,30 @@ fn a_number_that_was_used_again_is_not_signalled() {
     assert!(!left.has_ended());
 }
 
+fn start_of(nth: u64, token: &str) -> Start {
+    Start {
+        nth,
+        token: token.to_owned(),
+        own_session: false,
+        left_ms: LONG,
+        run: Some(row()),
+    }
+}
+
+/// What is open, having looked for those.
+fn found(starts: &[Start]) -> Heard {
+    let mut heard = Heard::default();
+    for start in starts {
+        let start = (start.clone(), Instant::now());
+        heard.starting.insert(start.0.nth, start);
+    }
+    heard.find(Some(getpid()), group::now());
+    heard
+}
+
 #[test]
 fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
-    let start_of = |nth| Start {
-        nth,
-        hook: "patient".to_owned(),
-        left_ms: LONG,
-        run: None,
-    };
-    let start = Line::Starting(start_of(1));
+    let start = Line::Starting(start_of(1, "keep-1"));
     let told = |lines: &[&Line]| {
         let lines = lines
             .iter()
@@ -233,46 +267,67 @@ fn what_was_about_to_start_is_looked_for_unless_more_was_told() {
             .starting
             .len()
     };
+    let left = Left::behind("echo > begun; exec sleep 1000");
     assert_eq!(told(&[&start]), 1);
     assert_eq!(told(&[&start, &Line::NotStarted(2)]), 1);
     assert_eq!(told(&[&start, &Line::NotStarted(1)]), 0);
-
-    let left = Left::behind("echo > begun; exec env BECKET_HOOK=lost-start sleep 1000");
     assert_eq!(told(&[&start, &Line::Begun(left.ward(LONG))]), 0);
-    let mut heard = Heard::default();
-    let start = Start {
-        nth: 7,
-        hook: "lost-start".to_owned(),
-        left_ms: LONG,
-        run: Some(row()),
-    };
-    let until = Instant::now() + WATCHDOG;
-    while heard.open.is_empty() {
-        assert!(Instant::now() < until, "it was not found");
-        let now = Instant::now();
-        heard.starting.insert(7, (start.clone(), now));
-        heard.find(Some(getpid()));
-    }
-    heard.ended.clear();
-    let (ward, _) = heard.open.values().next().unwrap();
-    let expected = Ward {
-        nth: 7,
-        run: start.run,
-        ..left.ward(LONG)
-    };
-    assert_eq!(*ward, expected);
+}
 
-    let nowhere = Start {
-        hook: "lost-and-gone".to_owned(),
-        run: Some(row()),
-        ..start_of(7)
-    };
-    heard.starting.insert(7, (nowhere, Instant::now()));
-    heard.find(Some(getpid()));
+#[test]
+fn each_start_has_its_own_program_and_none_is_lost() {
+    let line = |token| format!("exec env BECKET_RUN={token} sh -c 'echo > begun; exec sleep 1000'");
+    let tokens = ["keep-2", "keep-3"];
+    let left = tokens.map(|token| Left::behind(&line(token)));
+    let starts = [
+        start_of(2, "keep-2"),
+        start_of(3, "keep-3"),
+        start_of(4, "keep-nowhere"),
+    ];
+    let heard = found(&starts);
+    for (nth, left) in [2, 3].into_iter().zip(&left) {
+        let Ward { pid, start, .. } = left.ward(LONG);
+        let (ward, _) = &heard.open[&pid];
+        assert_eq!((ward.nth, ward.start, ward.left_ms), (nth, start, LONG));
+    }
+    assert_eq!(heard.open.len(), 2);
     let [lost] = &heard.ended[..] else {
         panic!("{heard:?}");
     };
     assert_eq!((&*lost.outcome, lost.note.is_some()), ("orphaned", true));
+}
+
+#[test]
+fn whom_a_program_has_started_is_not_taken_for_it() {
+    let older = Left::behind("exec env BECKET_RUN=keep-5 sh -c 'echo > begun; exec sleep 1000'");
+    let older_start = older.ward(LONG).start;
+    let until = Instant::now() + WATCHDOG;
+    while group::now() <= Some(older_start) {
+        assert!(Instant::now() < until, "the clock stands");
+    }
+    let younger = Left::behind("exec env BECKET_RUN=keep-5 sh -c 'echo > begun; exec sleep 1000'");
+    let heard = found(&[start_of(5, "keep-5")]);
+    let taken: Vec<i32> = heard.open.into_keys().collect();
+    assert_eq!(taken, [older.ward(LONG).pid]);
+    drop(younger);
+}
+
+#[test]
+fn what_a_program_that_ended_has_left_in_a_session_of_its_own_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut service = Command::new("/usr/bin/setsid")
+        .args(["sh", "-c", "echo $$ > begun; exec sleep 1000"])
+        .env("BECKET_RUN", "keep-6")
+        .current_dir(folder.path())
+        .spawn()
+        .unwrap();
+    read(&folder.path().join("begun"));
+    let heard = found(&[start_of(6, "keep-6")]);
+    let goes_on = service.try_wait().unwrap().is_none();
+    service.kill().unwrap();
+    service.wait().unwrap();
+    assert!(goes_on && heard.open.is_empty(), "{heard:?}");
+    assert_eq!(heard.ended.len(), 1);
 }
 
 #[test]

@@ -1,0 +1,62 @@
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::setpgid;
+
+use super::*;
+
+const WATCHDOG: Duration = Duration::from_secs(60);
+const FOLDER: &str = "BECKET_TEST_LEAVER";
+
+/// Not a test, but the program of one: leads a group, leaves it, and stays.
+#[test]
+#[ignore = "the program of another test"]
+#[expect(clippy::zombie_processes, reason = "it is what is left in the group")]
+fn leaver() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let _member = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+    let other = std::os::unix::process::parent_id();
+    let other = Pid::from_raw(other.try_into().unwrap()).unwrap();
+    setpgid(None, Some(getpgid(Some(other)).unwrap())).unwrap();
+    fs::write(folder.join("begun"), "").unwrap();
+    loop {
+        thread::park();
+    }
+}
+
+fn leaver_in(folder: &Path) -> Child {
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["run::group::tests::leaver", "--exact", "--ignored"])
+        .env(FOLDER, folder)
+        .process_group(0)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(|| folder.join("begun").exists());
+    child
+}
+
+fn wait_for(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + WATCHDOG;
+    while !is_so() {
+        assert!(Instant::now() < until, "it never came");
+        thread::park_timeout(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_leader_that_has_left_its_group_is_signalled_too() {
+    for act in [Act::Terminate, Act::Kill] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut child = leaver_in(folder.path());
+        let pid = Pid::from_child(&child);
+        assert_ne!(getpgid(Some(pid)), Ok(pid));
+        obey(act, pid);
+        wait_for(|| child.try_wait().unwrap().is_some());
+    }
+}
