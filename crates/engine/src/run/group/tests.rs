@@ -35,6 +35,7 @@ fn leaver_in(folder: &Path) -> Child {
         .env(FOLDER, folder)
         .process_group(0)
         .stdout(Stdio::null())
+        .stderr(Stdio::null())
         .spawn()
         .unwrap();
     wait_for(|| folder.join("begun").exists());
