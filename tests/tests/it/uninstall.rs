@@ -97,6 +97,8 @@ fn it_goes_only_when_nobody_needs_it() {
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(why.contains("shop/.claude/settings.local.json"), "{why}");
     assert!(prefix.join("bin/becket").exists());
+    let own = world.home.join(".claude/settings.json");
+    assert!(own.exists(), "nothing was done");
     init(&["uninit", "--local"]);
     let done = uninstall(&world, &["--prefix", &prefix.to_string_lossy()]);
     assert!(done.status.success(), "{done:?}");
@@ -104,26 +106,29 @@ fn it_goes_only_when_nobody_needs_it() {
 }
 
 #[test]
-fn it_looks_where_becket_looks_if_its_home_is_named_by_half() {
+fn a_home_that_is_named_by_half_is_refused() {
+    let (world, prefix) = installed();
+    let mut relative = world.command(SCRIPT);
+    let refused = relative.env("BECKET_HOME", "state").output();
+    let refused = refused.expect("a shell");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(prefix.join("bin/becket").exists());
+    assert!(world.home.join(".claude/settings.json").exists());
+}
+
+#[test]
+fn whoever_needs_it_is_named_whole() {
     let (world, prefix) = installed();
     let project = world.home.join(r#"a "shop" \ more"#);
     fs::create_dir_all(project.join(".git")).expect("a project");
-    let relative = |program: &Path, args: &[&str]| {
-        let mut command = world.command(program);
-        command.args(args).current_dir(&project);
-        let output = command.env("BECKET_HOME", "state").output();
-        output.expect("a program")
-    };
-    let done = relative(&prefix.join("bin/becket"), &["init", "--local"]);
-    assert!(done.status.success(), "{done:?}");
-    assert!(!project.join("state").exists(), "it does not count");
-    let refused = relative(Path::new(SCRIPT), &[]);
-    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let mut init = world.command(prefix.join("bin/becket"));
+    let done = init.args(["init", "--local"]).current_dir(&project);
+    assert!(done.output().expect("becket").status.success());
+    let refused = uninstall(&world, &[]);
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
     let settings = project.join(".claude/settings.local.json");
     let line = format!("\n  {}\n", settings.display());
     assert!(why.contains(&line), "{why}");
-    assert!(prefix.join("bin/becket").exists());
 }
 
 #[test]
