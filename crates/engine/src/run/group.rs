@@ -6,11 +6,9 @@ use std::os::fd::OwnedFd;
 #[cfg(target_os = "linux")]
 use std::time::Duration;
 
-use becket_wire::process::{parent_and_start, process_state};
+use becket_wire::process::{group_and_session, parent_and_start, process_state};
 use rustix::io::Errno;
-use rustix::process::{
-    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
-};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
 use super::clock::Act;
 
@@ -41,20 +39,38 @@ pub(super) fn obey(act: Act, group: Pid) {
 /// Signals the group and its leader, who may have left it, or (before `setsid` has made it) is in none
 /// yet. Nobody is asked to end twice: many take the second time for haste.
 pub(super) fn signal(group: Pid, signal: Signal) {
-    let is_member = getpgid(Some(group)) == Ok(group);
+    let is_member = leads(group);
     let heard = kill_process_group(group, signal).is_ok() && is_member;
     if !heard || signal == Signal::KILL {
         let _ = kill_process(group, signal);
     }
 }
 
-/// When its leader was started, in clock ticks since boot. None where the system does not tell.
-pub(super) fn started(leader: Pid) -> Option<u64> {
-    Some(parent_and_start_of(leader)?.1)
+/// Whether this process leads its group.
+#[cfg(target_os = "linux")]
+fn leads(pid: Pid) -> bool {
+    group_and_session_of(pid).is_some_and(|(group, _)| is(pid, group))
 }
 
-pub(super) fn parent_and_start_of(pid: Pid) -> Option<(u32, u64)> {
-    parent_and_start(&stat(pid).ok()?)
+#[cfg(not(target_os = "linux"))]
+#[expect(clippy::disallowed_methods, reason = "there are no pid namespaces")]
+fn leads(pid: Pid) -> bool {
+    rustix::process::getpgid(Some(pid)) == Ok(pid)
+}
+
+/// Whether this is its number.
+pub(super) fn is(pid: Pid, number: u32) -> bool {
+    pid.as_raw_nonzero().get().unsigned_abs() == number
+}
+
+/// None where the system does not tell.
+pub(super) fn group_and_session_of(pid: Pid) -> Option<(u32, u32)> {
+    group_and_session(&stat(pid).ok()?)
+}
+
+/// When its leader was started, in clock ticks since boot. None where the system does not tell.
+pub(super) fn started(leader: Pid) -> Option<u64> {
+    Some(parent_and_start(&stat(leader).ok()?)?.1)
 }
 
 /// The same clock, now. None where the system has no such one.
@@ -104,7 +120,7 @@ fn is_absence(why: &io::Error) -> bool {
 }
 
 /// The name in it may be no text.
-fn stat(pid: Pid) -> io::Result<String> {
+pub(super) fn stat(pid: Pid) -> io::Result<String> {
     let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }

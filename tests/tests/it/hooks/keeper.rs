@@ -7,7 +7,8 @@ use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::is_alive;
-use rustix::process::{Pid, Signal, getpgid, kill_process};
+use becket_wire::process::group_and_session;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::Ship;
@@ -186,9 +187,10 @@ fn a_daemon_that_stops_leaves_no_keeper_behind() {
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     let hook = ship.process("begun");
     let keepers = ship.world.keepers();
-    let keeper = keepers.first().and_then(|pid| i32::try_from(*pid).ok());
-    let keeper = keeper.and_then(Pid::from_raw).expect("a keeper");
-    assert_eq!(getpgid(Some(keeper)), Ok(keeper), "in a group of its own");
+    let keeper = *keepers.first().expect("a keeper");
+    let stat = fs::read_to_string(format!("/proc/{keeper}/stat")).expect("it runs");
+    let group = group_and_session(&stat).map(|(group, _)| group);
+    assert_eq!(group, Some(keeper), "in a group of its own");
     ship.world.run(&["daemon", "stop"]);
     child.wait_with_output().expect("an end");
     wait_gone(hook);

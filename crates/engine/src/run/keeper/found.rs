@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use rustix::process::{Pid, getpgid, getsid};
+use becket_wire::process::{group_and_session, parent_and_start};
+use rustix::process::{Pid, getpid};
 
 use super::super::group;
 use super::{Start, TOKEN};
@@ -47,30 +48,32 @@ pub(super) fn orphans(parent: Pid, no_later: Option<u64>) -> Vec<Found> {
     let numbers = processes
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let ours = group::group_and_session_of(getpid()).map(|(_, session)| session);
     numbers
         .filter_map(Pid::from_raw)
         .filter_map(|pid| {
-            let (above, start) = group::parent_and_start_of(pid)?;
-            let may_be_one = above == parent.as_raw_nonzero().get().unsigned_abs()
-                && no_later.is_none_or(|no_later| start <= no_later)
-                && getpgid(Some(pid)) == Ok(pid);
+            let stat = group::stat(pid).ok()?;
+            let (above, start) = parent_and_start(&stat)?;
+            let (its_group, session) = group_and_session(&stat)?;
+            let may_be_one = group::is(parent, above)
+                && group::is(pid, its_group)
+                && no_later.is_none_or(|no_later| start <= no_later);
             Some(Found {
                 pid: pid.as_raw_nonzero().get(),
                 start,
                 token: may_be_one.then(|| token_of(pid))??,
-                session: session_of(pid)?,
+                session: kind_of(session, pid, ours),
             })
         })
         .collect()
 }
 
-fn session_of(pid: Pid) -> Option<Session> {
-    let session = getsid(Some(pid)).ok()?;
-    Some(match session {
-        own if own == pid => Session::Own,
-        ours if getsid(None) == Ok(ours) => Session::Ours,
+fn kind_of(session: u32, pid: Pid, ours: Option<u32>) -> Session {
+    match session {
+        own if group::is(pid, own) => Session::Own,
+        other if Some(other) == ours => Session::Ours,
         _ => Session::Another,
-    })
+    }
 }
 
 fn token_of(pid: Pid) -> Option<Vec<u8>> {

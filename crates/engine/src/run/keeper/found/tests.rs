@@ -2,8 +2,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use rustix::process::getpid;
-
 use super::*;
 
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -33,7 +31,8 @@ impl Started {
         command.args(["/bin/sleep", "1000"]).env(TOKEN, token);
         let started = Self(command.spawn().unwrap());
         let until = Instant::now() + WATCHDOG;
-        while getsid(Some(started.pid())) != Ok(started.pid()) {
+        let session = || group::group_and_session_of(started.pid()).unwrap().1;
+        while !group::is(started.pid(), session()) {
             assert!(Instant::now() < until, "it made no session");
             std::thread::yield_now();
         }
