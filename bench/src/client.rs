@@ -2,6 +2,7 @@
 //! busy from one thread.
 
 use std::io::{ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use becket_wire::frame::{Decoder, Kind};
 use becket_wire::rpc::{Ask, DaemonStatus, Request, Response, Told};
 use becket_wire::session::SessionQuery;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, epoll};
 
 use crate::event::{Frames, now_ms};
 use crate::samples::Samples;
@@ -108,10 +109,13 @@ struct Caller {
     sent: Option<Instant>,
 }
 
-/// Many connections; each sends an event, waits for the answer, and sends the next.
+/// Many connections; each sends an event, waits for the answer, and sends the next. Whoever is asked
+/// runs on the same cores, so the crowd itself has to cost little: it is told who was answered, and
+/// does not ask all of them.
 #[derive(Debug)]
 pub struct Crowd {
     callers: Vec<Caller>,
+    answered: OwnedFd,
 }
 
 impl Crowd {
@@ -126,15 +130,20 @@ impl Crowd {
                 sent: None,
             })
         };
-        Ok(Self {
-            callers: (0..size).map(caller).collect::<Result<_>>()?,
-        })
+        let callers: Vec<Caller> = (0..size).map(caller).collect::<Result<_>>()?;
+        let answered = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (at, caller) in callers.iter().enumerate() {
+            let at = epoll::EventData::new_u64(at as u64);
+            epoll::add(&answered, &caller.stream, at, epoll::EventFlags::IN)?;
+        }
+        Ok(Self { callers, answered })
     }
 
     /// Keeps every connection busy; at the end all answers are in.
     pub fn send(&mut self, frames: &mut Frames, until: Until) -> Result<Seen> {
         let begin = Instant::now();
         let mut seen = Seen::default();
+        let mut ready = Vec::with_capacity(self.callers.len());
         let mut sent = 0;
         let more = |sent: usize| match until {
             Until::Time(time) => begin.elapsed() < time,
@@ -147,8 +156,9 @@ impl Crowd {
             }
         }
         while seen.answered + seen.refused < sent {
-            for at in self.ready()? {
-                let caller = &mut self.callers[at];
+            self.wait(&mut ready)?;
+            for event in &ready {
+                let caller = &mut self.callers[event.data.u64() as usize];
                 let Some(kind) = caller.take(&mut seen)? else {
                     continue;
                 };
@@ -167,24 +177,18 @@ impl Crowd {
         Ok(seen)
     }
 
-    fn ready(&self) -> Result<Vec<usize>> {
-        let mut waiting: Vec<PollFd<'_>> = self
-            .callers
-            .iter()
-            .map(|caller| PollFd::new(&caller.stream, PollFlags::IN))
-            .collect();
+    /// Waits until somebody was answered.
+    fn wait(&self, ready: &mut Vec<epoll::Event>) -> Result<()> {
         let patience = Timespec {
             tv_sec: PATIENCE.as_secs() as i64,
             tv_nsec: 0,
         };
-        if poll(&mut waiting, Some(&patience))? == 0 {
+        ready.clear();
+        let room = rustix::buffer::spare_capacity(ready);
+        if epoll::wait(&self.answered, room, Some(&patience))? == 0 {
             bail!("no answer came for {PATIENCE:?}");
         }
-        let ready = waiting
-            .iter()
-            .enumerate()
-            .filter(|(_, fd)| !fd.revents().is_empty());
-        Ok(ready.map(|(at, _)| at).collect())
+        Ok(())
     }
 }
 
