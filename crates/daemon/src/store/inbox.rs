@@ -8,7 +8,8 @@ use rusqlite::Connection;
 use tracing::warn;
 
 use super::record::{self, Record};
-use super::{session, spool};
+use super::session::{self, Lately};
+use super::spool;
 
 /// Groups smaller than this go through the inbox.
 const SMALL_GROUP: usize = 8;
@@ -54,7 +55,11 @@ pub(super) fn amend(
 }
 
 /// Moves these into the log.
-pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlite::Result<()> {
+pub(super) fn settle(
+    connection: &mut Connection,
+    records: &[Record],
+    lately: &mut Lately,
+) -> rusqlite::Result<()> {
     if records.is_empty() {
         return Ok(());
     }
@@ -65,10 +70,8 @@ pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlit
             .prepare_cached("DELETE FROM inbox WHERE seq = ?1")?
             .execute([record.seq])?;
     }
-    session::write(
-        &transaction,
-        records.iter().filter_map(|record| record.session.as_ref()),
-    )?;
+    let sessions = records.iter().filter_map(|record| record.session.as_ref());
+    lately.write(&transaction, sessions)?;
     transaction.commit()
 }
 
@@ -111,7 +114,8 @@ mod tests {
         assert_eq!(rows(&connection).len(), 0);
         assert_eq!(waiting(&connection, &masker()).unwrap().len(), 2);
         let put_in = waiting(&connection, &masker()).unwrap();
-        settle(&mut connection, &put_in).unwrap();
+        let mut lately = Lately::in_database(&connection).unwrap();
+        settle(&mut connection, &put_in, &mut lately).unwrap();
         let found = rows(&connection);
         let expected: Vec<_> = events.iter().map(Record::to_row).collect();
         assert_eq!(found, expected);
@@ -141,8 +145,9 @@ mod tests {
         assert_eq!(titles(&connection), ["new"], "in the inbox");
         assert_eq!(session::last_revision(&connection).unwrap(), 2);
         let left = waiting(&connection, &masker()).unwrap();
-        settle(&mut connection, &left).unwrap();
-        assert_eq!(titles(&connection), ["new"], "in the table");
+        let mut lately = Lately::in_database(&connection).unwrap();
+        settle(&mut connection, &left, &mut lately).unwrap();
+        assert_eq!(titles(&connection), ["new"], "of the log");
         session::write(&connection, state("late", 1).iter()).unwrap();
         assert_eq!(
             titles(&connection),

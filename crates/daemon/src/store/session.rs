@@ -1,5 +1,7 @@
 //! Sessions in the database: each one whole, written in the transaction of its event.
 
+mod lately;
+
 use std::collections::HashMap;
 
 use becket_engine::session::Session;
@@ -7,6 +9,7 @@ use rusqlite::{Connection, Row, params};
 use tracing::warn;
 
 use super::open;
+pub(super) use lately::Lately;
 
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,10 @@ pub struct Kept {
 }
 
 const COLUMNS: &str = "session_id, revision, last_activity, ended_at, state";
+const IF_NEWER: &str = "ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision,
+    last_activity = excluded.last_activity, ended_at = excluded.ended_at, state = excluded.state
+    WHERE excluded.revision > revision";
+const BEGINS_SO: &str = "session_id >= ?1 AND session_id < ?1 || char(1114111)";
 
 impl Kept {
     pub(crate) fn new(session: &Session, revision: i64) -> Option<Self> {
@@ -121,11 +128,8 @@ pub(super) fn in_inbox(connection: &Connection) -> rusqlite::Result<HashMap<i64,
     rows.collect()
 }
 
-/// Writes sessions, each only if it is newer than what is there. Of one session only the newest.
-pub(crate) fn write<'k>(
-    connection: &Connection,
-    sessions: impl Iterator<Item = &'k Kept>,
-) -> rusqlite::Result<()> {
+/// Of one session only the newest.
+fn newest_of<'k>(sessions: impl Iterator<Item = &'k Kept>) -> HashMap<&'k str, &'k Kept> {
     let mut newest: HashMap<&str, &Kept> = HashMap::new();
     for kept in sessions {
         let known = newest.entry(&kept.session_id).or_insert(kept);
@@ -133,12 +137,18 @@ pub(crate) fn write<'k>(
             *known = kept;
         }
     }
-    let mut upsert = connection.prepare_cached(
-        "INSERT INTO sessions (session_id, revision, last_activity, ended_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision, last_activity = excluded.last_activity,
-         ended_at = excluded.ended_at, state = excluded.state WHERE excluded.revision > revision",
-    )?;
-    for kept in newest.values() {
+    newest
+}
+
+/// Writes sessions to their rows, each only if it is newer than what is there.
+pub(crate) fn write<'k>(
+    connection: &Connection,
+    sessions: impl Iterator<Item = &'k Kept>,
+) -> rusqlite::Result<()> {
+    let mut upsert = connection.prepare_cached(&format!(
+        "INSERT INTO sessions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5) {IF_NEWER}"
+    ))?;
+    for kept in newest_of(sessions).values() {
         upsert.execute(params![
             kept.session_id,
             kept.revision,
@@ -160,7 +170,7 @@ pub enum Which<'a> {
     Like(&'a str),
 }
 
-/// Sessions as they were kept last, what waits in the inbox included; the newest first.
+/// Sessions as they were kept last, wherever that is; the newest first.
 pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Session>> {
     Ok(kept(connection, which)?
         .iter()
@@ -177,6 +187,7 @@ fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>
     let mut found: HashMap<String, Kept> = HashMap::new();
     for kept in select(connection, which)?
         .into_iter()
+        .chain(lately::select(connection, which)?)
         .chain(in_inbox(connection)?.into_values())
     {
         match found.get(&kept.session_id) {
@@ -213,17 +224,15 @@ fn query(which: Which<'_>) -> (String, &str) {
             format!("ended_at IS NOT NULL ORDER BY last_activity DESC LIMIT {limit}"),
             "",
         ),
-        Which::Like(prefix) => (
-            "session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 64".to_owned(),
-            prefix,
-        ),
+        Which::Like(prefix) => (format!("{BEGINS_SO} LIMIT 64"), prefix),
     };
     let query = format!("SELECT {COLUMNS} FROM sessions WHERE ?1 = ?1 AND {condition}");
     (query, prefix)
 }
 
 const LAST_REVISION: &str = "SELECT max(revision) FROM
-    (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox)";
+    (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox
+     UNION ALL SELECT max(revision) FROM session_log)";
 
 /// The highest revision that was given.
 pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {

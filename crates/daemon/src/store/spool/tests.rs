@@ -120,7 +120,8 @@ impl Daemon {
 
     fn settle(&mut self) {
         let waiting = inbox::waiting(&self.connection, &masker()).unwrap();
-        inbox::settle(&mut self.connection, &waiting).unwrap();
+        let mut lately = session::Lately::in_database(&self.connection).unwrap();
+        inbox::settle(&mut self.connection, &waiting, &mut lately).unwrap();
     }
 
     fn by_socket(&mut self, event: u32, late: bool, inbox: bool) {

@@ -1,6 +1,7 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
 mod elsewhere;
+mod sessions;
 mod show;
 
 use std::collections::HashSet;
@@ -20,11 +21,12 @@ use super::super::inbox;
 use super::super::open;
 use super::super::record::Record;
 use super::super::retain::{Limits, Retention};
-use super::super::session::{self, Kept};
+use super::super::session::Lately;
 use super::super::spool;
 use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
 use elsewhere::Memory;
+use sessions::lately;
 use show::Unshown;
 
 /// What commits together at the most.
@@ -45,6 +47,8 @@ pub(super) struct WriterThread {
     unsettled: Vec<Record>,
     /// Whether the inbox holds others too.
     leftovers: bool,
+    /// None if it is to be asked of the database.
+    lately: Option<Lately>,
     unshown: Unshown,
     /// What nothing would take.
     memory: Memory,
@@ -93,6 +97,7 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
+            lately: None,
             unshown: Unshown::default(),
             memory: Memory::default(),
             now_ms: 0,
@@ -171,6 +176,7 @@ impl WriterThread {
                 self.settle();
                 self.take_in();
                 self.show_overdue();
+                self.settle_sessions(|| jobs.is_empty());
                 self.retain(tick.limits, jobs);
                 self.checkpointer.tick();
             }
@@ -228,11 +234,18 @@ impl WriterThread {
             true => inbox::waiting(&self.connection, &self.masker).map(|all| unsettled = all),
             false => Ok(()),
         };
-        let settled = settled.and_then(|()| inbox::settle(&mut self.connection, &unsettled));
-        if let Err(why) = settled {
-            warn!(%why, "could not settle the inbox");
-            self.leftovers = true;
-            self.look_for_damage(&why);
+        let settled = settled.and_then(|()| {
+            let mut lately = lately(&mut self.lately, &self.connection)?;
+            inbox::settle(&mut self.connection, &unsettled, &mut lately)?;
+            Ok(lately)
+        });
+        match settled {
+            Ok(lately) => self.lately = Some(lately),
+            Err(why) => {
+                warn!(%why, "could not settle the inbox");
+                self.leftovers = true;
+                self.look_for_damage(&why);
+            }
         }
     }
 
@@ -262,11 +275,13 @@ impl WriterThread {
             }
         }
         // What the inbox did not take stands in the log, and its session beside it.
+        let mut lately = lately(&mut self.lately, &transaction)?;
         if put_in.len() + amended.len() < records.clone().count() {
             let sessions = records.clone().filter_map(|record| record.session.as_ref());
-            session::write(&transaction, sessions)?;
+            lately.write(&transaction, sessions)?;
         }
         transaction.commit()?;
+        self.lately = Some(lately);
         for (at, whole) in amended {
             self.unsettled[at] = whole;
         }
@@ -275,18 +290,6 @@ impl WriterThread {
             self.retention.wrote(record.envelope().at);
         }
         Ok(new)
-    }
-
-    /// Sessions that changed without an event: a restart changes nothing then either.
-    fn write_sessions(&mut self, sessions: &[Kept]) {
-        let written = self.connection.transaction().and_then(|transaction| {
-            session::write(&transaction, sessions.iter())?;
-            transaction.commit()
-        });
-        if let Err(why) = written {
-            warn!(%why, "could not write sessions");
-            self.look_for_damage(&why);
-        }
     }
 
     fn take_in(&mut self) {
@@ -349,6 +352,7 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
+        self.lately = None;
         // What was only in the old one's inbox is still at hand.
         self.settle();
         self.retention = Retention::default();
@@ -360,6 +364,9 @@ impl WriterThread {
         self.retry_memory();
         self.settle();
         self.let_go_of_memory();
+        if tidy {
+            self.settle_all_sessions();
+        }
         self.checkpointer.end();
         if tidy
             && let Err(why) =
