@@ -77,14 +77,26 @@ impl Connection {
         let head = FrameHead::decode(*head).map_err(|_| Unread::Garbage)?;
         let _share = budget.take(head.len)?;
         self.fill(HEAD + head.len).await?;
-        let rest = self.ahead.split_off(HEAD + head.len);
-        let mut body = std::mem::replace(&mut self.ahead, rest);
-        body.drain(..HEAD);
         Ok(Frame {
             protocol: head.protocol,
             kind: head.kind,
-            body,
+            body: self.take(head.len),
         })
+    }
+
+    /// The body of the frame that stands first. Of an ordinary one a copy as long as it is, so that
+    /// what is read into stays and nothing is kept that is longer than its event.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let end = HEAD + len;
+        if end <= READ {
+            let body = self.ahead[HEAD..end].to_vec();
+            self.ahead.drain(..end);
+            return body;
+        }
+        let rest = self.ahead.split_off(end);
+        let mut body = std::mem::replace(&mut self.ahead, rest);
+        body.drain(..HEAD);
+        body
     }
 
     /// Waits awake for the first bytes, for a moment. The shim connects before it reads its event,
@@ -263,3 +275,6 @@ fn send_now(stream: &UnixStream, mut frame: Vec<u8>) -> Vec<u8> {
     frame.drain(..sent);
     frame
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 mod decide;
 mod onlookers;
+mod sessions;
 
 use std::fs;
 use std::time::Duration;

@@ -78,6 +78,19 @@ fn very_many_at_once_go_to_their_rows_and_outlive_what_stands_here() {
 }
 
 #[test]
+fn an_older_state_that_comes_later_takes_nothing_away() {
+    let connection = Home::new().open();
+    let mut lately = small(&connection, 9);
+    for revision in [5, 3] {
+        let state = [state("a", revision)];
+        lately.write(&connection, state.iter()).unwrap();
+    }
+    assert_eq!(titles(&connection, Which::Live), [pair("a", 5)]);
+    lately.settle(&connection, 9).unwrap();
+    assert_eq!(titles(&connection, Which::Live), [pair("a", 5)]);
+}
+
+#[test]
 fn it_is_quiet_when_nothing_came_since_it_was_asked() {
     let connection = Home::new().open();
     let mut lately = small(&connection, 9);

@@ -25,11 +25,17 @@ impl WriterThread {
         self.change_lately(|lately, transaction| lately.write(transaction, sessions.iter()));
     }
 
-    /// While nobody writes, what was written lately reaches its rows, unless somebody comes.
-    pub(super) fn settle_sessions(&mut self, go_on: impl Fn() -> bool) {
-        let is_quiet = self.lately.as_mut().is_some_and(Lately::is_quiet);
-        while is_quiet && go_on() && self.lately.as_ref().is_some_and(|all| all.len() > 0) {
+    /// While nobody writes, what was written lately reaches its rows: a slice at least, and all of it
+    /// unless somebody comes.
+    pub(super) fn settle_sessions(&mut self, nobody_comes: impl Fn() -> bool) {
+        if !self.lately.as_mut().is_some_and(Lately::is_quiet) {
+            return;
+        }
+        while self.lately.as_ref().is_some_and(|lately| lately.len() > 0) {
             self.change_lately(|lately, transaction| lately.settle(transaction, SLICE));
+            if !nobody_comes() {
+                return;
+            }
         }
     }
 
