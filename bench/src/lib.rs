@@ -1,5 +1,8 @@
 //! The benchmarks. Every one runs in a hermetic world with a daemon of its own, and sets becket
 //! beside a rival in the same run, interleaved, because a figure alone tells of the machine only.
+//! On Linux alone: they look at processes and memory by `/proc`, and wait by epoll.
+
+#![cfg(target_os = "linux")]
 
 pub mod args;
 pub mod busy;

@@ -156,13 +156,15 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         warn!("{what}");
         counters.trouble(what);
     }
+    let unread = |why| OpenError::Sqlite {
+        path: place.database(),
+        why,
+    };
     let newest: Option<i64> = opened
         .connection
         .query_row("SELECT max(seq) FROM (SELECT max(seq) AS seq FROM events UNION ALL SELECT max(seq) FROM inbox)", [], |row| row.get(0))
-        .map_err(|why| OpenError::Sqlite {
-            path: place.database(),
-            why,
-        })?;
+        .map_err(unread)?;
+    let revision = store::last_revision(&opened.connection).map_err(unread)?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let key = store::mask_key(place).map_err(LifeError::Key)?;
     let in_force = InForce::of(place, &options.set, key, now_ms());
@@ -178,11 +180,13 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         let nothing = || (Vec::new(), Box::new(|| ()) as Then);
         applied.blocking_recv().unwrap_or_else(|_| nothing())
     });
+    let in_flight = Arc::default();
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
         place: place.clone(),
         masker: in_force.masker(),
         sequence: Arc::clone(&sequence),
+        in_flight: Arc::clone(&in_flight),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
         apply,
@@ -198,7 +202,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         in_force,
         sequence,
         counters: Arc::clone(&counters),
-        registry: Registry::open(place, broadcast::channel(CHANGES).0),
+        registry: Registry::open(place, revision, broadcast::channel(CHANGES).0),
         doubles: Doubles::default(),
         hooks: Hooks::new(place, std::env::current_exe()?),
         notices: Notices::new(Arc::clone(&counters)),
@@ -221,7 +225,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         namespaces: Namespaces::ours(),
         uid,
         open: AtomicUsize::new(0),
-        in_flight: AtomicUsize::new(0),
+        in_flight,
         requests: AtomicU64::new(0),
         budget: Budget::default(),
         end: watch::Sender::new(None),

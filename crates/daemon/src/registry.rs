@@ -93,10 +93,11 @@ pub(crate) struct Applied {
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
-    /// Goes on where the last daemon ended.
-    pub(crate) fn open(place: &Place, changes: Changes) -> Self {
+    /// Goes on where the last daemon ended. A state with a revision that was given before would never
+    /// be written, so whoever writes has to say which was the last.
+    pub(crate) fn open(place: &Place, revision: i64, changes: Changes) -> Self {
         let reader = open_reader(place);
-        let (mut sessions, mut revision) = (HashMap::new(), 0);
+        let mut sessions = HashMap::new();
         if let Some((_, reader)) = &reader {
             let read = |which| {
                 store::sessions(reader, which).unwrap_or_else(|why| {
@@ -113,7 +114,6 @@ impl Registry {
                 .chain(ended)
                 .map(|session| (session.session_id.clone(), Live::new(session)))
                 .collect();
-            revision = store::last_revision(reader).unwrap_or(0);
         }
         Self {
             place: place.clone(),

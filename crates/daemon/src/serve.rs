@@ -53,7 +53,7 @@ pub(crate) struct Door {
     pub(crate) uid: u32,
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
-    pub(crate) in_flight: AtomicUsize,
+    pub(crate) in_flight: Arc<AtomicUsize>,
     /// Counts up with every request: a daemon that nobody speaks to ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,

@@ -28,7 +28,7 @@ impl Desk {
         std::fs::create_dir_all(place.home()).unwrap();
         let connection = store::open(&place.database(), 0).unwrap().connection;
         Self {
-            registry: Registry::open(&place, broadcast::channel(16).0),
+            registry: Registry::open(&place, 0, broadcast::channel(16).0),
             connection,
             now: 1_000,
             pid: 4242,
@@ -39,7 +39,8 @@ impl Desk {
     /// Another daemon takes over.
     fn restart(&mut self) {
         let place = self.registry.place.clone();
-        self.registry = Registry::open(&place, broadcast::channel(16).0);
+        let revision = store::last_revision(&self.connection).unwrap();
+        self.registry = Registry::open(&place, revision, broadcast::channel(16).0);
     }
 
     fn envelope(&self) -> Envelope {

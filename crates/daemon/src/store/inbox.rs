@@ -8,11 +8,10 @@ use rusqlite::Connection;
 use tracing::warn;
 
 use super::record::{self, Record};
-use super::session::{self, Lately};
-use super::spool;
+use super::{session, spool};
 
 /// Groups smaller than this go through the inbox.
-const SMALL_GROUP: usize = 8;
+pub(super) const SMALL_GROUP: usize = 8;
 /// So many wait before they are settled. What they share of the log's pages is written once for all of
 /// them: with 8, the pages of a large log made one event cost 1.4 times as much as with a small one.
 pub(super) const FULL: usize = 32;
@@ -55,11 +54,7 @@ pub(super) fn amend(
 }
 
 /// Moves these into the log.
-pub(super) fn settle(
-    connection: &mut Connection,
-    records: &[Record],
-    lately: &mut Lately,
-) -> rusqlite::Result<()> {
+pub(super) fn settle(connection: &mut Connection, records: &[Record]) -> rusqlite::Result<()> {
     if records.is_empty() {
         return Ok(());
     }
@@ -70,8 +65,10 @@ pub(super) fn settle(
             .prepare_cached("DELETE FROM inbox WHERE seq = ?1")?
             .execute([record.seq])?;
     }
-    let sessions = records.iter().filter_map(|record| record.session.as_ref());
-    lately.write(&transaction, sessions)?;
+    session::write(
+        &transaction,
+        records.iter().filter_map(|record| record.session.as_ref()),
+    )?;
     transaction.commit()
 }
 
@@ -114,8 +111,7 @@ mod tests {
         assert_eq!(rows(&connection).len(), 0);
         assert_eq!(waiting(&connection, &masker()).unwrap().len(), 2);
         let put_in = waiting(&connection, &masker()).unwrap();
-        let mut lately = Lately::in_database(&connection).unwrap();
-        settle(&mut connection, &put_in, &mut lately).unwrap();
+        settle(&mut connection, &put_in).unwrap();
         let found = rows(&connection);
         let expected: Vec<_> = events.iter().map(Record::to_row).collect();
         assert_eq!(found, expected);
@@ -145,9 +141,8 @@ mod tests {
         assert_eq!(titles(&connection), ["new"], "in the inbox");
         assert_eq!(session::last_revision(&connection).unwrap(), 2);
         let left = waiting(&connection, &masker()).unwrap();
-        let mut lately = Lately::in_database(&connection).unwrap();
-        settle(&mut connection, &left, &mut lately).unwrap();
-        assert_eq!(titles(&connection), ["new"], "of the log");
+        settle(&mut connection, &left).unwrap();
+        assert_eq!(titles(&connection), ["new"], "in the table");
         session::write(&connection, state("late", 1).iter()).unwrap();
         assert_eq!(
             titles(&connection),

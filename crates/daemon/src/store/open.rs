@@ -12,12 +12,11 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
 /// The steps from an empty database to today's, in order. A step that was released never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("1.sql"),
     include_str!("2.sql"),
     include_str!("3.sql"),
     include_str!("4.sql"),
-    include_str!("5.sql"),
 ];
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
@@ -192,7 +191,6 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(at) FROM runs",
         "SELECT max(hook) FROM runs",
         "SELECT max(session_id) FROM runs",
-        "SELECT max(revision) FROM session_log",
     ] {
         connection.query_row(query, [], |_| Ok(()))?;
     }
@@ -247,7 +245,7 @@ fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection
 mod tests {
     use super::super::run::{self, RunQuery};
     use super::super::sample::{Home, masker, record, rows, run as sample_run};
-    use super::super::session::{self, Lately, Which};
+    use super::super::session::{self, Which};
     use super::super::{inbox, spool};
     use super::*;
 
@@ -374,8 +372,7 @@ mod tests {
         drop(unchanged);
         let mut connection = open(&path, 0).unwrap().connection;
         let waiting = inbox::waiting(&connection, &masker()).unwrap();
-        let mut lately = Lately::in_database(&connection).unwrap();
-        inbox::settle(&mut connection, &waiting, &mut lately).unwrap();
+        inbox::settle(&mut connection, &waiting).unwrap();
         assert_eq!(rows(&connection), [record(7, 1).to_row()]);
         assert!(
             session::sessions(&connection, Which::Live)

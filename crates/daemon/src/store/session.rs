@@ -1,7 +1,5 @@
 //! Sessions in the database: each one whole, written in the transaction of its event.
 
-mod lately;
-
 use std::collections::HashMap;
 
 use becket_engine::session::Session;
@@ -9,7 +7,6 @@ use rusqlite::{Connection, Row, params};
 use tracing::warn;
 
 use super::open;
-pub(super) use lately::Lately;
 
 /// A session as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +20,6 @@ pub struct Kept {
 }
 
 const COLUMNS: &str = "session_id, revision, last_activity, ended_at, state";
-const IF_NEWER: &str = "ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision,
-    last_activity = excluded.last_activity, ended_at = excluded.ended_at, state = excluded.state
-    WHERE excluded.revision > revision";
-const BEGINS_SO: &str = "session_id >= ?1 AND session_id < ?1 || char(1114111)";
 
 impl Kept {
     pub(crate) fn new(session: &Session, revision: i64) -> Option<Self> {
@@ -128,8 +121,24 @@ pub(super) fn in_inbox(connection: &Connection) -> rusqlite::Result<HashMap<i64,
     rows.collect()
 }
 
-/// Of one session only the newest.
-fn newest_of<'k>(sessions: impl Iterator<Item = &'k Kept>) -> HashMap<&'k str, &'k Kept> {
+/// Those beside events in the inbox that are newer than their rows: what came by the spool, or without
+/// an event, has overtaken the others.
+fn newer_in_inbox(connection: &Connection) -> rusqlite::Result<Vec<Kept>> {
+    if knows_none(connection)? {
+        return Ok(Vec::new());
+    }
+    let mut select = connection.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM inbox WHERE session_id IS NOT NULL AND NOT EXISTS
+         (SELECT 1 FROM sessions WHERE sessions.session_id = inbox.session_id AND sessions.revision >= inbox.revision)"
+    ))?;
+    select.query_map([], Kept::read)?.collect()
+}
+
+/// Writes sessions, each only if it is newer than what is there. Of one session only the newest.
+pub(crate) fn write<'k>(
+    connection: &Connection,
+    sessions: impl Iterator<Item = &'k Kept>,
+) -> rusqlite::Result<()> {
     let mut newest: HashMap<&str, &Kept> = HashMap::new();
     for kept in sessions {
         let known = newest.entry(&kept.session_id).or_insert(kept);
@@ -137,18 +146,12 @@ fn newest_of<'k>(sessions: impl Iterator<Item = &'k Kept>) -> HashMap<&'k str, &
             *known = kept;
         }
     }
-    newest
-}
-
-/// Writes sessions to their rows, each only if it is newer than what is there.
-pub(crate) fn write<'k>(
-    connection: &Connection,
-    sessions: impl Iterator<Item = &'k Kept>,
-) -> rusqlite::Result<()> {
-    let mut upsert = connection.prepare_cached(&format!(
-        "INSERT INTO sessions ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5) {IF_NEWER}"
-    ))?;
-    for kept in newest_of(sessions).values() {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO sessions (session_id, revision, last_activity, ended_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision, last_activity = excluded.last_activity,
+         ended_at = excluded.ended_at, state = excluded.state WHERE excluded.revision > revision",
+    )?;
+    for kept in newest.values() {
         upsert.execute(params![
             kept.session_id,
             kept.revision,
@@ -170,7 +173,7 @@ pub enum Which<'a> {
     Like(&'a str),
 }
 
-/// Sessions as they were kept last, wherever that is; the newest first.
+/// Sessions as they were kept last, what waits in the inbox included; the newest first.
 pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Session>> {
     Ok(kept(connection, which)?
         .iter()
@@ -184,11 +187,12 @@ fn kept(connection: &Connection, which: Which<'_>) -> rusqlite::Result<Vec<Kept>
         Which::Ended(_) => kept.ended_at.is_some(),
         Which::Like(prefix) => kept.session_id.starts_with(prefix),
     };
+    // One look at all of it: a state moves from the inbox to its row while others read.
+    let connection = connection.unchecked_transaction()?;
     let mut found: HashMap<String, Kept> = HashMap::new();
-    for kept in select(connection, which)?
+    for kept in select(&connection, which)?
         .into_iter()
-        .chain(lately::select(connection, which)?)
-        .chain(in_inbox(connection)?.into_values())
+        .chain(newer_in_inbox(&connection)?)
     {
         match found.get(&kept.session_id) {
             Some(known) if known.revision >= kept.revision => {}
@@ -224,15 +228,17 @@ fn query(which: Which<'_>) -> (String, &str) {
             format!("ended_at IS NOT NULL ORDER BY last_activity DESC LIMIT {limit}"),
             "",
         ),
-        Which::Like(prefix) => (format!("{BEGINS_SO} LIMIT 64"), prefix),
+        Which::Like(prefix) => (
+            "session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 64".to_owned(),
+            prefix,
+        ),
     };
     let query = format!("SELECT {COLUMNS} FROM sessions WHERE ?1 = ?1 AND {condition}");
     (query, prefix)
 }
 
 const LAST_REVISION: &str = "SELECT max(revision) FROM
-    (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox
-     UNION ALL SELECT max(revision) FROM session_log)";
+    (SELECT max(revision) AS revision FROM sessions UNION ALL SELECT max(revision) FROM inbox)";
 
 /// The highest revision that was given.
 pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
@@ -244,6 +250,23 @@ pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
 mod tests {
     use super::super::sample::Home;
     use super::*;
+
+    #[test]
+    fn what_waits_in_the_inbox_hides_no_newer_row() {
+        let state = |ended_at, revision| {
+            let mut session = Session::new("s", 5);
+            session.ended_at = ended_at;
+            Kept::new(&session, revision).unwrap()
+        };
+        for (older, newer) in [(None, Some(9)), (Some(9), None)] {
+            let connection = Home::new().open();
+            put_in_inbox(&connection, 1, b"", Some(&state(older, 1))).unwrap();
+            write(&connection, [state(newer, 2)].iter()).unwrap();
+            let count = |which| sessions(&connection, which).unwrap().len();
+            assert_eq!(count(Which::Live), usize::from(newer.is_none()));
+            assert_eq!(count(Which::Ended(9)), usize::from(newer.is_some()));
+        }
+    }
 
     #[test]
     fn however_many_sessions_have_ended_nothing_reads_them_all() {

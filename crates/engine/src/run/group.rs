@@ -46,10 +46,10 @@ pub(super) fn signal(group: Pid, signal: Signal) {
     }
 }
 
-/// Whether this process leads its group.
+/// Whether this process leads its group, as far as the system tells: nobody is asked to end twice.
 #[cfg(target_os = "linux")]
 fn leads(pid: Pid) -> bool {
-    group_and_session_of(pid).is_some_and(|(group, _)| is(pid, group))
+    group_and_session_of(pid).is_none_or(|(group, _)| is(pid, group))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -120,8 +120,7 @@ impl Daemon {
 
     fn settle(&mut self) {
         let waiting = inbox::waiting(&self.connection, &masker()).unwrap();
-        let mut lately = session::Lately::in_database(&self.connection).unwrap();
-        inbox::settle(&mut self.connection, &waiting, &mut lately).unwrap();
+        inbox::settle(&mut self.connection, &waiting).unwrap();
     }
 
     fn by_socket(&mut self, event: u32, late: bool, inbox: bool) {

@@ -1,12 +1,12 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
 mod elsewhere;
-mod sessions;
+mod gather;
 mod show;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use super::super::inbox;
 use super::super::open;
 use super::super::record::Record;
 use super::super::retain::{Limits, Retention};
-use super::super::session::Lately;
+use super::super::session::{self, Kept};
 use super::super::spool;
 use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
 use elsewhere::Memory;
-use sessions::lately;
+use gather::Gather;
 use show::Unshown;
 
 /// What commits together at the most.
@@ -47,8 +47,8 @@ pub(super) struct WriterThread {
     unsettled: Vec<Record>,
     /// Whether the inbox holds others too.
     leftovers: bool,
-    /// None if it is to be asked of the database.
-    lately: Option<Lately>,
+    /// Events that were taken and not yet answered.
+    in_flight: Arc<AtomicUsize>,
     unshown: Unshown,
     /// What nothing would take.
     memory: Memory,
@@ -97,7 +97,7 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            lately: None,
+            in_flight: parts.in_flight,
             unshown: Unshown::default(),
             memory: Memory::default(),
             now_ms: 0,
@@ -109,6 +109,7 @@ impl WriterThread {
     fn work(&mut self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> bool {
         let mut group: Vec<Waiting> = Vec::new();
         let mut next = Some(first);
+        let mut gather = Gather::new(&self.in_flight);
         while let Some(job) = next.take() {
             match job {
                 Job::Keep { record, then } => group.push((record, then)),
@@ -124,6 +125,9 @@ impl WriterThread {
             }
             if group.len() < GROUP {
                 next = jobs.try_recv().ok();
+                if next.is_none() {
+                    next = gather.more(group.len(), jobs);
+                }
             }
         }
         self.commit(&mut group);
@@ -176,7 +180,6 @@ impl WriterThread {
                 self.settle();
                 self.take_in();
                 self.show_overdue();
-                self.settle_sessions(|| jobs.is_empty());
                 self.retain(tick.limits, jobs);
                 self.checkpointer.tick();
             }
@@ -234,18 +237,12 @@ impl WriterThread {
             true => inbox::waiting(&self.connection, &self.masker).map(|all| unsettled = all),
             false => Ok(()),
         };
-        let settled = settled.and_then(|()| {
-            let mut lately = lately(&mut self.lately, &self.connection)?;
-            inbox::settle(&mut self.connection, &unsettled, &mut lately)?;
-            Ok(lately)
-        });
-        match settled {
-            Ok(lately) => self.lately = Some(lately),
-            Err(why) => {
-                warn!(%why, "could not settle the inbox");
-                self.leftovers = true;
-                self.look_for_damage(&why);
-            }
+        let settled = settled.and_then(|()| inbox::settle(&mut self.connection, &unsettled));
+        if let Err(why) = settled {
+            warn!(%why, "could not settle the inbox");
+            self.leftovers = true;
+            self.unsettled = unsettled;
+            self.look_for_damage(&why);
         }
     }
 
@@ -275,13 +272,11 @@ impl WriterThread {
             }
         }
         // What the inbox did not take stands in the log, and its session beside it.
-        let mut lately = lately(&mut self.lately, &transaction)?;
         if put_in.len() + amended.len() < records.clone().count() {
             let sessions = records.clone().filter_map(|record| record.session.as_ref());
-            lately.write(&transaction, sessions)?;
+            session::write(&transaction, sessions)?;
         }
         transaction.commit()?;
-        self.lately = Some(lately);
         for (at, whole) in amended {
             self.unsettled[at] = whole;
         }
@@ -290,6 +285,18 @@ impl WriterThread {
             self.retention.wrote(record.envelope().at);
         }
         Ok(new)
+    }
+
+    /// Sessions that changed without an event: a restart changes nothing then either.
+    fn write_sessions(&mut self, sessions: &[Kept]) {
+        let written = self.connection.transaction().and_then(|transaction| {
+            session::write(&transaction, sessions.iter())?;
+            transaction.commit()
+        });
+        if let Err(why) = written {
+            warn!(%why, "could not write sessions");
+            self.look_for_damage(&why);
+        }
     }
 
     fn take_in(&mut self) {
@@ -352,8 +359,8 @@ impl WriterThread {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => error!(%why, "could not begin a new database"),
         }
-        self.lately = None;
-        // What was only in the old one's inbox is still at hand.
+        // What was only in the old one's inbox is still at hand; in the new one's there is nothing.
+        self.leftovers = false;
         self.settle();
         self.retention = Retention::default();
         self.checkpointer.reopen(&mut self.connection);
@@ -364,9 +371,6 @@ impl WriterThread {
         self.retry_memory();
         self.settle();
         self.let_go_of_memory();
-        if tidy {
-            self.settle_all_sessions();
-        }
         self.checkpointer.end();
         if tidy
             && let Err(why) =

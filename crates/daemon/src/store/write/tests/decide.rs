@@ -301,11 +301,7 @@ fn more_runs_than_memory_holds_are_counted() {
     assert_eq!(runs_of(&home.open()).len() as u64 + lost, 5000);
 }
 
-#[test]
-fn a_decision_stays_with_its_event_when_the_database_breaks() {
-    let Started { home, writer, .. } = start();
-    keep_now(&writer, held(1, 1));
-    wait(PATIENCE, writer.take_in()).unwrap();
+fn break_database(home: &Home) {
     home.open()
         .execute_batch(
             "PRAGMA writable_schema = ON;
@@ -314,6 +310,32 @@ fn a_decision_stays_with_its_event_when_the_database_breaks() {
              PRAGMA schema_version = 1000;",
         )
         .unwrap();
+}
+
+#[test]
+fn what_waits_in_the_inbox_outlives_a_database_that_breaks_while_it_is_settled() {
+    let Started { home, writer, .. } = start();
+    // What an earlier daemon may have left is looked for once, before.
+    wait(PATIENCE, writer.take_in()).unwrap();
+    let three: Vec<Record> = (1..=3)
+        .map(|number| record(number.into(), number))
+        .collect();
+    for event in &three {
+        keep_now(&writer, event.clone());
+    }
+    assert_eq!(inbox::waiting(&home.open(), &masker()).unwrap().len(), 3);
+    break_database(&home);
+    wait(PATIENCE, writer.take_in()).unwrap();
+    let expected: Vec<_> = three.iter().map(Record::to_row).collect();
+    assert_eq!(rows(&home.open()), expected);
+}
+
+#[test]
+fn a_decision_stays_with_its_event_when_the_database_breaks() {
+    let Started { home, writer, .. } = start();
+    keep_now(&writer, held(1, 1));
+    wait(PATIENCE, writer.take_in()).unwrap();
+    break_database(&home);
     decide_now(&writer, decided(held(1, 1), 1));
     wait(PATIENCE, writer.take_in()).unwrap();
     // The new database has the event whole, although it never saw it before.
