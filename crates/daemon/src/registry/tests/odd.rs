@@ -249,3 +249,17 @@ fn a_database_that_was_begun_anew_is_the_one_that_is_read() {
     desk.event("a", "SessionStart", &json!({"source": "resume"}));
     assert_eq!(desk.rows()[0].last_prompt.as_deref(), Some("new"));
 }
+
+#[test]
+fn of_those_that_were_quiet_equally_long_always_the_same_one_goes() {
+    for _ in 0..20 {
+        let mut desk = Desk::new();
+        desk.registry.room = 4;
+        for id in ["a", "b", "c", "d", "e"] {
+            // All in one millisecond.
+            desk.now = 1_000;
+            desk.event(id, "UserPromptSubmit", &json!({}));
+        }
+        assert!(!desk.registry.sessions.contains_key("a"));
+    }
+}

@@ -298,6 +298,8 @@ fn a_database_that_breaks_is_set_aside_and_nothing_is_lost() {
         bytes: u64::MAX,
     };
     wait(PATIENCE, writer.tick(tick(17, limits))).unwrap();
+    // All of them are in the log now, and not at hand any more.
+    wait(PATIENCE, writer.take_in()).unwrap();
     {
         // The same damage to every reader: a schema that makes no sense.
         let other = home.open();
