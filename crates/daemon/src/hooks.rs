@@ -103,6 +103,11 @@ impl Hooks {
         }
     }
 
+    /// Who knows of every program that runs.
+    pub(crate) fn keeper(&self) -> Arc<Keeper> {
+        Arc::clone(&self.kit.keeper)
+    }
+
     /// The decision about this event will take its time. Gives how many milliseconds at the most.
     pub(crate) fn expect(&mut self, seq: i64, within: Duration, cancel: Cancel) -> u32 {
         let within = within + MARGIN;

@@ -215,6 +215,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         set: options.set.clone(),
         dispatcher: to_dispatcher,
         writer,
+        keeper: dispatcher.hooks.keeper(),
         tmux,
         feed,
         counters,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use becket_engine::run::Keeper;
 use becket_wire::frame::Kind;
 use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
 use becket_wire::{PROTOCOL, Place, Version};
@@ -46,6 +47,8 @@ pub(crate) struct Door {
     pub(crate) set: Vec<(String, String)>,
     pub(crate) dispatcher: mpsc::Sender<Message>,
     pub(crate) writer: Writer,
+    /// Who knows of every hook that runs.
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) tmux: mpsc::Sender<Order>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
@@ -216,6 +219,15 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.say(&Response::Told(Told::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
+        Ask::Running => {
+            // Whoever starts a program may hold its lock for a moment.
+            let keeper = Arc::clone(&door.keeper);
+            let running = tokio::task::spawn_blocking(move || keeper.current()).await;
+            let running = running.unwrap_or_default();
+            connection
+                .say(&Response::Told(Told::Running(running)))
+                .await
+        }
         Ask::Sessions(query) => watch::sessions(connection, query, door).await,
         Ask::Watch => watch::changes(connection, door).await,
         Ask::Name { session, title } => {
