@@ -57,6 +57,8 @@ pub(crate) struct Door {
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
     pub(crate) in_flight: AtomicUsize,
+    /// Those of them whose named hooks run.
+    pub(crate) held: AtomicUsize,
     /// Counts up with every request: a daemon that nobody speaks to ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
@@ -155,7 +157,12 @@ async fn judge(
     });
     let taken = door.dispatcher.try_send(message(arrival)).is_ok();
     let went = match went.await {
-        Ok(Went::Held(held)) => wait_on(connection, held, door).await,
+        Ok(Went::Held(held)) => {
+            door.held.fetch_add(1, Ordering::Relaxed);
+            let went = wait_on(connection, held, door).await;
+            door.held.fetch_sub(1, Ordering::Relaxed);
+            went
+        }
         went => went.ok(),
     };
     let said = match went {

@@ -40,7 +40,10 @@ pub struct CurrentRun {
 }
 
 /// Outcomes that are nobody's fault.
-pub const FINE: [&str; 4] = ["ok", "async", "cancelled", RUNNING];
+pub const FINE: [&str; 4] = ["ok", "async", CANCELLED, RUNNING];
+
+/// The outcome of a run that was ended because nobody waited for it, or becket itself ended.
+pub const CANCELLED: &str = "cancelled";
 
 /// The outcome of a run that is not over.
 pub const RUNNING: &str = "running";
