@@ -199,7 +199,7 @@ fn fish_completes_hooks_and_sessions() {
     let offers = |line: &str| {
         let mut fish = world.command(&fish);
         let script = format!("becket completions fish | source; complete -C '{line}'");
-        let output = fish.args(["--no-config", "-c", &script]).output();
+        let output = fish.args(["-c", &script]).output();
         let output = output.expect("fish");
         assert!(output.stderr.is_empty(), "{line}: {output:?}");
         let offered = String::from_utf8_lossy(&output.stdout).into_owned();
