@@ -7,6 +7,7 @@ use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
+use becket_wire::run::CurrentRun;
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
@@ -121,6 +122,15 @@ impl Client {
         self.ask(Ask::Sessions(query))?;
         match self.told()? {
             Told::Sessions(rows) => Ok(rows),
+            other => Err(log::refusal(other)),
+        }
+    }
+
+    /// The runs of hooks that are not recorded yet.
+    pub fn running(&mut self) -> Result<Vec<CurrentRun>> {
+        self.ask(Ask::Running)?;
+        match self.told()? {
+            Told::Running(runs) => Ok(runs),
             other => Err(log::refusal(other)),
         }
     }

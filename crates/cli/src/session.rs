@@ -9,7 +9,7 @@ pub mod table;
 pub mod words;
 
 mod layout;
-mod names;
+pub mod names;
 #[cfg(test)]
 pub mod tests;
 mod tree;

@@ -3,6 +3,7 @@
 //! `register`, `unregister` and `inspect` are pure: text in, text out. `init` and `uninit` are the
 //! same on files, with a lock, a backup and a record of what was there before.
 
+mod backup;
 mod change;
 mod diff;
 mod document;
@@ -21,8 +22,9 @@ mod synchronous;
 pub mod tests;
 mod unregister;
 
+pub use backup::Backup;
 pub use change::{
-    Outcome, back_up, init, line_is_unwanted, read, registration_of, snapshot, status_line_before,
+    Outcome, init, line_is_unwanted, read, registration_of, snapshot, status_line_before,
     take_lock, text_of, uninit, unreadable, unwritable, without_us,
 };
 pub use diff::{coloured, unified};

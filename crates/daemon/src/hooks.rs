@@ -15,8 +15,8 @@ use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
 use becket_engine::run::{Cancel, Keeper};
 use becket_wire::rpc::Response;
-use becket_wire::run::RunRow;
-use becket_wire::{Output, Place};
+use becket_wire::run::{CANCELLED, RunRow};
+use becket_wire::{EventId, Output, Place};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::warn;
 
@@ -24,6 +24,7 @@ use crate::connection::{Answerer, Askers};
 use crate::dispatch::{Dispatcher, Judged, Planned};
 use crate::life::now_ms;
 use crate::registry::Applied;
+use crate::store::spool::{self, Left};
 use crate::store::{Decision, Record};
 use running::Run;
 pub(crate) use running::Running;
@@ -103,6 +104,11 @@ impl Hooks {
         }
     }
 
+    /// Who knows of every program that runs.
+    pub(crate) fn keeper(&self) -> Arc<Keeper> {
+        Arc::clone(&self.kit.keeper)
+    }
+
     /// The decision about this event will take its time. Gives how many milliseconds at the most.
     pub(crate) fn expect(&mut self, seq: i64, within: Duration, cancel: Cancel) -> u32 {
         let within = within + MARGIN;
@@ -157,6 +163,18 @@ impl Hooks {
             .push_back((Instant::now(), seq, output.clone()));
         let doubles = pending.doubles.into_iter();
         doubles.map(|answerer| (answerer, output.clone())).collect()
+    }
+}
+
+/// What is said in place of hooks that were not let come to their answer: an error, which Claude Code
+/// shows and passes over, or blocks by, as its person has it registered (`--strict`).
+fn unheard(hooks: &[&str]) -> Output {
+    let hooks = hooks.join(", ");
+    Output {
+        stdout: Vec::new(),
+        stderr: format!("becket: the daemon ended before this had answered: {hooks}\n")
+            .into_bytes(),
+        exit: 1,
     }
 }
 
@@ -231,9 +249,17 @@ impl Dispatcher {
             answerer,
         } = hooked;
         self.decided(record.seq, &verdict);
-        let output = verdict.output();
-        // Whoever hung up heard nothing of it.
-        if !runs.iter().any(|run| run.outcome == "cancelled") {
+        let ended: Vec<&str> = (runs.iter())
+            .filter(|run| run.outcome == CANCELLED)
+            .map(|run| &*run.hook)
+            .collect();
+        let output = match ended.is_empty() || verdict.refuses() {
+            true => verdict.output(),
+            // Whoever hung up hears nothing of it. Else we have ended, and they would have taken
+            // silence for consent.
+            false => unheard(&ended),
+        };
+        if ended.is_empty() {
             let decision = Decision::new(verdict.decision(), &output);
             record.decision = decision.map(|decision| decision.masked(&masker));
             record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));
@@ -259,17 +285,27 @@ impl Dispatcher {
                 news.tell();
             }
         });
-        if let Err((lost, then)) = self.writer.decide(record, then) {
-            // The event is kept, and whoever waits gets what was decided.
-            self.counters.runs_lost.add(lost.runs.len() as u64);
-            self.counters.busy.add(1);
+        if let Err((record, then)) = self.writer.decide(record, then) {
+            // There is too much to write, or another daemon writes by now. The event is kept, and
+            // whoever waits gets what was decided.
+            self.leave_later(record.id(), &Left::of(&record, ""));
             then();
         }
     }
 
     pub(crate) fn hook_ended(&mut self, runs: Vec<RunRow>) {
-        if self.writer.runs(runs).is_err() {
-            self.counters.busy.add(1);
+        if let Err(runs) = self.writer.runs(runs)
+            && let Some(id) = runs.first().map(|run| run.event_id)
+        {
+            self.leave_later(id, &Left::of_runs(runs));
+        }
+    }
+
+    /// For whoever next takes in the spool. A home that was thrown away does not come back by it.
+    fn leave_later(&self, id: EventId, left: &Left) {
+        let place = &self.hooks.place;
+        if !place.home().exists() || spool::amend(place, id, left).is_err() {
+            self.counters.runs_lost.add(left.runs.len() as u64);
         }
     }
 

@@ -2,9 +2,11 @@
 //! newer build, or by a person.
 
 mod detach;
+mod ending;
 mod lock;
 mod log;
 mod process;
+mod signals;
 mod socket;
 
 use std::fs::{self, File};
@@ -18,8 +20,8 @@ use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::UnixListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::connection::Budget;
@@ -35,16 +37,13 @@ use crate::registry::Registry;
 use crate::serve::{self, Door, End};
 use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
+use signals::Signals;
 use socket::{inode, listen, make_folder, private};
 
 pub use lock::{Holder, yield_to};
 
 /// How often the daemon looks after itself.
 const TICK: Duration = Duration::from_secs(2);
-/// How long an ending daemon waits for answers that are on their way.
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long the hooks that still run may take to end, once they were asked to.
-const HOOKS_END: Duration = Duration::from_secs(2);
 /// How many changes of sessions a slow onlooker may be behind before it gets them all anew.
 const CHANGES: usize = 1024;
 /// How many committed events a slow onlooker may be behind before it reads them from the database.
@@ -219,6 +218,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         set: options.set.clone(),
         dispatcher: to_dispatcher,
         writer,
+        keeper: dispatcher.hooks.keeper(),
         tmux,
         feed,
         counters,
@@ -226,6 +226,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         uid,
         open: AtomicUsize::new(0),
         in_flight,
+        held: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),
         end: watch::Sender::new(None),
@@ -260,17 +261,20 @@ impl Daemon {
         } = self;
         let inode = inode(&socket);
         let hooks = Arc::clone(&dispatcher.hooks.running);
-        let end = runtime.block_on(async {
+        let (end, mut signals) = runtime.block_on(async {
+            let mut signals = Signals::listen();
             tokio::spawn(dispatcher.run(messages));
-            tokio::spawn(infer::look(Arc::clone(&door)));
-            tokio::spawn(tmux::push(orders, Arc::clone(&door.counters)));
-            tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door)));
+            let helpers = [
+                tokio::spawn(infer::look(Arc::clone(&door))),
+                tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
+                tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door))),
+            ];
             let accepting = tokio::spawn(accept(listener, Arc::clone(&door)));
             let mut ending = door.end.subscribe();
             let end = tokio::select! {
                 end = told_to_end(&mut ending) => end,
                 end = look_after(&door, &options, inode) => end,
-                () = told_by_signal() => End::Signal,
+                () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
             door.end.send_replace(Some(end));
@@ -278,25 +282,23 @@ impl Daemon {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            let drained = async {
-                while door.in_flight.load(Ordering::Relaxed) > 0 {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
-            };
-            if tokio::time::timeout(DRAIN, drained).await.is_err() {
-                warn!("some answers were still on their way");
+            ending::drain(&door).await;
+            if !ending::goes_on(&door, &hooks, end) {
+                // First, so that it is recorded.
+                ending::cut(&door, &hooks).await;
             }
-            // What still runs is ended first, so that it is recorded.
-            drop(tokio::task::spawn_blocking(move || hooks.end(HOOKS_END)).await);
+            helpers.iter().for_each(JoinHandle::abort);
             // With a tick goes what changed without an event.
             drop(tick(&door).await);
             door.writer.close(end != End::Yielded).await;
-            end
+            (end, signals)
         });
-        runtime.shutdown_timeout(Duration::from_millis(100));
         drop(writer_thread.join());
-        info!(?end, "ended");
+        // From here on another daemon may serve this home.
         drop(lock);
+        runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals));
+        runtime.shutdown_timeout(Duration::from_millis(100));
+        info!(?end, "ended");
     }
 }
 
@@ -337,16 +339,6 @@ pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> En
         Ok(Some(end)) => end,
         Ok(None) | Err(_) => End::Stopped,
     }
-}
-
-async fn told_by_signal() {
-    let (Ok(mut term), Ok(mut int)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
-    ) else {
-        return std::future::pending().await;
-    };
-    tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
 }
 
 /// Has the dispatcher look after itself.

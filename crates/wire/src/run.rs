@@ -19,7 +19,7 @@ pub struct RunRow {
     /// None if it did not end by itself.
     pub exit: Option<i32>,
     /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `async`, `not started`, `invalid`,
-    /// `orphaned`.
+    /// `orphaned`; `running` as long as it is none of them, which is told and never kept.
     pub outcome: String,
     /// What it decided, in the words of the log; none for silence.
     pub decision: Option<String>,
@@ -29,8 +29,24 @@ pub struct RunRow {
     pub note: Option<String>,
 }
 
+/// A run that the daemon knows of, and that is not recorded yet: it goes on, or another one of its
+/// event does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CurrentRun {
+    /// As far as it has come.
+    pub run: RunRow,
+    /// When its time is up: milliseconds since 1970. None if it is over.
+    pub until: Option<i64>,
+}
+
 /// Outcomes that are nobody's fault.
-pub const FINE: [&str; 3] = ["ok", "async", "cancelled"];
+pub const FINE: [&str; 4] = ["ok", "async", CANCELLED, RUNNING];
+
+/// The outcome of a run that was ended because nobody waited for it, or becket itself ended.
+pub const CANCELLED: &str = "cancelled";
+
+/// The outcome of a run that is not over.
+pub const RUNNING: &str = "running";
 
 /// The outcome of a run that goes on in the background.
 pub const UNDER_WAY: &str = "async";

@@ -76,6 +76,43 @@ fn fails(world: &World, args: &[&str], code: i32, said: &str) {
     assert_eq!((text(&settings(world)), config(world)), before, "{args:?}");
 }
 
+/// The copies of the settings beside them, with what is in each.
+fn backups(world: &World) -> Vec<String> {
+    let entries = fs::read_dir(world.home.join(".claude")).expect("a folder");
+    let is_backup = |path: &PathBuf| path.to_string_lossy().contains(".becket-backup-");
+    let paths = entries.flatten().map(|entry| entry.path());
+    paths.filter(is_backup).map(|path| text(&path)).collect()
+}
+
+#[test]
+fn backups_do_not_pile_up_and_no_way_back_needs_one() {
+    let (world, _) = registered(SETTINGS);
+    world.run(&["adopt", "--all"]);
+    world.run(&["adopt", "--undo"]);
+    let before = text(&settings(&world));
+    world.run(&["adopt", "--all"]);
+    let adopted = text(&settings(&world));
+    // A person who writes between two calls has each of their states kept, and then the old ones go.
+    for round in 0..14 {
+        fs::write(settings(&world), format!("{adopted}\n// {round}\n")).expect("settings");
+        world.run(&["init", "--strict"]);
+    }
+    let kept = backups(&world);
+    assert_eq!(kept.len(), 11, "the first and the ten newest");
+    assert!(kept.contains(&SETTINGS.to_owned()), "the first one is gone");
+    let has = |round: usize| {
+        kept.iter()
+            .any(|text| text.ends_with(&format!("// {round}\n")))
+    };
+    assert!(has(13) && !has(0), "{kept:#?}");
+    // As it was adopted: then the very bytes come back.
+    fs::write(settings(&world), &adopted).expect("settings");
+    world.run(&["adopt", "--undo"]);
+    assert_eq!(text(&settings(&world)), before);
+    world.run(&["uninit"]);
+    assert_eq!(text(&settings(&world)), SETTINGS);
+}
+
 #[test]
 fn everything_goes_and_comes_back() {
     let (world, before) = registered(SETTINGS);

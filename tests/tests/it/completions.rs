@@ -1,10 +1,14 @@
-//! Completions as a shell uses them: names of hooks come from the config, the rest from the script.
+//! Completions as shells use them: names of hooks come from the config, sessions from the daemon, the
+//! rest from the script.
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use becket_tests::skip::{Unavailable, skip};
+use becket_tests::terminal::Terminal;
 use becket_tests::world::World;
+use serde_json::json;
 
 const HOOKS: &str = "[hooks.lint-css]\non = \"Stop\"\nrun = \"true\"\n\
     [hooks.lint-sql]\non = \"Stop\"\nrun = \"true\"\nenabled = false\n\
@@ -20,6 +24,9 @@ const OFFERS: &str = r#"
         "${how%% *}" becket "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
         echo "${COMPREPLY[*]}"
     }
+"#;
+
+const WORDS_OF_HOOKS: &str = r#"
     offers becket disable lint
     offers becket --home "$BECKET_HOME" try ''
     offers becket recent --hook sp
@@ -35,15 +42,79 @@ const OFFERS: &str = r#"
     offers becket config --set store.keep_
 "#;
 
-#[test]
-fn bash_completes_names_of_hooks() {
-    if !Path::new("/bin/bash").exists() {
-        let why = Unavailable::new("there is no bash on this machine".to_owned());
-        return skip("bash_completes_names_of_hooks", &why);
-    }
+const WORDS_OF_SESSIONS: &str = r#"
+    offers becket show ''
+    offers becket show a
+    offers becket show Fix
+    offers becket show 'Fix\ the'
+    offers becket show '"Docs: a'
+    offers becket --home "$BECKET_HOME" wait b2
+    offers becket tmux jump a
+    offers becket recent --session b
+    offers becket recent --session = a
+    offers becket recent --session =
+    offers becket recent --hook = sp
+    offers becket checkpoint show a
+    offers becket name a1b2c3d4 a
+    offers becket show nobody
+"#;
+
+/// Three that live, two of them with a title, and one that has ended.
+fn with_sessions() -> World {
+    let world = with_hooks();
+    let begin = |id: &str| {
+        let called = world.tell(id, "SessionStart", &json!({"cwd": world.home}));
+        assert_eq!(called.code, Some(0), "{called:?}");
+    };
+    let [login, docs, other, ended] = [
+        "a1b2c3d4-0000-4000-8000-000000000001",
+        "b2c3d4e5-0000-4000-8000-000000000002",
+        "b2c3ffff-0000-4000-8000-000000000003",
+        "a1b2ffff-0000-4000-8000-000000000004",
+    ];
+    [login, docs, other, ended].into_iter().for_each(begin);
+    world.tell(ended, "SessionEnd", &json!({"reason": "other"}));
+    world.run(&["name", login, "Fix the login"]);
+    world.run(&["name", docs, "Docs: all"]);
+    world
+}
+
+fn with_hooks() -> World {
     let world = World::new();
     fs::create_dir_all(&world.becket_home).expect("a becket home");
     fs::write(world.path("config.toml"), HOOKS).expect("a config");
+    world
+}
+
+/// Where a shell is; says loudly that a test is skipped where there is none.
+fn shell(name: &str, test: &str) -> Option<PathBuf> {
+    let places = ["/bin", "/usr/bin", "/usr/local/bin"];
+    let mut places = places.iter().map(|folder| Path::new(folder).join(name));
+    let found = places.find(|path| path.exists());
+    if found.is_none() {
+        let why = Unavailable::new(format!("there is no {name} on this machine"));
+        skip(test, &why);
+    }
+    found
+}
+
+fn in_bash(world: &World, bash: &Path, words: &str) -> Vec<String> {
+    let path = format!("{}:/usr/bin:/bin", world.programs.display());
+    let mut bash = world.command(bash);
+    let script = format!("{OFFERS}{words}");
+    let bash = bash.args(["--norc", "-c", &script]).env("PATH", path);
+    let output = bash.output().expect("bash");
+    assert!(output.stderr.is_empty(), "{output:?}");
+    let offered = String::from_utf8_lossy(&output.stdout).into_owned();
+    offered.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_names_of_hooks() {
+    let Some(bash) = shell("bash", "bash_completes_names_of_hooks") else {
+        return;
+    };
+    let world = with_hooks();
     assert_eq!(
         world.run(&["hooks", "--names"]),
         "lint-css\nlint-sql\nspeak\n"
@@ -58,11 +129,6 @@ fn bash_completes_names_of_hooks() {
         "{all}"
     );
 
-    let path = format!("{}:/usr/bin:/bin", world.programs.display());
-    let mut bash = world.command("/bin/bash");
-    let bash = bash.args(["--norc", "-c", OFFERS]).env("PATH", path);
-    let output = bash.output().expect("bash");
-    let offered = String::from_utf8_lossy(&output.stdout).into_owned();
     let expected = [
         "lint-css lint-sql",
         "lint-css lint-sql speak",
@@ -80,5 +146,129 @@ fn bash_completes_names_of_hooks() {
         "store.keep_days=",
         "store.keep_days= store.keep_bytes=",
     ];
-    assert_eq!(offered.lines().collect::<Vec<_>>(), expected, "{output:?}");
+    assert_eq!(in_bash(&world, &bash, WORDS_OF_HOOKS), expected);
+}
+
+#[test]
+fn bash_completes_sessions() {
+    let Some(bash) = shell("bash", "bash_completes_sessions") else {
+        return;
+    };
+    let world = with_sessions();
+    let expected = [
+        "a1b2c3d4 b2c3d4e5 b2c3ffff",
+        "a1b2c3d4",
+        // By its title, plain or as people quote it.
+        "a1b2c3d4",
+        "a1b2c3d4",
+        "b2c3d4e5",
+        "b2c3d4e5 b2c3ffff",
+        "a1b2c3d4",
+        "b2c3d4e5 b2c3ffff",
+        // With `=` between, which bash takes for a word of its own.
+        "a1b2c3d4",
+        "a1b2c3d4 b2c3d4e5 b2c3ffff",
+        "speak",
+        // A checkpoint's id, a title, nobody.
+        "",
+        "",
+        "",
+    ];
+    let offered = in_bash(&world, &bash, WORDS_OF_SESSIONS);
+    let sorted = |line: &String| {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        words.sort_unstable();
+        words.join(" ")
+    };
+    let offered: Vec<String> = offered.iter().map(sorted).collect();
+    assert_eq!(offered, expected);
+    // Nothing is started for it, and without a daemon the database knows them.
+    let names = world.run(&["sessions", "--names"]);
+    assert!(names.contains("a1b2c3d4\tFix the login\n"), "{names}");
+    world.run(&["daemon", "stop"]);
+    assert_eq!(world.run(&["sessions", "--names"]), names);
+    assert_eq!(world.daemon_pid(), None, "a daemon was started");
+}
+
+#[test]
+fn fish_completes_hooks_and_sessions() {
+    let Some(fish) = shell("fish", "fish_completes_hooks_and_sessions") else {
+        return;
+    };
+    let world = with_sessions();
+    let offers = |line: &str| {
+        let mut fish = world.command(&fish);
+        let script = format!("becket completions fish | source; complete -C '{line}'");
+        let output = fish.args(["-c", &script]).output();
+        let output = output.expect("fish");
+        assert!(output.stderr.is_empty(), "{line}: {output:?}");
+        let offered = String::from_utf8_lossy(&output.stdout).into_owned();
+        let words = offered.lines().filter_map(|line| line.split('\t').next());
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(offers("becket disable "), ["lint-css", "lint-sql", "speak"]);
+    assert_eq!(offers("becket recent --hook s"), ["speak"]);
+    let all = ["a1b2c3d4", "b2c3d4e5", "b2c3ffff"];
+    let and_titles = [&all[..], &["Docs: all", "Fix the login"]].concat();
+    assert_eq!(offers("becket show "), and_titles);
+    assert_eq!(offers("becket name "), and_titles);
+    assert_eq!(offers("becket wait F"), ["Fix the login"]);
+    assert_eq!(offers("becket disable --session D"), ["Docs: all"]);
+    // These take an id only.
+    assert_eq!(offers("becket recent --session "), all);
+    assert_eq!(offers("becket tmux jump a"), ["a1b2c3d4"]);
+    assert_eq!(offers("becket name a1b2c3d4 a"), [""; 0]);
+    // What nobody is meant to type.
+    assert_eq!(offers("becket --frame"), [""; 0]);
+    assert_eq!(offers("becket keep"), [""; 0]);
+    assert_eq!(offers("becket unin"), ["uninit"]);
+}
+
+#[test]
+fn zsh_completes_hooks_and_sessions() {
+    let Some(zsh) = shell("zsh", "zsh_completes_hooks_and_sessions") else {
+        return;
+    };
+    let world = with_sessions();
+    let functions = world.root().join("functions");
+    fs::create_dir_all(&functions).expect("a folder");
+    let script = world.run(&["completions", "zsh"]);
+    fs::write(functions.join("_becket"), script).expect("the script");
+    let rc = "fpath=($FUNCTIONS $fpath); autoload -U compinit; compinit -u -D; PROMPT='%% '; unsetopt beep\n";
+    fs::write(world.home.join(".zshrc"), rc).expect("a .zshrc");
+    let path = format!("{}:/usr/bin:/bin", world.programs.display());
+    let variables = [
+        ("HOME", world.home.display().to_string()),
+        ("BECKET_HOME", world.becket_home.display().to_string()),
+        ("FUNCTIONS", functions.display().to_string()),
+        ("PATH", path),
+        ("LANG", "C.UTF-8".to_owned()),
+    ];
+    let variables = variables.map(|(name, value)| (name.to_owned(), value));
+    // Nothing of the machine's own set-up.
+    let command = [zsh.into_os_string(), OsString::from("-d")];
+    let terminal = match Terminal::start(&command, &variables, &world.home, (120, 30)) {
+        Ok(terminal) => terminal,
+        Err(why) => return skip("zsh_completes_hooks_and_sessions", &why),
+    };
+    terminal.wait_text("%");
+    let offers = |line: &str, shown: &str| {
+        terminal.press("C-u");
+        terminal.press("C-l");
+        terminal.type_text(&format!("{line}\t"));
+        terminal.wait_text(shown);
+    };
+    offers("becket disable sp", "becket disable speak");
+    offers("becket recent --hook lint-c", "--hook lint-css");
+    offers("becket show a", "becket show a1b2c3d4");
+    offers("becket show Fix", "becket show a1b2c3d4");
+    offers("becket recent --session=b2c3d", "--session=b2c3d4e5");
+    offers("becket why --session b2c3f", "--session b2c3ffff");
+    offers("becket tmux jump a", "becket tmux jump a1b2c3d4");
+    offers("becket name ", "b2c3d4e5  -- Docs: all");
+    // Of words that nobody is meant to type this one would be the first, if it were offered.
+    offers("becket ke", "becket ke");
+    terminal.type_text("x");
+    let screen = terminal.wait_text("kex");
+    assert!(!screen.contains("keeper"), "{screen:?}");
 }

@@ -7,6 +7,7 @@ mod chain;
 mod doubles;
 mod keeper;
 mod order;
+mod outlast;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -76,9 +77,12 @@ impl Ship {
         shim
     }
 
+    /// The runs that are over.
     fn recent(&self) -> Vec<Value> {
         let told = self.world.run(&["recent", "--json"]);
-        serde_json::from_str(&told).expect("JSON")
+        let runs: Vec<Value> = serde_json::from_str(&told).expect("JSON");
+        let is_over = |run: &Value| run["outcome"] != "running";
+        runs.into_iter().filter(is_over).collect()
     }
 
     /// Waits for a file of the project, and gives what is in it.

@@ -2,6 +2,7 @@
 
 mod told;
 mod tried;
+mod under_way;
 
 use std::fs;
 use std::path::PathBuf;

@@ -14,7 +14,7 @@ use super::named::Named;
 use super::record::{self, Record, WithoutUs};
 use super::table::{Block, append, block, newline};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Foreign, Registration, Scope, Strict, unreadable, unwritable};
+use crate::settings::{self, Backup, Foreign, Registration, Scope, Strict, unreadable, unwritable};
 use crate::world::World;
 
 const MAX_ATTEMPTS: usize = 20;
@@ -324,17 +324,13 @@ impl Prepared {
     }
 
     fn write_settings(&self, mode: u32) -> io::Result<(Attempt, Option<PathBuf>)> {
-        let backup = settings::back_up(&self.settings)?;
+        let backup = Backup::make(&self.settings)?;
         let attempt = self.settings.replace(self.after.as_bytes(), mode);
-        match (&attempt, backup) {
-            (Ok(Attempt::Done), backup) => Ok((Attempt::Done, backup)),
-            (_, useless) => {
-                if let Some(useless) = useless {
-                    drop(fs::remove_file(useless));
-                }
-                attempt.map(|attempt| (attempt, None))
-            }
+        if matches!(attempt, Ok(Attempt::Done)) {
+            return Ok((Attempt::Done, backup.map(Backup::keep)));
         }
+        backup.into_iter().for_each(Backup::take_back);
+        attempt.map(|attempt| (attempt, None))
     }
 }
 

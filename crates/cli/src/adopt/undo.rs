@@ -12,7 +12,7 @@ use super::carry::Change;
 use super::record::{self, Record};
 use super::table::{cut, names};
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Scope, put_back, unreadable, unwritable};
+use crate::settings::{self, Backup, Scope, put_back, unreadable, unwritable};
 use crate::world::World;
 
 const MAX_ATTEMPTS: usize = 20;
@@ -144,14 +144,15 @@ fn write(
         return Err(failed(ErrorKind::PermissionDenied.into()));
     }
     replace::make_folder(snapshot.folder(), folder_mode).map_err(failed)?;
-    if !exact {
-        change.backup = settings::back_up(snapshot).map_err(failed)?;
-    }
+    let backup = match exact {
+        true => None,
+        false => Backup::make(snapshot).map_err(failed)?,
+    };
     let attempt = snapshot.replace(after.as_bytes(), mode);
-    if !matches!(attempt, Ok(Attempt::Done))
-        && let Some(useless) = change.backup.take()
-    {
-        drop(fs::remove_file(useless));
+    if matches!(attempt, Ok(Attempt::Done)) {
+        change.backup = backup.map(Backup::keep);
+    } else {
+        backup.into_iter().for_each(Backup::take_back);
     }
     attempt.map_err(failed)
 }

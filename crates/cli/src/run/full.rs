@@ -69,7 +69,7 @@ pub fn full(why: &Why, look: &Look) -> String {
     if why.runs.is_empty() {
         out += &format!("\n{BOLD}No hook ran{BOLD:#}\n");
     } else {
-        let rows: Vec<_> = why.runs.iter().map(run).collect();
+        let rows: Vec<_> = why.runs.iter().map(|one| run(one, look)).collect();
         out += &format!("\n{BOLD}{}{BOLD:#}\n", title(&why.runs));
         out += &indent(&grid(RUNS, &rows, &inside));
     }
@@ -86,11 +86,18 @@ pub fn full(why: &Why, look: &Look) -> String {
 /// One that could not be started is listed among the others, and has not run.
 fn title(runs: &[FoundRun]) -> &'static str {
     let unstarted = |found: &FoundRun| found.run.outcome == "not started";
+    if runs.iter().any(goes_on) {
+        return "Hooks that run, or ran";
+    }
     match (runs.iter().all(unstarted), runs.iter().any(unstarted)) {
         (true, _) => "Hooks that could not be started",
         (_, true) => "Hooks that ran, or could not be started",
         _ => "Hooks that ran",
     }
+}
+
+fn goes_on(found: &FoundRun) -> bool {
+    found.until.is_some()
 }
 
 fn indent(text: &str) -> String {
@@ -164,6 +171,7 @@ fn judged(why: &Why) -> String {
         None if orphaned => {
             format!("{whom}; becket was killed, and nobody heard what its hooks said")
         }
+        None if why.runs.iter().any(goes_on) => format!("{whom}; its hooks run still"),
         None => format!("{whom}; its hooks run still, or nobody waited for an answer"),
     }
 }
@@ -183,7 +191,7 @@ fn missed(why: &str) -> String {
     .to_owned()
 }
 
-fn run(found: &FoundRun) -> [Cell; RUNS.len()] {
+fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     let run = &found.run;
     let failed = run.has_failed();
     [
@@ -192,7 +200,7 @@ fn run(found: &FoundRun) -> [Cell; RUNS.len()] {
         Cell::new(words::outcome(run), words::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(
-            run.note.as_deref().unwrap_or_default(),
+            words::note(found, look.now_ms()),
             if failed { BAD } else { DIM },
         ),
     ]

@@ -7,7 +7,7 @@ use becket_daemon::store::spool::{Amendment, Spooled};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery};
 use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
-use becket_wire::run::RunRow;
+use becket_wire::run::{CurrentRun, RunRow};
 use rusqlite::Connection;
 
 use crate::client::Client;
@@ -23,11 +23,15 @@ pub struct Runs<'a> {
     waiting: Vec<Record>,
     /// What waits to be said of others.
     later: Vec<Amendment>,
+    /// What is not recorded yet. Only a daemon knows it.
+    current: Vec<CurrentRun>,
 }
 
 impl<'a> Runs<'a> {
     /// A daemon that runs takes in the spool first; without one it is read where it lies.
     pub fn open(world: &'a World) -> Result<Self> {
+        // First: what ends from here on is found recorded.
+        let current = current(world).unwrap_or_default();
         if !world.no_daemon
             && let Ok(Some(mut client)) = Client::connect(world)
         {
@@ -47,6 +51,7 @@ impl<'a> Runs<'a> {
             database,
             waiting,
             later: spooled.later,
+            current,
         })
     }
 
@@ -59,7 +64,25 @@ impl<'a> Runs<'a> {
         log::complete(prefix, self.database.as_ref(), &waiting).map(Some)
     }
 
-    /// The runs that are asked for, the newest first.
+    /// The runs that are asked for: those that go on, then the others, each the newest first.
+    pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
+        let mut found = self.find(query)?;
+        let known: HashSet<(EventId, String)> = found.iter().map(key).collect();
+        for CurrentRun { run, until } in &self.current {
+            if query.wants(run) && !known.contains(&(run.event_id, run.hook.clone())) {
+                found.push(FoundRun {
+                    run: run.clone(),
+                    tool: self.event(run.event_id)?.and_then(|row| row.tool),
+                    until: *until,
+                });
+            }
+        }
+        found.sort_by_key(|one| std::cmp::Reverse((one.until.is_some(), one.run.at)));
+        found.truncate(most(query));
+        Ok(found)
+    }
+
+    /// The runs that are recorded and asked for, the newest first.
     pub fn find(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = match &self.database {
             Some(connection) => {
@@ -73,14 +96,14 @@ impl<'a> Runs<'a> {
             record.runs.iter().map(move |run| FoundRun {
                 run: run.clone(),
                 tool: tool.clone(),
+                until: None,
             })
         });
         let is_new = |one: &FoundRun| query.wants(&one.run) && !known.contains(&key(one));
         found.extend(waiting.filter(is_new));
         self.amend(&mut found, query)?;
         found.sort_by_key(|one| std::cmp::Reverse(one.run.at));
-        let most = query.limit.map_or(usize::MAX, |limit| limit as usize);
-        found.truncate(most);
+        found.truncate(most(query));
         Ok(found)
     }
 
@@ -95,6 +118,7 @@ impl<'a> Runs<'a> {
                 None => found.push(FoundRun {
                     run: run.clone(),
                     tool: self.event(run.event_id)?.and_then(|row| row.tool),
+                    until: None,
                 }),
             }
         }
@@ -140,6 +164,19 @@ impl<'a> Runs<'a> {
         let connection = self.database.as_ref();
         waits.or_else(|| store::detour(connection?, id).ok().flatten())
     }
+}
+
+/// What the daemon knows of runs that are not recorded; none if there is no daemon, or one that was
+/// built before it could say so.
+fn current(world: &World) -> Option<Vec<CurrentRun>> {
+    if world.no_daemon {
+        return None;
+    }
+    Client::connect(world).ok()??.running().ok()
+}
+
+fn most(query: &RunQuery) -> usize {
+    query.limit.map_or(usize::MAX, |limit| limit as usize)
 }
 
 /// Whether there is something to tell of an event.

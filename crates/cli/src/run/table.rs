@@ -106,6 +106,6 @@ fn recent_row(found: &FoundRun, look: &Look) -> [Cell; RECENT.len()] {
         Cell::new(words::took(run.took_us), words::pace(run.took_us)),
         Cell::new(words::outcome(run), words::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
-        Cell::new(run.note.as_deref().unwrap_or_default(), note),
+        Cell::new(words::note(found, look.now_ms()), note),
     ]
 }

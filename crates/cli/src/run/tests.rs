@@ -29,6 +29,7 @@ fn run(hook: &str, ago: i64, took_us: i64) -> FoundRun {
             note: None,
         },
         tool: Some("Write".to_owned()),
+        until: None,
     }
 }
 
@@ -90,6 +91,34 @@ fn the_last_runs_are_a_table() {
         shown(&table::recent(&morning(), &look(50)))
     );
     insta::assert_snapshot!("recent_coloured", table::recent(&morning(), &look(140)));
+}
+
+fn going_on(mut found: FoundRun, left: i64) -> FoundRun {
+    found.run.outcome = "running".to_owned();
+    found.run.exit = None;
+    found.until = Some(NOW + left);
+    found
+}
+
+#[test]
+fn what_goes_on_says_since_when_and_until_when() {
+    let mut runs = vec![
+        going_on(run("typecheck-changed", 12_300, 12_300_000), 17_700),
+        going_on(run("house-style", 2 * MINUTE, 120_000_000), -500),
+    ];
+    runs.extend(morning().drain(1..3));
+    insta::assert_snapshot!("running", shown(&table::recent(&runs, &look(120))));
+    insta::assert_snapshot!("running_coloured", table::recent(&runs, &look(120)));
+    let mut held = why();
+    held.event.took_us = None;
+    held.event.decision = None;
+    held.runs = vec![runs.remove(0), run("house-style", 12_300, 48_000)];
+    held.skipped.clear();
+    insta::assert_snapshot!("why_running", shown(&full(&held, &look(100))));
+    let one = serde_json::to_value(json::Run::from(&held.runs[0])).unwrap();
+    assert_eq!(one["outcome"], "running");
+    assert_eq!(one["until"], crate::tell::moment(NOW + 17_700));
+    assert!(!held.runs[0].run.has_failed());
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What is said of a run in words: how long, how it ended, and in which colour.
 
 use anstyle::Style;
-use becket_wire::run::RunRow;
+use becket_daemon::store::FoundRun;
+use becket_wire::run::{RUNNING, RunRow};
 
 use super::cost::{TOO_LONG, TOO_SLOW};
-use crate::tell::{BAD, DIM, GOOD, WARN};
+use crate::session::words::span;
+use crate::tell::{BAD, BOLD, DIM, GOOD, WARN};
 
 /// A time in a few characters: `840 µs`, `12 ms`, `1.2 s`, `2m05s`.
 pub fn took(us: i64) -> String {
@@ -40,7 +42,19 @@ pub fn ended(run: &RunRow) -> Style {
     match &*run.outcome {
         _ if run.has_failed() => BAD,
         "ok" => GOOD,
+        RUNNING => BOLD,
         _ => DIM,
+    }
+}
+
+/// Why it failed; of one that goes on, when its time is up.
+pub fn note(found: &FoundRun, now_ms: i64) -> String {
+    match found.until {
+        Some(until) if until > now_ms => {
+            format!("its time is up in {}", span(until - now_ms))
+        }
+        Some(_) => "its time is up: it is being ended".to_owned(),
+        None => found.run.note.clone().unwrap_or_default(),
     }
 }
 

@@ -31,6 +31,15 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// The daemon that runs, else the database. Nothing is started, and nothing said.
+    pub fn open_quietly(world: &'a World) -> Self {
+        let running = (!world.no_daemon).then(|| Client::connect(world).ok().flatten());
+        match running.flatten() {
+            Some(client) => Self::Daemon(client, world),
+            None => Self::Database(world),
+        }
+    }
+
     pub fn sessions(&mut self, query: &SessionQuery) -> Result<Vec<SessionRow>> {
         match self {
             Self::Daemon(client, world) => {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use super::backup::Backup;
 use super::document::SettingsError;
 use super::inspect::{Inspection, inspect};
 use super::record::{Record, undo};
@@ -277,20 +278,20 @@ fn commit(
             record.made_folder |= made;
             record.save(&world.place, file)?;
         }
-        if plan.back_up {
-            outcome.backup = back_up(snapshot).map_err(failed)?;
-        }
+        let backup = match plan.back_up {
+            true => Backup::make(snapshot).map_err(failed)?,
+            false => None,
+        };
         let attempt = match &plan.after {
             Some(after) => snapshot.replace(after.as_bytes(), mode),
             None => snapshot.remove(),
         };
         if !matches!(attempt, Ok(Attempt::Done)) {
-            if let Some(useless) = outcome.backup.take() {
-                drop(fs::remove_file(useless));
-            }
+            backup.into_iter().for_each(Backup::take_back);
             attempt.map_err(failed)?;
             return Ok(false);
         }
+        outcome.backup = backup.map(Backup::keep);
     }
     let choice = |record: &Record| record.no_status_line;
     if let (Some(record), Some(old)) = (&plan.record, old)
@@ -306,12 +307,6 @@ fn commit(
         Record::forget(&world.place, file)?;
     }
     Ok(true)
-}
-
-/// Keeps what was read beside the file.
-pub fn back_up(snapshot: &Snapshot) -> std::io::Result<Option<PathBuf>> {
-    let suffix = jiff::Zoned::now().strftime(".becket-backup-%Y%m%d-%H%M%S");
-    snapshot.copy_beside(&suffix.to_string())
 }
 
 /// Whoever writes settings files holds this lock.

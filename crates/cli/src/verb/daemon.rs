@@ -1,6 +1,6 @@
 //! `becket daemon`: start, stop, status, run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
+use crate::session::words::one_line;
 use crate::tell::{Tell, moment};
 use crate::world::World;
 
@@ -91,12 +92,29 @@ fn refuse_values_inside_claude(world: &World) -> Result<()> {
 
 fn stop(world: &World) -> Result<ExitCode> {
     world.refuse_inside_claude("daemon stop")?;
+    let running = running(world);
     let said = match end(world)? {
         true => "The daemon has ended.",
         false => "No daemon runs.",
     };
     println!("{said}");
+    if !running.is_empty() {
+        println!(
+            "A hook that a session waits for runs on until it has answered: {}.",
+            running.join(", ")
+        );
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The hooks that run now, by name.
+fn running(world: &World) -> Vec<String> {
+    let client = Client::connect(world).ok().flatten();
+    let running = client.and_then(|mut client| client.running().ok());
+    let running = running.unwrap_or_default().into_iter();
+    let names = running.filter(|one| one.until.is_some());
+    let names: BTreeSet<String> = names.map(|one| one_line(&one.run.hook)).collect();
+    names.into_iter().collect()
 }
 
 /// Ends the daemon, and waits until it has gone. False if there was none.

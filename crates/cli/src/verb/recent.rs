@@ -1,4 +1,4 @@
-//! `becket recent`: the last runs of hooks.
+//! `becket recent`: the runs of hooks that go on, and the last ones that did.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ impl Recent {
             ..RunQuery::default()
         };
         let is_narrow = query.session.is_some() || query.hook.is_some() || self.limit == 0;
-        let found = runs.find(&query)?;
+        let found = runs.find_all(&query)?;
         if self.json {
             let found: Vec<_> = found.iter().map(json::Run::from).collect();
             println!("{}", serde_json::to_string(&found)?);

@@ -32,6 +32,9 @@ pub struct Sessions {
     /// Of those that have ended only the newest so many (default: 20; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
+    /// Print ids and titles alone, a line each
+    #[arg(long, conflicts_with = "json")]
+    names: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -51,7 +54,12 @@ impl Sessions {
             all: self.all,
             limit: self.limit.or((!self.json).then_some(FOR_A_PERSON)),
         };
-        let mut rows = Source::open(world).sessions(&query)?;
+        let mut source = match self.names {
+            // A shell that completes a word starts nothing.
+            true => Source::open_quietly(world),
+            false => Source::open(world),
+        };
+        let mut rows = source.sessions(&query)?;
         if self.all {
             rows.extend(unhooked::find(&rows));
         }
@@ -62,7 +70,9 @@ impl Sessions {
                 && (self.display.is_empty() || is_shown_as(row, &self.display))
         });
         session::sort(&mut rows);
-        if self.json {
+        if self.names {
+            print!("{}", names(&rows));
+        } else if self.json {
             let rows: Vec<_> = rows.iter().map(json).collect();
             println!("{}", serde_json::to_string(&rows)?);
         } else if rows.is_empty() {
@@ -72,6 +82,17 @@ impl Sessions {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// For the completions of shells: the shortest id that will do, and after a tab the title.
+fn names(rows: &[SessionRow]) -> String {
+    let ids = session::names::ids(rows);
+    let line = |row: &SessionRow| {
+        let id = &ids[&*row.session_id];
+        let title = row.title.as_deref().map(words::one_line);
+        title.map_or_else(|| format!("{id}\n"), |title| format!("{id}\t{title}\n"))
+    };
+    rows.iter().map(line).collect()
 }
 
 fn is_shown_as(row: &SessionRow, wanted: &[Display]) -> bool {
@@ -117,6 +138,24 @@ mod tests {
         insta::assert_snapshot!(nothing(false, || 0), @"No sessions. Start `claude` anywhere, and its session stands here.");
         insta::assert_snapshot!(nothing(false, || 1), @"No sessions, but 1 Claude Code runs without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
         insta::assert_snapshot!(nothing(false, || 2), @"No sessions, but 2 Claude Codes run without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
+    }
+
+    #[test]
+    fn names_are_short_and_on_a_line_each() {
+        let row = |id: &str, title: Option<&str>| SessionRow {
+            session_id: id.to_owned(),
+            title: title.map(str::to_owned),
+            ..SessionRow::default()
+        };
+        let rows = [
+            row("aaaaaaaa-1", Some("Fix the\tlogin\n")),
+            row("aaaaaaaa-2", None),
+            row("bbbbbbbb-1", Some("Docs")),
+        ];
+        assert_eq!(
+            names(&rows),
+            "aaaaaaaa-1\tFix the login\naaaaaaaa-2\nbbbbbbbb\tDocs\n"
+        );
     }
 
     #[test]

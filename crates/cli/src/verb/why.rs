@@ -69,7 +69,7 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
         event: Some(id),
         ..RunQuery::default()
     };
-    let mut ran = runs.find(&query)?;
+    let mut ran = runs.find_all(&query)?;
     ran.sort_by(|one, other| {
         let key = |found: &FoundRun| (found.run.at, found.run.hook.clone());
         key(one).cmp(&key(other))

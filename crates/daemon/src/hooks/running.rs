@@ -49,6 +49,10 @@ impl Running {
         }
     }
 
+    pub(crate) fn any(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
     /// Ends them all, and waits for that.
     pub(crate) fn end(&self, wait: Duration) {
         let all = self.lock();

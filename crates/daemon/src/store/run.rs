@@ -14,6 +14,8 @@ use super::read::of_session;
 pub struct FoundRun {
     pub run: RunRow,
     pub tool: Option<String>,
+    /// When its time is up: milliseconds since 1970. None if it is over.
+    pub until: Option<i64>,
 }
 
 /// Which runs are wanted.
@@ -142,6 +144,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<FoundRun> {
             note: row.get(11)?,
         },
         tool: row.get(12)?,
+        until: None,
     })
 }
 

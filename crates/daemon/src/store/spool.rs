@@ -162,7 +162,7 @@ impl Left {
     }
 
     /// What is known of a record.
-    pub(super) fn of(record: &Record, why: &str) -> Self {
+    pub(crate) fn of(record: &Record, why: &str) -> Self {
         Self {
             took_us: record.took_us,
             decision: record.decision.clone(),

@@ -162,9 +162,13 @@ impl Writer {
         self.at_once(Box::new(record), then)
     }
 
-    /// Has runs written that ended after their event was answered.
-    pub(crate) fn runs(&self, runs: Vec<RunRow>) -> Result<(), Full> {
-        self.queue(Job::Runs(runs))
+    /// Has runs written that ended after their event was answered, or gives them back.
+    pub(crate) fn runs(&self, runs: Vec<RunRow>) -> Result<(), Vec<RunRow>> {
+        let sent = self.jobs.try_send(Job::Runs(runs));
+        sent.map_err(|back| match back.into_inner() {
+            Job::Runs(runs) => runs,
+            _ => Vec::new(),
+        })
     }
 
     fn queue(&self, job: Job) -> Result<(), Full> {

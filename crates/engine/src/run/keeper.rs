@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use becket_wire::EventId;
 use becket_wire::event::EventName;
-use becket_wire::run::RunRow;
+use becket_wire::run::{CurrentRun, RunRow};
 use rustix::pipe::PIPE_BUF;
 use serde::{Deserialize, Serialize};
 
@@ -216,6 +216,11 @@ impl Keeper {
     /// What came of the programs of that event is recorded: nobody else has to do it.
     pub fn recorded(&self, event: EventId) {
         self.tell(Line::Recorded(event));
+    }
+
+    /// The runs that are not recorded, for whoever wants to know what goes on.
+    pub fn current(&self) -> Vec<CurrentRun> {
+        self.lock().all.current()
     }
 
     /// We go, all is recorded, and what goes on in the background is left behind: it keeps its clock.

@@ -8,7 +8,7 @@ mod races;
 mod retention;
 mod sessions;
 mod stop;
-mod takeover;
+pub mod takeover;
 
 use std::env;
 use std::process;

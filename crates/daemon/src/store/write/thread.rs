@@ -116,6 +116,7 @@ impl WriterThread {
                 other => {
                     self.commit(&mut group);
                     if let Job::Close { tidy, done } = other {
+                        self.last_jobs(jobs);
                         self.close(tidy);
                         let _ = done.send(());
                         return false;
@@ -136,6 +137,17 @@ impl WriterThread {
         }
         self.checkpointer.look_after(&self.connection);
         true
+    }
+
+    /// Whoever comes from now on learns that it is too late; those who came before do not.
+    fn last_jobs(&mut self, jobs: &mut mpsc::Receiver<Job>) {
+        jobs.close();
+        while let Ok(job) = jobs.try_recv() {
+            match job {
+                Job::Keep { record, then } => self.commit(&mut vec![(record, then)]),
+                other => self.other(other, jobs),
+            }
+        }
     }
 
     /// Keeps one event at once, on whatever thread this is, if that needs no waiting and nothing is
@@ -378,6 +390,10 @@ impl WriterThread {
                     .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         {
             warn!(%why, "could not checkpoint at the end");
+        }
+        // This process may go on for a while, with hooks; the file is another's by then.
+        if let Ok(nothing) = Connection::open_in_memory() {
+            self.connection = nothing;
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use becket_wire::run::RunRow;
+use becket_wire::run::{CurrentRun, RUNNING, RunRow};
 
-use super::{Line, Start, Ward, whole_ms};
+use super::{Line, Start, Ward, milliseconds, whole_ms};
 
 /// Stands for a group whose number does not matter any more.
 const NO_GROUP: i32 = 0;
@@ -61,6 +61,30 @@ impl Heard {
         let ended = self.ended.iter().cloned();
         let ended = ended.map(|run| Line::Over(NO_GROUP, Some(run)));
         starting.chain(open).chain(ended)
+    }
+
+    /// The runs that nobody has recorded, as far as they have come.
+    pub(super) fn current(&self) -> Vec<CurrentRun> {
+        let now = milliseconds();
+        let going_on = |run: &RunRow, left_ms, heard: &Instant| CurrentRun {
+            until: Some(now.saturating_add_unsigned(left(left_ms, *heard))),
+            run: RunRow {
+                outcome: RUNNING.to_owned(),
+                took_us: (now - run.at).max(0).saturating_mul(1000),
+                ..run.clone()
+            },
+        };
+        let starting = self
+            .starting
+            .values()
+            .filter_map(|(start, heard)| Some(going_on(start.run.as_ref()?, start.left_ms, heard)));
+        let open = self
+            .open
+            .values()
+            .filter_map(|(ward, heard)| Some(going_on(ward.run.as_ref()?, ward.left_ms, heard)));
+        let ended = self.ended.iter().cloned();
+        let ended = ended.map(|run| CurrentRun { run, until: None });
+        starting.chain(open).chain(ended).collect()
     }
 }
 

@@ -307,3 +307,53 @@ fn what_is_too_long_for_one_write_is_kept_without_a_row() {
     };
     assert_eq!(told(home.path()), [Line::Begun(ward), Line::Over(8, None)]);
 }
+
+#[test]
+fn what_is_not_recorded_can_be_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let keeper = keeper(&home, WRITES);
+    let began = milliseconds() - 3000;
+    let of = |hook: &str| RunRow {
+        hook: hook.to_owned(),
+        at: began,
+        ..row()
+    };
+    let nth = keeper.starting(true, Duration::from_secs(9), Some(of("starting")));
+    keeper.begun(Ward {
+        run: Some(of("runs")),
+        ..ward(41)
+    });
+    keeper.begun(ward(42));
+    let ended = RunRow {
+        outcome: "ok".to_owned(),
+        ..of("ended")
+    };
+    keeper.over(42, Some(ended.clone()));
+    // Of what nothing is recorded, nothing is told.
+    keeper.begun(Ward {
+        run: None,
+        ..ward(43)
+    });
+    let mut current = keeper.current();
+    current.sort_by(|one, other| one.run.hook.cmp(&other.run.hook));
+    let hooks: Vec<_> = (current.iter())
+        .map(|one| (&*one.run.hook, &*one.run.outcome))
+        .collect();
+    let expected = [
+        ("ended", "ok"),
+        ("runs", "running"),
+        ("starting", "running"),
+    ];
+    assert_eq!(hooks, expected);
+    assert_eq!(current[0].run, ended);
+    assert_eq!(current[0].until, None);
+    for (one, span) in [(&current[1], 5000), (&current[2], 9000)] {
+        assert!(one.run.took_us >= 3_000_000, "{one:?}");
+        let left = one.until.unwrap() - milliseconds();
+        assert!((span - 1000..=span).contains(&left), "{left}: {one:?}");
+    }
+    keeper.not_started(nth);
+    keeper.over(41, None);
+    keeper.recorded(row().event_id);
+    assert_eq!(keeper.current(), []);
+}

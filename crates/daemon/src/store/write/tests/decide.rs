@@ -371,3 +371,25 @@ fn an_older_spool_file_says_nothing_of_runs() {
     assert_eq!(read.runs, []);
     assert_eq!(read.decision, None::<Decision>);
 }
+
+#[test]
+fn what_came_before_the_end_is_kept_and_what_comes_after_is_given_back() {
+    let Started { home, writer, .. } = start();
+    let event = held(1, 1);
+    keep_now(&writer, event.clone());
+    // While the desk is ours, the thread gets no further than to take up its first job.
+    let desk = writer.desk.lock().unwrap();
+    let (done, closed) = oneshot::channel();
+    assert!(writer.queue(Job::Close { tidy: true, done }).is_ok());
+    let answered = decide(&writer, decided(event.clone(), 1));
+    assert!(writer.runs(vec![run(1, "behind")]).is_ok());
+    drop(desk);
+    assert_eq!(wait(PATIENCE, closed), Some(Ok(())));
+    assert_eq!(wait(PATIENCE, answered), Some(Ok(())));
+    assert_eq!(hooks(&home), ["behind", "lint", "test"]);
+    let (record, _then) = writer
+        .decide(decided(event, 1), Box::new(|| ()))
+        .expect_err("the writer has gone");
+    assert_eq!(record.runs.len(), 2);
+    assert_eq!(writer.runs(vec![run(1, "late")]).unwrap_err().len(), 1);
+}

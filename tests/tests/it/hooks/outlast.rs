@@ -1,0 +1,141 @@
+//! A daemon that ends, by a newer build or by its person, takes no hook's answer away.
+
+use std::fs;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::is_alive;
+use becket_wire::Notice;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::Ship;
+use super::doubles::{LONG, WAITS_AND_DENIES, begins};
+use crate::chaos::takeover::{serving, start_as};
+
+const BEHIND: &str = r#"
+[hooks.behind]
+on = "Stop"
+async = true
+timeout = "60s"
+run = "echo run >> behind; while [ ! -e go ]; do sleep 0.05; done"
+"#;
+
+fn wait_gone(pid: u32) {
+    let gone = || (!is_alive(pid)).then_some(());
+    wait::until(PATIENCE, gone).expect("the daemon is gone");
+}
+
+/// The one run of a hook, once it is recorded.
+fn recorded(ship: &Ship, hook: &str) -> Value {
+    let found = || {
+        let runs = ship.recent();
+        let of_hook = runs.into_iter().filter(|run| run["hook"] == hook);
+        let found: Vec<Value> = of_hook.collect();
+        assert!(found.len() < 2, "{found:#?}");
+        found.into_iter().next()
+    };
+    wait::until(PATIENCE, found).expect("a run")
+}
+
+/// The call that was denied, as the log has it.
+fn denied_once(ship: &Ship) {
+    assert_eq!(recorded(ship, "slow-no")["decision"], "deny");
+    let log = ship.world.events();
+    let mut calls = log.iter().filter(|event| event["event"] == "PreToolUse");
+    let call = calls.next().expect("the call");
+    assert!(calls.next().is_none(), "{log:#?}");
+    assert_eq!(call["decision"]["answer"], "deny", "{call:#}");
+    assert_eq!(call["decision"]["by"], "slow-no", "{call:#}");
+    assert!(call["took_us"].is_i64(), "{call:#}");
+    assert_eq!(ship.wait_file("runs"), "run\n", "it ran once");
+}
+
+#[test]
+fn a_newer_build_serves_while_the_older_one_waits_for_its_hooks() {
+    let ship = Ship::new(&format!("{WAITS_AND_DENIES}{BEHIND}"));
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("runs");
+    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
+    assert!(ship.world.send("Stop", stop).is_silent());
+    ship.wait_file("behind");
+    let notice = start_as(&ship.world, "9.0.1");
+    let serves = serving(&ship.world);
+    let other = ship.event("SessionStart", &json!({"source": "startup"}));
+    let served = ship.world.send("SessionStart", other);
+    let waits = is_alive(old);
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let output = child.wait_with_output().expect("an end");
+    // Not before: a test that fails leaves no hook behind that waits for ever.
+    assert_eq!(notice, Notice::Ready);
+    assert_eq!(serves.as_deref(), Some("9.0.1"));
+    assert!(waits, "the old one is gone, and its hooks with it");
+    assert!(served.is_silent(), "{served:?}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\"deny\""), "{output:?}");
+    wait_gone(old);
+    denied_once(&ship);
+    assert_eq!(recorded(&ship, "behind")["outcome"], "ok");
+    let log = ship.world.events();
+    assert!(log.iter().all(|it| it["source"] == "daemon"), "{log:#?}");
+}
+
+#[test]
+fn whoever_stops_the_daemon_takes_no_denial_away() {
+    let ship = Ship::new(WAITS_AND_DENIES);
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("runs");
+    let said = ship.world.run(&["daemon", "stop"]);
+    let status = ship.world.output(&["daemon", "status"]);
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let output = child.wait_with_output().expect("an end");
+    assert!(said.starts_with("The daemon has ended.\n"), "{said}");
+    assert!(said.contains("until it has answered: slow-no"), "{said}");
+    assert_eq!(status.status.code(), Some(4), "none serves: {status:?}");
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(answer.contains("\"deny\""), "{output:?}");
+    wait_gone(old);
+    // Without a daemon it is read where it lies; the next one takes it in.
+    assert_eq!(recorded(&ship, "slow-no")["decision"], "deny");
+    ship.world.start_daemon();
+    denied_once(&ship);
+}
+
+#[test]
+fn told_twice_it_ends_its_hooks_and_whoever_waits_hears_of_it() {
+    let ship = Ship::new(LONG);
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    ship.world.run(&["daemon", "stop"]);
+    assert!(is_alive(old), "it did not wait for its hook");
+    let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    ship.wait_file("ended");
+    let output = child.wait_with_output().expect("an end");
+    // An error: passed over, or with `becket init --strict` as good as a denial. Never silence.
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "becket: the daemon ended before this had answered: long\n";
+    assert_eq!(said, expected);
+    wait_gone(old);
+    assert_eq!(recorded(&ship, "long")["outcome"], "cancelled");
+}
+
+#[test]
+fn a_home_that_was_thrown_away_does_not_come_back_by_an_answer() {
+    let ship = Ship::new(WAITS_AND_DENIES);
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("runs");
+    ship.world.run(&["daemon", "stop"]);
+    fs::remove_dir_all(&ship.world.becket_home).expect("becket's home");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let output = child.wait_with_output().expect("an end");
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(answer.contains("\"deny\""), "{output:?}");
+    wait_gone(old);
+    assert!(!ship.world.becket_home.exists());
+}

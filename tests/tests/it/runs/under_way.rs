@@ -1,0 +1,129 @@
+//! Hooks that have not ended: `becket recent` and `becket why` tell of them while they run.
+
+use std::fs;
+use std::io::Write;
+use std::time::Instant;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{finish, start};
+use serde_json::{Value, json};
+
+use super::{OTHER, SESSION, Yard, outcomes, text};
+
+/// One that is waited for and one that is not, both until they are let go, and one that ends.
+const HOOKS: &str = r#"
+    [hooks.waits]
+    on = "PostToolUse"
+    run = "touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2"
+    timeout = "300s"
+
+    [hooks.behind]
+    on = "PostToolUse"
+    run = "touch began-behind; while ! test -e go; do sleep 0.05; done"
+    timeout = "200s"
+    async = true
+
+    [hooks.ends]
+    on = "PostToolUse"
+    run = "true"
+"#;
+
+fn pairs<const N: usize>(expected: [(&str, &str); N]) -> Vec<(String, String)> {
+    let owned = |(hook, outcome): (&str, &str)| (hook.to_owned(), outcome.to_owned());
+    expected.map(owned).to_vec()
+}
+
+#[test]
+fn a_hook_that_runs_is_told_of_before_it_ends() {
+    let yard = Yard::new();
+    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
+    yard.world.start_daemon();
+    let mut shim = start(yard.world.shim("PostToolUse"));
+    let began = Instant::now();
+    let event = yard.event(SESSION);
+    let mut stdin = shim.stdin.take().expect("stdin");
+    stdin.write_all(event.as_bytes()).expect("an event");
+    drop(stdin);
+    let recent = || yard.json(&["recent", "--json"]);
+    let expected = pairs([("behind", "running"), ("ends", "ok"), ("waits", "running")]);
+    let seen = wait::until(PATIENCE, || {
+        let recent = recent();
+        (outcomes(&recent) == expected).then_some(recent)
+    });
+    // Everything is asked before anything may fail: then no hook is left that waits for ever.
+    let top = yard.json(&["recent", "2", "--json"]);
+    let of_another = yard.output(&["recent", "--json", "--hook", "nobody"]);
+    let stats = yard.json(&["stats", "--json"]);
+    let shown = text(&yard.output(&["recent"]).stdout);
+    let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
+    let why = yard.output(&["why", &id, "--json"]);
+    let why_shown = text(&yard.output(&["why", &id]).stdout);
+    fs::write(yard.project.join("go"), "").expect("a file");
+    let called = finish(shim, began, PATIENCE);
+
+    let seen = seen.unwrap_or_else(|| panic!("they never ran: {shown}"));
+    for one in seen.as_array().expect("a list") {
+        assert_eq!(one["session_id"], SESSION, "{one:#}");
+        assert_eq!(one["tool"], "Write", "{one:#}");
+        let runs = one["outcome"] == "running";
+        assert_eq!(one["until"].is_string(), runs, "{one:#}");
+        assert_eq!(one["exit"].is_null(), runs, "{one:#}");
+    }
+    let at_the_top = pairs([("behind", "running"), ("waits", "running")]);
+    assert_eq!(outcomes(&top), at_the_top, "what runs comes first");
+    assert_eq!(text(&of_another.stdout).trim(), "[]");
+    assert_eq!(stats, json!([]), "what has not ended has cost nothing yet");
+    // In whatever second: of 300 there are more than four minutes left, of 200 three.
+    let line = |hook: &str| {
+        let line = shown.lines().find(|line| line.contains(hook));
+        line.unwrap_or_else(|| panic!("{hook}: {shown}")).to_owned()
+    };
+    for (hook, left) in [("waits", "up in 4m"), ("behind", "up in 3m")] {
+        assert!(line(hook).contains("running"), "{shown}");
+        assert!(line(hook).contains(left), "{shown}");
+    }
+    let why: Value = serde_json::from_slice(&why.stdout).expect("JSON");
+    assert_eq!(outcomes(&why["runs"]), expected);
+    assert_eq!(why["took_us"], Value::Null);
+    assert!(why_shown.contains("its hooks run still\n"), "{why_shown}");
+
+    assert!(called.stdout.contains("no"), "{called:?}");
+    let ended = pairs([("behind", "ok"), ("ends", "ok"), ("waits", "ok")]);
+    let last = wait::until(PATIENCE, || {
+        let recent = recent();
+        (outcomes(&recent) == ended).then_some(recent)
+    });
+    let last = last.unwrap_or_else(|| panic!("{:#}", recent()));
+    assert!(last[0]["until"].is_null(), "{last:#}");
+}
+
+#[test]
+fn without_a_daemon_it_is_told_of_when_it_ends() {
+    let yard = Yard::new();
+    fs::write(yard.world.path("config.toml"), HOOKS).expect("a config");
+    let mut shim = yard.world.shim("PostToolUse");
+    shim.env("BECKET_NO_DAEMON", "1");
+    let mut shim = start(shim);
+    let began = Instant::now();
+    let mut stdin = shim.stdin.take().expect("stdin");
+    let event = yard.event(OTHER);
+    stdin.write_all(event.as_bytes()).expect("an event");
+    drop(stdin);
+    let begun = ["began", "began-behind"].map(|name| yard.project.join(name));
+    let all = || begun.iter().all(|path| path.exists()).then_some(());
+    let runs = wait::until(PATIENCE, all);
+    let recent = || {
+        let mut recent = yard.verb(&["recent", "--json"]);
+        let output = recent.env("BECKET_NO_DAEMON", "1").output();
+        serde_json::from_slice::<Value>(&output.expect("becket runs").stdout).expect("JSON")
+    };
+    let early = recent();
+    fs::write(yard.project.join("go"), "").expect("a file");
+    let called = finish(shim, began, PATIENCE);
+    runs.expect("they run");
+    assert!(!outcomes(&early).iter().any(|(hook, _)| hook == "waits"));
+    assert!(called.stdout.contains("no"), "{called:?}");
+    let ended = pairs([("behind", "ok"), ("ends", "ok"), ("waits", "ok")]);
+    let all = || (outcomes(&recent()) == ended).then_some(());
+    wait::until(PATIENCE, all).unwrap_or_else(|| panic!("{:#}", recent()));
+}
