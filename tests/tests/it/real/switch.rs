@@ -7,7 +7,7 @@ use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Person, Recorder, Registration, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 
-use super::commands::{Plugin, plugin};
+use super::commands::{Plugin, SINCE, plugin};
 
 const DISABLED: &str = "🔒 Disabled typecheck-changed for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-changed for this session";
@@ -111,7 +111,9 @@ fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
 #[test]
 fn and_so_it_is_with_the_plugin_alone() {
     story(|story| {
-        let story = given(story, Plugin::default()).begin()?;
+        let story = given(story, Plugin::default())
+            .since(SINCE.0, SINCE.1)
+            .begin()?;
         let becket = story.becket();
         fs::create_dir_all(&becket.becket_home).expect("a home");
         fs::write(becket.path("config.toml"), TYPECHECK).expect("a config");
