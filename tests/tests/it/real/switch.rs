@@ -39,6 +39,8 @@ fn checks(story: &Story) -> usize {
 /// The model is asked to write a file, and does so.
 #[track_caller]
 fn writes(story: &Story, person: &Person<'_>) {
+    // Not every version overwrites what this session has not read.
+    let _ = fs::remove_file(story.home.project().join("it.ts"));
     let stops = || story.events().of("Stop").len();
     let before = stops();
     person.submits("write it");
@@ -65,6 +67,9 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
         before,
         "a request for {command}"
     );
+    let sessions = story.sessions();
+    let all_rest = sessions.iter().all(|session| session.status() == "idle");
+    assert!(all_rest, "work after {command}: {sessions:?}");
 }
 
 /// Off in one session, on in another, off after `/clear`, and on again.

@@ -81,6 +81,7 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
                 ],
             )
             .on("task-notification", [say("it is back")])
+            .since("2.1.197", "question of a subagent that works behind")
             .begin()?;
         let person = story.person()?;
 
@@ -91,9 +92,7 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
             session.status() == "idle" && child_is("working")(session)
         });
         assert_eq!(alone.display(), "working");
-        // Earlier ones do not say with Stop what goes on behind.
-        let told = story.claude.is_at_least("2.1.197");
-        assert_eq!(alone["background_tasks"], i32::from(told));
+        assert_eq!(alone["background_tasks"], 1);
 
         let waiting = story.waits(alone.id(), "attention");
         story.model.open("child");
