@@ -108,8 +108,27 @@ fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), U
 #[test]
 fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
     story(|story| {
-        let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
+        let story = given(story, Becket::default().config(TYPECHECK))
+            .needs(&["CLAUDE_PID"])
+            .begin()?;
         a_day_with_switches(&story, &[], "/hook:")
+    });
+}
+
+/// Told of versions too that do not say which session goes on from which.
+#[test]
+fn a_hook_is_off_when_its_person_says_so_and_on_again() {
+    story(|story| {
+        let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
+        let person = story.person_with(&["--permission-mode", "acceptEdits"])?;
+        switches(&story, &person, "/hook:disable typecheck", DISABLED);
+        writes(&story, &person);
+        assert_eq!(checks(&story), 0, "off");
+        switches(&story, &person, "/hook:enable typecheck", ENABLED);
+        writes(&story, &person);
+        assert_eq!(checks(&story), 1, "on again");
+        person.leaves();
+        Ok(())
     });
 }
 
