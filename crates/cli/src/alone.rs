@@ -162,7 +162,7 @@ impl Event<'_> {
     /// What the person typed to switch a hook, done and said.
     fn switched(&self, verdict: &Verdict) -> Option<Verdict> {
         let head = self.head.as_ref().ok()?;
-        let slash = slash::parse(head)?;
+        let slash = slash::parse(head, self.envelope)?;
         let session = head.session_id.as_deref().unwrap_or_default();
         let cwd = head.cwd.as_deref().unwrap_or_default();
         let scene = Scene {
@@ -172,7 +172,8 @@ impl Event<'_> {
             agent_type: None,
             hooks: &self.config.hooks,
         };
-        let answer = slash::answer(&slash::act(slash.verb, &slash.argument, &scene).lines);
+        let acted = slash::act(slash.verb, &slash.argument, &scene);
+        let answer = slash::answer(verdict.event().clone(), &acted.lines);
         Some(verdict.clone().switched(answer))
     }
 

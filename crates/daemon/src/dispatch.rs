@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use becket_engine::hooks::slash;
+use becket_engine::hooks::slash::{self, Slash};
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
 use becket_engine::notice;
@@ -193,7 +193,8 @@ impl Dispatcher {
             let session = head.session_id.as_deref().unwrap_or_default();
             if double_of.is_none() && !late {
                 let project = project.unwrap_or_else(|| PathBuf::from("/"));
-                hooking = self.hooking(head, session, project, !config.hooks.is_empty());
+                let slash = slash::parse(head, &event.envelope);
+                hooking = self.hooking(slash, session, project, !config.hooks.is_empty());
             }
             told = self.registry.was_told(session, config.generation);
         }
@@ -255,12 +256,11 @@ impl Dispatcher {
     /// What the hooks of an event depend on; none where there is nothing to run and to switch.
     fn hooking(
         &mut self,
-        head: &Head<'_>,
+        slash: Option<Slash>,
         session: &str,
         project: PathBuf,
         has_hooks: bool,
     ) -> Option<Hooking> {
-        let slash = slash::parse(head);
         if !has_hooks && slash.is_none() {
             return None;
         }

@@ -156,7 +156,12 @@ impl Verdict {
     pub fn blocks_prompt(&self) -> bool {
         let blocks = self.answer.stopped().is_some()
             || matches!(self.answer.opinion(), Some(Opinion::Block { .. }));
-        blocks && *self.answer.event() == EventName::UserPromptSubmit
+        let event = self.answer.event();
+        blocks
+            && matches!(
+                event,
+                EventName::UserPromptSubmit | EventName::UserPromptExpansion
+            )
     }
 
     /// The decision for the log; none for silence.

@@ -193,7 +193,7 @@ impl Session {
         learn(&mut self.cwd, &head.cwd);
         learn(&mut self.permission_mode, &head.permission_mode);
         // What becket answers is no part of what the session is about: it names nothing.
-        let answered_here = slash::parse(head).is_some();
+        let answered_here = slash::parse(head, moment.envelope).is_some();
         if !self.named && !answered_here {
             learn(&mut self.title, &head.session_title);
         }

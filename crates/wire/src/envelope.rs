@@ -111,6 +111,8 @@ pub fn read_environment(block: &[u8]) -> Vec<(OsString, OsString)> {
     lines.filter_map(variable).collect()
 }
 
+const ATTENDED: &str = "CLAUDE_CODE_SESSION_ATTENDED";
+
 impl Envelope {
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
@@ -118,7 +120,12 @@ impl Envelope {
 
     /// Whether a person attends; unknown is yes.
     pub fn attended(&self) -> bool {
-        self.variable("CLAUDE_CODE_SESSION_ATTENDED") != Some("0")
+        self.variable(ATTENDED) != Some("0")
+    }
+
+    /// Whether Claude Code says so, one way or the other: older ones do not.
+    pub fn knows_attended(&self) -> bool {
+        self.variable(ATTENDED).is_some()
     }
 }
 

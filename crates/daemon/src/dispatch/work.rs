@@ -12,6 +12,7 @@ use becket_engine::judge::{Case, Grounds, Verdict, judge};
 use becket_engine::mask::Masker;
 use becket_engine::notice::Change;
 use becket_wire::answer::Answer;
+use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, Source};
 use becket_wire::{Head, Place};
@@ -67,7 +68,8 @@ impl Work {
         if let (Some(hooking), Ok(head)) = (&self.hooking, head) {
             match &hooking.slash {
                 Some(slash) => {
-                    verdict = verdict.switched(self.act(slash, hooking, head));
+                    let answer = self.act(slash, hooking, head, verdict.event());
+                    verdict = verdict.switched(answer);
                 }
                 None if verdict.refuses() => {}
                 None => plan = self.plan(hooking, head, payload, &verdict),
@@ -105,7 +107,7 @@ impl Work {
     }
 
     /// Does what the person typed, and says so.
-    fn act(&self, slash: &Slash, hooking: &Hooking, head: &Head<'_>) -> Answer {
+    fn act(&self, slash: &Slash, hooking: &Hooking, head: &Head<'_>, event: &EventName) -> Answer {
         let session = head.session_id.as_deref().unwrap_or_default();
         let cwd = head.cwd.as_deref().unwrap_or_default();
         let scene = Scene {
@@ -115,7 +117,8 @@ impl Work {
             agent_type: None,
             hooks: &self.config.hooks,
         };
-        slash::answer(&slash::act(slash.verb, &slash.argument, &scene).lines)
+        let acted = slash::act(slash.verb, &slash.argument, &scene);
+        slash::answer(event.clone(), &acted.lines)
     }
 
     fn plan(

@@ -178,7 +178,8 @@ impl Record {
 
     /// Whether what was answered kept a prompt from being sent.
     pub(crate) fn blocks_prompt(&self) -> bool {
-        self.event.as_deref() == Some("UserPromptSubmit")
+        let event = self.event.as_deref();
+        matches!(event, Some("UserPromptSubmit" | "UserPromptExpansion"))
             && self.decision.as_ref().is_some_and(Decision::blocks)
     }
 

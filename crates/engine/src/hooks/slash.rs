@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becket_wire::answer::{Answer, Change, Opinion};
+use becket_wire::envelope::Envelope;
 use becket_wire::event::EventName;
 use becket_wire::{Head, Place};
 
@@ -47,10 +48,9 @@ const PLUGIN: &str = "becket:";
 
 /// The slash command that an event brings. It is the whole prompt, on one line, and a person's or
 /// their program's: what a machine made up switches nothing.
-pub fn parse(head: &Head<'_>) -> Option<Slash> {
-    let is_prompt = head.event.as_deref() == Some(EventName::UserPromptSubmit.as_str());
+pub fn parse(head: &Head<'_>, envelope: &Envelope) -> Option<Slash> {
     let is_typed = matches!(head.source.as_deref(), None | Some("user" | "sdk"));
-    if !is_prompt || !is_typed || head.agent_id.is_some() {
+    if !comes_first(head, envelope) || !is_typed || head.agent_id.is_some() {
         return None;
     }
     let prompt = head.prompt.as_deref()?.trim();
@@ -67,6 +67,17 @@ pub fn parse(head: &Head<'_>) -> Option<Slash> {
     let verb = Verb::ALL.into_iter().find(|verb| verb.word() == word)?;
     let argument = argument.to_owned();
     Some(Slash { verb, argument })
+}
+
+/// Whether this is the first that is heard of a prompt, or may be. Claude Code 2.1.260 and those
+/// before it tell of the expansion, then run what stands in the command file, and then tell of the
+/// prompt: whoever waits for that finds the switch set already. They do not say who attends.
+fn comes_first(head: &Head<'_>, envelope: &Envelope) -> bool {
+    match head.event.as_deref().map(EventName::from) {
+        Some(EventName::UserPromptSubmit) => true,
+        Some(EventName::UserPromptExpansion) => !envelope.knows_attended(),
+        _ => false,
+    }
 }
 
 /// Where a switch is set.
@@ -208,12 +219,12 @@ pub fn states<'a>(
     hooks.iter().map(with_state).collect()
 }
 
-/// How it is answered at UserPromptSubmit, so that no model is asked. Of what Claude Code offers, a
+/// How it is answered at the event that brought it, so that no model is asked. Of what Claude Code offers, a
 /// block without the original prompt shows the lines as they are, each on a line of its own, and
 /// leaves nothing of it in the context. (`continue: false` puts "Operation stopped by hook:" before
 /// the first; with a `systemMessage` the prompt goes on to the model.)
-pub fn answer(lines: &str) -> Answer {
-    let mut answer = Answer::silent(EventName::UserPromptSubmit);
+pub fn answer(event: EventName, lines: &str) -> Answer {
+    let mut answer = Answer::silent(event);
     let reason = lines.to_owned();
     let given = answer
         .give(Opinion::Block { reason })

@@ -8,7 +8,7 @@ use std::process::Command;
 use becket_tests::claude::{Claude, Home, Scope};
 use becket_tests::model::{bash, say};
 use becket_tests::skip::Unavailable;
-use becket_tests::story::{Becket, Event, Events, Recorder, Registration, Story, story};
+use becket_tests::story::{Becket, Event, Events, Given, Recorder, Registration, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use serde_json::json;
@@ -17,7 +17,7 @@ const DISABLED: &str = "🔒 Disabled typecheck-mine for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-mine for this session";
 
 /// Command files with a language for arguments of their own, and plugins with hooks in exec form.
-const SINCE: (&str, &str) = ("2.1.260", "slash commands as becket writes them");
+pub(super) const SINCE: (&str, &str) = ("2.1.260", "slash commands as becket writes them");
 
 /// Writes a line for each run of a hook that wants to hear of every Write and every Bash.
 fn hook_that_counts(world: &World) {
@@ -200,48 +200,46 @@ fn the_plugin_alone_brings_events_and_switches() {
 
 #[test]
 fn the_plugin_beside_init_does_nothing_twice() {
-    beside_init("0", "daemon");
+    story(|given| beside_init(given, "0", "daemon"));
 }
 
 #[test]
 fn and_without_a_daemon_nothing_either() {
-    beside_init("1", "alone");
+    story(|given| beside_init(given, "1", "alone"));
 }
 
 /// Both registrations, with that as `BECKET_NO_DAEMON`, and who has the events then.
-fn beside_init(no_daemon: &'static str, source: &'static str) {
-    story(|given| {
-        let becket = Becket::default();
-        hook_that_counts(&becket.world);
-        let programs = becket.world.programs.display().to_string();
-        let home = becket.world.becket_home.display().to_string();
-        let story = given
-            .since(SINCE.0, SINCE.1)
-            .env("PATH", &format!("{programs}:/usr/local/bin:/usr/bin:/bin"))
-            .env("BECKET_HOME", &home)
-            .env("BECKET_NO_DAEMON", no_daemon)
-            .registered(becket)
-            .on("run it", [bash("echo one"), say("it ran")])
-            .begin()?;
-        let session = with_plugin(&story, "run it").succeeded().session();
-        let all = wait::until(PATIENCE, || {
-            let all = story.events();
-            (all.of("SessionEnd").len() == 2).then_some(all)
-        });
-        let all = all.expect("both registrations bring the end");
-        let once = story
-            .becket()
-            .run(&["events", "--json", "--session", &session]);
-        for event in ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"] {
-            assert_eq!(all.of(event).len(), 2, "{event} comes from both");
-            let named = format!("\"event\":\"{event}\"");
-            assert_eq!(once.matches(&named).count(), 1, "{event} counts once");
-        }
-        let had = format!("\"source\":\"{source}\"");
-        assert_eq!(once.matches(&had).count(), once.lines().count(), "{once}");
-        assert_eq!(runs(story.becket()), 1, "the hook ran once");
-        Ok(())
+fn beside_init(given: Given, no_daemon: &str, source: &str) -> Result<(), Unavailable> {
+    let becket = Becket::default();
+    hook_that_counts(&becket.world);
+    let programs = becket.world.programs.display().to_string();
+    let home = becket.world.becket_home.display().to_string();
+    let story = given
+        .since(SINCE.0, SINCE.1)
+        .env("PATH", &format!("{programs}:/usr/local/bin:/usr/bin:/bin"))
+        .env("BECKET_HOME", &home)
+        .env("BECKET_NO_DAEMON", no_daemon)
+        .registered(becket)
+        .on("run it", [bash("echo one"), say("it ran")])
+        .begin()?;
+    let session = with_plugin(&story, "run it").succeeded().session();
+    let all = wait::until(PATIENCE, || {
+        let all = story.events();
+        (all.of("SessionEnd").len() == 2).then_some(all)
     });
+    let all = all.expect("both registrations bring the end");
+    let once = story
+        .becket()
+        .run(&["events", "--json", "--session", &session]);
+    for event in ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop"] {
+        assert_eq!(all.of(event).len(), 2, "{event} comes from both");
+        let named = format!("\"event\":\"{event}\"");
+        assert_eq!(once.matches(&named).count(), 1, "{event} counts once");
+    }
+    let had = format!("\"source\":\"{source}\"");
+    assert_eq!(once.matches(&had).count(), once.lines().count(), "{once}");
+    assert_eq!(runs(story.becket()), 1, "the hook ran once");
+    Ok(())
 }
 
 #[test]

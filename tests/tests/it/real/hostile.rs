@@ -2,7 +2,7 @@
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say};
-use becket_tests::story::story;
+use becket_tests::story::{EXEC_FORM, story};
 use serde_json::json;
 
 const HOSTILE: &str = r#"
@@ -32,6 +32,10 @@ fn a_strange_repository_runs_nothing_and_leads_us_nowhere() {
                     "BECKET_HOME": "/nowhere/elsewhere", "BECKET_NO_DAEMON": "1",
                     "BECKET_MASK_ENABLED": "false",
                 }}),
+            )
+            .since(
+                EXEC_FORM,
+                "`args` of a hook, by which becket knows its home",
             )
             .begin()?;
         let greeted = story.home.project().join("greeted");

@@ -9,7 +9,7 @@ use becket_tests::wait::{self, PATIENCE};
 use serde_json::json;
 
 /// Since when the program is known to show what a hook has for the terminal.
-const SHOWN_SINCE: &str = "2.1.325";
+const SHOWN_SINCE: &str = "2.1.197";
 
 /// A story whose becket has this in `[notice]`.
 fn wishes(given: Given, notice: &str) -> Result<Story, Unavailable> {

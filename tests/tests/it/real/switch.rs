@@ -7,7 +7,7 @@ use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Person, Recorder, Registration, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 
-use super::commands::{Plugin, plugin};
+use super::commands::{Plugin, SINCE, plugin};
 
 const DISABLED: &str = "🔒 Disabled typecheck-changed for this session";
 const ENABLED: &str = "✅ Re-enabled typecheck-changed for this session";
@@ -39,6 +39,8 @@ fn checks(story: &Story) -> usize {
 /// The model is asked to write a file, and does so.
 #[track_caller]
 fn writes(story: &Story, person: &Person<'_>) {
+    // Not every version overwrites what this session has not read.
+    let _ = fs::remove_file(story.home.project().join("it.ts"));
     let stops = || story.events().of("Stop").len();
     let before = stops();
     person.submits("write it");
@@ -65,6 +67,9 @@ fn switches(story: &Story, person: &Person<'_>, command: &str, line: &str) {
         before,
         "a request for {command}"
     );
+    let sessions = story.sessions();
+    let all_rest = sessions.iter().all(|session| session.status() == "idle");
+    assert!(all_rest, "work after {command}: {sessions:?}");
 }
 
 /// Off in one session, on in another, off after `/clear`, and on again.
@@ -103,15 +108,36 @@ fn a_day_with_switches(story: &Story, args: &[&str], hook: &str) -> Result<(), U
 #[test]
 fn a_hook_is_off_in_this_session_alone_and_stays_so_after_clear() {
     story(|story| {
-        let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
+        let story = given(story, Becket::default().config(TYPECHECK))
+            .needs(&["CLAUDE_PID"])
+            .begin()?;
         a_day_with_switches(&story, &[], "/hook:")
+    });
+}
+
+/// Told of versions too that do not say which session goes on from which.
+#[test]
+fn a_hook_is_off_when_its_person_says_so_and_on_again() {
+    story(|story| {
+        let story = given(story, Becket::default().config(TYPECHECK)).begin()?;
+        let person = story.person_with(&["--permission-mode", "acceptEdits"])?;
+        switches(&story, &person, "/hook:disable typecheck", DISABLED);
+        writes(&story, &person);
+        assert_eq!(checks(&story), 0, "off");
+        switches(&story, &person, "/hook:enable typecheck", ENABLED);
+        writes(&story, &person);
+        assert_eq!(checks(&story), 1, "on again");
+        person.leaves();
+        Ok(())
     });
 }
 
 #[test]
 fn and_so_it_is_with_the_plugin_alone() {
     story(|story| {
-        let story = given(story, Plugin::default()).begin()?;
+        let story = given(story, Plugin::default())
+            .since(SINCE.0, SINCE.1)
+            .begin()?;
         let becket = story.becket();
         fs::create_dir_all(&becket.becket_home).expect("a home");
         fs::write(becket.path("config.toml"), TYPECHECK).expect("a config");

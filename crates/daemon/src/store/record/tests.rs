@@ -100,6 +100,7 @@ fn only_a_prompt_that_was_not_sent_is_blocked() {
     };
     assert!(answered("UserPromptSubmit", "block"));
     assert!(answered("UserPromptSubmit", "stop"));
+    assert!(answered("UserPromptExpansion", "block"));
     assert!(!answered("UserPromptSubmit", "context"));
     assert!(!answered("Stop", "block"));
     assert!(!record(1, 1).blocks_prompt());

@@ -309,7 +309,8 @@ fn blocked(
         return Ok(None);
     }
     let mut select = connection.prepare_cached(
-        "SELECT session_id, at FROM events WHERE seq = ?1 AND event = 'UserPromptSubmit'
+        "SELECT session_id, at FROM events WHERE seq = ?1
+         AND event IN ('UserPromptSubmit', 'UserPromptExpansion')
          AND session_id IS NOT NULL AND duplicate_of IS NULL",
     )?;
     let prompt = select.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)));

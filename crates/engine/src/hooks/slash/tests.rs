@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use becket_wire::{EventId, Version};
 use serde_json::json;
 
 use super::*;
@@ -260,9 +261,35 @@ fn what_was_typed_is_said_again_within_bounds() {
     assert!(!said.contains('\u{1b}'));
 }
 
+/// An envelope as a Claude Code of today gives cause for: it says whether a person attends.
+fn today() -> Envelope {
+    let attended = ("CLAUDE_CODE_SESSION_ATTENDED".to_owned(), "1".to_owned());
+    Envelope {
+        variables: [attended].into(),
+        ..older()
+    }
+}
+
+/// One of Claude Code 2.1.260, or of one before it.
+fn older() -> Envelope {
+    Envelope {
+        id: EventId::new(5, [7; 2]),
+        at: 5,
+        version: Version::current(),
+        event: None,
+        from: None,
+        home: "/h".into(),
+        pid: 4,
+        pid_start: None,
+        pid_is_claude: true,
+        variables: Default::default(),
+        cut: None,
+    }
+}
+
 fn parsed(payload: &serde_json::Value) -> Option<(Verb, String)> {
     let payload = payload.to_string();
-    let slash = parse(&Head::read(payload.as_bytes()).unwrap())?;
+    let slash = parse(&Head::read(payload.as_bytes()).unwrap(), &today())?;
     Some((slash.verb, slash.argument))
 }
 
@@ -330,13 +357,21 @@ fn a_machine_made_prompt_switches_nothing() {
 fn the_recorded_slash_command_is_one() {
     let payload = include_bytes!("../../../../wire/fixtures/UserPromptSubmit.slash_command.json");
     let head = Head::read(payload).unwrap();
-    assert_eq!(parse(&head).unwrap().verb, Verb::Disable);
+    assert_eq!(parse(&head, &today()).unwrap().verb, Verb::Disable);
+}
+
+#[test]
+fn an_older_claude_code_tells_of_the_expansion_first() {
+    let payload = include_bytes!("../../../../wire/fixtures/UserPromptExpansion.json");
+    let head = Head::read(payload).unwrap();
+    assert_eq!(parse(&head, &older()).unwrap().verb, Verb::Disable);
+    assert_eq!(parse(&head, &today()), None);
 }
 
 #[test]
 fn it_is_answered_by_a_block_that_hides_the_prompt() {
     let lines = Talk::with(seeds_hooks()).say(Verb::Disable, "lint");
-    let output = answer(&lines).render();
+    let output = answer(EventName::UserPromptSubmit, &lines).render();
     assert_eq!((output.exit, output.stderr.is_empty()), (0, true));
     insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"🔒 Disabled lint-changed for this session"}"#);
 }

@@ -81,6 +81,7 @@ fn a_subagent_behind_asks_after_the_turn_of_its_parent() {
                 ],
             )
             .on("task-notification", [say("it is back")])
+            .since("2.1.197", "question of a subagent that works behind")
             .begin()?;
         let person = story.person()?;
 

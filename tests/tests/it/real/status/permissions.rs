@@ -201,7 +201,7 @@ fn the_end_of_another_call_hides_no_question() {
     story(|given| {
         let held = Hook::on("PreToolUse").held("inside");
         let story = given
-            .hook(held.with("if", "Read(inside.txt)"))
+            .hook(held.with("if", "Read(**/inside.txt)"))
             .file("inside.txt", "in")
             .begin()?;
         let inside = story.home.project().join("inside.txt");
