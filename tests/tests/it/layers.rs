@@ -139,25 +139,37 @@ fn no_environment_relaxes_anything() {
     let relaxing = [
         ("BECKET_MASK_ENABLED", "false"),
         ("BECKET_NOTICE_ON", "all"),
-        ("BECKET_NOTICE_COMMAND", "touch was-here"),
+        ("BECKET_NOTICE_COMMAND", "true"),
     ];
-    send(&world, 1, "UserPromptSubmit", &relaxing);
-    send(
-        &world,
-        2,
-        "UserPromptSubmit",
-        &[&relaxing[..], &[ALONE]].concat(),
-    );
-    let asks = send(&world, 1, "Notification", &relaxing);
-    assert!(asks.is_silent(), "{asks:?}");
-    assert!(stored(&world).iter().all(|(_, _, plain)| !plain));
-    assert!(!world.home.join("was-here").exists());
+    let alone = [&relaxing[..], &[ALONE]].concat();
+    for (session, variables) in [(1, &relaxing[..]), (2, &alone)] {
+        send(&world, session, "UserPromptSubmit", variables);
+        let asks = send(&world, session, "PermissionRequest", variables);
+        assert!(asks.is_silent(), "{asks:?}");
+    }
+    let stored = stored(&world);
+    assert_eq!(stored.len(), 4, "{stored:?}");
+    assert!(stored.iter().all(|(_, _, plain)| !plain), "{stored:?}");
     let mut check = world.becket(["config", "check"]);
     let check = check.envs(relaxing).output().expect("becket");
     let told = String::from_utf8_lossy(&check.stdout).into_owned();
     let count = |what| told.matches(what).count();
     assert_eq!(count("may tighten, never relax"), 2, "{told}");
     assert_eq!(count("cannot be set by the environment"), 1, "{told}");
+}
+
+#[test]
+fn no_environment_puts_a_command_in_place_of_ones_own() {
+    let own = "command = 'cd; echo own >> told'";
+    let world = world(&format!(
+        "[notice]\non = \"attention\"\nhow = \"command\"\n{own}\n"
+    ));
+    world.start_daemon();
+    let other = ("BECKET_NOTICE_COMMAND", "cd; echo other >> told");
+    assert!(send(&world, 1, "PermissionRequest", &[other]).is_silent());
+    let told = || fs::read_to_string(world.home.join("told")).ok();
+    let told = wait::until(PATIENCE, || told().filter(|told| told.ends_with('\n')));
+    assert_eq!(told.as_deref(), Some("own\n"));
 }
 
 #[test]

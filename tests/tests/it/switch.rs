@@ -229,7 +229,8 @@ fn age(path: &Path, days: u64) {
 fn gc_lists_what_is_long_gone_and_deletes_on_yes_only() {
     let world = world_with(&["lint-mine"]);
     let gone = "99999999-0000-4000-8000-000000000000";
-    for session in [SESSION, OTHER, gone] {
+    let just_gone = "99999999-0000-4000-8000-000000000001";
+    for session in [SESSION, OTHER, gone, just_gone] {
         let args = ["disable", "lint", "--session", session];
         assert!(
             inside(&world, SESSION, &args)
@@ -265,6 +266,7 @@ fn gc_lists_what_is_long_gone_and_deletes_on_yes_only() {
         !listed.contains(OTHER) && !listed.contains("notes"),
         "{listed}"
     );
+    assert!(!listed.contains(just_gone), "{listed}");
     let (text, _) = said(
         &inside(&world, SESSION, &["gc", "--yes", "--json"])
             .output()
@@ -278,6 +280,7 @@ fn gc_lists_what_is_long_gone_and_deletes_on_yes_only() {
     assert_eq!(what, ["memory", "switches"], "{text}");
     assert!(file(&world, SESSION).exists(), "who calls lives");
     assert!(file(&world, OTHER).exists(), "it lives");
+    assert!(file(&world, just_gone).exists(), "it may come back");
     assert!(!file(&world, gone).exists() && !world.path("run/hooks").join(gone).exists());
     assert!(world.path("sessions/notes.json").exists());
 }

@@ -70,6 +70,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn everything_that_was_placed_goes_and_nothing_else() {
     let (world, prefix) = installed();
     assert!(files(&prefix).len() > 20, "{:?}", files(&prefix));
+    let mut daemon = world.command(prefix.join("bin/becket"));
+    let started = daemon.args(["daemon", "start"]).output().expect("becket");
+    assert!(world.daemon_pid().is_some(), "{started:?}");
     let done = uninstall(&world, &[]);
     assert!(done.status.success(), "{done:?}");
     let others = ["bin/other", "share/man/man1/other.1"].map(|file| prefix.join(file));
@@ -105,6 +108,7 @@ fn it_goes_only_when_nobody_needs_it() {
     assert!(!prefix.join("bin/becket").exists());
 }
 
+/// The script refuses it, and so would the becket that it calls: without either the other still does.
 #[test]
 fn a_home_that_is_named_by_half_is_refused() {
     let (world, prefix) = installed();

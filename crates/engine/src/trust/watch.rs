@@ -37,6 +37,12 @@ pub struct Approved {
     looked: Mutex<Arc<Looked>>,
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often somebody asked whether a project is still as it was approved.
+    pub(super) static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 impl Approved {
     fn looked(&self) -> MutexGuard<'_, Arc<Looked>> {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner)
@@ -44,6 +50,8 @@ impl Approved {
 
     /// Whether it is so still.
     pub(crate) fn still_holds(&self) -> bool {
+        #[cfg(test)]
+        ASKED.set(ASKED.get() + 1);
         let before = Arc::clone(&self.looked());
         if before.still_holds() {
             return true;

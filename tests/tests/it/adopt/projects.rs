@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{registered, settings, stderr, text};
 
 /// Who moved their hooks shall know which of them do nothing in a project that they never trusted.
+/// Twice they are kept from it: when the config is read, and right before the start.
 #[test]
 fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
     const OWN: &str = r#"{"hooks": {"SessionStart": [{"hooks": [

@@ -1,5 +1,6 @@
 //! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
 
+use std::fs;
 use std::time::Duration;
 
 use becket_tests::wait::{self, PATIENCE};
@@ -10,6 +11,9 @@ use super::{Ship, answer};
 
 /// Far more than any of them may take, and less than Claude Code waits.
 const BOUND: Duration = Duration::from_secs(90);
+
+/// What a daemon has in memory that keeps no more than a little of what hooks print, in kB.
+const LITTLE: u64 = 90_000;
 
 struct Bad {
     name: &'static str,
@@ -25,12 +29,13 @@ const BAD: [Bad; 11] = [
     },
     Bad {
         name: "forks-and-hangs",
-        run: "\"sleep 1000 & sleep 1000 & wait\"",
+        run: "\"sleep 1000 & sleep 1000 & echo $! > child; wait\"",
         outcome: "timed out",
     },
     Bad {
         name: "leaves-one-behind",
-        run: "\"(trap '' TERM; exec sleep 3) & exit 0\"",
+        // Longer than anybody would wait who waited for it.
+        run: "\"(trap '' TERM; exec sleep 60) & exit 0\"",
         outcome: "ok",
     },
     Bad {
@@ -50,7 +55,7 @@ const BAD: [Bad; 11] = [
     },
     Bad {
         name: "ignores-term",
-        run: "\"trap '' TERM; while :; do sleep 1; done\"",
+        run: "\"trap '' TERM; echo $$ > child; while :; do sleep 1; done\"",
         outcome: "timed out",
     },
     Bad {
@@ -78,12 +83,14 @@ const BAD: [Bad; 11] = [
 #[test]
 fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
     for bad in &BAD {
+        // Whoever ends by itself has time for that on a loaded machine too.
+        let timeout = if bad.outcome == "timed out" { 1 } else { 10 };
         let config = format!(
-            "[hooks.{}]\non = \"PreToolUse\"\ntimeout = \"1s\"\nrun = {}\n\n[hooks.good]\non = \"PreToolUse\"\nrun = '''echo '{{\"systemMessage\": \"all is well\"}}' '''\n",
+            "[hooks.{}]\non = \"PreToolUse\"\ntimeout = \"{timeout}s\"\nrun = {}\n\n[hooks.good]\non = \"PreToolUse\"\nrun = '''echo '{{\"systemMessage\": \"all is well\"}}' '''\n",
             bad.name, bad.run
         );
         let ship = Ship::new(&config);
-        std::fs::write(ship.project.join("not-executable"), "echo no\n").expect("a file");
+        fs::write(ship.project.join("not-executable"), "echo no\n").expect("a file");
         let called = ship.calls("t1");
         assert!(called.took < BOUND, "{}: {called:?}", bad.name);
         assert_eq!(called.code, Some(0), "{}: {called:?}", bad.name);
@@ -102,7 +109,25 @@ fn a_hook_that_misbehaves_ends_in_its_bound_and_is_named() {
         let why = ship.world.run(&["why"]);
         assert!(why.contains(bad.name), "{}: {why}", bad.name);
         assert!(ship.calls("t2").code == Some(0), "the session goes on");
+        if let Ok(child) = fs::read_to_string(ship.project.join("child")) {
+            wait_gone(child.trim().parse().expect("a pid"));
+        }
+        let memory = memory(ship.world.daemon_pid().expect("a daemon"));
+        assert!(memory < LITTLE, "{}: {memory} kB", bad.name);
     }
+}
+
+fn wait_gone(pid: u32) {
+    let gone = || (!is_alive(pid)).then_some(());
+    wait::until(PATIENCE, gone).unwrap_or_else(|| panic!("{pid} still runs"));
+}
+
+/// The most that a process ever had in memory, in kB.
+fn memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.split_whitespace().next());
+    peak.and_then(|peak| peak.parse().ok()).expect("a number")
 }
 
 #[test]
@@ -125,6 +150,5 @@ fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
     assert_eq!(events[0]["source"], "alone");
     assert!(events[0]["took_us"].is_i64(), "{}", events[0]);
     assert_eq!(ship.wait_file("begun"), pid, "it ran once");
-    let gone = || (!is_alive(left.unsigned_abs())).then_some(());
-    wait::until(PATIENCE, gone).expect("the hook is gone");
+    wait_gone(left.unsigned_abs());
 }

@@ -1,5 +1,7 @@
 //! A hook has its time also when whoever ran it is killed: another process keeps its clock then.
 
+mod service;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
@@ -171,6 +173,7 @@ fn a_home_that_was_thrown_away_does_not_come_back() {
     let ship = Ship::new(PATIENT);
     let mut child = begins(alone(&ship), &ship.bash("t1"));
     let hook = ship.process("begun");
+    assert_eq!(ship.world.keepers().len(), 1);
     kill(&mut child);
     fs::remove_dir_all(&ship.world.becket_home).expect("becket's home");
     fs::write(ship.project.join("go"), "").expect("a file");
@@ -289,28 +292,6 @@ fn a_keeper_that_is_asked_to_go_stays_while_there_is_something_to_keep() {
     hook.into_iter().for_each(wait_gone);
     assert_eq!(ship.run_of("stubborn")["outcome"], "orphaned");
     ship.wait_without_keeper();
-}
-
-#[test]
-fn a_service_that_a_hook_has_started_outlives_the_daemon() {
-    let ship = Ship::new(
-        r#"
-[hooks.serves]
-on = "PreToolUse"
-timeout = "1s"
-run = """[ -e service ] || setsid sh -c 'echo $$ > service; exec sleep 1000' > /dev/null 2>&1 & [ -e service ] && exec sleep 1000"""
-"#,
-    );
-    ship.world.start_daemon();
-    assert!(ship.calls("t1").code == Some(0));
-    let service = ship.process("service");
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t2"));
-    ship.world.kill_daemon();
-    child.wait_with_output().expect("an end");
-    ship.wait_without_keeper();
-    let stays = is_alive(service);
-    signal(service, Signal::KILL);
-    assert!(stays, "it was nobody's to end");
 }
 
 #[test]

@@ -19,11 +19,13 @@ const ENABLED: &str = "✅ Re-enabled typecheck-mine for this session";
 /// Command files with a language for arguments of their own, and plugins with hooks in exec form.
 pub(super) const SINCE: (&str, &str) = ("2.1.260", "slash commands as becket writes them");
 
-/// Writes a line for each run of a hook that wants to hear of every Write and every Bash.
+/// Writes a line for each run of a hook that wants to hear of every Write and every Bash. Beside it
+/// stands another one, so that it has to be named.
 fn hook_that_counts(world: &World) {
     let runs = world.root().join("runs");
     let config = format!(
-        "[hooks.typecheck-mine]\ndescription = \"Counts\"\non = \"PostToolUse\"\ntools = \"Write|Bash\"\nrun = \"cat > /dev/null; echo ran >> {}\"\n",
+        "[hooks.lint-mine]\non = \"PreCompact\"\nrun = \"true\"\n\
+        [hooks.typecheck-mine]\ndescription = \"Counts\"\non = \"PostToolUse\"\ntools = \"Write|Bash\"\nrun = \"cat > /dev/null; echo ran >> {}\"\n",
         runs.display()
     );
     fs::create_dir_all(&world.becket_home).expect("a home");

@@ -1,6 +1,8 @@
 //! `becket recent`, `stats`, `why` and `events --follow`: what ran is told, with a daemon and without.
 
 use std::fs;
+use std::path::PathBuf;
+use std::process::Child;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, finish, start};
@@ -94,6 +96,8 @@ fn a_session_and_a_hook_can_be_chosen() {
     assert_eq!(stats[0]["runs"], 1);
     let stats = yard.json(&["stats", "--json", "--since", "2001-01-01T00:00:00Z"]);
     assert_eq!(stats[0]["runs"], 2);
+    let stats = yard.json(&["stats", "--json", "--since", "2199-01-01T00:00:00Z"]);
+    assert_eq!(stats, json!([]));
     let why = yard.json(&["why", "--json", "--session", SESSION]);
     assert_eq!(why["session_id"], SESSION);
     let mut inside = yard.verb(&["why", "--json"]);
@@ -134,13 +138,58 @@ fn who_follows_sees_what_was_decided_without_a_daemon_once_too() {
     followed_once(&[("BECKET_NO_DAEMON", "1")]);
 }
 
-/// Follows the log while a hook runs, and then decides; with this in the environment of its event.
+/// Somebody who follows the log.
+struct Follower {
+    seen: PathBuf,
+    becket: Child,
+}
+
+impl Follower {
+    fn begins(yard: &Yard, name: &str) -> Self {
+        let seen = yard.project.join(name);
+        let mut follow = yard.verb(&["events", "--follow", "--json"]);
+        follow.stdout(fs::File::create(&seen).expect("a file"));
+        let becket = follow.spawn().expect("becket runs");
+        let follower = Self { seen, becket };
+        follower.sees_another(yard);
+        follower
+    }
+
+    fn lines_of(&self, session: &str) -> Vec<String> {
+        let seen = fs::read_to_string(&self.seen).unwrap_or_default();
+        let lines = seen.lines().filter(|line| line.contains(session));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// Waits until it has seen an event of the other session that came later than this call. What
+    /// there was to see before, it has seen by then.
+    fn sees_another(&self, yard: &Yard) {
+        let stop = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": yard.project});
+        let before = self.lines_of(OTHER).len();
+        let more = || {
+            yard.world.send("Stop", stop.to_string());
+            (self.lines_of(OTHER).len() > before).then_some(())
+        };
+        wait::until(PATIENCE, more).expect("a follower sees others meanwhile");
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.becket.kill());
+        drop(self.becket.wait());
+    }
+}
+
+/// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
+/// With this in the environment of its event.
 fn followed_once(variables: &[(&str, &str)]) {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
     fs::write(yard.world.path("config.toml"), slow).expect("a config");
     yard.world.start_daemon();
+    let from_before = Follower::begins(&yard, "from-before");
     let mut shim = yard.world.shim("PostToolUse");
     shim.envs(variables.iter().copied());
     let mut shim = start(shim);
@@ -151,39 +200,30 @@ fn followed_once(variables: &[(&str, &str)]) {
     let ran = || yard.project.join("began").exists().then_some(());
     wait::until(PATIENCE, ran).expect("the hook runs");
     // It is in the log, undecided, and a follower who comes now waits for its decision.
-    let log = yard.json(&["events", "--json"]);
+    let log = yard.json(&["events", "--json", "--session", SESSION]);
     assert_eq!(
         (&log["decision"], &log["took_us"]),
         (&Value::Null, &Value::Null)
     );
-    let out = yard.project.join("followed");
-    let mut follow = yard.verb(&["events", "--follow", "--json"]);
-    follow.stdout(fs::File::create(&out).expect("a file"));
-    let mut follow = follow.spawn().expect("becket runs");
-    let other = json!({"hook_event_name": "Stop", "session_id": OTHER, "cwd": yard.project});
-    let followed = || fs::read_to_string(&out).unwrap_or_default();
-    wait::until(PATIENCE, || {
-        yard.world.send("Stop", other.to_string());
-        followed().contains(OTHER).then_some(())
-    })
-    .expect("the follower sees others meanwhile");
-    let early = followed();
+    let followers = [from_before, Follower::begins(&yard, "from-then")];
+    let early = followers.each_ref().map(|follower| {
+        follower.sees_another(&yard);
+        follower.lines_of(SESSION)
+    });
     fs::write(yard.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
     assert!(called.stdout.contains("no"), "{called:?}");
-    wait::until(PATIENCE, || followed().contains(SESSION).then_some(())).expect("it is followed");
-    follow.kill().expect("it ends");
-    follow.wait().expect("it ends");
     // Not before: a test that fails leaves no hook behind that waits for ever.
-    assert!(!early.contains(SESSION), "{early}");
-    let lines = followed();
-    let lines: Vec<&str> = lines
-        .lines()
-        .filter(|line| line.contains(SESSION))
-        .collect();
-    assert_eq!(lines.len(), 1, "{lines:?}");
-    let row: Value = serde_json::from_str(lines[0]).expect("JSON");
-    assert_eq!(row["decision"]["answer"], "block");
+    assert!(early.iter().all(Vec::is_empty), "undecided: {early:?}");
+    for follower in &followers {
+        let seen = || (!follower.lines_of(SESSION).is_empty()).then_some(());
+        wait::until(PATIENCE, seen).expect("it is followed");
+        follower.sees_another(&yard);
+        let lines = follower.lines_of(SESSION);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let row: Value = serde_json::from_str(&lines[0]).expect("JSON");
+        assert_eq!(row["decision"]["answer"], "block");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::setpgid;
+use rustix::process::{getpid, setpgid};
 
 use super::*;
 
@@ -64,4 +64,19 @@ fn a_leader_that_has_left_its_group_is_signalled_too() {
         obey(act, pid);
         wait_for(|| child.try_wait().unwrap().is_some());
     }
+}
+
+/// A process whose main thread has ended shows as a zombie. This one has threads besides.
+#[test]
+fn a_leader_has_not_ended_while_other_threads_of_it_go_on() {
+    let zombie = "4242 (leader) Z 1 4242 4242 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0";
+    let (_go_on, end) = std::sync::mpsc::channel::<()>();
+    thread::spawn(move || end.recv());
+    assert!(!has_ended(getpid(), zombie));
+    let mut alone = Command::new("/bin/sleep").arg("1000").spawn().unwrap();
+    let pid = Pid::from_child(&alone);
+    let (ended, runs) = (has_ended(pid, zombie), has_ended(pid, &stat(pid).unwrap()));
+    alone.kill().unwrap();
+    alone.wait().unwrap();
+    assert!(ended && !runs);
 }

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
+use super::super::watch::ASKED;
 use super::*;
 use crate::hooks::carry::{ASTRAY, CHANGED};
 use crate::run::Program;
@@ -295,6 +296,24 @@ fn a_hook_that_changes_the_next_one_ends_it() {
         assert!(format!("{run:?}").contains(CHANGED), "{run:?}");
     }
     assert!(!world.path("project/evil-was-here").exists());
+}
+
+#[test]
+fn those_that_start_together_are_looked_at_once() {
+    let world = World::new();
+    let hook = |name: &str, more: &str| {
+        format!("[hooks.{name}]\non = \"PreToolUse\"\nrun = \"sh scripts/style.sh\"\n{more}")
+    };
+    let rewrites = "rewrites = true\n";
+    let text = [("a", ""), ("b", rewrites), ("c", rewrites), ("d", "")];
+    let text: String = text.map(|(name, more)| hook(name, more)).concat();
+    world.write("project/.becket/config.toml", &text);
+    world.trust();
+    let before = ASKED.get();
+    let (runs, _) = world.carry_out("project", &[]);
+    assert!(runs.iter().all(|run| run.outcome == "ok"), "{runs:?}");
+    assert_eq!(runs.len(), 4);
+    assert_eq!(ASKED.get() - before, 3, "b, c, and the others together");
 }
 
 #[test]
