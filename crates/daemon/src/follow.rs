@@ -26,7 +26,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             Err(told) => return connection.say(&Response::Told(told)).await,
         }
     }
-    let mut shown = Shown::default();
+    let mut shown = Shown::of(&query);
     if send_past(connection, &query, door, &running, &mut shown)
         .await
         .is_err()

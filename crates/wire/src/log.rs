@@ -104,9 +104,12 @@ impl Source {
 /// What a follower has been shown. Numbers rise, but an event that waits while the spool is taken
 /// in is committed after events with higher ones: so whoever asks again asks from further back, and
 /// passes over what it knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Shown {
     recent: BTreeSet<i64>,
+    /// What was before was asked for from here on, and so many of it at the most.
+    after: i64,
+    limit: usize,
     lowest: Option<i64>,
 }
 
@@ -114,6 +117,18 @@ pub struct Shown {
 const BACK: i64 = 110_000;
 
 impl Shown {
+    pub fn of(query: &EventQuery) -> Self {
+        // Nothing of what was, but all since then: that is no limit.
+        let none = query.limit == Some(0) && query.since.is_some();
+        let limit = query.limit.filter(|_| !none);
+        Self {
+            recent: BTreeSet::new(),
+            after: query.after.unwrap_or(0),
+            limit: limit.map_or(usize::MAX, |limit| limit as usize),
+            lowest: None,
+        }
+    }
+
     /// Whether this one is new; from now on it is not.
     pub fn is_new(&mut self, seq: i64) -> bool {
         let lowest = self.lowest.get_or_insert(seq);
@@ -128,8 +143,10 @@ impl Shown {
     /// After which number to ask again.
     pub fn after(&self) -> i64 {
         let newest = self.recent.last().copied().unwrap_or(0);
-        let lowest = self.lowest.unwrap_or(1);
-        (newest - BACK).max(lowest - 1)
+        // Where fewer came than were asked for, nothing stood before them: what has a lower number
+        // and was not shown was overtaken.
+        let lowest = self.lowest.filter(|_| self.recent.len() >= self.limit);
+        (newest - BACK).max(lowest.map_or(self.after, |lowest| lowest - 1))
     }
 }
 
@@ -139,7 +156,10 @@ mod tests {
 
     #[test]
     fn what_was_overtaken_is_asked_for_again_and_nothing_is_shown_twice() {
-        let mut shown = Shown::default();
+        let mut shown = Shown::of(&EventQuery {
+            limit: Some(4),
+            ..EventQuery::default()
+        });
         assert_eq!(shown.after(), 0);
         for seq in [50, 51, 53, 54] {
             assert!(shown.is_new(seq));
@@ -154,5 +174,40 @@ mod tests {
         assert_eq!(shown.after(), 299_999 - BACK);
         assert!(shown.recent.len() <= 2 * BACK as usize);
         assert!(!shown.is_new(299_000));
+    }
+
+    #[test]
+    fn whoever_asked_for_all_is_shown_what_the_very_first_had_overtaken() {
+        let all = EventQuery::default();
+        let more = EventQuery {
+            limit: Some(9),
+            ..EventQuery::default()
+        };
+        let from_now_on = EventQuery {
+            limit: Some(0),
+            since: Some(5),
+            ..EventQuery::default()
+        };
+        for query in [all, more, from_now_on] {
+            let mut shown = Shown::of(&query);
+            assert!(shown.is_new(2) && shown.is_new(3));
+            assert_eq!(shown.after(), 0);
+            assert!(shown.is_new(1));
+        }
+        let again = EventQuery {
+            after: Some(40),
+            ..EventQuery::default()
+        };
+        let mut shown = Shown::of(&again);
+        assert!(shown.is_new(50));
+        assert_eq!(shown.after(), 40, "what stood before was not asked for");
+        let the_last = EventQuery {
+            limit: Some(1),
+            since: Some(5),
+            ..EventQuery::default()
+        };
+        let mut shown = Shown::of(&the_last);
+        assert!(shown.is_new(50));
+        assert_eq!(shown.after(), 49);
     }
 }

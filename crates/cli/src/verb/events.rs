@@ -111,7 +111,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
             return without_daemon(world, query, lines);
         }
     };
-    let mut shown = Shown::default();
+    let mut shown = Shown::of(&query);
     loop {
         client.ask(Ask::Events(query.clone()))?;
         let ended = stream(&mut client, &query, &mut shown, lines);
