@@ -147,6 +147,10 @@ run = """echo '{"systemMessage": "here"}'"""
     let stop = ship.event("Stop", &serde_json::json!({"stop_hook_active": false}));
     let called = call(ship.shim("Stop"), stop.as_bytes());
     assert!(called.stdout.contains("asked: here"), "{called:?}");
+    // Whoever finds no place is served all the same, after a while, without the daemon.
+    let events = ship.world.events();
+    let stop = events.iter().find(|event| event["event"] == "Stop");
+    assert_eq!(stop.expect("the event")["source"], "daemon");
     fs::write(ship.project.join("go"), "").expect("a file");
     let told = || {
         let runs = ship.world.run(&["recent", "100", "--json"]);
