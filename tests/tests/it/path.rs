@@ -1,5 +1,7 @@
 //! The way of one event: shim, daemon, database, and back by `becket events`.
 
+use std::process::Command;
+
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call, fixtures};
 use rustix::process::Signal;
@@ -14,11 +16,20 @@ fn is_answered(name: &str) -> bool {
     name == "UserPromptSubmit.slash_command.json"
 }
 
+/// The shim in the environment in which these payloads were recorded: that version says who attends,
+/// and so tells of a prompt before its expansion.
+fn shim(world: &World, event: &str) -> Command {
+    let mut shim = world.shim(event);
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+    shim
+}
+
 fn all_fixtures_come_back(world: &World, source: &str) {
     let fixtures = fixtures();
     for (name, payload) in &fixtures {
         let event: Value = serde_json::from_slice(payload).expect("JSON");
-        let called = world.send(event["hook_event_name"].as_str().expect("a name"), payload);
+        let event = event["hook_event_name"].as_str().expect("a name");
+        let called = call(shim(world, event), payload);
         assert_eq!(called.is_silent(), !is_answered(name), "{name}: {called:?}");
         assert!(called.stderr.is_empty(), "{name}: {called:?}");
     }
@@ -50,7 +61,7 @@ fn and_without_a_daemon_too() {
     let world = World::new();
     let fixtures = fixtures();
     for (name, payload) in &fixtures {
-        let mut shim = world.shim("x");
+        let mut shim = shim(&world, "x");
         shim.env("BECKET_NO_DAEMON", "1");
         let called = call(shim, payload);
         assert_eq!(called.is_silent(), !is_answered(name), "{name}: {called:?}");
