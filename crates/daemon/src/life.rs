@@ -179,13 +179,11 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         let nothing = || (Vec::new(), Box::new(|| ()) as Then);
         applied.blocking_recv().unwrap_or_else(|_| nothing())
     });
-    let in_flight = Arc::default();
     let (writer, writer_thread) = Writer::start(store::Parts {
         opened,
         place: place.clone(),
         masker: in_force.masker(),
         sequence: Arc::clone(&sequence),
-        in_flight: Arc::clone(&in_flight),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
         apply,
@@ -225,7 +223,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         namespaces: Namespaces::ours(),
         uid,
         open: AtomicUsize::new(0),
-        in_flight,
+        in_flight: AtomicUsize::new(0),
         held: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),

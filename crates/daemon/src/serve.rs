@@ -56,7 +56,7 @@ pub(crate) struct Door {
     pub(crate) uid: u32,
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
-    pub(crate) in_flight: Arc<AtomicUsize>,
+    pub(crate) in_flight: AtomicUsize,
     /// Those of them whose named hooks run.
     pub(crate) held: AtomicUsize,
     /// Counts up with every request: a daemon that nobody speaks to ends.

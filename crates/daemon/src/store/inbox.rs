@@ -11,7 +11,7 @@ use super::record::{self, Record};
 use super::{session, spool};
 
 /// Groups smaller than this go through the inbox.
-pub(super) const SMALL_GROUP: usize = 8;
+const SMALL_GROUP: usize = 8;
 /// So many wait before they are settled. What they share of the log's pages is written once for all of
 /// them: with 8, the pages of a large log made one event cost 1.4 times as much as with a small one.
 pub(super) const FULL: usize = 32;

@@ -4,7 +4,7 @@
 mod thread;
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicI64, AtomicUsize};
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
@@ -92,8 +92,6 @@ pub(crate) struct Parts {
     pub(crate) place: Place,
     pub(crate) masker: Arc<Masker>,
     pub(crate) sequence: Arc<AtomicI64>,
-    /// Events that were taken and not yet answered.
-    pub(crate) in_flight: Arc<AtomicUsize>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
     pub(crate) apply: Box<Apply>,

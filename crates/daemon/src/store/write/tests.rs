@@ -32,7 +32,6 @@ fn parts(home: &Home) -> Parts {
         place: home.place.clone(),
         masker: Arc::new(masker()),
         sequence: Arc::new(AtomicI64::new(1_000_000)),
-        in_flight: Arc::default(),
         feed: broadcast::channel(64).0,
         counters: Arc::new(Counters::default()),
         apply: Box::new(|_| (Vec::new(), Box::new(|| ()))),

@@ -1,12 +1,11 @@
 //! The one writer of the database: a thread that commits whatever waits together in one group.
 
 mod elsewhere;
-mod gather;
 mod show;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +25,6 @@ use super::super::spool;
 use super::{Apply, Feed, Job, Parts, Then};
 use crate::counters::Counters;
 use elsewhere::Memory;
-use gather::Gather;
 use show::Unshown;
 
 /// What commits together at the most.
@@ -47,8 +45,6 @@ pub(super) struct WriterThread {
     unsettled: Vec<Record>,
     /// Whether the inbox holds others too.
     leftovers: bool,
-    /// Events that were taken and not yet answered.
-    in_flight: Arc<AtomicUsize>,
     unshown: Unshown,
     /// What nothing would take.
     memory: Memory,
@@ -97,7 +93,6 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            in_flight: parts.in_flight,
             unshown: Unshown::default(),
             memory: Memory::default(),
             now_ms: 0,
@@ -109,7 +104,6 @@ impl WriterThread {
     fn work(&mut self, first: Job, jobs: &mut mpsc::Receiver<Job>) -> bool {
         let mut group: Vec<Waiting> = Vec::new();
         let mut next = Some(first);
-        let mut gather = Gather::new(&self.in_flight);
         while let Some(job) = next.take() {
             match job {
                 Job::Keep { record, then } => group.push((record, then)),
@@ -126,9 +120,6 @@ impl WriterThread {
             }
             if group.len() < GROUP {
                 next = jobs.try_recv().ok();
-                if next.is_none() {
-                    next = gather.more(group.len(), jobs);
-                }
             }
         }
         self.commit(&mut group);
