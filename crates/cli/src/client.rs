@@ -51,12 +51,25 @@ impl Client {
         Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
     }
 
+    /// The same for somebody who has spoken to a daemon before. A home that was thrown away since then
+    /// does not come back by them.
+    pub fn connect_again(world: &World) -> Result<Self> {
+        let home = world.place.home();
+        if !home.exists() {
+            let what = format!("{} is gone, and its daemon with it", home.display());
+            return Err(Failure::new(Code::Unreachable, what).into());
+        }
+        Self::connect_or_start(world)
+    }
+
     /// The daemon that comes after one that has gone. It may be killed while it starts, too.
     pub fn next_daemon(world: &World) -> Result<Self> {
         let until = Instant::now() + PATIENCE;
         loop {
-            match Self::connect_or_start(world) {
-                Err(_) if Instant::now() < until => std::thread::park_timeout(PAUSE),
+            match Self::connect_again(world) {
+                Err(_) if world.place.home().exists() && Instant::now() < until => {
+                    std::thread::park_timeout(PAUSE);
+                }
                 client => return client,
             }
         }

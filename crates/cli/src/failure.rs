@@ -1,7 +1,7 @@
 //! The one place where errors become exit codes and lines on stderr.
 
-use std::fmt;
 use std::process::ExitCode;
+use std::{fmt, io};
 
 use crate::tell::is_inert;
 
@@ -67,6 +67,11 @@ impl std::error::Error for Failure {}
 
 /// Prints `error: what, on what, why`, then the hint, and gives the exit code.
 pub fn tell(error: &anyhow::Error) -> ExitCode {
+    let io = error.downcast_ref::<io::Error>();
+    if io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        // As for `println`, see below.
+        return ExitCode::SUCCESS;
+    }
     let (code, hint) = match error.downcast_ref::<Failure>() {
         Some(failure) => (failure.code, failure.hint.as_deref()),
         None => (Code::Failed, None),

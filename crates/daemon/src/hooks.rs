@@ -18,7 +18,7 @@ use becket_wire::rpc::Response;
 use becket_wire::run::{CANCELLED, RunRow};
 use becket_wire::{EventId, Output, Place};
 use tokio::sync::{Semaphore, oneshot};
-use tracing::warn;
+use tracing::{error, warn};
 
 use crate::connection::{Answerer, Askers};
 use crate::dispatch::{Dispatcher, Judged, Planned};
@@ -305,6 +305,7 @@ impl Dispatcher {
     fn leave_later(&self, id: EventId, left: &Left) {
         let place = &self.hooks.place;
         if !place.home().exists() || spool::amend(place, id, left).is_err() {
+            error!(event = %id, runs = left.runs.len(), "what hooks did could not be kept anywhere");
             self.counters.runs_lost.add(left.runs.len() as u64);
         }
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use becket_engine::mask::Masker;
 use becket_engine::notice::Change;
 use becket_engine::session::{Inference, Mark, Moment, Session};
+use becket_wire::bounds::FIRST_WORD;
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::session::{Figures, SessionRow};
@@ -192,10 +193,12 @@ impl Registry {
         }
     }
 
-    /// The same where that is known later: the event was applied before. True if that is news.
-    pub(crate) fn prompt_was_blocked(&mut self, id: &str, at: i64) -> bool {
+    /// The same where that is known later, of a prompt that was sent at that time: the event was
+    /// applied before, and counts from its arrival. True if that is news.
+    pub(crate) fn prompt_was_blocked(&mut self, id: &str, sent: i64) -> bool {
+        let arrived = now_ms().min(sent + FIRST_WORD.as_millis() as i64);
         let live = self.sessions.get_mut(id);
-        live.is_some_and(|live| live.session.prompt_blocked(at))
+        live.is_some_and(|live| live.session.prompt_blocked(arrived))
     }
 
     /// The session as it is now, to be written with the event.

@@ -30,10 +30,15 @@ impl Backup {
         Ok(path.map(|path| Self { file, path }))
     }
 
-    /// The change is made: others that are old go.
+    /// The change is made: others that are old go. If the one before is the same, it stays in its
+    /// place, or whoever changes nothing in between would push out those that differ.
     pub fn keep(self) -> PathBuf {
         let others = of(&self.file).into_iter();
-        let others: Vec<PathBuf> = others.filter(|path| *path != self.path).collect();
+        let mut others: Vec<PathBuf> = others.filter(|path| *path != self.path).collect();
+        if let Some(before) = others.pop_if(|path| is_same(path, &self.path)) {
+            drop(fs::remove_file(self.path));
+            return before;
+        }
         let most = others.len().saturating_sub(NEWEST - 1);
         for old in others.iter().take(most).skip(1) {
             // Whoever cannot remove it can still change the settings.
@@ -46,6 +51,10 @@ impl Backup {
     pub fn take_back(self) {
         drop(fs::remove_file(self.path));
     }
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
 /// All that were made of this file, the oldest first. What a person has named differs, and is theirs.
@@ -143,6 +152,23 @@ mod tests {
         let snapshot = Snapshot::read(&file, 100).unwrap();
         Backup::make(&snapshot).unwrap().unwrap().take_back();
         assert_eq!(names(folder.path()), before);
+    }
+
+    #[test]
+    fn whoever_changes_nothing_in_between_pushes_out_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("settings.json");
+        let backup = |content: &str| {
+            fs::write(&file, content).unwrap();
+            let snapshot = Snapshot::read(&file, 100).unwrap();
+            Backup::make(&snapshot).unwrap().unwrap().keep()
+        };
+        let [first, second] = ["1", "2"].map(backup);
+        assert_eq!(backup("2"), second);
+        let third = backup("1");
+        assert_ne!(third, first, "only the one before counts");
+        assert_eq!(fs::read_to_string(third).unwrap(), "1");
+        assert_eq!(names(folder.path()).len(), 1 + 3);
     }
 
     #[test]

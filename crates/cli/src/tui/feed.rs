@@ -53,8 +53,10 @@ fn send(to: &SyncSender<Message>, message: Message) -> Result<(), Gone> {
 /// Follows the live sessions, from one daemon to the next, until the view goes.
 pub fn watch(world: &World, to: &SyncSender<Message>) {
     let mut missed: Option<Instant> = None;
+    let mut connect: fn(&World) -> Result<Client> = Client::connect_or_start;
     loop {
-        let ended = Client::connect_or_start(world).and_then(|client| {
+        let ended = connect(world).and_then(|client| {
+            connect = Client::connect_again;
             let mut heard = false;
             let ended = hear(client, to, &mut heard);
             if heard {
@@ -160,7 +162,7 @@ impl Drop for Follower {
 /// wrong is told by whoever watches.
 fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: &str) {
     loop {
-        if let Ok(Some(Gone)) = Client::connect_or_start(world).and_then(|client| {
+        if let Ok(Some(Gone)) = Client::connect_again(world).and_then(|client| {
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
             if matches!(*line, Line::Unwanted) {
                 return Ok(Some(Gone));

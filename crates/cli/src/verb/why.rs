@@ -55,7 +55,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
         let failure = Failure::new(Code::Missing, what);
         failure
-            .hint("becket events --json shows the ids of events")
+            .hint("becket recent shows what runs now, becket events --json the ids of events")
             .into()
     })
 }

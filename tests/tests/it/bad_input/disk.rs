@@ -111,6 +111,13 @@ fn events_wait_in_memory_while_the_disk_is_full() {
         (&0.into(), &0.into())
     );
     doctor_says(&world, "broken", "event(s) are only in memory");
+    let stopped = world
+        .becket(["daemon", "stop"])
+        .output()
+        .expect("becket runs");
+    let said = String::from_utf8_lossy(&stopped.stderr);
+    assert_eq!(stopped.status.code(), Some(1), "{said}");
+    assert!(said.contains("would be lost"), "{said}");
     doctor_says(&world, "broken", "nothing can be written to");
     let all: Vec<u32> = (1..=sent).collect();
     let kept = numbers(&world);

@@ -147,6 +147,20 @@ fn following_goes_on_over_stops_of_the_process() {
 }
 
 #[test]
+fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
+    let world = World::new();
+    let daemon = world.start_daemon();
+    let mut follower = Follower::start(&world);
+    load::send(&world, 1);
+    wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(()));
+    std::fs::remove_dir_all(world.path("")).expect("it goes");
+    let ended = wait::until(PATIENCE, || follower.child.try_wait().expect("a child"));
+    assert_eq!(ended.expect("it ends").code(), Some(4));
+    gone(daemon);
+    assert!(!world.path("").exists());
+}
+
+#[test]
 fn a_follower_that_is_too_slow_misses_nothing() {
     // More than the daemon keeps for one who looks on, and than fits into the socket.
     const EVENTS: u64 = 1000;

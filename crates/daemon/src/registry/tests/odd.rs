@@ -263,3 +263,21 @@ fn of_those_that_were_quiet_equally_long_always_the_same_one_goes() {
         assert!(!desk.registry.sessions.contains_key("a"));
     }
 }
+
+#[test]
+fn a_prompt_that_turns_out_to_be_blocked_later_leaves_its_session_idle() {
+    let mut desk = Desk::new();
+    let sent = now_ms() - 10_000;
+    desk.now = sent;
+    // It counts from its arrival, a little later than it was sent.
+    desk.heard("a", "UserPromptSubmit", &json!({"prompt": "go"}), sent);
+    assert_eq!(desk.rows()[0].display, Display::Working);
+    assert!(desk.registry.prompt_was_blocked("a", sent));
+    assert_ne!(desk.rows()[0].display, Display::Working);
+
+    // What came after it is not taken back.
+    desk.now = sent + 5_000;
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "again"}));
+    assert!(!desk.registry.prompt_was_blocked("a", sent));
+    assert_eq!(desk.rows()[0].display, Display::Working);
+}
