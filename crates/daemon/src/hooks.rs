@@ -187,7 +187,7 @@ impl Dispatcher {
             held,
             masker,
             at,
-            applied,
+            mut applied,
             alone,
             answerer,
         } = judged;
@@ -205,6 +205,9 @@ impl Dispatcher {
         let (Ok(hold), Ok(begun_word)) = (word(true), word(false)) else {
             return;
         };
+        if let Some(applied) = applied.as_mut().filter(|_| record.is_stop()) {
+            self.registry.stop_judged(applied);
+        }
         let (session, news) = applied
             .clone()
             .map(|applied| self.keep_session(&verdict, applied))
@@ -265,10 +268,20 @@ impl Dispatcher {
             record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));
         }
         record.runs = kept::masked(runs, &masker);
-        self.run_notice(verdict.notice.as_ref(), now_ms());
-        let blocked = applied.filter(|_| verdict.blocks_prompt());
-        let (session, news) = blocked
-            .map(|applied| self.keep_session(&verdict, applied))
+        let goes_on = verdict.blocks_stop();
+        if !goes_on {
+            self.run_notice(verdict.notice.as_ref(), now_ms());
+        }
+        let stops = record.is_stop() && !goes_on;
+        let is_news = |_: &Applied| stops || verdict.blocks_prompt();
+        let (session, news) = applied
+            .filter(is_news)
+            .map(|mut applied| {
+                if stops {
+                    self.registry.stop_let_through(&mut applied);
+                }
+                self.keep_session(&verdict, applied)
+            })
             .unwrap_or_default();
         record.session = session;
         let answer = Response::Answer {

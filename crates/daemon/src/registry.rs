@@ -193,7 +193,21 @@ impl Registry {
         }
     }
 
-    /// The same where that is known later, of a prompt that was sent at that time: the event was
+    /// Hooks judge whether it may stop.
+    pub(crate) fn stop_judged(&mut self, applied: &mut Applied) {
+        if let Some(live) = self.sessions.get_mut(&applied.session) {
+            applied.changed |= live.session.stop_judged(applied.at);
+        }
+    }
+
+    /// They let it.
+    pub(crate) fn stop_let_through(&mut self, applied: &mut Applied) {
+        if let Some(live) = self.sessions.get_mut(&applied.session) {
+            applied.changed |= live.session.stop_let_through(applied.at);
+        }
+    }
+
+    /// A blocked prompt where that is known later, of a prompt that was sent at that time: the event was
     /// applied before, and counts from its arrival. True if that is news.
     pub(crate) fn prompt_was_blocked(&mut self, id: &str, sent: i64) -> bool {
         let arrived = now_ms().min(sent + FIRST_WORD.as_millis() as i64);

@@ -164,6 +164,13 @@ impl Verdict {
             )
     }
 
+    /// Whether Claude has to go on though it wanted to stop.
+    pub fn blocks_stop(&self) -> bool {
+        *self.answer.event() == EventName::Stop
+            && self.answer.stopped().is_none()
+            && matches!(self.answer.opinion(), Some(Opinion::Block { .. }))
+    }
+
     /// The decision for the log; none for silence.
     pub fn decision(&self) -> Option<DecisionRow> {
         let (answer, reason) = self.answer.decision()?;

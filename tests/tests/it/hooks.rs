@@ -8,6 +8,7 @@ mod doubles;
 mod keeper;
 mod order;
 mod outlast;
+mod stop;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -176,6 +176,11 @@ impl Record {
         &self.envelope
     }
 
+    /// Whether Claude wants to stop.
+    pub(crate) fn is_stop(&self) -> bool {
+        self.event.as_deref() == Some("Stop")
+    }
+
     /// Whether what was answered kept a prompt from being sent.
     pub(crate) fn blocks_prompt(&self) -> bool {
         let event = self.event.as_deref();

@@ -104,6 +104,18 @@ impl Session {
             && (self.main.rests(at, false) | self.redisplay(at))
     }
 
+    /// becket's own hooks judge whether Claude may stop: until they have, and if they say no, it works.
+    pub fn stop_judged(&mut self, at: i64) -> bool {
+        self.ended_at.is_none()
+            && self.main.may_infer(at)
+            && (self.main.goes_on(at) | self.redisplay(at))
+    }
+
+    /// They let it stop.
+    pub fn stop_let_through(&mut self, at: i64) -> bool {
+        self.prompt_blocked(at)
+    }
+
     /// The person looks at this session.
     pub fn seen(&mut self, at: i64) -> bool {
         let mut changed = self.main.look(at);

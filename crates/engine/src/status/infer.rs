@@ -16,6 +16,12 @@ impl Agent {
         self.conclude(at, true)
     }
 
+    /// The turn is not over, as becket itself knows.
+    pub fn goes_on(&mut self, at: i64) -> bool {
+        self.work(Some(THINKING));
+        self.conclude(at, false)
+    }
+
     /// The person broke the turn off.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
         self.interrupted = true;
