@@ -9,6 +9,9 @@ use rustix::process::{Pid, getpid};
 use super::super::group;
 use super::{Start, TOKEN};
 
+/// How often somebody's environment is looked for.
+const LOOKS: usize = 2000;
+
 /// A program that leads a group, and has a token.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
@@ -77,7 +80,16 @@ fn kind_of(session: u32, pid: Pid, ours: Option<u32>) -> Session {
 }
 
 fn token_of(pid: Pid) -> Option<Vec<u8>> {
-    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).ok()?;
+    let file = format!("/proc/{}/environ", pid.as_raw_nonzero());
+    // While one program takes another's place there is nothing to be read, for less than a millisecond.
+    let look = |_| {
+        let environment = fs::read(&file).ok().filter(|read| !read.is_empty());
+        if environment.is_none() {
+            std::thread::yield_now();
+        }
+        environment
+    };
+    let environment = (0..LOOKS).find_map(look)?;
     environment
         .split(|byte| *byte == 0)
         .find_map(|one| one.strip_prefix(TOKEN.as_bytes())?.strip_prefix(b"="))
