@@ -1,14 +1,15 @@
 //! What the first of several deliveries leaves in becket's home, so that the others know.
 
-use std::fs::{self, DirBuilder, Metadata};
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::rpc::Envelope;
 use becket_wire::{EventId, Place};
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -109,14 +110,21 @@ fn written(folder: &Path, envelope: &Envelope) -> io::Result<NamedTempFile> {
     Ok(mark)
 }
 
-/// A mark, and how old it is, unless it is from the future.
+/// A mark, and how old it is, unless it is from the future. Both from one opened file: another mark
+/// may take its place in between.
 fn read(path: &Path) -> Option<(Mark, Option<Duration>)> {
-    let meta = fs::symlink_metadata(path).ok()?;
+    let mut options = File::options();
+    options
+        .read(true)
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    let file = options.open(path).ok()?;
+    let meta = file.metadata().ok()?;
     if !meta.is_file() || meta.len() > MAX_MARK {
         return None;
     }
-    let mark = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    Some((mark, age(&meta)))
+    let mut text = Vec::new();
+    file.take(MAX_MARK).read_to_end(&mut text).ok()?;
+    Some((serde_json::from_slice(&text).ok()?, age(&meta)))
 }
 
 fn age(meta: &Metadata) -> Option<Duration> {
@@ -169,7 +177,7 @@ fn remove(folder: &Path, path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::File;
+
     use std::process::Command;
     use std::sync::Barrier;
     use std::time::SystemTime;
