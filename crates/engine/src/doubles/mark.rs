@@ -177,7 +177,6 @@ fn remove(folder: &Path, path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-
     use std::process::Command;
     use std::sync::Barrier;
     use std::time::SystemTime;
