@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{Envelope, encode_event};
 use becket_wire::{EventId, Place, Version};
 use serde_json::json;
@@ -99,6 +100,13 @@ impl Payloads {
     }
 }
 
+/// Sessions whose process has ended are ended too, and what comes of them changes nothing.
+pub fn start_of_this_process() -> Result<u64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let (_, start) = parent_and_start(&stat).context("no start of this process")?;
+    Ok(start)
+}
+
 /// Whole frames for the socket. One template, whose ids and time are overwritten: making a frame
 /// must cost the client next to nothing, since it runs on the same cores.
 #[derive(Debug)]
@@ -125,7 +133,7 @@ impl Frames {
             from: Some("settings".into()),
             home: place.home().to_string_lossy().into_owned(),
             pid: std::process::id(),
-            pid_start: Some(1),
+            pid_start: Some(start_of_this_process()?),
             pid_is_claude: true,
             variables: BTreeMap::from([
                 ("CLAUDE_PROJECT_DIR".into(), "/home/user/project".into()),

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use becket_wire::process::parent_and_start;
+use anyhow::Result;
 use becket_wire::rpc::{Envelope, encode_event};
 use becket_wire::{EventId, Version};
 use serde_json::{Value, json};
 
 use crate::client::Client;
-use crate::event::now_ms;
+use crate::event::{now_ms, start_of_this_process};
 use crate::world::World;
 
 const PROJECTS: usize = 40;
@@ -61,15 +60,13 @@ pub struct Fleet {
 impl Fleet {
     /// Begins so many sessions.
     pub fn begin(world: &World, client: &mut Client, size: usize) -> Result<Self> {
-        let stat = fs::read_to_string("/proc/self/stat")?;
-        let (_, pid_start) = parent_and_start(&stat).context("no start of this process")?;
         let transcripts = world.root().join("transcripts");
         fs::create_dir_all(&transcripts)?;
         let mut fleet = Self {
             size,
             home: world.place.home().to_string_lossy().into_owned(),
             transcripts,
-            pid_start,
+            pid_start: start_of_this_process()?,
             sent: 0,
             made: 0,
         };

@@ -16,6 +16,7 @@ pub mod rewrite;
 pub mod run;
 pub mod session;
 pub mod session_file;
+mod sparse;
 mod stamp;
 pub mod status;
 pub mod statusline;

@@ -16,6 +16,7 @@ use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
 use crate::hooks::slash;
+use crate::sparse::is_default;
 use crate::status::Agent;
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
@@ -34,40 +35,64 @@ const LONGEST: usize = 4096;
 #[serde(default)]
 pub struct Session {
     pub session_id: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub prev_session_id: Option<String>,
     /// The first session of the line that `/clear` goes on.
     pub line: String,
+    #[serde(skip_serializing_if = "is_default")]
     pub title: Option<String>,
     /// The title is the person's: Claude Code's own does not replace it.
+    #[serde(skip_serializing_if = "is_default")]
     pub named: bool,
     pub main: Agent,
+    #[serde(skip_serializing_if = "is_default")]
     pub children: BTreeMap<String, Child>,
+    #[serde(skip_serializing_if = "is_default")]
     pub project: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub cwd: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub model: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub permission_mode: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub attended: bool,
     /// Claude Code's own process: never a parent that was only guessed.
+    #[serde(skip_serializing_if = "is_default")]
     pub pid: Option<u32>,
+    #[serde(skip_serializing_if = "is_default")]
     pub pid_start: Option<u64>,
+    #[serde(skip_serializing_if = "is_default")]
     pub pane: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub tmux_socket: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub entrypoint: Option<String>,
     pub started_at: i64,
     pub last_activity: i64,
+    #[serde(skip_serializing_if = "is_default")]
     pub ended_at: Option<i64>,
+    #[serde(skip_serializing_if = "is_default")]
     pub end_reason: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub end_inferred: bool,
     /// The last prompt that a person wrote, and when.
+    #[serde(skip_serializing_if = "is_default")]
     pub last_prompt: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub prompted_at: Option<i64>,
+    #[serde(skip_serializing_if = "is_default")]
     pub transcript_path: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
     pub figures: Figures,
+    #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
     /// Where the project was looked for.
+    #[serde(skip_serializing_if = "is_default")]
     project_from: Option<(String, Option<String>)>,
     /// The newest event that facts were taken from.
+    #[serde(skip_serializing_if = "is_default")]
     learned: Option<Mark>,
 }
 

@@ -9,6 +9,7 @@ use becket_wire::event::EventName;
 use becket_wire::session::Status;
 use serde::{Deserialize, Serialize};
 
+use crate::sparse::is_default;
 use ask::{Asks, Calls, Failures};
 pub use ask::{Pending, Question};
 pub use moment::{Mark, Moment};
@@ -23,31 +24,46 @@ const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMod
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Agent {
+    #[serde(skip_serializing_if = "is_default")]
     pub status: Status,
     /// Since when it is idle, works (whatever at), or needs the person for this reason.
     pub since: i64,
     /// The status that no event said.
+    #[serde(skip_serializing_if = "is_default")]
     pub inferred: bool,
     /// The person has looked at what is asked.
+    #[serde(skip_serializing_if = "is_default")]
     pub seen: bool,
     /// Why the last turn failed, until the next prompt.
+    #[serde(skip_serializing_if = "is_default")]
     pub error: Option<String>,
     /// The person broke the turn off.
+    #[serde(skip_serializing_if = "is_default")]
     pub interrupted: bool,
+    #[serde(skip_serializing_if = "is_default")]
     pub failed_tools: u32,
     /// How many went on when it stopped.
+    #[serde(skip_serializing_if = "is_default")]
     pub background_tasks: u32,
     /// What it does apart from what the person is asked.
+    #[serde(skip_serializing_if = "is_default")]
     beneath: Status,
     /// What it did when a compaction began.
+    #[serde(skip_serializing_if = "is_default")]
     before_compact: Option<Status>,
     /// The prompt that it works on, or worked on last.
+    #[serde(skip_serializing_if = "is_default")]
     prompt: Option<String>,
     /// The turn of that prompt has ended.
+    #[serde(skip_serializing_if = "is_default")]
     over: bool,
+    #[serde(skip_serializing_if = "is_default")]
     calls: Calls,
+    #[serde(skip_serializing_if = "is_default")]
     failures: Failures,
+    #[serde(skip_serializing_if = "is_default")]
     asks: Asks,
+    #[serde(skip_serializing_if = "is_default")]
     last: Option<Mark>,
 }
 

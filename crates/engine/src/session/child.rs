@@ -4,6 +4,7 @@ use becket_wire::event::EventName;
 use serde::{Deserialize, Serialize};
 
 use super::{Session, set};
+use crate::sparse::is_default;
 use crate::status::{Agent, Moment};
 
 /// Subagents that a session remembers, and how many of them may have ended: the session is written
@@ -16,11 +17,15 @@ const MAX_ENDED: usize = 50;
 #[serde(default)]
 pub struct Child {
     pub agent: Agent,
+    #[serde(skip_serializing_if = "is_default")]
     pub agent_type: Option<String>,
     /// The agent that started it; none for the main agent. Claude Code does not tell of others.
+    #[serde(skip_serializing_if = "is_default")]
     pub parent: Option<String>,
     pub started_at: i64,
+    #[serde(skip_serializing_if = "is_default")]
     pub ended_at: Option<i64>,
+    #[serde(skip_serializing_if = "is_default")]
     pub transcript_path: Option<String>,
 }
 

@@ -352,3 +352,23 @@ fn a_name_is_as_long_as_a_path_at_the_most() {
     assert!(session.name(Some("ü".repeat(1 << 20))));
     assert_eq!(session.title.map(|title| title.len()), Some(LONGEST));
 }
+
+#[test]
+fn what_says_nothing_is_not_written() {
+    let fields = |events: &[&str]| -> Vec<String> {
+        let kept = serde_json::to_value(&Play::after(events).session).unwrap();
+        let of = |part: &serde_json::Value| part.as_object().unwrap().keys().cloned().collect();
+        let [session, main]: [Vec<String>; 2] = [of(&kept), of(&kept["main"])];
+        session.into_iter().chain(main).collect()
+    };
+    assert_eq!(
+        fields(&[]),
+        "attended display_since last_activity line main session_id started_at since"
+            .split(' ')
+            .collect::<Vec<_>>()
+    );
+    let working = fields(&[PROMPT, START]);
+    for told in ["children", "last_prompt", "shown", "status"] {
+        assert!(working.iter().any(|field| field == told), "{told}");
+    }
+}
