@@ -12,6 +12,7 @@ use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::Response;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tracing::warn;
@@ -118,14 +119,32 @@ impl Connection {
             let missing = len - self.ahead.len();
             self.ahead.reserve(missing.max(READ));
             self.stream.readable().await.map_err(|_| Unread::Gone)?;
-            match self.stream.try_read_buf(&mut self.ahead) {
-                Ok(0) => return Err(Unread::Gone),
+            match self.read_now() {
+                Ok(Some(0)) | Err(_) => return Err(Unread::Gone),
                 Ok(_) => {}
-                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Err(Unread::Gone),
             }
         }
         Ok(())
+    }
+
+    /// Reads what is there: how much, none if nothing was. What does not fill the room that it has
+    /// was all: tokio is told so, and waits for more at once instead of trying in vain first.
+    fn read_now(&mut self) -> io::Result<Option<usize>> {
+        let mut read = None;
+        let tried = self.stream.try_io(Interest::READABLE, || {
+            let room = self.ahead.capacity() - self.ahead.len();
+            let into = rustix::buffer::spare_capacity(&mut self.ahead);
+            let (got, _) = rustix::net::recv(&*self.stream, into, RecvFlags::DONTWAIT)?;
+            read = Some(got);
+            if got > 0 && got < room {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
+        });
+        match tried {
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => Err(why),
+            _ => Ok(read),
+        }
     }
 
     /// Sends one response. False if nobody is there any more.
