@@ -160,6 +160,38 @@ fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
     assert!(!world.path("").exists());
 }
 
+/// What somebody who follows says on stderr.
+fn says(child: &mut Child) -> String {
+    let mut line = String::new();
+    let stderr = child.stderr.take().expect("a stderr");
+    BufReader::new(stderr).read_line(&mut line).expect("a line");
+    line
+}
+
+const WAITS: &str = "the daemon was stopped; waiting for an event or for `becket daemon start`\n";
+
+#[test]
+fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
+    let world = World::new();
+    world.start_daemon();
+    let mut follower = Follower::start(&world);
+    let mut sent = vec![load::send(&world, 1)];
+    wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(())).expect("a row");
+    world.run(&["daemon", "stop"]);
+    assert_eq!(says(&mut follower.child), WAITS);
+    assert_eq!(world.daemons(), [0; 0]);
+    // The next event starts one, for them too.
+    sent.push(load::send(&world, 2));
+    wait::until(PATIENCE, || (follower.seen().len() > 1).then_some(())).expect("another row");
+    // A kill is nobody's wish.
+    world.kill_daemon();
+    wait::until(PATIENCE, || world.daemon_pid()).expect("whoever follows starts one");
+    sent.push(load::send(&world, 3));
+    follower.child.stderr = None;
+    let all = || (follower.seen().len() == sent.len()).then_some(());
+    wait::until(PATIENCE, all).expect("the last row");
+}
+
 #[test]
 fn a_follower_that_is_too_slow_misses_nothing() {
     // More than the daemon keeps for one who looks on, and than fits into the socket.
