@@ -23,6 +23,11 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long whoever follows waits for the next daemon, and between two tries.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
+/// The same where somebody has stopped it: that may take days.
+const LONG_PAUSE: Duration = Duration::from_millis(200);
+/// What they wait for then.
+pub const STOPPED: &str =
+    "the daemon was stopped; waiting for an event or for `becket daemon start`";
 
 #[derive(Debug)]
 pub struct Client {
@@ -52,18 +57,23 @@ impl Client {
     }
 
     /// The same for somebody who has spoken to a daemon before. A home that was thrown away since then
-    /// does not come back by them.
-    pub fn connect_again(world: &World) -> Result<Self> {
+    /// does not come back by them, nor a daemon that was told to end: none then.
+    pub fn connect_again(world: &World) -> Result<Option<Self>> {
         let home = world.place.home();
         if !home.exists() {
             let what = format!("{} is gone, and its daemon with it", home.display());
             return Err(Failure::new(Code::Unreachable, what).into());
         }
-        Self::connect_or_start(world)
+        match Self::connect(world)? {
+            None if world.place.stopped_mark().exists() => Ok(None),
+            None => Self::connect_or_start(world).map(Some),
+            client => Ok(client),
+        }
     }
 
-    /// The daemon that comes after one that has gone. It may be killed while it starts, too.
-    pub fn next_daemon(world: &World) -> Result<Self> {
+    /// The daemon that comes after one that has gone. It may be killed while it starts, too. None if
+    /// it was told to end.
+    pub fn next_daemon(world: &World) -> Result<Option<Self>> {
         let until = Instant::now() + PATIENCE;
         loop {
             match Self::connect_again(world) {
@@ -72,6 +82,25 @@ impl Client {
                 }
                 client => return client,
             }
+        }
+    }
+
+    /// The same for somebody who follows. Where it was told to end, they wait until somebody else
+    /// starts another, or their own time is up.
+    pub fn follow_on(world: &World, until: Option<Instant>) -> Result<Self> {
+        let mut told = false;
+        loop {
+            if let Some(client) = Self::next_daemon(world)? {
+                return Ok(client);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Err(lost(Missed::Slow));
+            }
+            if !std::mem::replace(&mut told, true) {
+                anstream::eprintln!("{STOPPED}");
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            std::thread::park_timeout(left.map_or(LONG_PAUSE, |left| left.min(LONG_PAUSE)));
         }
     }
 

@@ -205,8 +205,8 @@ impl Dispatcher {
         let (Ok(hold), Ok(begun_word)) = (word(true), word(false)) else {
             return;
         };
-        if let Some(applied) = applied.as_mut().filter(|_| record.is_stop()) {
-            self.registry.stop_judged(applied);
+        if let Some(applied) = &mut applied {
+            self.registry.stop_judged(applied, &record);
         }
         let (session, news) = applied
             .clone()
@@ -278,7 +278,7 @@ impl Dispatcher {
             .filter(is_news)
             .map(|mut applied| {
                 if stops {
-                    self.registry.stop_let_through(&mut applied);
+                    self.registry.stop_let_through(&mut applied, record.id());
                 }
                 self.keep_session(&verdict, applied)
             })

@@ -208,6 +208,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (tmux, orders) = mpsc::channel(dispatch::QUEUE);
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
+    drop(fs::remove_file(place.stopped_mark()));
     let door = Arc::new(Door {
         place: place.clone(),
         version: options.version,
@@ -276,6 +277,7 @@ impl Daemon {
             };
             info!(?end, "ending");
             door.end.send_replace(Some(end));
+            ending::mark(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
@@ -335,7 +337,7 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
 pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
-        Ok(None) | Err(_) => End::Stopped,
+        Ok(None) | Err(_) => End::Broken,
     }
 }
 
@@ -359,7 +361,7 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             processes,
         }) = tick(door).await
         else {
-            return End::Stopped;
+            return End::Broken;
         };
         door.counters.set_config_troubles(troubles);
         let tick = Tick {

@@ -7,6 +7,7 @@ mod news;
 mod project;
 mod room;
 mod secret;
+mod stop;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -190,20 +191,6 @@ impl Registry {
     pub(crate) fn prompt_blocked(&mut self, applied: &mut Applied) {
         if let Some(live) = self.sessions.get_mut(&applied.session) {
             applied.changed |= live.session.prompt_blocked(applied.at);
-        }
-    }
-
-    /// Hooks judge whether it may stop.
-    pub(crate) fn stop_judged(&mut self, applied: &mut Applied) {
-        if let Some(live) = self.sessions.get_mut(&applied.session) {
-            applied.changed |= live.session.stop_judged(applied.at);
-        }
-    }
-
-    /// They let it.
-    pub(crate) fn stop_let_through(&mut self, applied: &mut Applied) {
-        if let Some(live) = self.sessions.get_mut(&applied.session) {
-            applied.changed |= live.session.stop_let_through(applied.at);
         }
     }
 

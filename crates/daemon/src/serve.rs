@@ -34,6 +34,15 @@ pub(crate) enum End {
     Idle,
     Signal,
     HomeGone,
+    /// A part of it is gone that nothing works without.
+    Broken,
+}
+
+impl End {
+    /// Whether somebody wants no daemon, rather than another one or this very one no more.
+    pub(crate) fn is_wanted(self) -> bool {
+        matches!(self, Self::Stopped | Self::Signal)
+    }
 }
 
 /// What every connection can reach.

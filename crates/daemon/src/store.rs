@@ -26,5 +26,5 @@ pub use retain::Limits;
 pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
 pub(crate) use session::last_revision;
 pub use session::{Kept, Which, sessions};
-pub(crate) use write::{Brought, Parts, Then, Tick};
+pub(crate) use write::{Brought, LetThrough, Parts, Then, Tick};
 pub use write::{Feed, Full, Writer};

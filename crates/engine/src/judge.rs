@@ -164,11 +164,9 @@ impl Verdict {
             )
     }
 
-    /// Whether Claude has to go on though it wanted to stop.
+    /// Whether an agent has to go on though it wanted to stop.
     pub fn blocks_stop(&self) -> bool {
-        *self.answer.event() == EventName::Stop
-            && self.answer.stopped().is_none()
-            && matches!(self.answer.opinion(), Some(Opinion::Block { .. }))
+        self.answer.blocks_stop()
     }
 
     /// The decision for the log; none for silence.

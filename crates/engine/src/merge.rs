@@ -29,7 +29,8 @@ type Voice<'a> = (Option<&'a str>, &'a Answer);
 /// order in which they are declared. deny > defer > ask > allow > nothing, a block wins, an end of
 /// the turn wins; those who agree are all quoted. Of changes the last declared one stands, and
 /// becket's own last of all; but paths to watch are put together, and a flag that one sets stays set.
-/// What the event does not take is dropped.
+/// Where an agent may not stop, the terminal hears only who says so. What the event does not take is
+/// dropped.
 pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
     if said.is_empty() && own.event() == event {
         return Merged {
@@ -49,6 +50,13 @@ pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
         drop(answer.give(opinion));
     }
     change(&mut answer, &voices);
+    let ends: Vec<_> = (voices.iter())
+        .filter_map(|(hook, said)| Some((*hook, Some(said.stopped()?))))
+        .collect();
+    if !ends.is_empty() {
+        answer.stop(joined(&ends));
+    }
+    let goes_on = answer.blocks_stop();
     for (hook, said) in &voices {
         for context in said.contexts() {
             drop(answer.add_context(named(*hook, context)));
@@ -56,13 +64,10 @@ pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
         for message in said.messages() {
             answer.tell(named(*hook, message));
         }
-        answer.ring(said.terminal());
-    }
-    let ends: Vec<_> = (voices.iter())
-        .filter_map(|(hook, said)| Some((*hook, Some(said.stopped()?))))
-        .collect();
-    if !ends.is_empty() {
-        answer.stop(joined(&ends));
+        // Who would let it stop rings for an end that does not come.
+        if !goes_on || said.blocks_stop() {
+            answer.ring(said.terminal());
+        }
     }
     let by = by(&answer, &voices);
     Merged { answer, by }

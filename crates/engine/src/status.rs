@@ -5,6 +5,7 @@ mod ask;
 mod infer;
 mod moment;
 
+use becket_wire::EventId;
 use becket_wire::event::EventName;
 use becket_wire::session::Status;
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,9 @@ pub struct Agent {
     asks: Asks,
     #[serde(skip_serializing_if = "is_default")]
     last: Option<Mark>,
+    /// It wanted to stop by this event, hooks judge whether it may, and it did nothing else since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    judged: Option<EventId>,
 }
 
 impl Agent {
@@ -337,6 +341,7 @@ impl Agent {
     fn rest(&mut self) {
         self.beneath = Status::Idle;
         self.over = true;
+        self.judged = None;
         self.before_compact = None;
         self.calls.clear();
         self.failures.clear();
@@ -346,6 +351,7 @@ impl Agent {
     fn work(&mut self, detail: Option<&str>) {
         self.interrupted = false;
         self.over = false;
+        self.judged = None;
         self.set_working(detail);
     }
 

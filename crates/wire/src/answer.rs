@@ -160,6 +160,13 @@ impl Answer {
         self.stop.as_deref()
     }
 
+    /// Whether whoever wanted to stop has to go on.
+    pub fn blocks_stop(&self) -> bool {
+        matches!(self.event, EventName::Stop | EventName::SubagentStop)
+            && self.stop.is_none()
+            && matches!(self.opinion, Some(Opinion::Block { .. }))
+    }
+
     pub fn terminal(&self) -> &str {
         &self.terminal
     }

@@ -120,6 +120,12 @@ impl Place {
         self.run().join("slow")
     }
 
+    /// There from when the daemon was told to end until the next one serves: whoever followed it
+    /// starts none.
+    pub fn stopped_mark(&self) -> PathBuf {
+        self.run().join("stopped")
+    }
+
     /// The copies of config files that last parsed.
     pub fn last_good(&self) -> PathBuf {
         self.run().join("last-good")

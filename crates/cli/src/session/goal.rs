@@ -89,7 +89,10 @@ pub fn wait(
     loop {
         match waiting.watch(&mut client) {
             // The daemon was replaced or ended: the next one knows the session too.
-            Err(error) if is_gone(&error) => client = Client::next_daemon(world)?.until(until),
+            Err(error) if is_gone(&error) => match Client::follow_on(world, until) {
+                Err(error) if is_late(&error) => return Err(waiting.too_late()),
+                next => client = next?.until(until),
+            },
             ended => return ended,
         }
     }
@@ -168,7 +171,8 @@ impl Waiting<'_> {
         match rows.into_iter().find(|row| row.session_id == *id) {
             Some(row) => Ok(row),
             None => {
-                let mut client = Client::connect_or_start(self.world)?.until(self.until);
+                let client = Client::connect_again(self.world)?.ok_or_else(gone)?;
+                let mut client = client.until(self.until);
                 one(id, |query| client.sessions(query))
             }
         }

@@ -76,7 +76,7 @@ fn again<T>(
     };
     match ask(client) {
         Err(error) if went_away(&error) => {
-            *client = Client::next_daemon(world)?;
+            *client = Client::next_daemon(world)?.ok_or(error)?;
             ask(client)
         }
         answer => answer,

@@ -11,7 +11,7 @@ use becket_wire::session::SessionRow;
 use ratatui::crossterm::event;
 
 use super::events::EventLine;
-use crate::client::{Client, HangUp};
+use crate::client::{Client, HangUp, STOPPED};
 use crate::world::World;
 
 /// Whoever sends waits while so many wait to be taken.
@@ -53,31 +53,31 @@ fn send(to: &SyncSender<Message>, message: Message) -> Result<(), Gone> {
 /// Follows the live sessions, from one daemon to the next, until the view goes.
 pub fn watch(world: &World, to: &SyncSender<Message>) {
     let mut missed: Option<Instant> = None;
-    let mut connect: fn(&World) -> Result<Client> = Client::connect_or_start;
+    let mut connect: fn(&World) -> Result<Option<Client>> =
+        |world| Client::connect_or_start(world).map(Some);
     loop {
         let ended = connect(world).and_then(|client| {
             connect = Client::connect_again;
             let mut heard = false;
-            let ended = hear(client, to, &mut heard);
+            let ended = client.map(|client| hear(client, to, &mut heard));
             if heard {
                 missed = None;
             }
-            ended
+            ended.transpose()
         });
-        let why = match ended {
-            Ok(Gone) => return,
-            Err(why) => why,
-        };
         let since = *missed.get_or_insert_with(Instant::now);
-        let patient = since.elapsed() < PATIENCE;
-        if !patient && send(to, Message::Lost(format!("{why:#}"))).is_err() {
-            return;
-        }
+        let (lost, pause) = match ended {
+            Ok(Some(Gone)) => return,
+            Ok(None) => (Some(STOPPED.to_owned()), PATIENCE),
+            Err(_) if since.elapsed() < PATIENCE => (None, PAUSE),
+            Err(why) => (Some(format!("{why:#}; try becket doctor")), LONG_PAUSE),
+        };
         // Where none may be started, there is nothing to wait for.
-        if world.no_daemon && !patient {
+        let in_vain = world.no_daemon && lost.is_some();
+        if lost.is_some_and(|why| send(to, Message::Lost(why)).is_err()) || in_vain {
             return;
         }
-        std::thread::park_timeout(if patient { PAUSE } else { LONG_PAUSE });
+        std::thread::park_timeout(pause);
     }
 }
 
@@ -163,6 +163,9 @@ impl Drop for Follower {
 fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: &str) {
     loop {
         if let Ok(Some(Gone)) = Client::connect_again(world).and_then(|client| {
+            let Some(client) = client else {
+                return Ok(None);
+            };
             let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
             if matches!(*line, Line::Unwanted) {
                 return Ok(Some(Gone));

@@ -128,7 +128,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
         }
         query.limit = None;
         query.after = Some(shown.after());
-        client = Client::next_daemon(world)?;
+        client = Client::follow_on(world, None)?;
     }
 }
 

@@ -34,9 +34,13 @@ impl Dispatcher {
                     continue;
                 };
                 self.follow_switches(Some(&applied));
-                let event = Moment::new(&head, envelope).event;
-                let by = Some((&event, envelope));
-                self.tell_of(applied.display.as_ref(), by, now_ms());
+                if record.is_kept_from_stopping() {
+                    self.registry.stop_judged(&mut applied, record);
+                } else {
+                    let event = Moment::new(&head, envelope).event;
+                    let by = Some((&event, envelope));
+                    self.tell_of(applied.display.as_ref(), by, now_ms());
+                }
                 if record.blocks_prompt() {
                     self.registry.prompt_blocked(&mut applied);
                 }
@@ -46,6 +50,15 @@ impl Dispatcher {
         for (session, at) in &brought.blocked {
             if self.registry.prompt_was_blocked(session, *at) {
                 changed.insert(session.clone());
+            }
+        }
+        for through in &brought.let_through {
+            let (news, display) = self.registry.stop_was_let_through(through);
+            if news {
+                changed.insert(through.session.clone());
+            }
+            if through.alone {
+                self.tell_of(display.as_ref(), None, now_ms());
             }
         }
         let news = |id: &String| self.registry.news(id, now_ms());

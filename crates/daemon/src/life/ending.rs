@@ -2,10 +2,12 @@
 //! waits for run on to their own end. Database and lock are let go before that, so that the next
 //! daemon serves meanwhile.
 
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use becket_wire::Place;
 use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
@@ -23,6 +25,16 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Claude Code waits no longer for any event. What runs in the background has no more time either.
 const LONGEST: Duration = Duration::from_secs(600);
 const LOOK: Duration = Duration::from_millis(10);
+
+/// Says for whoever follows that this end is meant. It has to be there before the socket goes: they
+/// look for it when nobody listens any more.
+pub(super) fn mark(place: &Place, end: End) {
+    if end.is_wanted()
+        && let Err(why) = fs::write(place.stopped_mark(), "")
+    {
+        warn!(%why, "whoever follows may start the next daemon");
+    }
+}
 
 /// Waits until nothing is left to be answered but what waits for hooks.
 pub(super) async fn drain(door: &Door) {

@@ -1,18 +1,19 @@
 //! One event on its way into the database.
 
+mod decision;
+
 use std::borrow::Cow;
 
-use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
-use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
+use becket_wire::rpc::{Cut, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head, Output};
+use becket_wire::{EventId, Head};
 use rusqlite::{Connection, params};
-use serde::{Deserialize, Serialize};
 
 use super::run;
 use super::session::Kept;
 use super::spool::Left;
+pub use decision::Decision;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
@@ -20,60 +21,6 @@ const COMPRESS_OVER: usize = 4 << 10;
 const LEVEL: i32 = 1;
 /// Roughly what a run of a hook takes.
 const RUN_WEIGHT: usize = 256;
-
-/// What was answered, as it is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decision {
-    pub answer: String,
-    pub by: Option<String>,
-    pub reason: Option<String>,
-    pub exit: u8,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl Decision {
-    /// The decision of an answer; none for silence.
-    pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
-        let row = row?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Some(Self {
-            answer: row.answer,
-            by: row.by,
-            reason: row.reason,
-            exit: output.exit,
-            stdout: text(&output.stdout),
-            stderr: text(&output.stderr),
-        })
-    }
-
-    /// Whether a prompt with that answer is not sent.
-    pub(super) fn blocks(&self) -> bool {
-        matches!(&*self.answer, "block" | "stop")
-    }
-
-    pub(super) fn to_row(&self) -> DecisionRow {
-        DecisionRow {
-            answer: self.answer.clone(),
-            by: self.by.clone(),
-            reason: self.reason.clone(),
-        }
-    }
-
-    /// Without secrets: other people's programs have spoken.
-    pub fn masked(self, masker: &Masker) -> Self {
-        let mask = |text: String| {
-            let masked = masker.mask(text.as_bytes()).bytes;
-            String::from_utf8_lossy(&masked).into_owned()
-        };
-        Self {
-            reason: self.reason.map(mask),
-            stdout: mask(self.stdout),
-            stderr: mask(self.stderr),
-            ..self
-        }
-    }
-}
 
 /// An event, masked and packed, ready to be written.
 #[derive(Debug, Clone)]
@@ -176,9 +123,23 @@ impl Record {
         &self.envelope
     }
 
-    /// Whether Claude wants to stop.
+    /// The subagent whose event it is.
+    pub(crate) fn agent_id(&self) -> Option<&str> {
+        self.agent_id.as_deref()
+    }
+
+    /// Whether an agent wants to stop, be it the main one or a subagent.
     pub(crate) fn is_stop(&self) -> bool {
-        self.event.as_deref() == Some("Stop")
+        matches!(
+            (self.event.as_deref(), self.agent_id()),
+            (Some("Stop"), None) | (Some("SubagentStop"), Some(_))
+        )
+    }
+
+    /// Whether it has to go on, as far as is known: nobody has decided yet, or it was not let.
+    pub(crate) fn is_kept_from_stopping(&self) -> bool {
+        let blocked = self.decision.as_ref().is_some_and(Decision::blocks_stop);
+        self.is_stop() && (self.held || blocked)
     }
 
     /// Whether what was answered kept a prompt from being sent.

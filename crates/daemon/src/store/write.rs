@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use becket_engine::mask::Masker;
-use becket_wire::Place;
 use becket_wire::rpc::EventRow;
 use becket_wire::run::RunRow;
+use becket_wire::{EventId, Place};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::open::Opened;
@@ -40,6 +40,17 @@ pub(crate) struct Brought {
     pub(crate) new: Vec<Record>,
     /// Prompts that were taken in before, and blocked since: the session, and when it was sent.
     pub(crate) blocked: Vec<(String, i64)>,
+    pub(crate) let_through: Vec<LetThrough>,
+}
+
+/// Hooks judged whether an agent may stop when this was taken in, and it was let through since.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LetThrough {
+    pub(crate) stop: EventId,
+    pub(crate) session: String,
+    pub(crate) at: i64,
+    /// No daemon did it, so that nobody was told.
+    pub(crate) alone: bool,
 }
 
 /// Applies what comes from the spool: gives the sessions that change with it, and what is done once

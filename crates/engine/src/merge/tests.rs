@@ -291,3 +291,21 @@ fn several_long_texts_go_into_one_file() {
         format!("== message ==\n{m}\n\n== stop ==\n{s}\n")
     );
 }
+
+#[test]
+fn nothing_rings_for_an_end_that_does_not_come() {
+    let rings = |text: &str| json!({"terminalSequence": text});
+    let block = json!({"decision": "block", "reason": "on", "terminalSequence": "\u{7}"});
+    let ends = json!({"continue": false, "stopReason": "enough"});
+    let (own, other) = ("\u{1b}]9;own\u{7}", "\u{1b}]9;a\u{7}");
+    for event in [EventName::Stop, EventName::SubagentStop] {
+        let heard = |answers: &[Value]| {
+            let merged = merged(&event, &rings(own), answers);
+            merged.answer.terminal().to_owned()
+        };
+        assert_eq!(heard(&[rings(other)]), format!("{own}{other}"));
+        assert_eq!(heard(&[rings(other), block.clone()]), "\u{7}");
+        let all = heard(&[rings(other), block.clone(), ends.clone()]);
+        assert_eq!(all, format!("{own}{other}\u{7}"));
+    }
+}

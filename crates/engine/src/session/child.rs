@@ -1,5 +1,6 @@
 //! The agents of a session: which of them an event moves.
 
+use becket_wire::EventId;
 use becket_wire::event::EventName;
 use serde::{Deserialize, Serialize};
 
@@ -197,6 +198,25 @@ impl Session {
             self.main.background_tasks = others;
         }
         changed | self.main.child_ends(moment)
+    }
+
+    pub(super) fn child_is_judged(&mut self, id: &str, stop: EventId, at: i64) -> bool {
+        let child = self.children.get_mut(id);
+        let Some(child) = child.filter(|child| child.is_quiet_since(at)) else {
+            return false;
+        };
+        let revived = child.ended_at.take().is_some();
+        let changed = child.agent.is_judged(stop, at) | revived;
+        self.main.child_turns(child.agent_type.as_deref(), at) | changed
+    }
+
+    pub(super) fn child_stops(&mut self, stop: EventId, at: i64) -> bool {
+        let mut children = self.children.values_mut();
+        let Some(child) = children.find(|child| child.agent.awaits(stop)) else {
+            return false;
+        };
+        child.agent.rests(at, false);
+        child.end(at) | self.main.child_turns(None, at)
     }
 
     fn teammate_rests(&mut self, id: Option<&str>, moment: &Moment<'_>) -> bool {

@@ -1,5 +1,7 @@
 //! What no event says of a session: told by the transcript, the process, the person, or becket.
 
+use becket_wire::EventId;
+
 use super::Session;
 
 /// Something that was found out.
@@ -104,16 +106,29 @@ impl Session {
             && (self.main.rests(at, false) | self.redisplay(at))
     }
 
-    /// becket's own hooks judge whether Claude may stop: until they have, and if they say no, it works.
-    pub fn stop_judged(&mut self, at: i64) -> bool {
-        self.ended_at.is_none()
-            && self.main.may_infer(at)
-            && (self.main.goes_on(at) | self.redisplay(at))
+    /// becket's own hooks judge whether an agent (none: the main one) may stop by this event: until they
+    /// have, and if they say no, it works.
+    pub fn stop_judged(&mut self, agent: Option<&str>, stop: EventId, at: i64) -> bool {
+        if self.ended_at.is_some() {
+            return false;
+        }
+        let changed = match agent {
+            None => self.main.may_infer(at) && self.main.is_judged(stop, at),
+            Some(id) => self.child_is_judged(id, stop, at),
+        };
+        changed | self.redisplay(at)
     }
 
-    /// They let it stop.
-    pub fn stop_let_through(&mut self, at: i64) -> bool {
-        self.prompt_blocked(at)
+    /// They let whoever wanted to stop by this event. It may have gone on since.
+    pub fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
+        let changed = match self.main.awaits(stop) {
+            true => self.main.rests(at, false),
+            false => self.child_stops(stop, at),
+        };
+        changed && {
+            self.redisplay(at);
+            true
+        }
     }
 
     /// The person looks at this session.

@@ -1,5 +1,6 @@
 mod any;
 mod recorded;
+mod stopping;
 mod telling;
 
 use super::*;

@@ -1,5 +1,7 @@
 //! What no event says of an agent.
 
+use becket_wire::EventId;
+
 use super::moment::cut;
 use super::{Agent, Mark, THINKING};
 
@@ -16,10 +18,24 @@ impl Agent {
         self.conclude(at, true)
     }
 
-    /// The turn is not over, as becket itself knows.
-    pub fn goes_on(&mut self, at: i64) -> bool {
+    /// becket's own hooks judge whether it may stop by this event: until they have, it works.
+    pub fn is_judged(&mut self, stop: EventId, at: i64) -> bool {
         self.work(Some(THINKING));
+        self.judged = Some(stop);
         self.conclude(at, false)
+    }
+
+    /// Whether it has done nothing since it wanted to stop by this event, and was judged.
+    pub fn awaits(&self, stop: EventId) -> bool {
+        self.judged == Some(stop)
+    }
+
+    /// One of its subagents turns out to work on, or to have ended: news only for one that works.
+    pub fn child_turns(&mut self, agent_type: Option<&str>, at: i64) -> bool {
+        self.status.word() == "working" && self.may_infer(at) && {
+            self.set_working(agent_type.or(Some(THINKING)));
+            self.conclude(at, false)
+        }
     }
 
     /// The person broke the turn off.

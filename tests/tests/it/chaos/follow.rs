@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use becket_tests::wait::{self, PATIENCE};
@@ -158,6 +159,40 @@ fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
     assert_eq!(ended.expect("it ends").code(), Some(4));
     gone(daemon);
     assert!(!world.path("").exists());
+}
+
+/// The next line that it says on stderr, if it says one.
+fn says(child: &mut Child) -> Option<String> {
+    let mut stderr = BufReader::new(child.stderr.take().expect("a stderr"));
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        drop(stderr.read_line(&mut line).map(|_| tell.send(line)));
+    });
+    told.recv_timeout(PATIENCE / 4).ok()
+}
+
+const WAITS: &str = "the daemon was stopped; waiting for an event or for `becket daemon start`\n";
+
+#[test]
+fn a_daemon_that_was_stopped_does_not_come_back_by_whoever_follows() {
+    let world = World::new();
+    world.start_daemon();
+    let mut follower = Follower::start(&world);
+    let mut sent = vec![load::send(&world, 1)];
+    wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(())).expect("a row");
+    world.run(&["daemon", "stop"]);
+    assert_eq!(says(&mut follower.child).as_deref(), Some(WAITS));
+    assert_eq!(world.daemons(), [0; 0]);
+    // The next event starts one, for them too.
+    sent.push(load::send(&world, 2));
+    wait::until(PATIENCE, || (follower.seen().len() > 1).then_some(())).expect("another row");
+    // A kill is nobody's wish.
+    world.kill_daemon();
+    wait::until(PATIENCE, || world.daemon_pid()).expect("whoever follows starts one");
+    sent.push(load::send(&world, 3));
+    let all = || (follower.seen().len() == sent.len()).then_some(());
+    wait::until(PATIENCE, all).expect("the last row");
 }
 
 #[test]

@@ -1,21 +1,49 @@
-//! A session whose Stop is judged by hooks of becket's own works until they let it stop.
+//! An agent whose stop is judged by hooks of becket's own works until they let it stop, whoever runs
+//! them and whatever becomes of the daemon.
 
 use std::fs;
+use std::process::{Child, Command};
 
-use serde_json::json;
+use becket_tests::wait::{self, PATIENCE};
+use serde_json::{Value, json};
 
-use super::Ship;
 use super::doubles::begins;
+use super::{Ship, answer};
+
+const LETS: &str = "exit 0";
+const BLOCKS: &str = "echo on >&2; exit 2";
 
 fn config(then: &str) -> String {
     format!(
         r#"
 [hooks.judge]
-on = "Stop"
+on = ["Stop", "SubagentStop"]
 timeout = "60s"
 run = "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; {then}"
 "#
     )
+}
+
+/// A ship with a session at work.
+fn ship(then: &str) -> Ship {
+    let ship = Ship::new(&config(then));
+    ship.world.start_daemon();
+    let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
+    ship
+}
+
+/// Its Stop, which is being judged.
+fn stops(ship: &Ship, by: fn(&Ship, &str) -> Command) -> Child {
+    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
+    let child = begins(by(ship, "Stop"), &stop);
+    ship.wait_file("begun");
+    child
+}
+
+fn ends(ship: &Ship, child: Child) {
+    fs::write(ship.project.join("go"), "").expect("a file");
+    child.wait_with_output().expect("an end");
 }
 
 fn display(ship: &Ship) -> String {
@@ -23,27 +51,129 @@ fn display(ship: &Ship) -> String {
     sessions[0]["display"].as_str().expect("a word").to_owned()
 }
 
+fn wait_display(ship: &Ship, wanted: &str) {
+    let is_so = || (display(ship) == wanted).then_some(());
+    wait::until(PATIENCE, is_so).unwrap_or_else(|| panic!("it is {}", display(ship)));
+}
+
+/// The Stop as the log has it, once it is decided.
+fn decided(ship: &Ship) -> Value {
+    let found = || {
+        let log = ship.world.events();
+        let stop = log.into_iter().find(|event| event["event"] == "Stop")?;
+        stop["took_us"].is_i64().then_some(stop)
+    };
+    wait::until(PATIENCE, found).expect("a decision")
+}
+
 /// What the session displays while its Stop is judged, and afterwards.
 fn displays(then: &str) -> [String; 2] {
-    let ship = Ship::new(&config(then));
-    ship.world.start_daemon();
-    let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
-    assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
-    let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
-    let child = begins(ship.shim("Stop"), &stop);
-    ship.wait_file("begun");
+    let ship = ship(then);
+    let child = stops(&ship, Ship::shim);
     let judged = display(&ship);
-    fs::write(ship.project.join("go"), "").expect("a file");
-    child.wait_with_output().expect("an end");
+    ends(&ship, child);
     [judged, display(&ship)]
 }
 
 #[test]
 fn a_session_works_until_its_stop_is_let_through() {
-    assert_eq!(displays("exit 0"), ["working", "done"]);
+    assert_eq!(displays(LETS), ["working", "done"]);
 }
 
 #[test]
 fn and_works_on_if_it_is_not() {
-    assert_eq!(displays("echo on >&2; exit 2"), ["working", "working"]);
+    assert_eq!(displays(BLOCKS), ["working", "working"]);
+}
+
+#[test]
+fn the_same_where_the_hooks_run_without_the_daemon() {
+    for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
+        let ship = ship(then);
+        let child = stops(&ship, Ship::alone);
+        let taken_in = || (ship.world.events().len() == 2).then_some(());
+        wait::until(PATIENCE, taken_in).expect("the stop is taken in");
+        let judged = display(&ship);
+        ends(&ship, child);
+        decided(&ship);
+        assert_eq!([&*judged, &*display(&ship)], ["working", after]);
+    }
+}
+
+#[test]
+fn the_same_where_the_daemon_is_stopped_over_them() {
+    for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
+        let ship = ship(then);
+        let child = stops(&ship, Ship::shim);
+        ship.world.run(&["daemon", "stop"]);
+        let judged = display(&ship);
+        ends(&ship, child);
+        decided(&ship);
+        assert_eq!([&*judged, &*display(&ship)], ["working", after]);
+    }
+}
+
+#[test]
+fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
+    let ship = ship(BLOCKS);
+    let child = stops(&ship, Ship::shim);
+    ship.world.kill_daemon();
+    // Alone answers, without the hooks.
+    let output = child.wait_with_output().expect("an end");
+    let answered = (output.status.code(), output.stdout.is_empty());
+    ship.world.start_daemon();
+    wait_display(&ship, "done");
+    fs::write(ship.project.join("go"), "").expect("a file");
+    assert_eq!(answered, (Some(0), true), "{output:?}");
+    assert_eq!(decided(&ship)["source"], "alone");
+    assert_eq!(display(&ship), "done");
+}
+
+#[test]
+fn a_subagent_works_until_it_is_let_stop() {
+    for (then, after) in [(LETS, "idle"), (BLOCKS, "working")] {
+        let ship = ship(then);
+        let agent = json!({"agent_id": "a1", "agent_type": "Explore"});
+        let start = ship.event("SubagentStart", &agent);
+        assert!(ship.world.send("SubagentStart", start).is_silent());
+        let status = || {
+            let session = ship.world.sessions().remove(0);
+            let agent = session["agents"][0].clone();
+            assert_eq!(agent["agent_id"], "a1", "{session:#}");
+            let ended = !agent["ended_at"].is_null();
+            (agent["status"].as_str().expect("a word").to_owned(), ended)
+        };
+        let stop = ship.event("SubagentStop", &agent);
+        let child = begins(ship.shim("SubagentStop"), &stop);
+        ship.wait_file("begun");
+        let judged = status();
+        ends(&ship, child);
+        assert_eq!(judged, ("working".to_owned(), false));
+        assert_eq!(status(), (after.to_owned(), after == "idle"));
+    }
+}
+
+#[test]
+fn nothing_rings_for_a_stop_that_does_not_come() {
+    let ship = Ship::new(
+        r#"
+[notice]
+on = "done"
+after = "0s"
+
+[hooks.judge]
+on = "Stop"
+run = "[ -e go ] || { echo on >&2; exit 2; }"
+"#,
+    );
+    let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
+    let stop = || {
+        let stop = ship.event("Stop", &json!({"stop_hook_active": false}));
+        answer(&ship.world.send("Stop", stop))
+    };
+    let blocked = stop();
+    assert_eq!(blocked["decision"], "block", "{blocked}");
+    assert_eq!(blocked["terminalSequence"], Value::Null);
+    fs::write(ship.project.join("go"), "").expect("a file");
+    assert_eq!(stop(), json!({"terminalSequence": "\u{7}"}));
 }

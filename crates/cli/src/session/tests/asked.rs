@@ -185,6 +185,32 @@ fn the_next_daemon_goes_on() {
 }
 
 #[test]
+fn a_daemon_that_was_stopped_is_started_by_somebody_else() {
+    let watches = || vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
+    let (daemon, world) = Scripted::new(vec![watches()]);
+    fs::write(world.place.stopped_mark(), "").unwrap();
+    let short = Some(Duration::from_millis(50));
+    let why = wait(&world, "a1b2", Goal::Attention, short).unwrap_err();
+    assert!(why.downcast_ref::<Failure>().unwrap().is_late(), "{why}");
+    assert!(why.to_string().contains("was not waiting for you"), "{why}");
+    daemon.end();
+    let (daemon, world) = Scripted::new(vec![watches()]);
+    fs::write(world.place.stopped_mark(), "").unwrap();
+    let somebody = std::thread::spawn(move || {
+        daemon.thread.join().unwrap();
+        fs::remove_file(&daemon.socket).unwrap();
+        let (stream, _) = UnixListener::bind(&daemon.socket)
+            .unwrap()
+            .accept()
+            .unwrap();
+        serve(stream, vec![(Ask::Watch, sessions(asks()))]);
+        daemon.folder
+    });
+    assert_eq!(wait(&world, "a1b2", Goal::Attention, None).unwrap(), asks());
+    somebody.join().unwrap();
+}
+
+#[test]
 fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let everything = || Ask::Sessions(SessionQuery::default());
     let gone = || vec![(everything(), vec![])];
@@ -192,6 +218,12 @@ fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let (daemon, world) = Scripted::new(vec![gone(), answers]);
     let found = Source::open(&world).sessions(&SessionQuery::default());
     assert_eq!(found.unwrap(), [asks()]);
+    daemon.end();
+    // Whoever asks once starts none either that was stopped over it.
+    let (daemon, world) = Scripted::new(vec![gone()]);
+    fs::write(world.place.stopped_mark(), "").unwrap();
+    let why = Source::open(&world).sessions(&SessionQuery::default());
+    assert_eq!(why.unwrap_err().to_string(), "the daemon went away");
     daemon.end();
     let (daemon, world) = Scripted::new(vec![gone(), gone()]);
     let why = Source::open(&world).sessions(&SessionQuery::default());

@@ -14,7 +14,7 @@ impl Scene<'_> {
     pub(super) fn trouble(self) -> Option<String> {
         let model = self.model;
         if let Some(why) = &model.lost {
-            return Some(format!("{why}; try becket doctor"));
+            return Some(why.clone());
         }
         let first = model.troubles.first()?;
         Some(match model.troubles.len() - 1 {

@@ -40,14 +40,15 @@ fn before_the_daemon_has_spoken_and_when_it_cannot_be_reached() {
     let mut model = Model::new();
     model.settle();
     assert!(picture(&model, &look(), 80, 10).contains("Asking the daemon"));
-    model.lost = Some("could not reach the daemon on /run/socket (refused)".into());
+    model.lost =
+        Some("could not reach the daemon on /run/socket (refused); try becket doctor".into());
     assert_snapshot!(picture(&model, &look(), 80, 10));
 }
 
 #[test]
 fn sessions_stay_in_sight_while_the_daemon_is_away() {
     let mut model = model(one());
-    model.lost = Some("the daemon went away".into());
+    model.lost = Some(crate::client::STOPPED.into());
     assert_snapshot!(picture(&model, &look(), 80, 16));
 }
 

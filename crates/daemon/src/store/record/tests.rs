@@ -105,3 +105,30 @@ fn only_a_prompt_that_was_not_sent_is_blocked() {
     assert!(!answered("Stop", "block"));
     assert!(!record(1, 1).blocks_prompt());
 }
+
+#[test]
+fn who_is_not_let_stop_goes_on_unless_the_turn_is_ended() {
+    let stops = |event: &str, decision: Option<Decision>, held: bool| {
+        let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s","agent_id":"a"}}"#);
+        let payload = match event {
+            "Stop" => payload.replace(r#","agent_id":"a""#, ""),
+            _ => payload,
+        };
+        let mut record = record_of(1, envelope(1), payload.as_bytes());
+        (record.decision, record.held) = (decision, held);
+        record.is_kept_from_stopping()
+    };
+    let block = || decision("block");
+    let ends = Decision {
+        stdout: r#"{"continue":false,"decision":"block"}"#.to_owned(),
+        ..block()
+    };
+    for event in ["Stop", "SubagentStop"] {
+        assert!(stops(event, Some(block()), false));
+        assert!(stops(event, None, true), "nobody has decided");
+        assert!(!stops(event, None, false));
+        assert!(!stops(event, Some(decision("context")), false));
+        assert!(!stops(event, Some(ends.clone()), false));
+    }
+    assert!(!stops("PostToolUse", Some(block()), true));
+}

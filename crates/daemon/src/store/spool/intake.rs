@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use becket_engine::mask::Masker;
+use becket_wire::rpc::Source;
 use becket_wire::{EventId, Place};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::super::record::{self, Decision, Record};
-use super::super::write::{Apply, Brought};
+use super::super::write::{Apply, Brought, LetThrough};
 use super::super::{double, run, session};
 use super::Left;
 use super::read::{amendments, read, read_amendment, unfinished, waiting};
@@ -182,6 +183,11 @@ impl Intake<'_> {
             record.seq = (self.next_seq)();
             if record.insert(&transaction)? {
                 brought.new.push(record);
+            } else {
+                // Whoever had it before was killed over its hooks.
+                let left = Left::of(&record, "");
+                let through = let_through(&transaction, record.id(), &left)?;
+                brought.let_through.extend(through);
             }
             if !(self.go_on)(Step::Inserted) {
                 return Ok(None);
@@ -241,6 +247,8 @@ impl Intake<'_> {
         for (id, left) in said {
             if let Some(seq) = complete(&transaction, *id, left)? {
                 brought.blocked.extend(blocked(&transaction, seq, left)?);
+                let through = let_through(&transaction, *id, left)?;
+                brought.let_through.extend(through);
                 decided.push(seq);
             }
             run::insert(&transaction, &left.runs)?;
@@ -248,7 +256,7 @@ impl Intake<'_> {
                 return Ok(false);
             }
         }
-        if brought.blocked.is_empty() {
+        if brought.blocked.is_empty() && brought.let_through.is_empty() {
             transaction.commit()?;
         } else {
             self.commit(transaction, &Arc::new(brought))?;
@@ -315,6 +323,32 @@ fn blocked(
     )?;
     let prompt = select.query_row([seq], |row| Ok((row.get(0)?, row.get(1)?)));
     prompt.optional()
+}
+
+/// The stop that is let through by what was answered.
+fn let_through(
+    connection: &Connection,
+    stop: EventId,
+    left: &Left,
+) -> rusqlite::Result<Option<LetThrough>> {
+    let blocked = left.decision.as_ref().is_some_and(Decision::blocks_stop);
+    if blocked || left.took_us.is_none() {
+        return Ok(None);
+    }
+    let mut select = connection.prepare_cached(
+        "SELECT session_id, at FROM events WHERE id = ?1
+         AND event IN ('Stop', 'SubagentStop')
+         AND session_id IS NOT NULL AND duplicate_of IS NULL",
+    )?;
+    let found = select.query_row([stop.as_bytes()], |row| {
+        Ok(LetThrough {
+            stop,
+            session: row.get(0)?,
+            at: row.get(1)?,
+            alone: left.source == Source::Alone,
+        })
+    });
+    found.optional()
 }
 
 /// Whether a file has waited long enough. One from the future would wait for ever.

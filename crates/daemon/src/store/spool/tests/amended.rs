@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use super::super::super::record;
+use super::super::super::sample::record_of;
 use super::super::super::write::{Brought, Then};
 use super::*;
 
@@ -138,6 +139,64 @@ fn sessions_hear_of_a_prompt_that_was_blocked_once() {
         take();
     }
     assert_eq!(*blocked.lock().unwrap(), [("s".to_owned(), 7)]);
+}
+
+#[test]
+fn sessions_hear_of_a_stop_that_was_let_through() {
+    let through = |payload: &[u8], answers: &[Left], by_socket: bool| {
+        let home = Home::new();
+        if by_socket {
+            let record = record_of(1, envelope(7), payload);
+            assert!(record.insert(&home.open()).unwrap());
+            leave(&home.place, &envelope(7), payload, &answers[0]).unwrap();
+        } else {
+            leave(&home.place, &envelope(7), payload, &undecided()).unwrap();
+        }
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hears = Arc::clone(&heard);
+        let apply = move |brought: &Arc<Brought>| {
+            hears.lock().unwrap().extend(brought.let_through.clone());
+            (Vec::new(), Box::new(|| ()) as Then)
+        };
+        let mut connection = home.open();
+        let mut take = || {
+            let (_, ended) = take_in(
+                &mut connection,
+                &home.place,
+                &masker(),
+                &mut || 2,
+                &apply,
+                &mut |_| true,
+            );
+            ended.unwrap();
+        };
+        take();
+        for left in answers.iter().filter(|_| !by_socket) {
+            amend(&home.place, id(7), left).unwrap();
+            take();
+        }
+        let heard = heard.lock().unwrap().clone();
+        heard
+            .into_iter()
+            .map(|one| (one.session, one.stop, one.at))
+            .collect::<Vec<_>>()
+    };
+    let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
+    let call = br#"{"hook_event_name":"PreToolUse","session_id":"s"}"#;
+    let silent = || [left(900, None)];
+    let told = [("s".to_owned(), id(7), 7)];
+    for by_socket in [true, false] {
+        assert_eq!(through(stop, &silent(), by_socket), told);
+        assert_eq!(
+            through(stop, &[left(900, Some("context"))], by_socket),
+            told
+        );
+        assert_eq!(through(stop, &[left(900, Some("block"))], by_socket), []);
+        assert_eq!(through(stop, &[undecided()], by_socket), [], "not yet");
+        assert_eq!(through(call, &silent(), by_socket), []);
+    }
+    let again = [left(900, None), left(950, None)];
+    assert_eq!(through(stop, &again, false), told, "once");
 }
 
 #[test]
