@@ -4,6 +4,7 @@
 mod ask;
 mod infer;
 mod moment;
+mod settle;
 
 use becket_wire::EventId;
 use becket_wire::event::EventName;
@@ -67,7 +68,7 @@ pub struct Agent {
     #[serde(skip_serializing_if = "is_default")]
     last: Option<Mark>,
     /// It wanted to stop by this event, hooks judge whether it may, and it did nothing else since.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "is_default")]
     judged: Option<EventId>,
 }
 
@@ -367,34 +368,6 @@ impl Agent {
     fn has_ended(&self, moment: &Moment<'_>) -> bool {
         let prompt = moment.prompt_id();
         self.over && prompt.is_some() && prompt == self.prompt.as_deref()
-    }
-
-    /// The one status: the oldest question, else what the agent does.
-    fn settle(&mut self, at: i64) -> bool {
-        let (status, since) = match self.asks.all().first() {
-            Some(first) => {
-                let reason = first.reason();
-                (Status::Attention { reason }, first.at)
-            }
-            None if self.beneath == self.status => return false,
-            None if self.beneath.word() == self.status.word() && self.status.reason().is_none() => {
-                (self.beneath.clone(), self.since)
-            }
-            None => (self.beneath.clone(), at),
-        };
-        let changed = status != self.status || since != self.since;
-        self.status = status;
-        self.since = since;
-        changed
-    }
-
-    /// What else a person can see.
-    fn aside(&self) -> (Option<String>, [u32; 2], [bool; 3]) {
-        (
-            self.error.clone(),
-            [self.failed_tools, self.background_tasks],
-            [self.interrupted, self.seen, self.inferred],
-        )
     }
 }
 
