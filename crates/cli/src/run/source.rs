@@ -148,6 +148,15 @@ impl<'a> Runs<'a> {
         Ok(last.map(|(_, id)| id))
     }
 
+    /// The event whose hook began last, of those that run now.
+    pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
+        let runs = self.current.iter().filter(|one| one.until.is_some());
+        let of_session =
+            |one: &&CurrentRun| session.is_none() || one.run.session_id.as_deref() == session;
+        let last = runs.filter(of_session).max_by_key(|one| one.run.at);
+        last.map(|one| one.run.event_id)
+    }
+
     pub fn event(&self, id: EventId) -> Result<Option<EventRow>> {
         let query = EventQuery {
             id: Some(id),

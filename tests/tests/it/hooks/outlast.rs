@@ -121,7 +121,13 @@ fn told_twice_it_ends_its_hooks_and_whoever_waits_hears_of_it() {
     let expected = "becket: the daemon ended before this had answered: long\n";
     assert_eq!(said, expected);
     wait_gone(old);
-    assert_eq!(recorded(&ship, "long")["outcome"], "cancelled");
+    assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
+    assert_eq!(ship.stats()["failed"], 1);
+    // A person who saw the error asks why, and is told of that event.
+    let why = ship.world.run(&["why"]);
+    let said = "by the daemon; it ended before its hooks did, and Claude Code got an error";
+    assert!(why.contains(said), "{why}");
+    assert!(why.contains("PreToolUse Bash  not answered\n"), "{why}");
 }
 
 #[test]
