@@ -64,12 +64,18 @@ fn a_newer_build_serves_while_the_older_one_waits_for_its_hooks() {
     let other = ship.event("SessionStart", &json!({"source": "startup"}));
     let served = ship.world.send("SessionStart", other);
     let waits = is_alive(old);
+    let recent = ship.world.output(&["recent", "--json"]);
     fs::write(ship.project.join("go"), "").expect("a file");
     let output = child.wait_with_output().expect("an end");
     // Not before: a test that fails leaves no hook behind that waits for ever.
     assert_eq!(notice, Notice::Ready);
     assert_eq!(serves.as_deref(), Some("9.0.1"));
     assert!(waits, "the old one is gone, and its hooks with it");
+    let recent: Vec<Value> = serde_json::from_slice(&recent.stdout).expect("JSON");
+    let runs = recent.iter().filter(|run| run["until"].is_string());
+    let mut running: Vec<_> = runs.map(|run| run["hook"].as_str()).collect();
+    running.sort_unstable();
+    assert_eq!(running, [Some("behind"), Some("slow-no")], "{recent:#?}");
     assert!(served.is_silent(), "{served:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\"deny\""), "{output:?}");
@@ -78,6 +84,8 @@ fn a_newer_build_serves_while_the_older_one_waits_for_its_hooks() {
     assert_eq!(recorded(&ship, "behind")["outcome"], "ok");
     let log = ship.world.events();
     assert!(log.iter().all(|it| it["source"] == "daemon"), "{log:#?}");
+    let ending = ship.world.path("run/ending");
+    assert_eq!(fs::read_dir(ending).expect("a folder").count(), 0);
 }
 
 #[test]
@@ -88,11 +96,15 @@ fn whoever_stops_the_daemon_takes_no_denial_away() {
     ship.wait_file("runs");
     let said = ship.world.run(&["daemon", "stop"]);
     let status = ship.world.output(&["daemon", "status"]);
+    let why = ship.world.output(&["why"]).stdout;
     fs::write(ship.project.join("go"), "").expect("a file");
     let output = child.wait_with_output().expect("an end");
     assert!(said.starts_with("The daemon has ended.\n"), "{said}");
     assert!(said.contains("until it has answered: slow-no"), "{said}");
     assert_eq!(status.status.code(), Some(4), "none serves: {status:?}");
+    let why = String::from_utf8_lossy(&why).into_owned();
+    let said = "by the daemon; slow-no runs still, until ";
+    assert!(why.contains(said), "{why}");
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(answer.contains("\"deny\""), "{output:?}");
     wait_gone(old);
