@@ -252,15 +252,15 @@ impl Dispatcher {
             answerer,
         } = hooked;
         self.decided(record.seq, &verdict);
-        let cut_off: Vec<&str> = (runs.iter())
-            .filter(|run| run.was_cut_off())
+        let ended: Vec<&str> = (runs.iter())
+            .filter(|run| run.was_cut_off() || run.was_cancelled())
             .map(|run| &*run.hook)
             .collect();
-        let is_answer = cut_off.is_empty() || verdict.refuses();
+        let is_answer = ended.is_empty() || verdict.refuses();
         let output = match is_answer {
             true => verdict.output(),
-            // They would take silence for consent.
-            false => unheard(&cut_off),
+            // Whoever hears it would take silence for consent.
+            false => unheard(&ended),
         };
         // Whoever hung up heard nothing of it.
         if is_answer && !runs.iter().any(RunRow::was_cancelled) {

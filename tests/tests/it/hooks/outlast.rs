@@ -8,8 +8,8 @@ use becket_wire::Notice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::Ship;
 use super::doubles::{LONG, WAITS_AND_DENIES, begins};
+use super::{DENIES, Ship};
 use crate::chaos::takeover::{serving, start_as};
 
 const BEHIND: &str = r#"
@@ -140,6 +140,31 @@ fn told_twice_it_ends_its_hooks_and_whoever_waits_hears_of_it() {
     let said = "by the daemon; it ended before its hooks did, and Claude Code got an error";
     assert!(why.contains(said), "{why}");
     assert!(why.contains("PreToolUse Bash  not answered\n"), "{why}");
+}
+
+#[test]
+fn a_denial_beside_a_hook_that_was_cut_off_is_answered_and_kept() {
+    let ship = Ship::new(&format!("{LONG}{DENIES}"));
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    let denied = || {
+        let recent = ship.recent();
+        recent.into_iter().find(|run| run["decision"] == "deny")
+    };
+    let denied = wait::until(PATIENCE, denied);
+    ship.world.run(&["daemon", "stop"]);
+    let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    denied.expect("one of them has ended");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\"deny\""), "{output:?}");
+    wait_gone(old);
+    assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
+    let log = ship.world.events();
+    assert_eq!(log[0]["decision"]["answer"], "deny", "{log:#?}");
+    assert!(log[0]["took_us"].is_i64(), "{log:#?}");
 }
 
 #[test]
