@@ -15,7 +15,7 @@ use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
 use becket_engine::run::{Cancel, Keeper};
 use becket_wire::rpc::Response;
-use becket_wire::run::{CANCELLED, RunRow};
+use becket_wire::run::RunRow;
 use becket_wire::{EventId, Output, Place};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{error, warn};
@@ -253,16 +253,17 @@ impl Dispatcher {
         } = hooked;
         self.decided(record.seq, &verdict);
         let ended: Vec<&str> = (runs.iter())
-            .filter(|run| run.outcome == CANCELLED)
+            .filter(|run| run.was_cut_off() || run.was_cancelled())
             .map(|run| &*run.hook)
             .collect();
-        let output = match ended.is_empty() || verdict.refuses() {
+        let is_answer = ended.is_empty() || verdict.refuses();
+        let output = match is_answer {
             true => verdict.output(),
-            // Whoever hung up hears nothing of it. Else we have ended, and they would have taken
-            // silence for consent.
+            // Whoever hears it would take silence for consent.
             false => unheard(&ended),
         };
-        if ended.is_empty() {
+        // Whoever hung up heard nothing of it.
+        if is_answer && !runs.iter().any(RunRow::was_cancelled) {
             let decision = Decision::new(verdict.decision(), &output);
             record.decision = decision.map(|decision| decision.masked(&masker));
             record.took_us = Some(i64::try_from(at.elapsed().as_micros()).unwrap_or(i64::MAX));

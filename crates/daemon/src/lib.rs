@@ -11,6 +11,7 @@ mod infer;
 pub mod life;
 mod namespace;
 mod notice;
+pub mod outlasting;
 mod registry;
 mod serve;
 mod statusline;

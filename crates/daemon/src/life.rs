@@ -33,6 +33,7 @@ use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
 use crate::notice::Notices;
+use crate::outlasting::{self, Outlasting};
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
 use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
@@ -140,6 +141,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         make_folder(&folder)?;
     }
     let lock = lock::acquire(place, options.version)?;
+    outlasting::tidy(place);
     log::begin(place);
     let set: Vec<&str> = options.set.iter().map(|(key, _)| &**key).collect();
     info!(version = %options.version, pid = std::process::id(), ?set, "starting");
@@ -260,6 +262,7 @@ impl Daemon {
         } = self;
         let inode = inode(&socket);
         let hooks = Arc::clone(&dispatcher.hooks.running);
+        let mut still = Outlasting::of(&options.place);
         let (end, mut signals) = runtime.block_on(async {
             let mut signals = Signals::listen();
             tokio::spawn(dispatcher.run(messages));
@@ -277,6 +280,8 @@ impl Daemon {
             };
             info!(?end, "ending");
             door.end.send_replace(Some(end));
+            // First: whoever finds nobody at the socket finds these.
+            still.tell(&door.keeper.current());
             ending::mark(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
@@ -294,9 +299,10 @@ impl Daemon {
             (end, signals)
         });
         drop(writer_thread.join());
+        still.tell(&door.keeper.current());
         // From here on another daemon may serve this home.
         drop(lock);
-        runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals));
+        runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals, still));
         runtime.shutdown_timeout(Duration::from_millis(100));
         info!(?end, "ended");
     }

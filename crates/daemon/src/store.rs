@@ -11,7 +11,7 @@ mod record;
 mod retain;
 mod run;
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 pub(crate) mod session;
 pub mod spool;
 mod write;

@@ -123,6 +123,8 @@ pub enum Outcome {
     TimedOut,
     /// It had to be ended, or was not even started: whoever asked does not wait any more.
     Cancelled,
+    /// The same, but becket itself had to end: somebody may wait.
+    CutOff,
     /// It goes on in the background, as it said itself (`{"async": true}`).
     WentAsync,
     /// It could not be started, and why.

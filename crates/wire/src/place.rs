@@ -115,6 +115,15 @@ impl Place {
         self.run().join("daemon.lock")
     }
 
+    /// What daemons that are ending still run, a file each.
+    pub fn endings(&self) -> PathBuf {
+        self.run().join("ending")
+    }
+
+    pub fn ending(&self, pid: u32) -> PathBuf {
+        self.endings().join(pid.to_string())
+    }
+
     /// Touched after a missed deadline: for a while, nobody waits long for the daemon.
     pub fn slow_mark(&self) -> PathBuf {
         self.run().join("slow")

@@ -18,8 +18,8 @@ pub struct RunRow {
     pub took_us: i64,
     /// None if it did not end by itself.
     pub exit: Option<i32>,
-    /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `async`, `not started`, `invalid`,
-    /// `orphaned`; `running` as long as it is none of them, which is told and never kept.
+    /// `ok`, `failed`, `timed out`, `killed`, `cancelled`, `cut off`, `async`, `not started`,
+    /// `invalid`, `orphaned`; `running` as long as it is none of them, which is told and never kept.
     pub outcome: String,
     /// What it decided, in the words of the log; none for silence.
     pub decision: Option<String>,
@@ -42,8 +42,14 @@ pub struct CurrentRun {
 /// Outcomes that are nobody's fault.
 pub const FINE: [&str; 4] = ["ok", "async", CANCELLED, RUNNING];
 
-/// The outcome of a run that was ended because nobody waited for it, or becket itself ended.
+/// The outcome of a run that was ended because nobody waited for it any more.
 pub const CANCELLED: &str = "cancelled";
+
+/// The outcome of a run that was ended because becket itself had to end.
+pub const CUT_OFF: &str = "cut off";
+
+/// The outcome of a run that outlived becket, which was killed.
+pub const ORPHANED: &str = "orphaned";
 
 /// The outcome of a run that is not over.
 pub const RUNNING: &str = "running";
@@ -55,6 +61,16 @@ impl RunRow {
     /// Whether more may be told of it.
     pub fn is_under_way(&self) -> bool {
         self.outcome == UNDER_WAY
+    }
+
+    /// Whether it was ended because nobody waited for it any more: neither done nor failed.
+    pub fn was_cancelled(&self) -> bool {
+        self.outcome == CANCELLED
+    }
+
+    /// Whether it was ended because becket itself had to end.
+    pub fn was_cut_off(&self) -> bool {
+        self.outcome == CUT_OFF
     }
 
     /// Whether the hook did not do what it was run for. A refusal is no failure.

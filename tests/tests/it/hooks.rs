@@ -86,6 +86,14 @@ impl Ship {
         runs.into_iter().filter(is_over).collect()
     }
 
+    /// What the one hook that ran did and cost.
+    fn stats(&self) -> Value {
+        let told = self.world.run(&["stats", "--json"]);
+        let hooks: Vec<Value> = serde_json::from_str(&told).expect("JSON");
+        assert_eq!(hooks.len(), 1, "{hooks:#?}");
+        hooks.into_iter().next().unwrap_or_default()
+    }
+
     /// Waits for a file of the project, and gives what is in it.
     fn wait_file(&self, name: &str) -> String {
         wait_file(&self.project.join(name))

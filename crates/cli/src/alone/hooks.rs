@@ -39,7 +39,7 @@ impl Event<'_> {
         runs.extend(ran);
         let output = verdict.output();
         // Whoever hung up heard nothing of it.
-        let heard = !runs.iter().any(|run| run.outcome == "cancelled");
+        let heard = !runs.iter().any(RunRow::was_cancelled);
         let left = self.left(heard.then_some((&verdict, &output)), runs);
         self.complete(kept, left);
         keeper.leave();

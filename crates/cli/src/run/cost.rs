@@ -22,6 +22,8 @@ pub struct Stats {
     pub hook: String,
     pub runs: usize,
     pub failed: usize,
+    /// They were ended because nobody waited any more: neither done nor failed.
+    pub cancelled: usize,
     pub mean_us: i64,
     pub p95_us: i64,
     pub max_us: i64,
@@ -30,10 +32,11 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// How many of a hundred runs did what they were for.
-    pub fn success_pct(&self) -> f64 {
-        let fine = self.runs - self.failed;
-        (fine as f64 / self.runs.max(1) as f64 * 1000.0).round() / 10.0
+    /// How many of a hundred runs did what they were for, of those that were let; none if none was.
+    pub fn success_pct(&self) -> Option<f64> {
+        let let_be = self.runs - self.cancelled;
+        let fine = let_be - self.failed;
+        (let_be > 0).then(|| (fine as f64 / let_be as f64 * 1000.0).round() / 10.0)
     }
 }
 
@@ -53,6 +56,7 @@ fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
         hook: hook.to_owned(),
         runs: runs.len(),
         failed: runs.iter().filter(|run| run.has_failed()).count(),
+        cancelled: runs.iter().filter(|run| run.was_cancelled()).count(),
         mean_us: times.mean(),
         p95_us: times.at(95),
         max_us: times.at(100),

@@ -3,6 +3,7 @@
 
 use becket_daemon::store::FoundRun;
 use becket_wire::rpc::{EventRow, Source};
+use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
 use super::{json, words};
@@ -15,6 +16,8 @@ use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
 /// Longer lines are hard to read, and longer reasons nobody reads here.
 const READABLE: usize = 100;
 const REASON_CHARS: usize = 2000;
+/// Claude Code waits no longer for any event: milliseconds.
+const LONGEST: i64 = 600_000;
 
 /// Everything that is known of how one event came out.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ pub fn full(why: &Why, look: &Look) -> String {
     let mut out = format!(
         "{BOLD}{}{BOLD:#}  {}\n",
         one_line(&name.join(" ")),
-        said(event)
+        said(why)
     );
     let fields = fields(why, look);
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -67,7 +70,11 @@ pub fn full(why: &Why, look: &Look) -> String {
         ..look.clone()
     };
     if why.runs.is_empty() {
-        out += &format!("\n{BOLD}No hook ran{BOLD:#}\n");
+        let none = match is_open(why, look) {
+            true => "No run of a hook is known yet",
+            false => "No hook ran",
+        };
+        out += &format!("\n{BOLD}{none}{BOLD:#}\n");
     } else {
         let rows: Vec<_> = why.runs.iter().map(|one| run(one, look)).collect();
         out += &format!("\n{BOLD}{}{BOLD:#}\n", title(&why.runs));
@@ -105,11 +112,15 @@ fn indent(text: &str) -> String {
 }
 
 /// What was answered, and on whose account.
-fn said(event: &EventRow) -> String {
+fn said(why: &Why) -> String {
+    let event = &why.event;
     match &event.decision {
         Some(decision) => {
             let decided = one_line(&line::decided(decision));
             format!("{WARN}{decided}{WARN:#}")
+        }
+        None if event.took_us.is_none() && why.runs.iter().any(goes_on) => {
+            format!("{DIM}not answered yet{DIM:#}")
         }
         None if event.took_us.is_none() => format!("{DIM}not answered{DIM:#}"),
         None => format!("{DIM}no opinion{DIM:#}"),
@@ -148,12 +159,12 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
         "fault",
         fault.map(|fault| format!("{BAD}{}{BAD:#}", one_line(fault))),
     );
-    add("judged", Some(judged(why)));
+    add("judged", Some(judged(why, look)));
     fields
 }
 
-/// By whom, and how long that took.
-fn judged(why: &Why) -> String {
+/// By whom, and how long that took, or why nobody was answered.
+fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
     let whom = match why.event.source {
         Source::Daemon => "by the daemon".to_owned(),
@@ -161,18 +172,62 @@ fn judged(why: &Why) -> String {
         Source::Alone if detour.is_empty() => "alone".to_owned(),
         Source::Alone => format!("alone ({})", missed(&detour)),
     };
-    let orphaned = why.runs.iter().any(|found| found.run.outcome == "orphaned");
     match why.event.took_us {
-        Some(took) if orphaned => format!(
+        Some(took) if ended_so(why, ORPHANED) => format!(
             "{whom}, in {}; becket was killed before, and nobody heard what its hooks said",
             words::took(took)
         ),
         Some(took) => format!("{whom}, in {}", words::took(took)),
-        None if orphaned => {
-            format!("{whom}; becket was killed, and nobody heard what its hooks said")
+        None => format!("{whom}; {}", unanswered(why, look)),
+    }
+}
+
+fn ended_so(why: &Why, outcome: &str) -> bool {
+    why.runs.iter().any(|found| found.run.outcome == outcome)
+}
+
+/// Whether it may still be answered: nobody has said that it will not be.
+fn is_open(why: &Why, look: &Look) -> bool {
+    why.event.took_us.is_none() && look.now_ms() - why.event.at < LONGEST
+}
+
+/// Why there is no answer, as far as becket knows it.
+fn unanswered(why: &Why, look: &Look) -> String {
+    if ended_so(why, ORPHANED) {
+        return "becket was killed, and nobody heard what its hooks said".to_owned();
+    }
+    running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
+}
+
+/// Which hooks run, and how long they may.
+fn running(why: &Why, look: &Look) -> Option<String> {
+    let all: Vec<_> = why.runs.iter().filter(|found| goes_on(found)).collect();
+    let until = all.iter().filter_map(|found| found.until).max()?;
+    let who = match &*all {
+        [one] => format!("{} runs", one_line(&one.run.hook)),
+        all => format!("{} hooks run", all.len()),
+    };
+    let until = clock(until, &look.now);
+    Some(format!("{who} still, until {until} at the most"))
+}
+
+fn not_to_come(why: &Why, look: &Look) -> &'static str {
+    if ended_so(why, CANCELLED) {
+        return "Claude Code went away or did not wait any more, and its hooks were ended";
+    }
+    if ended_so(why, CUT_OFF) {
+        return "it ended before its hooks did, and Claude Code got an error";
+    }
+    match (why.event.source, is_open(why, look)) {
+        // A bare frame, as a shim leaves it.
+        (Source::Alone, _) if why.detour.is_none() => "there was no becket beside the shim",
+        (Source::Alone, true) => "its hooks run still, or becket was killed",
+        (Source::Alone, false) => "becket was killed before it could answer",
+        (_, true) if why.runs.is_empty() => {
+            "its hooks have not begun, or nobody waited for an answer"
         }
-        None if why.runs.iter().any(goes_on) => format!("{whom}; its hooks run still"),
-        None => format!("{whom}; its hooks run still, or nobody waited for an answer"),
+        (_, true) => "its hooks are not done",
+        (_, false) => "nobody waited for an answer",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
+use becket_daemon::outlasting::outlasting;
 use becket_daemon::store::spool::{Amendment, Spooled};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery};
 use becket_wire::EventId;
@@ -23,7 +24,7 @@ pub struct Runs<'a> {
     waiting: Vec<Record>,
     /// What waits to be said of others.
     later: Vec<Amendment>,
-    /// What is not recorded yet. Only a daemon knows it.
+    /// What is not recorded yet. Only daemons know it, the one that serves and those that end.
     current: Vec<CurrentRun>,
 }
 
@@ -31,7 +32,7 @@ impl<'a> Runs<'a> {
     /// A daemon that runs takes in the spool first; without one it is read where it lies.
     pub fn open(world: &'a World) -> Result<Self> {
         // First: what ends from here on is found recorded.
-        let current = current(world).unwrap_or_default();
+        let current = current(world);
         if !world.no_daemon
             && let Ok(Some(mut client)) = Client::connect(world)
         {
@@ -148,6 +149,15 @@ impl<'a> Runs<'a> {
         Ok(last.map(|(_, id)| id))
     }
 
+    /// The event whose hook began last, of those that run now.
+    pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
+        let runs = self.current.iter().filter(|one| one.until.is_some());
+        let of_session =
+            |one: &&CurrentRun| session.is_none() || one.run.session_id.as_deref() == session;
+        let last = runs.filter(of_session).max_by_key(|one| one.run.at);
+        last.map(|one| one.run.event_id)
+    }
+
     pub fn event(&self, id: EventId) -> Result<Option<EventRow>> {
         let query = EventQuery {
             id: Some(id),
@@ -166,9 +176,19 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// What the daemon knows of runs that are not recorded; none if there is no daemon, or one that was
-/// built before it could say so.
-fn current(world: &World) -> Option<Vec<CurrentRun>> {
+/// What daemons know of runs that are not recorded. One that ends says so before nobody finds it any
+/// more: so it is looked for last.
+fn current(world: &World) -> Vec<CurrentRun> {
+    let mut runs = served(world).unwrap_or_default();
+    let key = |one: &CurrentRun| (one.run.event_id, one.run.hook.clone());
+    let known: HashSet<_> = runs.iter().map(key).collect();
+    let others = outlasting(&world.place).into_iter();
+    runs.extend(others.filter(|one| !known.contains(&key(one))));
+    runs
+}
+
+/// None if there is no daemon, or one that was built before it could say so.
+fn served(world: &World) -> Option<Vec<CurrentRun>> {
     if world.no_daemon {
         return None;
     }

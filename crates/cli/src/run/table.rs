@@ -11,10 +11,11 @@ use crate::session::Look;
 use crate::session::words::{count, span};
 use crate::tell::{BAD, BOLD, DIM, WARN};
 
-const STATS: [Column; 7] = [
+const STATS: [Column; 8] = [
     Column::left("HOOK", 0).cut_to(12),
     Column::right("RUNS", 0),
     Column::right("OK", 2),
+    Column::right("CANCELLED", 6),
     Column::right("MEAN", 3),
     Column::right("P95", 1),
     Column::right("LAST", 4),
@@ -31,6 +32,10 @@ pub fn stats(hooks: &[Stats], look: &Look) -> String {
         count(runs, "run", "runs"),
         count(hooks.len(), "hook", "hooks")
     );
+    let cancelled: usize = hooks.iter().map(|hook| hook.cancelled).sum();
+    if cancelled > 0 {
+        total += &format!(", {cancelled} cancelled");
+    }
     if failed > 0 {
         total += &format!(", {failed} failed: becket recent shows them");
     }
@@ -41,7 +46,7 @@ pub fn stats(hooks: &[Stats], look: &Look) -> String {
 fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
     let ok = match hook.failed {
         0 => Style::new(),
-        failed if failed * 2 > hook.runs => BAD,
+        failed if failed * 2 > hook.runs - hook.cancelled => BAD,
         _ => WARN,
     };
     let ago = look.now_ms().saturating_sub(hook.last_at);
@@ -53,6 +58,7 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
         Cell::new(&hook.hook, BOLD),
         Cell::plain(hook.runs.to_string()),
         Cell::new(percent(hook), ok),
+        Cell::new(some(hook.cancelled), DIM),
         Cell::new(words::took(hook.mean_us), words::pace(hook.mean_us)),
         Cell::new(words::took(hook.p95_us), words::pace(hook.p95_us)),
         Cell::new(format!("{} ago", span(ago)), DIM),
@@ -62,7 +68,9 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
 
 /// All of them is said only where it is so.
 fn percent(hook: &Stats) -> String {
-    let percent = hook.success_pct();
+    let Some(percent) = hook.success_pct() else {
+        return "-".to_owned();
+    };
     let shown = if hook.failed > 0 {
         percent.min(99.9)
     } else {
@@ -72,6 +80,14 @@ fn percent(hook: &Stats) -> String {
         format!("{shown:.0}%")
     } else {
         format!("{shown:.1}%")
+    }
+}
+
+/// A count that is seldom anything.
+fn some(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        _ => count.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use becket_daemon::store::FoundRun;
 use becket_wire::Account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
-use becket_wire::run::RunRow;
+use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 
 use super::cost::stats;
 use super::full::{Skipped, Why, full};
@@ -139,6 +139,76 @@ fn a_run_whose_end_only_the_keeper_saw_counts_as_failed() {
         shown(&table::stats(&hooks, &look(100))),
     ];
     insta::assert_snapshot!("orphaned", shown.join("\n"));
+}
+
+#[test]
+fn who_was_not_let_end_is_no_success() {
+    let cancelled = |ago| {
+        let mut found = run("house-style", ago, 3_000_000);
+        found.run.outcome = CANCELLED.to_owned();
+        found.run.exit = None;
+        found
+    };
+    let note = "becket ended before the hook did";
+    let mut runs = vec![
+        cancelled(MINUTE),
+        run("house-style", 2 * MINUTE, 48_000),
+        failed(
+            run("notify-team", 3 * MINUTE, 9_000_000),
+            CUT_OFF,
+            None,
+            note,
+        ),
+    ];
+    let told = |runs: &[FoundRun]| {
+        let hooks = stats(runs.iter().map(|found| &found.run));
+        let tables = [
+            table::recent(runs, &look(140)),
+            table::stats(&hooks, &look(100)),
+        ];
+        shown(&tables.join("\n"))
+    };
+    insta::assert_snapshot!("cut_off", told(&runs));
+    runs.remove(1);
+    let hooks = stats(runs.iter().map(|found| &found.run));
+    let one = serde_json::to_value(json::HookStats::from(&hooks[0])).unwrap();
+    assert_eq!((&one["cancelled"], &one["failed"]), (&1.into(), &0.into()));
+    assert!(one["success_pct"].is_null(), "{one:#}");
+    assert!(told(&runs).contains(" -  "), "{}", told(&runs));
+}
+
+#[test]
+fn an_event_that_nobody_answered_says_why() {
+    let judged = |source, detour: Option<&str>, ago, outcome: Option<&str>| {
+        let mut why = why();
+        why.event.took_us = None;
+        why.event.decision = None;
+        why.event.source = source;
+        why.event.at = NOW - ago;
+        why.detour = detour.map(str::to_owned);
+        why.runs.truncate(1);
+        match outcome {
+            Some(outcome) => why.runs[0].run.outcome = outcome.to_owned(),
+            None => why.runs.clear(),
+        }
+        let told = shown(&full(&why, &look(120)));
+        let mut lines = told.lines().filter(|line| line.contains("judged"));
+        lines.next().unwrap().trim().to_owned()
+    };
+    let (daemon, alone) = (Source::Daemon, Source::Alone);
+    let told = [
+        judged(daemon, None, MINUTE, Some(CANCELLED)),
+        judged(alone, Some("absent"), MINUTE, Some(CANCELLED)),
+        judged(daemon, None, MINUTE, Some(CUT_OFF)),
+        judged(daemon, None, MINUTE, Some("orphaned")),
+        judged(daemon, None, MINUTE, Some("ok")),
+        judged(daemon, None, MINUTE, None),
+        judged(daemon, None, 11 * MINUTE, None),
+        judged(alone, Some("absent"), MINUTE, None),
+        judged(alone, Some("absent"), 11 * MINUTE, None),
+        judged(alone, None, MINUTE, None),
+    ];
+    insta::assert_snapshot!("unanswered", told.join("\n"));
 }
 
 fn why() -> Why {

@@ -1,6 +1,5 @@
 //! `becket events`: the log.
 
-use std::io;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -79,27 +78,14 @@ impl Events {
                 limit: query.limit,
                 ..EventQuery::default()
             };
-        let printed = if world.no_daemon {
-            without_daemon(world, query, &mut lines)
+        if world.no_daemon {
+            without_daemon(world, query, &mut lines)?;
         } else {
-            through_daemon(world, query, &mut lines)
-        };
-        match printed {
-            // `becket events | head` is no failure.
-            Err(error) if is_closed_pipe(&error) => Ok(ExitCode::SUCCESS),
-            Err(error) => Err(error),
-            Ok(()) => {
-                lines.end()?;
-                Ok(ExitCode::SUCCESS)
-            }
+            through_daemon(world, query, &mut lines)?;
         }
+        lines.end()?;
+        Ok(ExitCode::SUCCESS)
     }
-}
-
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .downcast_ref::<io::Error>()
-        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Result<()> {

@@ -20,7 +20,7 @@ use crate::world::{World, own_session, project_of};
 /// Show why an event came out as it did: each hook with its time and outcome, and the decision
 #[derive(Debug, clap::Args)]
 pub struct Why {
-    /// The event (default: the last one that a hook decided, or on which one failed)
+    /// The event (default: the last one that a hook decided, or on which one failed; else one whose hook runs now)
     #[arg(value_name = "EVENT_ID")]
     event: Option<EventId>,
     /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)
@@ -50,12 +50,14 @@ impl Why {
 
 fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
     let session = runs.session(session.or_else(own_session).as_deref())?;
-    runs.last_told(session.as_deref())?.ok_or_else(|| {
+    let told = runs.last_told(session.as_deref())?;
+    let last = told.or_else(|| runs.last_begun(session.as_deref()));
+    last.ok_or_else(|| {
         let whose = session.map_or_else(String::new, |id| format!(" in the session {id}"));
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
         let failure = Failure::new(Code::Missing, what);
         failure
-            .hint("becket recent shows what runs now, becket events --json the ids of events")
+            .hint("becket recent shows the runs of hooks, becket events --json the ids of events")
             .into()
     })
 }

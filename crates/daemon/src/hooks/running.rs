@@ -56,7 +56,7 @@ impl Running {
     /// Ends them all, and waits for that.
     pub(crate) fn end(&self, wait: Duration) {
         let all = self.lock();
-        all.values().for_each(Cancel::cancel);
+        all.values().for_each(Cancel::cut_off);
         let ended = self
             .fewer
             .wait_timeout_while(all, wait, |all| !all.is_empty());

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use super::signals::Signals;
 use super::tick;
 use crate::hooks::Running;
+use crate::outlasting::Outlasting;
 use crate::serve::{Door, End};
 
 /// How long an ending daemon waits for answers that are on their way.
@@ -56,12 +57,19 @@ pub(super) fn goes_on(door: &Door, hooks: &Running, end: End) -> bool {
 }
 
 /// Waits for them, without database and lock. Whoever says it a second time has them ended.
-pub(super) async fn outlast(door: &Door, hooks: &Arc<Running>, end: End, signals: &mut Signals) {
+pub(super) async fn outlast(
+    door: &Door,
+    hooks: &Arc<Running>,
+    end: End,
+    signals: &mut Signals,
+    mut still: Outlasting,
+) {
     if goes_on(door, hooks, end) {
         info!("hooks go on");
     }
     let gone = async {
         while goes_on(door, hooks, end) {
+            still.tell(&door.keeper.current());
             sleep(LOOK).await;
         }
     };

@@ -114,7 +114,7 @@ pub(super) fn left(took_us: i64, answer: Option<&str>) -> Left {
 }
 
 /// A run of a hook on an event, which said nothing.
-pub(super) fn run(number: u32, hook: &str) -> RunRow {
+pub(crate) fn run(number: u32, hook: &str) -> RunRow {
     RunRow {
         hook: hook.to_owned(),
         event_id: id(number),

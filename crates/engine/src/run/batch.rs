@@ -7,7 +7,7 @@ use rustix::event::{PollFd, Timespec, poll};
 use super::cancel::{Cancel, Wish};
 use super::child::{Port, Running};
 use super::spawn::Apart;
-use super::{Behind, Job, Outcome, Ran};
+use super::{Behind, Job, Ran};
 
 const BUFFER: usize = 64 << 10;
 /// How often we look where nothing would wake us.
@@ -94,8 +94,9 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
 
     fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
         // What would be ended at once is not even begun.
-        if self.cancel.wish().ends(place.is_some()) {
-            return self.deliver(place, Ran::unstarted(job.hook, Outcome::Cancelled));
+        let wish = self.cancel.wish();
+        if wish.ends(place.is_some()) {
+            return self.deliver(place, Ran::unstarted(job.hook, wish.reason().into()));
         }
         match Running::start(job, apart) {
             Ok(running) => {
@@ -152,7 +153,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         let now = Instant::now();
         for member in &mut self.running {
             if wish.ends(member.place.is_some()) {
-                member.running.cancel(now);
+                member.running.cancel(now, wish.reason());
             }
         }
     }

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{PollFd, PollFlags};
 
+use super::clock::Reason;
+
 /// What whoever asked for a batch still wants of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
@@ -14,6 +16,8 @@ pub(super) enum Wish {
     /// What somebody waited for shall end; what runs in the background goes on.
     OnlyTheRest,
     Nothing,
+    /// Whoever runs it ends, and cannot wait.
+    OurEnd,
 }
 
 impl Wish {
@@ -22,7 +26,15 @@ impl Wish {
         match self {
             Self::All => false,
             Self::OnlyTheRest => awaited,
-            Self::Nothing => true,
+            Self::Nothing | Self::OurEnd => true,
+        }
+    }
+
+    /// Why a program is ended by it.
+    pub(super) fn reason(self) -> Reason {
+        match self {
+            Self::OurEnd => Reason::CutOff,
+            Self::All | Self::OnlyTheRest | Self::Nothing => Reason::Cancelled,
         }
     }
 }
@@ -34,7 +46,7 @@ pub struct Cancel(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     wish: AtomicU8,
-    /// Wakes the batches: a byte in it is `OnlyTheRest`, its end `Nothing`. Nobody reads it, so that
+    /// Wakes the batches: a byte in it is `OnlyTheRest`, its end the rest. Nobody reads it, so that
     /// it wakes them all. None if there are no descriptors left: then they look from time to time.
     bell: Option<PipeReader>,
     rope: Mutex<Option<PipeWriter>>,
@@ -50,9 +62,18 @@ impl Cancel {
         }))
     }
 
-    /// Ends all that runs, in the background too.
+    /// Nobody wants any of it any more: ends all that runs, in the background too.
     pub fn cancel(&self) {
-        self.0.wish.fetch_max(2, Ordering::SeqCst);
+        self.end(2);
+    }
+
+    /// We have to end: the same, though somebody may wait.
+    pub fn cut_off(&self) {
+        self.end(3);
+    }
+
+    fn end(&self, wish: u8) {
+        self.0.wish.fetch_max(wish, Ordering::SeqCst);
         drop(self.rope().take());
     }
 
@@ -72,7 +93,8 @@ impl Cancel {
         match self.0.wish.load(Ordering::SeqCst) {
             0 => Wish::All,
             1 => Wish::OnlyTheRest,
-            _ => Wish::Nothing,
+            2 => Wish::Nothing,
+            _ => Wish::OurEnd,
         }
     }
 
@@ -86,7 +108,7 @@ impl Cancel {
             Wish::All => PollFlags::IN,
             // Its end is told unasked.
             Wish::OnlyTheRest => PollFlags::empty(),
-            Wish::Nothing => return None,
+            Wish::Nothing | Wish::OurEnd => return None,
         };
         let bell = self.0.bell.as_ref()?;
         Some(PollFd::from_borrowed_fd(bell.as_fd(), flags))

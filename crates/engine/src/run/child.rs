@@ -137,8 +137,8 @@ impl Running {
         self.act(act);
     }
 
-    pub(super) fn cancel(&mut self, now: Instant) {
-        let act = self.clock.cancel(now);
+    pub(super) fn cancel(&mut self, now: Instant, why: Reason) {
+        let act = self.clock.cancel(now, why);
         self.act(act);
     }
 
@@ -224,6 +224,16 @@ impl Running {
     }
 }
 
+impl From<Reason> for Outcome {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::TimedOut => Self::TimedOut,
+            Reason::Cancelled => Self::Cancelled,
+            Reason::CutOff => Self::CutOff,
+        }
+    }
+}
+
 /// Waits for whoever could not be killed in time: nobody else would, and its number stays taken.
 fn bury(mut child: Child) {
     let thread = thread::Builder::new().name("burial".to_owned());
@@ -233,8 +243,7 @@ fn bury(mut child: Child) {
 fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
     let signal = status.and_then(|status| status.signal());
     match (reason, status.and_then(|status| status.code())) {
-        (Some(Reason::TimedOut), _) => Outcome::TimedOut,
-        (Some(Reason::Cancelled), _) => Outcome::Cancelled,
+        (Some(reason), _) => reason.into(),
         (None, Some(code)) => Outcome::Exited(code),
         (None, None) => Outcome::Signalled(signal.unwrap_or_default()),
     }

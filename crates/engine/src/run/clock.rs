@@ -22,7 +22,10 @@ const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     TimedOut,
+    /// Nobody waited for it any more.
     Cancelled,
+    /// Whoever ran it had to end.
+    CutOff,
 }
 
 /// What is to be done now.
@@ -85,10 +88,10 @@ impl Clock {
     }
 
     #[must_use]
-    pub(super) fn cancel(&mut self, now: Instant) -> Option<Act> {
+    pub(super) fn cancel(&mut self, now: Instant, why: Reason) -> Option<Act> {
         match self.stage {
             Stage::Running => {
-                self.stage = Stage::Terminated(Reason::Cancelled);
+                self.stage = Stage::Terminated(why);
                 self.next = now + SHORT_GRACE;
                 return Some(Act::Terminate);
             }
@@ -174,7 +177,7 @@ mod tests {
         clock.exited(now);
         assert!(!clock.is_over(true, false));
         assert!(clock.is_over(true, true));
-        assert_eq!(clock.cancel(now), None);
+        assert_eq!(clock.cancel(now, Reason::Cancelled), None);
         assert_eq!(clock.act(now + REST), Some(Act::Leave));
         assert_eq!(clock.reason(), None);
     }
@@ -183,14 +186,14 @@ mod tests {
     fn nobody_waiting_shortens_the_grace() {
         let now = Instant::now();
         let mut clock = Clock::start(now, TIMEOUT);
-        assert_eq!(clock.cancel(now), Some(Act::Terminate));
-        assert_eq!(clock.cancel(now), None);
+        assert_eq!(clock.cancel(now, Reason::Cancelled), Some(Act::Terminate));
+        assert_eq!(clock.cancel(now, Reason::CutOff), None);
         assert_eq!(clock.act(now + SHORT_GRACE), Some(Act::Kill));
         assert_eq!(clock.reason(), Some(Reason::Cancelled));
 
         let mut late = Clock::start(now, Duration::ZERO);
         assert_eq!(late.act(now), Some(Act::Terminate));
-        assert_eq!(late.cancel(now), None);
+        assert_eq!(late.cancel(now, Reason::Cancelled), None);
         assert_eq!(late.act(now + SHORT_GRACE), Some(Act::Kill));
         assert_eq!(late.reason(), Some(Reason::TimedOut));
     }

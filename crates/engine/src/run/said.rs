@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use becket_wire::answer::AnswerError;
 use becket_wire::event::EventName;
-use becket_wire::run::RunRow;
+use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 use becket_wire::{Answer, EventId};
 use serde_json::{Map, Value};
 
@@ -37,6 +37,7 @@ impl Ran {
                 "the hook was ended after its {:?}: its time was up",
                 round(self.limit)
             )),
+            Outcome::CutOff => Err("becket ended before the hook did".to_owned()),
             Outcome::Signalled(signal) => {
                 Err(format!("the hook was killed by {}", signal_words(*signal)))
             }
@@ -99,7 +100,8 @@ impl Ran {
             Outcome::Exited(_) => "failed",
             Outcome::Signalled(_) => "killed",
             Outcome::TimedOut => "timed out",
-            Outcome::Cancelled => "cancelled",
+            Outcome::Cancelled => CANCELLED,
+            Outcome::CutOff => CUT_OFF,
             Outcome::WentAsync => "async",
             Outcome::NotStarted(_) => "not started",
         }

@@ -160,6 +160,25 @@ fn an_answer_that_nobody_reads_changes_nothing() {
 }
 
 #[test]
+fn whoever_has_read_enough_of_the_log_hears_no_complaint() {
+    let world = World::new();
+    world.start_daemon();
+    world.tell("s", "Stop", &json!({}));
+    for no_daemon in ["0", "1"] {
+        for form in [&["events"][..], &["events", "--json"], &["events", "--raw"]] {
+            let mut log = world.becket(form);
+            log.env("BECKET_NO_DAEMON", no_daemon);
+            log.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut log = log.spawn().expect("becket runs");
+            drop(log.stdout.take());
+            let output = log.wait_with_output().expect("an end");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), &*said), (Some(0), ""), "{form:?}");
+        }
+    }
+}
+
+#[test]
 fn with_no_descriptors_at_all_it_is_an_empty_event() {
     let world = talkative();
     world.start_daemon();

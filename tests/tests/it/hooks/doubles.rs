@@ -7,6 +7,7 @@ use std::process::{Child, Command};
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, start};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use super::Ship;
 
@@ -95,13 +96,17 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
     ship.wait_file("ended");
     let run = wait::until(PATIENCE, || ship.recent().first().cloned()).expect("a run");
     assert_eq!(run["outcome"], "cancelled");
-    assert!(
-        call(
-            ship.shim("Stop"),
-            ship.event("Stop", &serde_json::json!({})).as_bytes()
-        )
-        .is_silent()
+    let event = run["event_id"].as_str().expect("an id");
+    let why = ship.world.run(&["why", event]);
+    let said = "by the daemon; Claude Code went away or did not wait any more";
+    assert!(why.contains(said), "{why}");
+    let stats = ship.stats();
+    assert_eq!(
+        (&stats["cancelled"], &stats["failed"]),
+        (&json!(1), &json!(0))
     );
+    assert!(stats["success_pct"].is_null(), "{stats:#}");
+    assert!(call(ship.shim("Stop"), ship.event("Stop", &json!({})).as_bytes()).is_silent());
 }
 
 #[test]
@@ -112,7 +117,8 @@ fn hooks_that_nobody_waits_for_end_with_their_daemon() {
     ship.wait_file("begun");
     ship.world.run(&["daemon", "stop"]);
     ship.wait_file("ended");
-    assert_eq!(ship.recent()[0]["outcome"], "cancelled");
+    assert_eq!(ship.recent()[0]["outcome"], "cut off");
+    assert_eq!(ship.stats()["failed"], 1);
     assert_eq!(ship.world.events().len(), 1);
 }
 

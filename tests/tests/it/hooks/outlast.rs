@@ -8,8 +8,8 @@ use becket_wire::Notice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::Ship;
 use super::doubles::{LONG, WAITS_AND_DENIES, begins};
+use super::{DENIES, Ship};
 use crate::chaos::takeover::{serving, start_as};
 
 const BEHIND: &str = r#"
@@ -64,12 +64,18 @@ fn a_newer_build_serves_while_the_older_one_waits_for_its_hooks() {
     let other = ship.event("SessionStart", &json!({"source": "startup"}));
     let served = ship.world.send("SessionStart", other);
     let waits = is_alive(old);
+    let recent = ship.world.output(&["recent", "--json"]);
     fs::write(ship.project.join("go"), "").expect("a file");
     let output = child.wait_with_output().expect("an end");
     // Not before: a test that fails leaves no hook behind that waits for ever.
     assert_eq!(notice, Notice::Ready);
     assert_eq!(serves.as_deref(), Some("9.0.1"));
     assert!(waits, "the old one is gone, and its hooks with it");
+    let recent: Vec<Value> = serde_json::from_slice(&recent.stdout).expect("JSON");
+    let runs = recent.iter().filter(|run| run["until"].is_string());
+    let mut running: Vec<_> = runs.map(|run| run["hook"].as_str()).collect();
+    running.sort_unstable();
+    assert_eq!(running, [Some("behind"), Some("slow-no")], "{recent:#?}");
     assert!(served.is_silent(), "{served:?}");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("\"deny\""), "{output:?}");
@@ -78,6 +84,8 @@ fn a_newer_build_serves_while_the_older_one_waits_for_its_hooks() {
     assert_eq!(recorded(&ship, "behind")["outcome"], "ok");
     let log = ship.world.events();
     assert!(log.iter().all(|it| it["source"] == "daemon"), "{log:#?}");
+    let ending = ship.world.path("run/ending");
+    assert_eq!(fs::read_dir(ending).expect("a folder").count(), 0);
 }
 
 #[test]
@@ -88,11 +96,15 @@ fn whoever_stops_the_daemon_takes_no_denial_away() {
     ship.wait_file("runs");
     let said = ship.world.run(&["daemon", "stop"]);
     let status = ship.world.output(&["daemon", "status"]);
+    let why = ship.world.output(&["why"]).stdout;
     fs::write(ship.project.join("go"), "").expect("a file");
     let output = child.wait_with_output().expect("an end");
     assert!(said.starts_with("The daemon has ended.\n"), "{said}");
     assert!(said.contains("until it has answered: slow-no"), "{said}");
     assert_eq!(status.status.code(), Some(4), "none serves: {status:?}");
+    let why = String::from_utf8_lossy(&why).into_owned();
+    let said = "by the daemon; slow-no runs still, until ";
+    assert!(why.contains(said), "{why}");
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(answer.contains("\"deny\""), "{output:?}");
     wait_gone(old);
@@ -121,7 +133,38 @@ fn told_twice_it_ends_its_hooks_and_whoever_waits_hears_of_it() {
     let expected = "becket: the daemon ended before this had answered: long\n";
     assert_eq!(said, expected);
     wait_gone(old);
-    assert_eq!(recorded(&ship, "long")["outcome"], "cancelled");
+    assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
+    assert_eq!(ship.stats()["failed"], 1);
+    // A person who saw the error asks why, and is told of that event.
+    let why = ship.world.run(&["why"]);
+    let said = "by the daemon; it ended before its hooks did, and Claude Code got an error";
+    assert!(why.contains(said), "{why}");
+    assert!(why.contains("PreToolUse Bash  not answered\n"), "{why}");
+}
+
+#[test]
+fn a_denial_beside_a_hook_that_was_cut_off_is_answered_and_kept() {
+    let ship = Ship::new(&format!("{LONG}{DENIES}"));
+    let old = ship.world.start_daemon();
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    let denied = || {
+        let recent = ship.recent();
+        recent.into_iter().find(|run| run["decision"] == "deny")
+    };
+    let denied = wait::until(PATIENCE, denied);
+    ship.world.run(&["daemon", "stop"]);
+    let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    denied.expect("one of them has ended");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("\"deny\""), "{output:?}");
+    wait_gone(old);
+    assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
+    let log = ship.world.events();
+    assert_eq!(log[0]["decision"]["answer"], "deny", "{log:#?}");
+    assert!(log[0]["took_us"].is_i64(), "{log:#?}");
 }
 
 #[test]

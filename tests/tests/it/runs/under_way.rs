@@ -58,6 +58,8 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
     let id = top[0]["event_id"].as_str().unwrap_or_default().to_owned();
     let why = yard.output(&["why", &id, "--json"]);
     let why_shown = text(&yard.output(&["why", &id]).stdout);
+    let bare = yard.output(&["why", "--json"]);
+    let of_another_session = yard.output(&["why", "--session", OTHER]);
     fs::write(yard.project.join("go"), "").expect("a file");
     let called = finish(shim, began, PATIENCE);
 
@@ -85,7 +87,13 @@ fn a_hook_that_runs_is_told_of_before_it_ends() {
     let why: Value = serde_json::from_slice(&why.stdout).expect("JSON");
     assert_eq!(outcomes(&why["runs"]), expected);
     assert_eq!(why["took_us"], Value::Null);
-    assert!(why_shown.contains("its hooks run still\n"), "{why_shown}");
+    let said = "2 hooks run still, until ";
+    assert!(why_shown.contains(said), "{why_shown}");
+    assert!(why_shown.contains("not answered yet\n"), "{why_shown}");
+    // Nothing was decided yet, and no hook has failed: what runs is what there is to tell of.
+    let bare: Value = serde_json::from_slice(&bare.stdout).expect("JSON");
+    assert_eq!(bare["event_id"], *id, "{bare:#}");
+    assert_eq!(of_another_session.status.code(), Some(3));
 
     assert!(called.stdout.contains("no"), "{called:?}");
     let ended = pairs([("behind", "ok"), ("ends", "ok"), ("waits", "ok")]);

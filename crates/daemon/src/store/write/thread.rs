@@ -79,6 +79,7 @@ impl WriterThread {
     pub(super) fn new(mut parts: Parts) -> std::io::Result<Self> {
         let checkpointer = Checkpointer::start(parts.place.database())?;
         checkpointer.watch(&mut parts.opened.connection);
+        let unshown = Unshown::of(&parts.opened.connection, &parts.place);
         Ok(Self {
             connection: parts.opened.connection,
             path: parts.place.database(),
@@ -93,7 +94,7 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            unshown: Unshown::default(),
+            unshown,
             memory: Memory::default(),
             now_ms: 0,
             closed: false,
@@ -181,8 +182,10 @@ impl WriterThread {
                 self.masker = tick.masker;
                 self.retry_memory();
                 self.settle();
+                // First: what is over by now lies in the spool.
+                let over = self.unshown.no_longer_run(&self.place);
                 self.take_in();
-                self.show_overdue();
+                self.show_overdue(&over);
                 self.retain(tick.limits, jobs);
                 self.checkpointer.tick();
             }

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use becket_wire::run::RunRow;
+use becket_wire::run::{ORPHANED, RunRow};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, getppid, kill_process_group};
 
@@ -19,8 +19,6 @@ use super::orphan::Orphan;
 
 /// How often we look where nothing would wake us.
 const LOOK: Duration = Duration::from_millis(20);
-/// The word for a run whose runner was killed.
-const ORPHANED: &str = "orphaned";
 /// How long whoever told us something may take to die.
 const DYING: Duration = Duration::from_secs(2);
 /// How long a program may take to become one: as long as it is its runner's copy, it has no token.

@@ -205,6 +205,40 @@ fn a_batch_is_ended_from_another_thread() {
 }
 
 #[test]
+fn who_was_ended_says_because_of_whom() {
+    let yard = Yard::new();
+    let cancel = Cancel::new();
+    let awaited = yard.sh("echo $$ > awaited; exec sleep 1000");
+    let background = Job {
+        is_async: true,
+        ..yard.sh("echo $$ > background; exec sleep 1000")
+    };
+    let (ran, rest) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    thread::scope(|scope| {
+        let (other, yard) = (cancel.clone(), &yard);
+        scope.spawn(move || {
+            yard.pid("awaited");
+            yard.pid("background");
+            other.abandon();
+        });
+        // First nobody waits any more, then we end: each says what ended it.
+        let answered = |all| {
+            ran.replace(all);
+            cancel.cut_off();
+        };
+        run(vec![awaited, background], &cancel, answered, |one| {
+            rest.borrow_mut().push(one);
+        });
+    });
+    assert_eq!(ran.borrow()[0].outcome, Outcome::Cancelled);
+    assert_eq!(rest.borrow()[0].outcome, Outcome::CutOff);
+
+    let (ran, _) = run_until(vec![yard.sh("touch begun")], &cancel);
+    assert_eq!(ran[0].outcome, Outcome::CutOff);
+    assert!(!yard.path("begun").exists());
+}
+
+#[test]
 fn what_was_cancelled_before_is_not_started() {
     let yard = Yard::new();
     let jobs = || {

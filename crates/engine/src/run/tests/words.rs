@@ -51,6 +51,7 @@ fn each_end_has_its_word_and_its_reason() {
         ran(Outcome::Signalled(40), "", ""),
         ran(Outcome::TimedOut, deny, ""),
         ran(Outcome::Cancelled, deny, ""),
+        ran(Outcome::CutOff, deny, ""),
         ran(Outcome::WentAsync, "{\"async\": true}\n", ""),
         ran(Outcome::NotStarted("x does not exist".into()), "", ""),
     ];
@@ -80,6 +81,7 @@ fn each_end_has_its_word_and_its_reason() {
     killed|None||0|the hook was killed by signal 40
     timed out|None||85|the hook was ended after its 1s: its time was up
     cancelled|None||85|
+    cut off|None||85|becket ended before the hook did
     async|None||16|
     not started|None||0|the hook did not start: x does not exist
     ");
