@@ -154,7 +154,12 @@ fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
     let mut follower = Follower::start(&world);
     load::send(&world, 1);
     wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(()));
-    std::fs::remove_dir_all(world.path("")).expect("it goes");
+    // The daemon may be writing there.
+    let goes = || {
+        drop(std::fs::remove_dir_all(world.path("")));
+        (!world.path("").exists()).then_some(())
+    };
+    wait::until(PATIENCE, goes).expect("it goes");
     let ended = wait::until(PATIENCE, || follower.child.try_wait().expect("a child"));
     assert_eq!(ended.expect("it ends").code(), Some(4));
     gone(daemon);

@@ -276,6 +276,17 @@ fn a_new_keeper_knows_what_the_old_one_knew() {
     ship.wait_without_keeper();
 }
 
+/// Whether it has come so far in its life.
+fn catches_signals(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|caught| u64::from_str_radix(caught.trim(), 16).ok());
+    let asked = [Signal::TERM, Signal::INT, Signal::HUP];
+    asked
+        .iter()
+        .all(|one| caught.unwrap_or(0) >> (one.as_raw() - 1) & 1 == 1)
+}
+
 #[test]
 fn a_keeper_that_is_asked_to_go_stays_while_there_is_something_to_keep() {
     let ship = Ship::new(STUBBORN);
@@ -283,6 +294,7 @@ fn a_keeper_that_is_asked_to_go_stays_while_there_is_something_to_keep() {
     let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
     let hook = [ship.process("begun"), ship.process("child")];
     let keeper = ship.world.keepers()[0];
+    wait::until(PATIENCE, || catches_signals(keeper).then_some(())).expect("it listens");
     for asked in [Signal::TERM, Signal::INT, Signal::HUP] {
         signal(keeper, asked);
     }
