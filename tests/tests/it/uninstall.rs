@@ -108,6 +108,23 @@ fn it_goes_only_when_nobody_needs_it() {
     assert!(!prefix.join("bin/becket").exists());
 }
 
+#[test]
+fn it_goes_by_force_though_somebody_needs_it() {
+    let (world, prefix) = installed();
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let mut init = world.command(prefix.join("bin/becket"));
+    let done = init.args(["init", "--local"]).current_dir(&project);
+    assert!(done.output().expect("becket").status.success());
+    assert_eq!(uninstall(&world, &[]).status.code(), Some(1));
+    let done = uninstall(&world, &["--force"]);
+    assert!(done.status.success(), "{done:?}");
+    assert!(!prefix.join("bin/becket").exists());
+    assert!(!world.home.join(".claude/settings.json").exists());
+    let theirs = project.join(".claude/settings.local.json");
+    assert!(theirs.exists(), "it is not ours to change");
+}
+
 /// The script refuses it, and so would the becket that it calls: without either the other still does.
 #[test]
 fn a_home_that_is_named_by_half_is_refused() {
