@@ -2,11 +2,10 @@
 //! needs it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use becket_tests::world::World;
+use becket_tests::world::{World, place_program};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
 const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../install");
@@ -27,8 +26,7 @@ fn installed() -> (World, PathBuf) {
     }
     for program in ["becket", "becket-hook"] {
         let to = prefix.join("bin").join(program);
-        fs::copy(world.programs.join(program), &to).expect("a program");
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("a mode");
+        place_program(&world.programs.join(program), &to);
     }
     let man = prefix.join("share/man/man1");
     let becket = |args: &[&str]| {
