@@ -63,7 +63,12 @@ impl<'a> Disk<'a> {
     }
 
     fn forbid_writing(&self) {
-        mount_remount(&self.world.becket_home, MountFlags::RDONLY, c"").expect("read-only");
+        // A daemon that has let go of its lock may still be closing its other files.
+        let home = &self.world.becket_home;
+        let forbidden = until(PATIENCE, || {
+            mount_remount(home, MountFlags::RDONLY, c"").ok()
+        });
+        assert!(forbidden.is_some(), "somebody still writes");
     }
 
     fn allow_writing(&self) {
