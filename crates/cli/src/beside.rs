@@ -103,14 +103,16 @@ fn threads(mut child: Child, payload: Vec<u8>, sender: Sender<Heard>) {
     if let Some(printed) = printed.clone() {
         thread::spawn(move || printed.read_all());
     }
-    thread::spawn(move || {
-        let code = child.wait().ok().and_then(|status| status.code());
-        // Before its end is told: on a busy machine the reader may be late.
-        if let Some(printed) = printed {
-            printed.read_rest();
-        }
-        sender.send(Heard::Ended(code))
-    });
+    thread::spawn(move || wait(child, printed.as_deref(), &sender));
+}
+
+fn wait(mut child: Child, printed: Option<&Printed>, sender: &Sender<Heard>) {
+    let code = child.wait().ok().and_then(|status| status.code());
+    // Before its end is told: on a busy machine the reader may be late.
+    if let Some(printed) = printed {
+        printed.read_rest();
+    }
+    drop(sender.send(Heard::Ended(code)));
 }
 
 /// What the command prints. Two threads read it; what the one has read is told before the other reads.

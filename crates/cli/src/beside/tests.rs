@@ -43,6 +43,27 @@ fn what_holds_its_pipe_is_not_waited_for() {
 }
 
 #[test]
+fn what_it_printed_is_told_before_its_end_though_the_reader_is_late() {
+    let mut command = Command::new("/bin/sh");
+    let mut child = (command.args(["-c", "sleep 600 & echo $!; exit 3"]))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, heard) = channel();
+    let printed = Printed {
+        stdout: child.stdout.take().unwrap(),
+        sender: Mutex::new(sender.clone()),
+    };
+    wait(child, Some(&printed), &sender);
+    let Ok(Heard::Bytes(bytes)) = heard.try_recv() else {
+        panic!("nothing was told");
+    };
+    assert!(matches!(heard.try_recv(), Ok(Heard::Ended(Some(3)))));
+    let left = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
+    kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
+}
+
+#[test]
 fn a_flood_is_cut() {
     let ran = run("head -c 10000000 /dev/zero | tr '\\0' x", b"");
     assert_eq!(ran.shown, "x".repeat(MOST));
