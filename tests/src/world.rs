@@ -69,12 +69,7 @@ impl World {
         fs::create_dir_all(home.join(".claude")).expect("a home");
         fs::create_dir_all(&programs).expect("a folder for programs");
         for (name, built) in [("becket", becket()), ("becket-hook", shim())] {
-            let here = programs.join(name);
-            // A link is quick; across file systems it has to be a copy.
-            if fs::hard_link(&built, &here).is_err() {
-                fs::copy(&built, &here)
-                    .unwrap_or_else(|why| panic!("copy {}: {why}", built.display()));
-            }
+            place_program(&built, &programs.join(name));
         }
         Self {
             becket_home: home.join(".becket"),
@@ -247,6 +242,25 @@ impl Drop for World {
     fn drop(&mut self) {
         self.signal_daemon(Signal::KILL);
     }
+}
+
+/// Puts a program there as well. A link is quick; across file systems it has to be a copy, which we do
+/// not make ourselves: see `write_program`.
+pub fn place_program(built: &Path, here: &Path) {
+    if fs::hard_link(built, here).is_err() {
+        let copied = Command::new("cp").arg(built).arg(here).status();
+        let copied = copied.expect("cp runs");
+        assert!(copied.success(), "copy {}: {copied}", built.display());
+    }
+}
+
+/// Writes a program in sh. Not by ourselves: whatever another thread starts meanwhile would hold it
+/// open for writing, and such a file is not run.
+pub fn write_program(path: &Path, body: &str) {
+    let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$2" && chmod 755 "$2""#;
+    let mut sh = Command::new("/bin/sh");
+    let written = sh.args(["-c", write, "sh", body]).arg(path).status();
+    assert!(written.expect("a shell").success(), "{}", path.display());
 }
 
 /// Whether a process runs. A zombie does not, unless some of its threads are still ending: they

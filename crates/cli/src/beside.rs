@@ -3,13 +3,16 @@
 
 mod clean;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, ioctl_fionbio, read};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::leave;
@@ -19,7 +22,10 @@ const TIME: Duration = Duration::from_millis(1500);
 const MOST: usize = 16 << 10;
 /// Set for it: a becket that finds itself beside a becket runs nothing beside it.
 const BESIDE: &str = "BECKET_BESIDE";
-/// How long what is still in the pipe may take, once the command has ended.
+/// What there is still to read of a command that has ended, in buffers: more than is shown.
+const BUFFER: usize = 4096;
+const LAST_READS: usize = MOST / BUFFER + 1;
+/// How long whoever it left behind with the pipe may go on writing, once the command has ended.
 const REST: Duration = Duration::from_millis(50);
 
 /// What there is to show of it, and what went wrong.
@@ -56,6 +62,10 @@ pub fn is_nested() -> bool {
 
 /// Runs a command as Claude Code does, with the same on stdin.
 pub fn run(command: &str, payload: &[u8]) -> Ran {
+    run_within(TIME, command, payload)
+}
+
+fn run_within(time: Duration, command: &str, payload: &[u8]) -> Ran {
     let (sender, heard) = channel();
     let unwanted = sender.clone();
     // Before it is started: whoever ends us a moment later leaves nothing behind.
@@ -72,7 +82,7 @@ pub fn run(command: &str, payload: &[u8]) -> Ran {
         Ok(child) => {
             let group = Pid::from_child(&child);
             threads(child, payload.to_vec(), sender);
-            listen(&heard, group)
+            listen(&heard, group, time)
         }
         Err(error) => Ran::wrong(&format!("did not start: {error}")),
     }
@@ -84,34 +94,71 @@ fn threads(mut child: Child, payload: Vec<u8>, sender: Sender<Heard>) {
     if let Some(mut stdin) = child.stdin.take() {
         thread::spawn(move || drop(stdin.write_all(&payload)));
     }
-    if let Some(stdout) = child.stdout.take() {
-        let sender = sender.clone();
-        thread::spawn(move || read(stdout, &sender));
-    }
-    thread::spawn(move || {
-        let code = child.wait().ok().and_then(|status| status.code());
-        sender.send(Heard::Ended(code))
+    let printed = child.stdout.take().map(|stdout| {
+        Arc::new(Printed {
+            stdout,
+            sender: Mutex::new(sender.clone()),
+        })
     });
+    if let Some(printed) = printed.clone() {
+        thread::spawn(move || printed.read_all());
+    }
+    thread::spawn(move || wait(child, printed.as_deref(), &sender));
 }
 
-fn read(mut stdout: impl Read, sender: &Sender<Heard>) {
-    let mut buffer = [0; 4096];
-    loop {
-        let heard = match stdout.read(&mut buffer) {
-            Ok(0) => Heard::Closed,
-            Ok(len) => Heard::Bytes(buffer[..len].to_vec()),
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(_) => Heard::Closed,
-        };
-        let over = matches!(heard, Heard::Closed);
-        if sender.send(heard).is_err() || over {
+fn wait(mut child: Child, printed: Option<&Printed>, sender: &Sender<Heard>) {
+    let code = child.wait().ok().and_then(|status| status.code());
+    // Before its end is told: on a busy machine the reader may be late.
+    if let Some(printed) = printed {
+        printed.read_rest();
+    }
+    drop(sender.send(Heard::Ended(code)));
+}
+
+/// What the command prints. Two threads read it; what the one has read is told before the other reads.
+struct Printed {
+    stdout: ChildStdout,
+    sender: Mutex<Sender<Heard>>,
+}
+
+impl Printed {
+    fn read_all(&self) {
+        if ioctl_fionbio(&self.stdout, true).is_err() {
             return;
         }
+        loop {
+            let mut polled = [PollFd::new(&self.stdout, PollFlags::IN)];
+            match poll(&mut polled, None) {
+                Ok(_) if self.read() == Some(false) => return,
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn read_rest(&self) {
+        if ioctl_fionbio(&self.stdout, true).is_ok() {
+            let _ = (0..LAST_READS).find(|_| self.read() != Some(true));
+        }
+    }
+
+    /// Reads once, and tells it. None if there is nothing now, false if nothing comes any more.
+    fn read(&self) -> Option<bool> {
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = [0; BUFFER];
+        let heard = match read(&self.stdout, &mut buffer) {
+            Ok(len @ 1..) => Heard::Bytes(buffer[..len].to_vec()),
+            Err(Errno::AGAIN) => return None,
+            Err(Errno::INTR) => return Some(true),
+            Ok(_) | Err(_) => Heard::Closed,
+        };
+        let more = matches!(heard, Heard::Bytes(_));
+        Some(sender.send(heard).is_ok() && more)
     }
 }
 
-fn listen(heard: &Receiver<Heard>, group: Pid) -> Ran {
-    let mut until = Instant::now() + TIME;
+fn listen(heard: &Receiver<Heard>, group: Pid, time: Duration) -> Ran {
+    let mut until = Instant::now() + time;
     let mut printed = Vec::new();
     let (mut closed, mut ended) = (false, None);
     while !closed || ended.is_none() {

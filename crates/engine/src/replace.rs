@@ -33,8 +33,14 @@ impl Snapshot {
     /// Reads at most `limit` bytes; a larger file, or one that is no file, is an error.
     pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
         let path = resolve(asked)?;
-        let (bytes, metadata) = match fs::metadata(&path) {
-            Ok(metadata) => (Some(read_file(&path, &metadata, limit)?), Some(metadata)),
+        // What was replaced between the two is found out when it is written.
+        let metadata = fs::metadata(&path);
+        let read = metadata.and_then(|metadata| {
+            let bytes = read_file(&path, &metadata, limit)?;
+            Ok((bytes, metadata))
+        });
+        let (bytes, metadata) = match read {
+            Ok((bytes, metadata)) => (Some(bytes), Some(metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => (None, None),
             Err(error) => return Err(error),
         };

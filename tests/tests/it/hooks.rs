@@ -11,12 +11,11 @@ mod outlast;
 mod stop;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{Called, World, call};
+use becket_tests::world::{Called, World, call, write_program};
 use serde_json::{Value, json};
 
 const SESSION: &str = "0e9a1c2e-5f3a-4f0e-9a5b-1c2d3e4f5a6b";
@@ -101,9 +100,7 @@ impl Ship {
 }
 
 fn script(path: &Path, body: &str) -> PathBuf {
-    fs::write(path, format!("#!/bin/sh\n{body}\n")).expect("a script");
-    let executable = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(path, executable).expect("a mode");
+    write_program(path, body);
     path.to_path_buf()
 }
 

@@ -272,17 +272,17 @@ fn a_command_that_hangs_is_killed_and_nothing_waits_for_it() {
         prompts(&world, session);
         assert!(asks(&world, session).is_silent());
     }
-    assert!(
-        began.elapsed() < Duration::from_secs(8),
-        "the events waited"
-    );
+    let asked = began.elapsed();
+    assert!(asked < Duration::from_secs(20), "the events waited");
     let pids = ["a", "b", "c", "d"].map(|session| {
         let pid: u32 = written(&world, session).trim().parse().expect("a pid");
         pid
     });
+    // On a machine so slow that the first was killed meanwhile there was room for them.
+    let had_room = asked >= Duration::from_secs(9);
     for left_out in ["e", "f"] {
         assert!(
-            !world.home.join(left_out).exists(),
+            had_room || !world.home.join(left_out).exists(),
             "more than four at once"
         );
     }
@@ -313,7 +313,8 @@ fn a_command_ends_with_the_daemon() {
     asks(&world, SESSION);
     let pid: u32 = written(&world, "pid").trim().parse().expect("a pid");
     world.run(&["daemon", "stop"]);
-    let gone = wait::until(Duration::from_secs(8), || (!is_alive(pid)).then_some(()));
+    // No other clock of it runs: that was the daemon's.
+    let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
     assert!(gone.is_some(), "{pid} lives on");
 }
 

@@ -2,11 +2,10 @@
 //! needs it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use becket_tests::world::World;
+use becket_tests::world::{World, place_program};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
 const INSTALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../install");
@@ -27,8 +26,7 @@ fn installed() -> (World, PathBuf) {
     }
     for program in ["becket", "becket-hook"] {
         let to = prefix.join("bin").join(program);
-        fs::copy(world.programs.join(program), &to).expect("a program");
-        fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("a mode");
+        place_program(&world.programs.join(program), &to);
     }
     let man = prefix.join("share/man/man1");
     let becket = |args: &[&str]| {
@@ -106,6 +104,23 @@ fn it_goes_only_when_nobody_needs_it() {
     let done = uninstall(&world, &["--prefix", &prefix.to_string_lossy()]);
     assert!(done.status.success(), "{done:?}");
     assert!(!prefix.join("bin/becket").exists());
+}
+
+#[test]
+fn it_goes_by_force_though_somebody_needs_it() {
+    let (world, prefix) = installed();
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let mut init = world.command(prefix.join("bin/becket"));
+    let done = init.args(["init", "--local"]).current_dir(&project);
+    assert!(done.output().expect("becket").status.success());
+    assert_eq!(uninstall(&world, &[]).status.code(), Some(1));
+    let done = uninstall(&world, &["--force"]);
+    assert!(done.status.success(), "{done:?}");
+    assert!(!prefix.join("bin/becket").exists());
+    assert!(!world.home.join(".claude/settings.json").exists());
+    let theirs = project.join(".claude/settings.local.json");
+    assert!(theirs.exists(), "it is not ours to change");
 }
 
 /// The script refuses it, and so would the becket that it calls: without either the other still does.

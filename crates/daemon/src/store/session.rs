@@ -248,8 +248,41 @@ pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+
     use super::super::sample::Home;
     use super::*;
+
+    #[test]
+    fn a_session_that_moves_while_others_read_is_not_missed() {
+        let home = Home::new();
+        let (mut reader, writer) = (home.open(), home.open());
+        let state = Kept::new(&Session::new("s", 5), 1).unwrap();
+        put_in_inbox(&writer, 1, b"", Some(&state)).unwrap();
+        let mut writer = Some(writer);
+        // SQLite asks when the rows of sessions were read, and the inbox comes next.
+        let moves = move |asked: AuthContext<'_>| {
+            let of_inbox = matches!(
+                asked.action,
+                AuthAction::Read {
+                    table_name: "inbox",
+                    ..
+                }
+            );
+            if let Some(writer) = writer.take_if(|_| of_inbox) {
+                let transaction = writer.unchecked_transaction().unwrap();
+                write(&transaction, [state.clone()].iter()).unwrap();
+                transaction.execute("DELETE FROM inbox", []).unwrap();
+                transaction.commit().unwrap();
+            }
+            Authorization::Allow
+        };
+        reader.authorizer(Some(moves)).unwrap();
+        assert_eq!(sessions(&reader, Which::Live).unwrap().len(), 1);
+        let waits = "SELECT count(*) FROM inbox";
+        let waits: i64 = reader.query_row(waits, [], |row| row.get(0)).unwrap();
+        assert_eq!(waits, 0, "it has moved");
+    }
 
     #[test]
     fn what_waits_in_the_inbox_hides_no_newer_row() {

@@ -103,6 +103,27 @@ fn run_one(job: Job) -> Ran {
     ran.pop().expect("one run")
 }
 
+/// Runs it until its time is up. How long it takes to write `begun` is the machine's business: until it
+/// got so far it is run again, with more time.
+fn times_out(yard: &Yard, line: &str) -> Ran {
+    times_out_in(&Apart::Group, yard, line)
+}
+
+fn times_out_in(apart: &Apart, yard: &Yard, line: &str) -> Ran {
+    let mut limit = SHORT;
+    loop {
+        let job = with_timeout(yard.sh(line), limit);
+        let (mut ran, _) = run_in(apart, vec![job], &Cancel::new());
+        let ran = ran.pop().expect("one run");
+        assert_eq!((&ran.outcome, ran.limit), (&Outcome::TimedOut, limit));
+        assert!((limit..WATCHDOG / 2).contains(&ran.took), "{:?}", ran.took);
+        if yard.path("begun").exists() {
+            return ran;
+        }
+        limit *= 4;
+    }
+}
+
 /// Whether it is gone, or about to be buried by whoever took it over.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));

@@ -1,9 +1,8 @@
 //! Hooks of a project, and those that start its files: what waits for trust is said beforehand.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
-use becket_tests::world::call;
+use becket_tests::world::{call, write_program};
 use serde_json::json;
 
 use super::{registered, settings, stderr, text};
@@ -20,9 +19,7 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
     let (world, _) = registered(OWN);
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");
-    fs::write(project.join("mark"), "#!/bin/sh\ntouch \"mark-$1\"\n").expect("a program");
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(project.join("mark"), mode).expect("a program");
+    write_program(&project.join("mark"), "touch \"mark-$1\"");
     let listed = world.run(&["adopt"]);
     for name in ["mark", "mark-session-start"] {
         assert!(

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 
-use becket_tests::world::World;
+use becket_tests::world::{World, write_program};
 use becket_wire::frame::{Decoder, Frame};
 use becket_wire::rpc::{EventRequest, Request, Response};
 use becket_wire::{Output, Version};
@@ -124,11 +124,10 @@ pub(super) fn note_calls(world: &World) -> impl Fn() -> String {
     fs::rename(&becket, &real).expect("becket moves");
     let quoted = |path: &Path| format!("'{}'", path.display());
     let script = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>{}\nexec {} \"$@\"\n",
+        "printf '%s\\n' \"$*\" >>{}\nexec {} \"$@\"",
         quoted(&calls),
         quoted(&real)
     );
-    fs::write(&becket, script).expect("a script");
-    fs::set_permissions(&becket, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_program(&becket, &script);
     move || fs::read_to_string(&calls).unwrap_or_default()
 }

@@ -1,11 +1,9 @@
 //! go vet and go test. golangci-lint is no package that could be had here: a program of that name
 //! prints what it prints.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use becket_tests::skip::skip;
 use becket_tests::tools::go;
+use becket_tests::world::write_program;
 
 use super::Project;
 
@@ -70,10 +68,9 @@ fn vet_and_test() {
 fn golangci_lint() {
     let project = Project::new(&files());
     let program = project.world.programs.join("golangci-lint");
-    let script = "#!/bin/sh\n[ \"$*\" = 'run --color never ./price' ] || exit 3\n\
-                  printf 'price/price.go:6:2: wrong (govet)\\n\\tfmt\\n\\t^\\nother/other.go:1:1: too (govet)\\n2 issues:\\n'\nexit 1\n";
-    fs::write(&program, script).expect("a program");
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a program");
+    let script = "[ \"$*\" = 'run --color never ./price' ] || exit 3\n\
+                  printf 'price/price.go:6:2: wrong (govet)\\n\\tfmt\\n\\t^\\nother/other.go:1:1: too (govet)\\n2 issues:\\n'\nexit 1";
+    write_program(&program, script);
     assert_eq!(
         project.edit("lint-changed", "price/price.go"),
         "1 new problem in price/price.go (golangci-lint, from PATH)\nprice/price.go:6:2: wrong (govet)"

@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::wait::PATIENCE;
-use becket_tests::world::{World, finish, start};
+use becket_tests::world::{World, finish, start, write_program};
 
 use super::page::{Page, pages, root};
 
@@ -142,8 +142,7 @@ impl Reader {
     fn new() -> Self {
         let world = World::new();
         let claude = world.programs.join("claude");
-        fs::write(&claude, "#!/bin/sh\necho '2.1.325 (Claude Code)'\n").expect("a program");
-        fs::set_permissions(&claude, fs::Permissions::from_mode(0o755)).expect("a program");
+        write_program(&claude, "echo '2.1.325 (Claude Code)'");
         fs::create_dir(world.home.join(".local")).expect("a folder");
         symlink(&world.programs, world.home.join(".local/bin")).expect("a link");
         let before = RefCell::default();

@@ -1,8 +1,7 @@
 //! Becket broken on purpose: the checks of a story notice, or they would prove nothing.
 
 use std::any::Any;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Hook, Recorder, Story, story};
-use becket_tests::world::World;
+use becket_tests::world::{World, write_program};
 use serde_json::{Value, json};
 
 const TIDE: &str = "the tide is high";
@@ -53,9 +52,7 @@ impl Parts {
         let World { programs, .. } = &parts.becket.world;
         let (place, sound) = (programs.join(program), programs.join("sound"));
         fs::rename(&place, &sound).expect("put the sound program aside");
-        let script = format!("#!/bin/sh\nsound='{}'\n{script}\n", sound.display());
-        fs::write(&place, script).expect("write a stand-in");
-        fs::set_permissions(&place, Permissions::from_mode(0o755)).expect("let it run");
+        write_program(&place, &format!("sound='{}'\n{script}", sound.display()));
         parts
     }
 }

@@ -1,8 +1,8 @@
 //! `becket try` and `becket profile`: hooks run, nobody is answered, nothing is recorded.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
+use becket_tests::world::write_program;
 use serde_json::{Value, json};
 
 use super::{SESSION, Yard, text};
@@ -134,8 +134,7 @@ fn what_is_tried_is_what_was_approved() {
         [hooks.by-word]\non = \"Stop\"\nrun = 'lint'\n";
     let lint = yard.project.join("bin/lint");
     fs::create_dir(yard.project.join("bin")).expect("a folder");
-    fs::write(&lint, "#!/bin/sh\necho evil\n").expect("a script");
-    fs::set_permissions(&lint, fs::Permissions::from_mode(0o755)).expect("a mode");
+    write_program(&lint, "echo evil");
     fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
     let trusted = yard.output(&["trust", "--yes"]);
     assert!(trusted.status.success(), "{trusted:?}");

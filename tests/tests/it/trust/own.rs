@@ -1,17 +1,16 @@
 //! The person's own hooks in a project that they do not trust.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use becket_tests::world::call;
+use becket_tests::world::{call, write_program};
 use serde_json::json;
 
 use super::{Hostile, SESSION, text, write};
 
 fn program(path: &Path, line: &str) {
-    write(path, &format!("#!/bin/sh\n{line}\n"));
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a program");
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    write_program(path, line);
 }
 
 #[test]

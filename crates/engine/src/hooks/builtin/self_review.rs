@@ -149,7 +149,7 @@ impl<'a> Wanted<'a> {
 mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
 
     use serde_json::{Value, json};
 
@@ -181,6 +181,7 @@ mod tests {
                 .args(args)
                 .current_dir(self.home.path().join("project"))
                 .env("HOME", self.home.path())
+                .stdin(Stdio::null())
                 .status();
             assert!(done.unwrap().success(), "{args:?}");
         }
@@ -282,8 +283,9 @@ mod tests {
         let mark = session.home.path().join("mark");
         let trap = session.home.path().join("trap");
         let signature = "-----BEGIN PGP SIGNATURE-----\nx\n-----END PGP SIGNATURE-----";
+        // Git takes it for a failure if what it wants signed is not read.
         let text = format!(
-            "#!/bin/sh\ntouch {}\necho '[GNUPG:] SIG_CREATED ' >&2\necho '{signature}'\n",
+            "#!/bin/sh\ncat > /dev/null\ntouch {}\necho '[GNUPG:] SIG_CREATED ' >&2\necho '{signature}'\n",
             mark.display()
         );
         fs::write(&trap, text).unwrap();

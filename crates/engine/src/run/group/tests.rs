@@ -70,6 +70,14 @@ fn a_leader_that_has_left_its_group_is_signalled_too() {
     }
 }
 
+/// No process has so high a number, so nothing is told of it.
+#[test]
+fn whoever_cannot_be_seen_is_taken_for_a_member() {
+    let unseen = Pid::from_raw(i32::MAX).unwrap();
+    assert_eq!(group_and_session_of(unseen), None);
+    assert!(leads(unseen));
+}
+
 /// A process whose main thread has ended shows as a zombie. This one has threads besides.
 #[test]
 fn a_leader_has_not_ended_while_other_threads_of_it_go_on() {

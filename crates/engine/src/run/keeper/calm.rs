@@ -41,8 +41,31 @@ impl<R: AsFd> Calm<R> {
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, Write, pipe};
+    use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn lines_gather_while_somebody_may_tell_more() {
+        let (listener, mut teller) = pipe().unwrap();
+        teller.write_all(b"a line\n").unwrap();
+        let began = Instant::now();
+        let mut calm = Calm(listener);
+        assert_eq!(calm.read(&mut [0; 16]).unwrap(), 7);
+        assert!(began.elapsed() >= GATHER, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn nothing_gathers_once_nobody_can_tell_more() {
+        let (listener, mut teller) = pipe().unwrap();
+        teller.write_all(b"a line\n").unwrap();
+        let calm = Calm(listener);
+        assert!(calm.wait(PollFlags::IN, None).unwrap());
+        drop(teller);
+        assert!(!calm.wait(PollFlags::IN, None).unwrap());
+        // It would be waited for as long as this test may take.
+        assert!(!calm.wait(PollFlags::empty(), None).unwrap());
+    }
 
     #[test]
     fn all_that_is_told_is_heard_to_its_end() {

@@ -2,6 +2,7 @@
 //! could say any more.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use becket_wire::process::{group_and_session, parent_and_start};
 use rustix::process::{Pid, getpid};
@@ -80,10 +81,10 @@ fn kind_of(session: u32, pid: Pid, ours: Option<u32>) -> Session {
 }
 
 fn token_of(pid: Pid) -> Option<Vec<u8>> {
-    let file = format!("/proc/{}/environ", pid.as_raw_nonzero());
+    let folder = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
     // While one program takes another's place there is nothing to be read, for less than a millisecond.
     let look = |_| {
-        let environment = fs::read(&file).ok().filter(|read| !read.is_empty());
+        let environment = environment_in(&folder).or_else(|| environment_of_threads(&folder));
         if environment.is_none() {
             std::thread::yield_now();
         }
@@ -94,6 +95,19 @@ fn token_of(pid: Pid) -> Option<Vec<u8>> {
         .split(|byte| *byte == 0)
         .find_map(|one| one.strip_prefix(TOKEN.as_bytes())?.strip_prefix(b"="))
         .map(<[u8]>::to_vec)
+}
+
+fn environment_in(folder: &Path) -> Option<Vec<u8>> {
+    let environment = fs::read(folder.join("environ")).ok()?;
+    (!environment.is_empty()).then_some(environment)
+}
+
+/// Of a process whose main thread has ended nothing else is to be read.
+fn environment_of_threads(folder: &Path) -> Option<Vec<u8>> {
+    let threads = fs::read_dir(folder.join("task")).ok()?;
+    threads
+        .flatten()
+        .find_map(|thread| environment_in(&thread.path()))
 }
 
 #[cfg(test)]

@@ -318,8 +318,9 @@ fn what_is_not_recorded_can_be_asked_for() {
         at: began,
         ..row()
     };
-    let nth = keeper.starting(true, Duration::from_secs(9), Some(of("starting")));
+    let nth = keeper.starting(true, WATCHDOG * 2, Some(of("starting")));
     keeper.begun(Ward {
+        left_ms: whole_ms(WATCHDOG * 4),
         run: Some(of("runs")),
         ..ward(41)
     });
@@ -347,10 +348,11 @@ fn what_is_not_recorded_can_be_asked_for() {
     assert_eq!(hooks, expected);
     assert_eq!(current[0].run, ended);
     assert_eq!(current[0].until, None);
-    for (one, span) in [(&current[1], 5000), (&current[2], 9000)] {
+    for (one, span) in [(&current[1], WATCHDOG * 4), (&current[2], WATCHDOG * 2)] {
         assert!(one.run.took_us >= 3_000_000, "{one:?}");
-        let left = one.until.unwrap() - milliseconds();
-        assert!((span - 1000..=span).contains(&left), "{left}: {one:?}");
+        let left = u64::try_from(one.until.unwrap() - milliseconds()).unwrap();
+        let (least, most) = (whole_ms(span - WATCHDOG), whole_ms(span));
+        assert!((least..=most).contains(&left), "{left}: {one:?}");
     }
     keeper.not_started(nth);
     keeper.over(41, None);

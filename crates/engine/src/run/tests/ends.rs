@@ -5,13 +5,8 @@ use super::*;
 #[test]
 fn a_program_that_hangs_is_ended_when_its_time_is_up() {
     let yard = Yard::new();
-    let ran = run_one(with_timeout(
-        yard.sh("echo $$ > pid; echo begun; exec sleep 1000"),
-        SHORT,
-    ));
-    assert_eq!(ran.outcome, Outcome::TimedOut);
-    assert_eq!(ran.limit, SHORT);
-    assert!(ran.took >= SHORT);
+    let line = "echo $$ > pid; echo begun; echo > begun; exec sleep 1000";
+    let ran = times_out(&yard, line);
     assert_eq!(text(&ran.stdout), "begun\n");
     assert_eq!(test_kill_process(yard.pid("pid")), Err(Errno::SRCH));
 }
@@ -19,13 +14,8 @@ fn a_program_that_hangs_is_ended_when_its_time_is_up() {
 #[test]
 fn those_that_it_started_are_ended_with_it() {
     let yard = Yard::new();
-    let ran = run_one(with_timeout(
-        yard.sh(
-            "sleep 1000 & echo $! > child; sleep 1000 > /dev/null 2>&1 & echo $! > quiet; wait",
-        ),
-        SHORT,
-    ));
-    assert_eq!(ran.outcome, Outcome::TimedOut);
+    let line = "sleep 1000 & echo $! > child; sleep 1000 > /dev/null 2>&1 & echo $! > quiet; echo > begun; wait";
+    times_out(&yard, line);
     wait_until_gone(yard.pid("child"));
     wait_until_gone(yard.pid("quiet"));
 }
@@ -33,10 +23,8 @@ fn those_that_it_started_are_ended_with_it() {
 #[test]
 fn whoever_ignores_the_first_signal_gets_the_second() {
     let yard = Yard::new();
-    let line =
-        "trap '' TERM; echo $$ > pid; sh -c 'echo $$ > child; sleep 1000; sleep 1000'; sleep 1000";
-    let ran = run_one(with_timeout(yard.sh(line), SHORT));
-    assert_eq!(ran.outcome, Outcome::TimedOut);
+    let line = "trap '' TERM; echo $$ > pid; sh -c 'echo $$ > child; echo > begun; sleep 1000; sleep 1000'; sleep 1000";
+    times_out(&yard, line);
     assert_eq!(test_kill_process(yard.pid("pid")), Err(Errno::SRCH));
     wait_until_gone(yard.pid("child"));
 }
@@ -48,24 +36,20 @@ fn a_child_that_ignores_the_first_signal_is_killed_though_its_parent_obeyed() {
     let stubborn = |name: &str| {
         format!("sh -c 'trap \"\" TERM; echo $$ > {name}; while :; do sleep 1000; done'")
     };
-    let begun = "while ! [ -s loud ] || ! [ -s quiet ]; do sleep 0.01; done";
+    let both = "while ! [ -s loud ] || ! [ -s quiet ]; do sleep 0.01; done";
     let (loud, quiet) = (stubborn("loud"), stubborn("quiet"));
     for children in [
         format!("{loud} & echo 0 > quiet"),
         format!("{quiet} > /dev/null 2>&1 & echo 0 > loud"),
     ] {
-        let job = yard.sh(&format!("{children}; {begun}; echo begun; exec sleep 1000"));
-        let ran = run_one(with_timeout(job, SHORT * 10));
-        assert_eq!(
-            (ran.outcome, text(&ran.stdout)),
-            (Outcome::TimedOut, "begun\n")
-        );
+        let line = format!("rm -f loud quiet; {children}; {both}; echo > begun; exec sleep 1000");
+        times_out(&yard, &line);
         for name in ["loud", "quiet"] {
             if let Some(pid) = Pid::from_raw(yard.read(name).parse().unwrap()) {
                 wait_until_gone(pid);
             }
-            fs::remove_file(yard.path(name)).unwrap();
         }
+        fs::remove_file(yard.path("begun")).unwrap();
     }
 }
 
@@ -89,9 +73,8 @@ fn whoever_ends_after_it_was_left_is_no_zombie() {
 #[test]
 fn a_program_that_was_stopped_hears_that_its_time_is_up() {
     let yard = Yard::new();
-    let line = "trap 'echo bye; exit' TERM; kill -STOP $$; sleep 1000";
-    let ran = run_one(with_timeout(yard.sh(line), SHORT));
-    assert_eq!(ran.outcome, Outcome::TimedOut);
+    let line = "trap 'echo bye; exit' TERM; echo > begun; kill -STOP $$; sleep 1000";
+    let ran = times_out(&yard, line);
     assert_eq!(text(&ran.stdout), "bye\n");
 }
 
@@ -131,7 +114,7 @@ fn exit_codes_and_signals_are_told_apart() {
 #[test]
 fn whoever_is_left_behind_with_the_pipes_does_not_hold_the_answer() {
     let yard = Yard::new();
-    let line = "(echo left; exec sleep 1000) & echo $! > child; echo said";
+    let line = "(echo left; echo > left; exec sleep 1000) & echo $! > child; while ! [ -s left ]; do sleep 0.01; done; echo said";
     let ran = run_one(yard.sh(line));
     let child = yard.pid("child");
     assert_eq!(ran.outcome, Outcome::Exited(0));

@@ -74,7 +74,8 @@ fn an_orphan_is_found_by_its_token_its_group_its_parent_and_its_time() {
     assert_eq!(found(&it, getpid(), None), [pid]);
     assert_eq!(found(&it, getpid(), group::now()), [pid]);
     assert!(found(&it, getpid(), Some(began - 1)).is_empty());
-    assert!(found(&it, Pid::INIT, None).is_empty());
+    let childless = one.pid();
+    assert!(found(&it, childless, None).is_empty());
 }
 
 #[test]
@@ -88,6 +89,43 @@ fn who_has_another_session_than_was_made_for_it_is_somebody_elses() {
     let pid = hook.pid().as_raw_nonzero().get();
     assert!(found(&start("found-3", true), getpid(), None).is_empty());
     assert_eq!(found(&start("found-3", false), getpid(), None), [pid]);
+}
+
+/// Its main thread ends, another goes on.
+const HEADLESS: &str = "#include <pthread.h>
+#include <unistd.h>
+static void *stay(void *nothing) { sleep(1000); return nothing; }
+int main(void) { pthread_t other; pthread_create(&other, 0, stay, 0); pthread_exit(0); }
+";
+
+#[test]
+fn an_orphan_whose_main_thread_has_ended_is_found_too() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("headless.c"), HEADLESS).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-pthread", "-o", "headless", "headless.c"]);
+    match compiler.current_dir(folder.path()).status() {
+        Ok(made) => assert!(made.success()),
+        Err(why) => {
+            eprintln!("SKIPPED: there is no compiler here: {why}");
+            return;
+        }
+    }
+    let mut command = Command::new(folder.path().join("headless"));
+    let headless = Started(
+        command
+            .env(TOKEN, "found-5")
+            .process_group(0)
+            .spawn()
+            .unwrap(),
+    );
+    let until = Instant::now() + WATCHDOG;
+    while !group::stat(headless.pid()).unwrap().contains(") Z ") {
+        assert!(Instant::now() < until, "its main thread goes on");
+        std::thread::yield_now();
+    }
+    let pid = headless.pid().as_raw_nonzero().get();
+    assert_eq!(found(&start("found-5", false), getpid(), None), [pid]);
 }
 
 #[test]
