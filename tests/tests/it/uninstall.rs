@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
+use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::{World, place_program};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../uninstall");
@@ -76,7 +77,8 @@ fn everything_that_was_placed_goes_and_nothing_else() {
     let others = ["bin/other", "share/man/man1/other.1"].map(|file| prefix.join(file));
     assert_eq!(files(&prefix), others);
     assert!(!world.home.join(".claude/settings.json").exists());
-    assert!(world.daemon_pid().is_none());
+    let ended = || world.daemon_pid().is_none().then_some(());
+    until(PATIENCE, ended).expect("no daemon");
     assert!(world.becket_home.exists(), "what was recorded stays");
     let again = uninstall(&world, &[]);
     assert_eq!(again.status.code(), Some(1), "{again:?}");

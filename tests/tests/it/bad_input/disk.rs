@@ -155,7 +155,8 @@ fn a_daemon_with_events_in_memory_stops_by_force_alone() {
     assert_eq!(world.daemon_pid(), Some(daemon));
     let said = world.run(&["daemon", "stop", "--force"]);
     assert_eq!(said, "The daemon has ended.\n");
-    assert_eq!(world.daemon_pid(), None);
+    let ended = || world.daemon_pid().is_none().then_some(());
+    until(PATIENCE, ended).expect("no daemon");
 }
 
 #[test]
