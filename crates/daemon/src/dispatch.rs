@@ -300,7 +300,7 @@ impl Dispatcher {
                 }
             }
         };
-        self.decided(record.seq, &verdict);
+        self.decided(record.seq, || verdict.repeated());
         let answer = Response::Answer {
             version: self.version,
             output,

@@ -251,7 +251,6 @@ impl Dispatcher {
             applied,
             answerer,
         } = hooked;
-        self.decided(record.seq, &verdict);
         let ended: Vec<&str> = (runs.iter())
             .filter(|run| run.was_cut_off() || run.was_cancelled())
             .map(|run| &*run.hook)
@@ -262,6 +261,10 @@ impl Dispatcher {
             // Whoever hears it would take silence for consent.
             false => unheard(&ended),
         };
+        self.decided(record.seq, || match is_answer {
+            true => verdict.repeated(),
+            false => output.clone(),
+        });
         // Whoever hung up heard nothing of it.
         if is_answer && !runs.iter().any(RunRow::was_cancelled) {
             let decision = Decision::new(verdict.decision(), &output);
@@ -325,9 +328,9 @@ impl Dispatcher {
     }
 
     /// Tells the doubles of an event what was decided.
-    pub(crate) fn decided(&mut self, seq: i64, verdict: &Verdict) {
+    pub(crate) fn decided(&mut self, seq: i64, repeated: impl Fn() -> Output) {
         let version = self.version;
-        for (answerer, output) in self.hooks.decided(seq, || verdict.repeated()) {
+        for (answerer, output) in self.hooks.decided(seq, repeated) {
             if let Ok(frame) = (Response::Answer { version, output }).to_frame() {
                 answerer.send(frame);
             }

@@ -270,10 +270,11 @@ fn a_command_that_hangs_is_killed_and_nothing_waits_for_it() {
     let sessions = ["a", "b", "c", "d", "e", "f"];
     for session in sessions {
         prompts(&world, session);
+        let asked = Instant::now();
         assert!(asks(&world, session).is_silent());
+        assert!(asked.elapsed() < Duration::from_secs(8), "the event waited");
     }
     let asked = began.elapsed();
-    assert!(asked < Duration::from_secs(20), "the events waited");
     let pids = ["a", "b", "c", "d"].map(|session| {
         let pid: u32 = written(&world, session).trim().parse().expect("a pid");
         pid

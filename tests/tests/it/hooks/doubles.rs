@@ -27,7 +27,7 @@ run = "trap 'echo ended > ended; exit' TERM; echo $$ > begun; while :; do sleep 
 "#;
 
 /// The same call, from one registration or another.
-fn asks(ship: &Ship, from: &str) -> Child {
+pub(super) fn asks(ship: &Ship, from: &str) -> Child {
     let mut shim = ship.world.command(ship.world.programs.join("becket-hook"));
     shim.args(["--event", "PreToolUse", "--from", from, "--home"])
         .arg(&ship.world.becket_home);

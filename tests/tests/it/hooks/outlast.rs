@@ -8,7 +8,7 @@ use becket_wire::Notice;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::doubles::{LONG, WAITS_AND_DENIES, begins};
+use super::doubles::{LONG, WAITS_AND_DENIES, asks, begins};
 use super::{DENIES, Ship};
 use crate::chaos::takeover::{serving, start_as};
 
@@ -118,20 +118,25 @@ fn whoever_stops_the_daemon_takes_no_denial_away() {
 fn told_twice_it_ends_its_hooks_and_whoever_waits_hears_of_it() {
     let ship = Ship::new(LONG);
     let old = ship.world.start_daemon();
-    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    let first = asks(&ship, "settings");
     ship.wait_file("begun");
+    let double = asks(&ship, "plugin");
+    let both = || (ship.world.events().len() == 2).then_some(());
+    wait::until(PATIENCE, both).expect("both events");
     ship.world.run(&["daemon", "stop"]);
     assert!(is_alive(old), "it did not wait for its hook");
     let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
     kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
     ship.wait_file("ended");
-    let output = child.wait_with_output().expect("an end");
-    // An error: passed over, or with `becket init --strict` as good as a denial. Never silence.
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(output.stdout.is_empty(), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let expected = "becket: the daemon ended before this had answered: long\n";
-    assert_eq!(said, expected);
+    for child in [first, double] {
+        let output = child.wait_with_output().expect("an end");
+        // An error: passed over, or with `becket init --strict` as good as a denial. Never silence.
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let expected = "becket: the daemon ended before this had answered: long\n";
+        assert_eq!(said, expected);
+    }
     wait_gone(old);
     assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
     assert_eq!(ship.stats()["failed"], 1);

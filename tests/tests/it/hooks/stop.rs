@@ -165,6 +165,7 @@ on = "Stop"
 run = "[ -e go ] || { echo on >&2; exit 2; }"
 "#,
     );
+    ship.world.start_daemon();
     let prompt = ship.event("UserPromptSubmit", &json!({"prompt": "go"}));
     assert!(ship.world.send("UserPromptSubmit", prompt).is_silent());
     let stop = || {

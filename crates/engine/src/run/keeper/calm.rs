@@ -63,7 +63,10 @@ mod tests {
         assert!(calm.wait(PollFlags::IN, None).unwrap());
         drop(teller);
         // Another test's fork may hold it for a moment.
-        while calm.wait(PollFlags::IN, None).unwrap() {}
+        let until = Instant::now() + Duration::from_secs(60);
+        while calm.wait(PollFlags::IN, None).unwrap() {
+            assert!(Instant::now() < until, "nobody sees that it was dropped");
+        }
         // It would be waited for as long as this test may take.
         assert!(!calm.wait(PollFlags::empty(), None).unwrap());
     }

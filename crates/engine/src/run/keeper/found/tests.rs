@@ -104,13 +104,9 @@ fn an_orphan_whose_main_thread_has_ended_is_found_too() {
     fs::write(folder.path().join("headless.c"), HEADLESS).unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-pthread", "-o", "headless", "headless.c"]);
-    match compiler.current_dir(folder.path()).status() {
-        Ok(made) => assert!(made.success()),
-        Err(why) => {
-            eprintln!("SKIPPED: there is no compiler here: {why}");
-            return;
-        }
-    }
+    // Whoever built this test has one.
+    let made = compiler.current_dir(folder.path()).status().unwrap();
+    assert!(made.success());
     let mut command = Command::new(folder.path().join("headless"));
     let headless = Started(
         command
