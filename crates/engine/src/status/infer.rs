@@ -30,6 +30,11 @@ impl Agent {
         self.judged == Some(stop)
     }
 
+    /// Whether it wants to stop, and nobody has said yet whether it may.
+    pub fn wants_to_stop(&self) -> bool {
+        self.judged.is_some()
+    }
+
     /// They let it. Whatever is asked was asked since, because the stop itself had ended all else.
     pub fn is_let_stop(&mut self, at: i64) -> bool {
         let asks = std::mem::take(&mut self.asks);
@@ -49,7 +54,7 @@ impl Agent {
     /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
     /// that it was let, before anybody said so.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
-        self.interrupted = self.judged.is_none();
+        self.interrupted = !self.wants_to_stop();
         self.rests(at, true)
     }
 
