@@ -26,6 +26,9 @@ use followed::Followed;
 const OFTEN: Duration = Duration::from_secs(1);
 /// Claude Code that has been busy for so long has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
+/// So long whoever let an agent stop has to say so, in milliseconds: the spool is taken in every two
+/// seconds. They know what it means, and whether the person was told.
+const SAID: i64 = 5_000;
 
 /// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
@@ -38,6 +41,8 @@ pub(crate) struct AtWork {
     pub(crate) whole: bool,
     /// Whether something about it was not known last time.
     pub(crate) troubled: bool,
+    /// Whether hooks judge if it may, as far as is known.
+    pub(crate) wants_to_stop: bool,
     /// Since when it is idle as far as events say.
     pub(crate) idle_since: Option<i64>,
 }
@@ -153,6 +158,7 @@ fn own_word(one: &AtWork, now: i64) -> Option<(Inference, Option<i64>)> {
         && (file.pid_start.is_none() || file.pid_start == one.pid_start);
     let since = file.state_since?;
     match file.state? {
+        State::Idle if one.wants_to_stop && now - since < SAID => None,
         State::Idle if same && one.idle_since.is_none() => {
             Some((Inference::Interrupted, Some(since)))
         }
@@ -197,6 +203,7 @@ mod tests {
             pid_start: Some(5),
             whole,
             troubled: false,
+            wants_to_stop: false,
             idle_since: None,
         }
     }
@@ -272,6 +279,19 @@ mod tests {
         assert_eq!(say("s", "5", "waiting"), None);
         assert_eq!(say("s", "5", "busy"), Some((Inference::Busy, 9)));
         assert_eq!(own_word(&one, 8 + SETTLED), None, "it may be for a moment");
+    }
+
+    #[test]
+    fn whoever_let_an_agent_stop_may_say_so_first() {
+        let folder = folder();
+        let mut one = at_work(folder.path(), false);
+        let idle = r#"{"pid":77,"sessionId":"s","status":"idle","statusUpdatedAt":9}"#;
+        fs::write(folder.path().join("sessions/77.json"), idle).unwrap();
+        let rests = Some((Inference::Interrupted, Some(9)));
+        assert_eq!(own_word(&one, 9), rests);
+        one.wants_to_stop = true;
+        assert_eq!(own_word(&one, 8 + SAID), None);
+        assert_eq!(own_word(&one, 9 + SAID), rests, "nobody did");
     }
 
     #[test]

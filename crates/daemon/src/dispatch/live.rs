@@ -57,9 +57,7 @@ impl Dispatcher {
             if news {
                 changed.insert(through.session.clone());
             }
-            if through.alone {
-                self.tell_of(display.as_ref(), None, now_ms());
-            }
+            self.tell_of(display.as_ref(), None, now_ms());
         }
         let news = |id: &String| self.registry.news(id, now_ms());
         let news: Vec<News> = changed.iter().filter_map(news).collect();

@@ -69,6 +69,7 @@ impl Registry {
                     pid_start: session.pid_start,
                     whole: !session.attended,
                     troubled: !live.troubles.is_empty(),
+                    wants_to_stop: session.main.wants_to_stop(),
                     idle_since: is_idle(session).then_some(session.main.since),
                 })
             })

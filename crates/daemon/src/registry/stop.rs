@@ -24,14 +24,17 @@ impl Registry {
         }
     }
 
-    /// The same where that is known later. Gives whether it is news, and what is displayed then, if
-    /// that is something else.
+    /// The same where that is known later. Gives whether it is news, and what the person may want to
+    /// know of it.
     pub(crate) fn stop_was_let_through(&mut self, through: &LetThrough) -> (bool, Option<Change>) {
         let Some(live) = self.sessions.get_mut(&through.session) else {
             return (false, None);
         };
         let before = live.session.shown();
         let news = live.session.stop_let_through(through.stop, through.at);
-        (news, Change::of(before, &live.session, through.at))
+        // The main agent goes on with what a subagent brought.
+        let is_told = through.alone && through.main;
+        let change = is_told.then(|| Change::of(before, &live.session, through.let_at));
+        (news, change.flatten())
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::*;
 
 mod odd;
+mod stop;
 
 /// A registry on a database of its own, and a clock that goes on with every event.
 struct Desk {

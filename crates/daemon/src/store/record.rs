@@ -242,6 +242,7 @@ impl Record {
 
     /// Takes over what was said of it later, as the log does.
     pub(super) fn amend(&mut self, left: Left) {
+        self.held &= !left.is_unheard();
         if left.completes(self.took_us, self.source) {
             self.detour = left.detour().map(str::to_owned);
             self.took_us = left.took_us;

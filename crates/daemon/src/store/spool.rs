@@ -156,6 +156,14 @@ impl Left {
         self.took_us.is_some() && (took_us.is_none() || outdoes)
     }
 
+    /// Whether nobody will be answered: hooks that somebody waited for were ended first. What is
+    /// said of runs alone is of hooks that nobody waits for.
+    pub(super) fn is_unheard(&self) -> bool {
+        let of_the_answer = self.source == Source::Daemon || self.detour().is_some();
+        let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
+        of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
+    }
+
     /// Why no daemon had the event, if somebody said so.
     pub(super) fn detour(&self) -> Option<&str> {
         Some(&*self.why).filter(|why| !why.is_empty())

@@ -48,7 +48,11 @@ pub(crate) struct Brought {
 pub(crate) struct LetThrough {
     pub(crate) stop: EventId,
     pub(crate) session: String,
+    /// When it wanted to stop, and when it was let.
     pub(crate) at: i64,
+    pub(crate) let_at: i64,
+    /// Whether it was the main agent.
+    pub(crate) main: bool,
     /// No daemon did it, so that nobody was told.
     pub(crate) alone: bool,
 }

@@ -122,7 +122,7 @@ impl Session {
     /// They let whoever wanted to stop by this event. It may have gone on since.
     pub fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
         let changed = match self.main.awaits(stop) {
-            true => self.main.rests(at, false),
+            true => self.main.is_let_stop(at),
             false => self.child_stops(stop, at),
         };
         changed && {

@@ -30,6 +30,19 @@ impl Agent {
         self.judged == Some(stop)
     }
 
+    /// Whether it wants to stop, and nobody has said yet whether it may.
+    pub fn wants_to_stop(&self) -> bool {
+        self.judged.is_some()
+    }
+
+    /// They let it. Whatever is asked was asked since, because the stop itself had ended all else.
+    pub fn is_let_stop(&mut self, at: i64) -> bool {
+        let asks = std::mem::take(&mut self.asks);
+        self.rest();
+        self.asks = asks;
+        self.conclude(at, false)
+    }
+
     /// One of its subagents turns out to work on, or to have ended: news only for one that works.
     pub fn child_turns(&mut self, agent_type: Option<&str>, at: i64) -> bool {
         self.status.word() == "working" && self.may_infer(at) && {
@@ -38,9 +51,10 @@ impl Agent {
         }
     }
 
-    /// The person broke the turn off.
+    /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
+    /// that it was let, before anybody said so.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
-        self.interrupted = true;
+        self.interrupted = !self.wants_to_stop();
         self.rests(at, true)
     }
 

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::doubles::begins;
@@ -126,6 +127,22 @@ fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
     assert_eq!(answered, (Some(0), true), "{output:?}");
     assert_eq!(decided(&ship)["source"], "alone");
     assert_eq!(display(&ship), "done");
+}
+
+#[test]
+fn nor_does_one_that_cuts_them_off() {
+    let ship = ship(BLOCKS);
+    let child = stops(&ship, Ship::shim);
+    let old = ship.world.daemon_pid().expect("a daemon");
+    ship.world.run(&["daemon", "stop"]);
+    let judged = display(&ship);
+    let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
+    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    let output = child.wait_with_output().expect("an end");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    ship.world.start_daemon();
+    wait_display(&ship, "done");
+    assert_eq!(judged, "working");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 use becket_engine::mask::Masker;
 use becket_wire::rpc::Source;
 use becket_wire::{EventId, Place};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::super::record::{self, Decision, Record};
 use super::super::write::{Apply, Brought, LetThrough};
@@ -245,11 +245,14 @@ impl Intake<'_> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let (mut brought, mut decided) = (Brought::default(), Vec::new());
         for (id, left) in said {
-            if let Some(seq) = complete(&transaction, *id, left)? {
+            let seq = complete(&transaction, *id, left)?;
+            if let Some(seq) = seq {
                 brought.blocked.extend(blocked(&transaction, seq, left)?);
+                decided.push(seq);
+            }
+            if seq.is_some() || left.is_unheard() {
                 let through = let_through(&transaction, *id, left)?;
                 brought.let_through.extend(through);
-                decided.push(seq);
             }
             run::insert(&transaction, &left.runs)?;
             if !(self.go_on)(Step::Inserted) {
@@ -325,26 +328,31 @@ fn blocked(
     prompt.optional()
 }
 
-/// The stop that is let through by what was answered.
-fn let_through(
+/// The stop that is let through by what was answered, or because nothing will be.
+pub(super) fn let_through(
     connection: &Connection,
     stop: EventId,
     left: &Left,
 ) -> rusqlite::Result<Option<LetThrough>> {
     let blocked = left.decision.as_ref().is_some_and(Decision::blocks_stop);
-    if blocked || left.took_us.is_none() {
+    let is_answered = left.took_us.is_some();
+    if blocked || !(is_answered || left.is_unheard()) {
         return Ok(None);
     }
     let mut select = connection.prepare_cached(
-        "SELECT session_id, at FROM events WHERE id = ?1
-         AND event IN ('Stop', 'SubagentStop')
+        "SELECT session_id, at, event = 'Stop' FROM events WHERE id = ?1
+         AND event IN ('Stop', 'SubagentStop') AND (?2 OR took_us IS NULL)
          AND session_id IS NOT NULL AND duplicate_of IS NULL",
     )?;
-    let found = select.query_row([stop.as_bytes()], |row| {
+    let lasted = left.took_us.unwrap_or(0) / 1000;
+    let found = select.query_row(params![stop.as_bytes(), is_answered], |row| {
+        let at: i64 = row.get(1)?;
         Ok(LetThrough {
             stop,
             session: row.get(0)?,
-            at: row.get(1)?,
+            at,
+            let_at: at.saturating_add(lasted),
+            main: row.get(2)?,
             alone: left.source == Source::Alone,
         })
     });

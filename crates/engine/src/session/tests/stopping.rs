@@ -4,6 +4,8 @@ use becket_wire::EventId;
 use becket_wire::session::Display;
 
 use super::{PROMPT, Play, START, STOP};
+use crate::notice::Change;
+use crate::session::Inference;
 
 impl Play {
     /// Has the last event judged.
@@ -86,4 +88,39 @@ fn what_is_judged_outlives_a_daemon_and_no_prompt() {
     prompted.then(PROMPT);
     assert!(!prompted.session.stop_let_through(stop, 20));
     assert_eq!(prompted.main(), "working");
+}
+
+#[test]
+fn whoever_wanted_to_stop_and_rests_was_not_interrupted() {
+    let mut play = Play::after(&[PROMPT, "Stop"]);
+    let mut works = Play::after(&[PROMPT]);
+    let stop = play.is_judged(None);
+    for (play, by_person) in [(&mut play, false), (&mut works, true)] {
+        let (before, at) = (play.session.shown(), play.at + 5);
+        assert!(play.session.infer(&Inference::Interrupted, at));
+        assert_eq!(play.main(), "idle");
+        assert_eq!(play.session.main.interrupted, by_person);
+        let change = Change::of(before, &play.session, at).unwrap();
+        let told = (change.before, change.after, change.by_person);
+        assert_eq!(told, (Display::Working, Display::Done, by_person));
+    }
+    assert!(!play.session.stop_let_through(stop, play.at), "it is known");
+    assert_eq!(play.display().0, Display::Done);
+}
+
+#[test]
+fn what_is_asked_while_a_stop_is_judged_stays_asked() {
+    for ask in [
+        "Elicitation mcp_server_name=db",
+        "PermissionRequest tool_name=Bash",
+    ] {
+        let mut play = Play::after(&[PROMPT, "Stop"]);
+        let (stop, stopped) = (play.is_judged(None), play.at);
+        play.then(ask);
+        let asked = play.main();
+        assert!(asked.starts_with("attention"), "{asked}");
+        play.session.stop_let_through(stop, stopped);
+        assert_eq!(play.main(), asked);
+        assert_eq!(play.display().0, Display::Attention);
+    }
 }

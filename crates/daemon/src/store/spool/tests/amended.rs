@@ -4,9 +4,12 @@ use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use becket_wire::run::{CANCELLED, CUT_OFF};
+
 use super::super::super::record;
 use super::super::super::sample::record_of;
 use super::super::super::write::{Brought, Then};
+use super::super::intake::let_through;
 use super::*;
 
 fn outcomes(connection: &Connection) -> Vec<(String, String)> {
@@ -197,6 +200,61 @@ fn sessions_hear_of_a_stop_that_was_let_through() {
     }
     let again = [left(900, None), left(950, None)];
     assert_eq!(through(stop, &again, false), told, "once");
+    for outcome in [CUT_OFF, CANCELLED] {
+        let ended = || vec![ran(7, "judge", outcome)];
+        let by_daemon = Left {
+            source: Source::Daemon,
+            ..Left::of_runs(ended())
+        };
+        let by_alone = Left {
+            why: "absent".to_owned(),
+            ..Left::of_runs(ended())
+        };
+        for unheard in [by_daemon, by_alone] {
+            let answers = [unheard.clone()];
+            assert_eq!(through(stop, &answers, false), told, "{outcome}");
+            let late = [left(900, Some("block")), unheard];
+            assert_eq!(through(stop, &late, false), [], "it had to go on");
+        }
+        let behind = [Left::of_runs(ended())];
+        assert_eq!(through(stop, &behind, false), [], "nobody waited for it");
+    }
+}
+
+#[test]
+fn a_stop_that_is_let_through_tells_whose_it_was_and_since_when() {
+    for (event, main) in [("Stop", true), ("SubagentStop", false)] {
+        let home = Home::new();
+        let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
+        let stop = record_of(1, envelope(7), payload.as_bytes());
+        let connection = home.open();
+        assert!(stop.insert(&connection).unwrap());
+        let lasted = left(90_000_000, None);
+        let through = let_through(&connection, id(7), &lasted).unwrap().unwrap();
+        let times = (through.at, through.let_at);
+        assert_eq!((through.main, times), (main, (7, 90_007)));
+    }
+}
+
+#[test]
+fn a_stop_whose_hooks_were_cut_off_before_it_is_taken_in_is_not_held() {
+    let home = Home::new();
+    let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
+    let held = Left {
+        held: true,
+        ..undecided()
+    };
+    leave(&home.place, &envelope(7), stop, &held).unwrap();
+    let begun = Left::of_runs(vec![ran(7, "notify", CUT_OFF)]);
+    amend(&home.place, id(7), &begun).unwrap();
+    let held = || Spooled::read(&home.place, &masker()).events[0].is_kept_from_stopping();
+    assert!(held(), "nobody waited for that one");
+    let cut_off = Left {
+        source: Source::Daemon,
+        ..Left::of_runs(vec![ran(7, "judge", CUT_OFF)])
+    };
+    amend(&home.place, id(7), &cut_off).unwrap();
+    assert!(!held());
 }
 
 #[test]
