@@ -269,3 +269,29 @@ fn whoever_follows_sees_what_was_held_before_the_first_that_it_saw_and_once() {
     ];
     assert_eq!(seen, expected);
 }
+
+#[test]
+fn what_runs_in_the_background_for_whoever_hung_up_hides_no_event() {
+    let behind = BEHIND.replace("\"Stop\"", "\"PreToolUse\"");
+    let ship = Ship::new(&format!("{LONG}{behind}"));
+    let old = ship.world.start_daemon();
+    let mut child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    ship.wait_file("behind");
+    child.kill().expect("a child");
+    child.wait().expect("an end");
+    ship.wait_file("ended");
+    let cancelled = recorded(&ship, "long");
+    let notice = start_as(&ship.world, "9.0.1");
+    let event = ship.event("SessionEnd", &json!({"reason": "other"}));
+    ship.world.send("SessionEnd", event);
+    let follower = Follower::start(&ship);
+    let first = follower.next();
+    let waits = is_alive(old);
+    fs::write(ship.project.join("go"), "").expect("a file");
+    assert_eq!(cancelled["outcome"], "cancelled");
+    assert_eq!(notice, Notice::Ready);
+    assert!(waits, "the old one is gone, and its hook with it");
+    assert_eq!(first.as_deref(), Some("PreToolUse -"));
+    wait_gone(old);
+}
