@@ -36,7 +36,8 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if !query.follow {
         return connection.say(&Response::Told(Told::Done)).await;
     }
-    query.limit = None;
+    // What comes is news however low its number: another daemon may have held it back.
+    (query.limit, query.after) = (None, None);
     let mut end = door.end.subscribe();
     loop {
         let next = tokio::select! {

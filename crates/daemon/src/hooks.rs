@@ -222,6 +222,7 @@ impl Dispatcher {
                 news.tell();
             }
         });
+        let key = (seq, record.id());
         let run = Run {
             plan,
             record: record.clone(),
@@ -232,7 +233,7 @@ impl Dispatcher {
             kit: self.hooks.kit.clone(),
             place: self.hooks.place.clone(),
             masker,
-            watched: Running::watch(&self.hooks.running, seq, cancel, self.myself.clone()),
+            watched: Running::watch(&self.hooks.running, key, cancel, self.myself.clone()),
             begun: begun_word,
         };
         let slots = Arc::clone(&self.hooks.slots);
@@ -294,9 +295,11 @@ impl Dispatcher {
         };
         let Ok(frame) = answer.to_frame() else { return };
         let (keeper, id) = (Arc::clone(&self.hooks.kit.keeper), record.id());
+        let (running, seq) = (Arc::clone(&self.hooks.running), record.seq);
         let then = Box::new(move || {
             // First: who has heard the answer may take it that all is kept as it was.
             keeper.recorded(id);
+            running.recorded(seq);
             answerer.send(frame);
             if let Some(news) = news {
                 news.tell();

@@ -281,7 +281,7 @@ impl Daemon {
             info!(?end, "ending");
             door.end.send_replace(Some(end));
             // First: whoever finds nobody at the socket finds these.
-            still.tell(&door.keeper.current());
+            ending::tell(&mut still, &door, &hooks);
             ending::mark(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
@@ -299,7 +299,7 @@ impl Daemon {
             (end, signals)
         });
         drop(writer_thread.join());
-        still.tell(&door.keeper.current());
+        ending::tell(&mut still, &door, &hooks);
         // From here on another daemon may serve this home.
         drop(lock);
         runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals, still));

@@ -132,7 +132,10 @@ impl Shown {
     /// Whether this one is new; from now on it is not.
     pub fn is_new(&mut self, seq: i64) -> bool {
         let lowest = self.lowest.get_or_insert(seq);
-        *lowest = seq.min(*lowest);
+        // What comes later with a lower number was held back: what stands after it was not asked for.
+        if self.recent.len() < self.limit {
+            *lowest = seq.min(*lowest);
+        }
         let is_new = self.recent.insert(seq);
         if self.recent.len() > 2 * BACK as usize {
             self.recent = self.recent.split_off(&self.after());
@@ -168,6 +171,9 @@ mod tests {
         assert_eq!(shown.after(), 49);
         assert!(!shown.is_new(53));
         assert!(shown.is_new(52));
+        // 7 was held back; what stood between it and the first one was not asked for either.
+        assert!(shown.is_new(7) && !shown.is_new(7));
+        assert_eq!(shown.after(), 49);
         for seq in 1000..300_000 {
             assert!(shown.is_new(seq));
         }

@@ -1,7 +1,7 @@
 //! The threads in which hooks run, one an event, and their end: none outlives a daemon that ends in
 //! order (of one that is killed, the keeper knows), and none that fails leaves somebody waiting.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use becket_engine::hooks::kept;
 use becket_engine::judge::{Grounds, Verdict};
 use becket_engine::mask::Masker;
 use becket_engine::run::Cancel;
-use becket_wire::Place;
 use becket_wire::rpc::read_environment;
 use becket_wire::run::RunRow;
+use becket_wire::{EventId, Place};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::warn;
 
@@ -28,18 +28,32 @@ const MOST: usize = 320;
 /// The events whose hooks run, also in the background.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    all: Mutex<HashMap<i64, Cancel>>,
+    all: Mutex<HashMap<i64, Event>>,
     fewer: Condvar,
+}
+
+/// One of them, as whoever ends it or asks about it needs it.
+#[derive(Debug)]
+struct Event {
+    id: EventId,
+    cancel: Cancel,
+    /// What was decided is kept: nobody waits, and what runs still does so in the background.
+    recorded: bool,
 }
 
 impl Running {
     pub(super) fn watch(
         running: &Arc<Self>,
-        seq: i64,
+        (seq, id): (i64, EventId),
         cancel: Cancel,
         dispatcher: mpsc::WeakSender<Message>,
     ) -> Watched {
-        running.lock().insert(seq, cancel.clone());
+        let event = Event {
+            id,
+            cancel: cancel.clone(),
+            recorded: false,
+        };
+        running.lock().insert(seq, event);
         Watched {
             seq,
             cancel,
@@ -53,17 +67,30 @@ impl Running {
         !self.lock().is_empty()
     }
 
+    pub(super) fn recorded(&self, seq: i64) {
+        if let Some(event) = self.lock().get_mut(&seq) {
+            event.recorded = true;
+        }
+    }
+
+    /// The events that are to be decided.
+    pub(crate) fn awaited(&self) -> BTreeSet<EventId> {
+        let all = self.lock();
+        let awaited = all.values().filter(|event| !event.recorded);
+        awaited.map(|event| event.id).collect()
+    }
+
     /// Ends them all, and waits for that.
     pub(crate) fn end(&self, wait: Duration) {
         let all = self.lock();
-        all.values().for_each(Cancel::cut_off);
+        all.values().for_each(|event| event.cancel.cut_off());
         let ended = self
             .fewer
             .wait_timeout_while(all, wait, |all| !all.is_empty());
         drop(ended);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Cancel>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Event>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -56,6 +56,13 @@ pub(super) fn goes_on(door: &Door, hooks: &Running, end: End) -> bool {
     door.held.load(Ordering::Relaxed) > 0 || (end == End::Yielded && hooks.any())
 }
 
+/// Tells others what runs still.
+pub(super) fn tell(still: &mut Outlasting, door: &Door, hooks: &Running) {
+    // First: what is over in between is among those that have ended.
+    let awaited = hooks.awaited();
+    still.tell(awaited, door.keeper.current());
+}
+
 /// Waits for them, without database and lock. Whoever says it a second time has them ended.
 pub(super) async fn outlast(
     door: &Door,
@@ -69,7 +76,7 @@ pub(super) async fn outlast(
     }
     let gone = async {
         while goes_on(door, hooks, end) {
-            still.tell(&door.keeper.current());
+            tell(&mut still, door, hooks);
             sleep(LOOK).await;
         }
     };

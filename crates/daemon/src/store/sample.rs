@@ -49,7 +49,7 @@ pub(super) fn masker() -> Masker {
     Masker::new([7; 32], &[]).unwrap()
 }
 
-pub(super) fn id(number: u32) -> EventId {
+pub(crate) fn id(number: u32) -> EventId {
     let mut bytes = [0; 16];
     bytes[12..].copy_from_slice(&number.to_be_bytes());
     EventId::from_bytes(bytes)

@@ -1,6 +1,9 @@
 //! A daemon that ends, by a newer build or by its person, takes no hook's answer away.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::is_alive;
@@ -186,4 +189,114 @@ fn a_home_that_was_thrown_away_does_not_come_back_by_an_answer() {
     assert!(answer.contains("\"deny\""), "{output:?}");
     wait_gone(old);
     assert!(!ship.world.becket_home.exists());
+}
+
+/// Whoever follows the log from the last two events on, by the events' names.
+struct Follower {
+    child: Child,
+    rows: Receiver<String>,
+}
+
+impl Follower {
+    fn start(ship: &Ship) -> Self {
+        let mut child = ship
+            .world
+            .becket(["events", "--follow", "--json", "--limit", "2"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("becket runs");
+        let lines = BufReader::new(child.stdout.take().expect("a stdout")).lines();
+        let (tell, rows) = channel();
+        std::thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let row: Value = serde_json::from_str(&line).expect("JSON");
+                let answer = row["decision"]["answer"].as_str().unwrap_or("-");
+                let event = row["event"].as_str().expect("a name");
+                drop(tell.send(format!("{event} {answer}")));
+            }
+        });
+        Self { child, rows }
+    }
+
+    fn next(&self) -> Option<String> {
+        self.rows.recv_timeout(PATIENCE).ok()
+    }
+}
+
+/// Also when a test fails: it would start daemons for ever.
+impl Drop for Follower {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+#[test]
+fn whoever_follows_sees_what_was_held_before_the_first_that_it_saw_and_once() {
+    let ship = Ship::new(WAITS_AND_DENIES);
+    let old = ship.world.start_daemon();
+    let send = |name: &str| {
+        let event = ship.event(name, &json!({"source": "startup", "prompt": "hello"}));
+        ship.world.send(name, event);
+    };
+    let child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("runs");
+    for name in ["SessionStart", "UserPromptSubmit", "Notification"] {
+        send(name);
+    }
+    let follower = Follower::start(&ship);
+    let mut seen = vec![follower.next(), follower.next()];
+    let notice = start_as(&ship.world, "9.0.1");
+    // It follows the next one, once it shows this.
+    send("PreCompact");
+    seen.push(follower.next());
+    fs::write(ship.project.join("go"), "").expect("a file");
+    let output = child.wait_with_output().expect("an end");
+    seen.push(follower.next());
+    wait_gone(old);
+    // Whoever comes after that knows what was shown, and what nobody asked for.
+    start_as(&ship.world, "9.0.2");
+    send("SessionEnd");
+    seen.push(follower.next());
+    assert_eq!(notice, Notice::Ready);
+    assert!(output.status.success(), "{output:?}");
+    let seen: Vec<&str> = seen
+        .iter()
+        .map(|row| row.as_deref().unwrap_or("?"))
+        .collect();
+    let expected = [
+        "UserPromptSubmit -",
+        "Notification -",
+        "PreCompact -",
+        "PreToolUse deny",
+        "SessionEnd -",
+    ];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn what_runs_in_the_background_for_whoever_hung_up_hides_no_event() {
+    let behind = BEHIND.replace("\"Stop\"", "\"PreToolUse\"");
+    let ship = Ship::new(&format!("{LONG}{behind}"));
+    let old = ship.world.start_daemon();
+    let mut child = begins(ship.shim("PreToolUse"), &ship.bash("t1"));
+    ship.wait_file("begun");
+    ship.wait_file("behind");
+    child.kill().expect("a child");
+    child.wait().expect("an end");
+    ship.wait_file("ended");
+    let cancelled = recorded(&ship, "long");
+    let notice = start_as(&ship.world, "9.0.1");
+    let event = ship.event("SessionEnd", &json!({"reason": "other"}));
+    ship.world.send("SessionEnd", event);
+    let follower = Follower::start(&ship);
+    let first = follower.next();
+    let waits = is_alive(old);
+    fs::write(ship.project.join("go"), "").expect("a file");
+    assert_eq!(cancelled["outcome"], "cancelled");
+    assert_eq!(notice, Notice::Ready);
+    assert!(waits, "the old one is gone, and its hook with it");
+    assert_eq!(first.as_deref(), Some("PreToolUse -"));
+    wait_gone(old);
 }

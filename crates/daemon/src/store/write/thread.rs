@@ -183,7 +183,7 @@ impl WriterThread {
                 self.retry_memory();
                 self.settle();
                 // First: what is over by now lies in the spool.
-                let over = self.unshown.no_longer_run(&self.place);
+                let over = self.unshown.no_longer_awaited(&self.place);
                 self.take_in();
                 self.show_overdue(&over);
                 self.retain(tick.limits, jobs);

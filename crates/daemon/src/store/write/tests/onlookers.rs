@@ -86,8 +86,9 @@ fn what_nobody_decides_is_shown_after_a_minute() {
     assert_eq!(shown(&mut feed), [id(2)]);
 }
 
-/// A daemon that serves while the one before it runs the hooks of an event.
-fn after_another() -> (Started, Outlasting) {
+/// A daemon that serves while the one before it runs the hooks of an event, for which somebody may
+/// wait.
+fn after_another(awaited: &[EventId]) -> (Started, Outlasting) {
     let before = start();
     before.home.leave(1, &undecided());
     take_in(&before);
@@ -95,7 +96,10 @@ fn after_another() -> (Started, Outlasting) {
     fs::create_dir_all(before.home.place.run()).unwrap();
     let mut still = Outlasting::of(&before.home.place);
     let (run, until) = (run(1, "lint"), Some(9));
-    still.tell(&[CurrentRun { run, until }]);
+    still.tell(
+        awaited.iter().copied().collect(),
+        vec![CurrentRun { run, until }],
+    );
     let parts = parts(&before.home);
     let feed = parts.feed.clone();
     let (writer, _) = Writer::start(parts).unwrap();
@@ -109,7 +113,7 @@ fn after_another() -> (Started, Outlasting) {
 
 #[test]
 fn what_the_daemon_before_decides_is_shown_then_and_once() {
-    let (started, still) = after_another();
+    let (started, still) = after_another(&[id(1)]);
     let mut feed = started.feed.subscribe();
     assert_eq!(at(&started, 600_000).len(), 1, "it waits however long");
     assert_eq!(shown(&mut feed), []);
@@ -125,7 +129,7 @@ fn what_the_daemon_before_decides_is_shown_then_and_once() {
 
 #[test]
 fn and_what_it_never_decided_when_it_is_gone() {
-    let (started, still) = after_another();
+    let (started, still) = after_another(&[id(1)]);
     let mut feed = started.feed.subscribe();
     drop(still);
     assert_eq!(take_in(&started).len(), 1);
@@ -133,4 +137,20 @@ fn and_what_it_never_decided_when_it_is_gone() {
     let row = feed.try_recv().unwrap();
     assert_eq!((row.id, row.took_us), (id(1), None));
     assert_eq!(shown(&mut feed), []);
+}
+
+#[test]
+fn and_at_once_if_nobody_waits_for_what_it_runs() {
+    let (started, still) = after_another(&[]);
+    assert!(take_in(&started).is_empty(), "it was shown before");
+    drop((started, still));
+
+    let (started, mut still) = after_another(&[id(1)]);
+    let mut feed = started.feed.subscribe();
+    assert_eq!(at(&started, 3).len(), 1);
+    // Whoever waited has hung up; another hook of it runs on in the background.
+    let (run, until) = (run(1, "lint"), Some(9));
+    still.tell([].into(), vec![CurrentRun { run, until }]);
+    assert!(at(&started, 4).is_empty());
+    assert_eq!(shown(&mut feed), [id(1)]);
 }

@@ -11,7 +11,7 @@ use tracing::warn;
 use super::super::super::read;
 use super::super::super::record::Record;
 use super::WriterThread;
-use crate::outlasting::outlasting;
+use crate::outlasting::awaited;
 
 /// So long an event waits for its decision, if its hooks run without a daemon: whoever runs them may
 /// have been killed.
@@ -31,8 +31,7 @@ pub(super) struct Unshown {
 impl Unshown {
     /// At the start of a daemon: what the one before it is still to decide.
     pub(super) fn of(log: &Connection, place: &Place) -> Self {
-        let ids: HashSet<EventId> = still_run(place);
-        let undecided = ids.into_iter().filter_map(|id| {
+        let undecided = awaited(place).into_iter().filter_map(|id| {
             let seq = log.query_row(
                 "SELECT seq FROM events WHERE id = ?1 AND took_us IS NULL",
                 [id.as_bytes()],
@@ -51,12 +50,12 @@ impl Unshown {
         self.held.iter().chain(elsewhere).copied().collect()
     }
 
-    /// Those whose hooks have ended with the daemon that ran them, or are over.
-    pub(super) fn no_longer_run(&self, place: &Place) -> Vec<i64> {
+    /// Those for whose hooks nobody waits any more, or whose daemon is gone.
+    pub(super) fn no_longer_awaited(&self, place: &Place) -> Vec<i64> {
         if self.outlasting.is_empty() {
             return Vec::new();
         }
-        let ids = still_run(place);
+        let ids = awaited(place);
         let over = self.outlasting.iter().filter(|(_, id)| !ids.contains(id));
         over.map(|(seq, _)| *seq).collect()
     }
@@ -69,12 +68,6 @@ impl Unshown {
         overdue.sort_unstable();
         overdue
     }
-}
-
-/// The events of which a daemon that is ending runs hooks.
-fn still_run(place: &Place) -> HashSet<EventId> {
-    let runs = outlasting(place).into_iter();
-    runs.map(|one| one.run.event_id).collect()
 }
 
 /// Whether an event of that time may still be decided. One from the future would wait for ever.
