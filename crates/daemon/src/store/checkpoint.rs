@@ -1,5 +1,7 @@
 //! Checkpoints on a thread of their own, off the reply's path.
 
+mod priority;
+
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, InterruptHandle, Row};
 use tracing::warn;
 
 use super::open::BUSY;
@@ -49,10 +51,20 @@ enum Order {
 }
 
 /// What writer and checkpoints know of the log, in pages.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Log {
     now: Mutex<Now>,
     ended: Condvar,
+    /// Breaks off the checkpoint that is on its way.
+    breaks_off: Mutex<Option<InterruptHandle>>,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -115,10 +127,26 @@ impl Log {
         self.ended.notify_all();
     }
 
-    /// Waits a moment for a checkpoint that is on its way.
-    fn await_end(&self) {
+    /// Waits a moment for a checkpoint that is on its way. True if it still is.
+    fn await_end(&self) -> bool {
         let under_way = |now: &mut Now| now.under_way;
-        drop(self.ended.wait_timeout_while(self.now(), MOMENT, under_way));
+        let waited = self.ended.wait_timeout_while(self.now(), MOMENT, under_way);
+        let (now, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        now.under_way
+    }
+
+    /// The connection that moves it.
+    fn connect(&self, database: &Path) -> Option<Connection> {
+        let connection = connect(database);
+        let breaks_off = connection.as_ref().map(Connection::get_interrupt_handle);
+        *self.breaks_off() = breaks_off;
+        connection
+    }
+
+    fn breaks_off(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
+        self.breaks_off
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -142,11 +170,11 @@ impl Checkpointer {
         let log = Arc::new(Log::default());
         let shared = Arc::clone(&log);
         let work = move || {
-            step_back();
-            let mut connection = connect(&database);
+            priority::step_back();
+            let mut connection = shared.connect(&database);
             for order in waiting {
                 match order {
-                    Order::Reopen => connection = connect(&database),
+                    Order::Reopen => connection = shared.connect(&database),
                     Order::Checkpoint => shared.move_on(connection.as_ref(), &bounds),
                 }
             }
@@ -239,21 +267,21 @@ impl Checkpointer {
         }
     }
 
+    /// Ends the thread, in the middle of a checkpoint too: on a busy machine that has no time to end
+    /// by itself, and what it leaves the writer or the next daemon moves.
     pub(super) fn end(&mut self) {
         self.orders = None;
+        while self.log.now().under_way {
+            if let Some(handle) = &*self.log.breaks_off() {
+                handle.interrupt();
+            }
+            if !self.log.await_end() {
+                break;
+            }
+        }
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-    }
-}
-
-/// Whoever waits for an answer comes first, on whatever core is left.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    {
-        // On Linux a thread has a priority of its own.
-        let this = rustix::thread::gettid();
-        let _ = rustix::process::setpriority_process(Some(this), 15);
     }
 }
 

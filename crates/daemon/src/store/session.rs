@@ -146,19 +146,27 @@ pub(crate) fn write<'k>(
             *known = kept;
         }
     }
+    // An assignment to `ended_at` alone would write the index of those that live.
+    let mut update = connection.prepare_cached(
+        "UPDATE sessions SET revision = ?2, last_activity = ?3, state = ?5
+         WHERE session_id = ?1 AND ended_at IS ?4 AND revision < ?2",
+    )?;
     let mut upsert = connection.prepare_cached(
         "INSERT INTO sessions (session_id, revision, last_activity, ended_at, state) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision, last_activity = excluded.last_activity,
          ended_at = excluded.ended_at, state = excluded.state WHERE excluded.revision > revision",
     )?;
     for kept in newest.values() {
-        upsert.execute(params![
+        let values = params![
             kept.session_id,
             kept.revision,
             kept.last_activity,
             kept.ended_at,
             kept.state
-        ])?;
+        ];
+        if update.execute(values)? == 0 {
+            upsert.execute(values)?;
+        }
     }
     Ok(())
 }
@@ -299,6 +307,22 @@ mod tests {
             assert_eq!(count(Which::Live), usize::from(newer.is_none()));
             assert_eq!(count(Which::Ended(9)), usize::from(newer.is_some()));
         }
+    }
+
+    #[test]
+    fn what_a_session_does_leaves_the_index_of_those_that_live_alone() {
+        let connection = Home::new().open();
+        let pages = |ended_at, revision| -> i64 {
+            let mut session = Session::new("s", 5);
+            session.ended_at = ended_at;
+            let state = Kept::new(&session, revision).unwrap();
+            write(&connection, [state].iter()).unwrap();
+            let moved = connection.query_row("PRAGMA wal_checkpoint", [], |row| row.get(1));
+            moved.unwrap()
+        };
+        pages(None, 1);
+        assert_eq!(pages(None, 2), 2, "its row and its revision");
+        assert_eq!(pages(Some(9), 3), 4, "and both indexes, when it ends");
     }
 
     #[test]

@@ -136,3 +136,31 @@ fn who_writes_little_has_it_moved_at_a_tick() {
     assert!(yard.now().left() > 0);
     assert_eq!(yard.rest(), 0);
 }
+
+#[test]
+fn an_end_waits_for_no_long_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("becket.db");
+    drop(open(&path, 0).unwrap());
+    let log = Arc::new(Log::default());
+    log.now().under_way = true;
+    let shared = Arc::clone(&log);
+    let endless =
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
+    let thread = std::thread::spawn(move || {
+        let connection = shared.connect(&path).unwrap();
+        let ended = connection.query_row(endless, [], |_| Ok(()));
+        assert!(ended.is_err(), "it was broken off");
+        shared.now().under_way = false;
+        shared.ended.notify_all();
+    });
+    let mut checkpointer = Checkpointer {
+        orders: None,
+        thread: Some(thread),
+        log,
+        bounds: BOUNDS,
+        before: 0,
+    };
+    checkpointer.end();
+    assert!(!checkpointer.log.now().under_way);
+}
