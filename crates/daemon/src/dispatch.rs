@@ -140,7 +140,7 @@ impl Dispatcher {
         if let Some(crowd) = self.registry.news_of_crowd() {
             self.counters.trouble(crowd);
         }
-        let snapshot = self.in_force.look(now_ms(), Instant::now());
+        let snapshot = self.in_force.look(now_ms());
         let config = &snapshot.config;
         Ticked {
             limits: Limits {

@@ -43,7 +43,7 @@ struct AtHand {
     loader: Loader,
     config: Arc<Snapshot>,
     masker: Arc<Masker>,
-    /// When the files were looked at last, by both clocks.
+    /// When the last look at the files began, by both clocks.
     looked: (i64, Instant),
     /// When it was last asked for.
     asked: u64,
@@ -66,7 +66,7 @@ impl InForce {
     fn new(open: Open, key: [u8; 32], now_ms: i64) -> Self {
         Self {
             key,
-            base: AtHand::new(open(None), key, now_ms, Instant::now()),
+            base: AtHand::new(open(None), key, now_ms),
             open,
             projects: Shelf::new(PROJECTS),
             environments: Shelf::new(ENVIRONMENTS),
@@ -79,28 +79,29 @@ impl InForce {
     }
 
     /// What holds for an event that began at that time in that project, with those variables. A look
-    /// that was later than that has seen every change that the event could rely on, so under load
-    /// not every event costs one.
+    /// that was later than that, or than its arrival, has seen every change that the event could rely
+    /// on, so under load not every event costs one.
     pub(crate) fn for_event(
         &mut self,
         began_ms: i64,
         now_ms: i64,
-        now: Instant,
+        arrived: Instant,
         project: Option<&Path>,
         variables: &BTreeMap<String, String>,
     ) -> (Arc<Snapshot>, Arc<Masker>) {
         let key = self.key;
-        let held = self.at_hand(project, variables, now_ms, now);
+        let held = self.at_hand(project, variables, now_ms);
         let (looked_ms, looked) = held.looked;
-        if began_ms >= looked_ms || now.duration_since(looked) > AT_LEAST_EVERY {
-            held.look(key, now_ms, now);
+        let is_newer = began_ms >= looked_ms && arrived > looked;
+        if is_newer || arrived.duration_since(looked) > AT_LEAST_EVERY {
+            held.look(key, now_ms);
         }
         (Arc::clone(&held.config), Arc::clone(&held.masker))
     }
 
     /// Looks at the files that are no project's.
-    pub(crate) fn look(&mut self, now_ms: i64, now: Instant) -> Arc<Snapshot> {
-        self.base.look(self.key, now_ms, now);
+    pub(crate) fn look(&mut self, now_ms: i64) -> Arc<Snapshot> {
+        self.base.look(self.key, now_ms);
         Arc::clone(&self.base.config)
     }
 
@@ -109,7 +110,6 @@ impl InForce {
         project: Option<&Path>,
         variables: &BTreeMap<String, String>,
         now_ms: i64,
-        now: Instant,
     ) -> &mut AtHand {
         let (open, key) = (&self.open, self.key);
         let mut variables = variables_among(variables).peekable();
@@ -119,13 +119,13 @@ impl InForce {
                 project: project.map(Path::to_path_buf),
                 variables: variables.clone().map(owned).collect(),
             };
-            let make = || AtHand::new(open(project).with_variables(variables), key, now_ms, now);
+            let make = || AtHand::new(open(project).with_variables(variables), key, now_ms);
             return self.environments.get(environment, make);
         }
         match project {
             None => &mut self.base,
             Some(project) => self.projects.get(project.to_path_buf(), || {
-                AtHand::new(open(Some(project)), key, now_ms, now)
+                AtHand::new(open(Some(project)), key, now_ms)
             }),
         }
     }
@@ -170,20 +170,21 @@ impl<K: Hash + Eq + Clone> Shelf<K> {
 }
 
 impl AtHand {
-    fn new(mut loader: Loader, key: [u8; 32], now_ms: i64, now: Instant) -> Self {
+    fn new(mut loader: Loader, key: [u8; 32], now_ms: i64) -> Self {
+        let looked = (now_ms, Instant::now());
         let config = loader.current();
         let masker = Arc::new(Masker::from_config(key, &config.config));
         Self {
             loader,
             config,
             masker,
-            looked: (now_ms, now),
+            looked,
             asked: 0,
         }
     }
 
-    fn look(&mut self, key: [u8; 32], now_ms: i64, now: Instant) {
-        self.looked = (now_ms, now);
+    fn look(&mut self, key: [u8; 32], now_ms: i64) {
+        self.looked = (now_ms, Instant::now());
         let config = self.loader.current();
         if config.generation != self.config.generation {
             self.masker = Arc::new(Masker::from_config(key, &config.config));

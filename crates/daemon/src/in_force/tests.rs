@@ -108,6 +108,21 @@ fn the_environment_counts_for_whoever_has_it_and_for_nobody_else() {
 }
 
 #[test]
+fn a_look_after_the_arrival_of_an_event_is_one_for_it_too() {
+    let yard = Yard::new("mask.enabled = false");
+    let mut in_force = yard.in_force();
+    let mut masked = |arrived| {
+        let (_, masker) = in_force.for_event(5, 5, arrived, None, &BTreeMap::new());
+        masks(&masker)
+    };
+    let arrived = Instant::now();
+    assert_eq!(masked(Instant::now()), 0);
+    fs::write(yard.path("home/config.toml"), "mask.enabled = true").unwrap();
+    assert_eq!(masked(arrived), 0, "it was there before the change");
+    assert_eq!(masked(Instant::now()), 1, "this one was not");
+}
+
+#[test]
 fn variables_that_set_nothing_make_no_difference() {
     let yard = Yard::new("");
     let mut in_force = yard.in_force();
