@@ -19,6 +19,9 @@ use log::{Database, Log};
 
 const NAME: &CStr = c"becket-gather";
 
+/// What a library that SQLite loads has under a name.
+type Symbol = unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char);
+
 /// The name to open the writer's connection with. None if SQLite would not have it.
 pub(super) fn name() -> Option<&'static CStr> {
     static REGISTERED: LazyLock<bool> = LazyLock::new(register);
@@ -129,18 +132,29 @@ macro_rules! hand_on {
 }
 
 hand_on!(delete, xDelete(name: *const c_char, sync: c_int) -> c_int, else SQLITE_ERROR);
-hand_on!(access, xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int, else SQLITE_ERROR);
-hand_on!(full_pathname, xFullPathname(name: *const c_char, room: c_int, out: *mut c_char) -> c_int, else SQLITE_ERROR);
+hand_on!(
+    access,
+    xAccess(name: *const c_char, flags: c_int, out: *mut c_int) -> c_int,
+    else SQLITE_ERROR
+);
+hand_on!(
+    full_pathname,
+    xFullPathname(name: *const c_char, room: c_int, out: *mut c_char) -> c_int,
+    else SQLITE_ERROR
+);
 hand_on!(dl_open, xDlOpen(name: *const c_char) -> *mut c_void, else ptr::null_mut());
 hand_on!(dl_error, xDlError(room: c_int, out: *mut c_char) -> (), else ());
-type Symbol = unsafe extern "C" fn(*mut sqlite3_vfs, *mut c_void, *const c_char);
 hand_on!(dl_sym, xDlSym(library: *mut c_void, name: *const c_char) -> Option<Symbol>, else None);
 hand_on!(dl_close, xDlClose(library: *mut c_void) -> (), else ());
 hand_on!(randomness, xRandomness(room: c_int, out: *mut c_char) -> c_int, else 0);
 hand_on!(sleep, xSleep(microseconds: c_int) -> c_int, else 0);
 hand_on!(current_time, xCurrentTime(out: *mut f64) -> c_int, else SQLITE_ERROR);
 hand_on!(last_error, xGetLastError(room: c_int, out: *mut c_char) -> c_int, else 0);
-hand_on!(current_time_int64, xCurrentTimeInt64(out: *mut sqlite3_int64) -> c_int, else SQLITE_ERROR);
+hand_on!(
+    current_time_int64,
+    xCurrentTimeInt64(out: *mut sqlite3_int64) -> c_int,
+    else SQLITE_ERROR
+);
 
 #[cfg(test)]
 mod tests;

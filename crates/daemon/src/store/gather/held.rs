@@ -76,8 +76,7 @@ impl Held {
                 self.hold(bytes, at, put)
             }
             _ => {
-                // At the beginning it is the head of a new log.
-                self.tail = if at == 0 { end } else { self.tail.max(end) };
+                self.tail = self.tail.max(end);
                 self.write_through(bytes, at, put)
             }
         }

@@ -55,6 +55,15 @@ enum Disk {
     Spoils,
 }
 
+impl Disk {
+    fn query(self) -> &'static str {
+        match self {
+            Self::Good => "",
+            Self::Spoils => "?psow=0",
+        }
+    }
+}
+
 struct Pair {
     ours: Desk,
     usual: Desk,
@@ -62,10 +71,7 @@ struct Pair {
 
 impl Pair {
     fn with(disk: Disk, pragmas: &str) -> Self {
-        let query = match disk {
-            Disk::Good => "",
-            Disk::Spoils => "?psow=0",
-        };
+        let query = disk.query();
         Self {
             ours: Desk::with(name(), query, pragmas),
             usual: Desk::with(None, query, pragmas),
@@ -134,7 +140,7 @@ fn do_the_same(seed: u64, disk: Disk, pragmas: &str) {
 
 #[test]
 fn nobody_sees_a_difference() {
-    for seed in 1..9 {
+    for seed in 1..6 {
         do_the_same(seed, Disk::Good, "PRAGMA page_size = 8192");
         do_the_same(seed + 100, Disk::Good, "PRAGMA page_size = 1024");
     }
@@ -142,8 +148,22 @@ fn nobody_sees_a_difference() {
 
 #[test]
 fn nobody_sees_a_difference_where_sectors_are_filled() {
-    for seed in 200..206 {
+    for seed in [200, 201] {
         do_the_same(seed, Disk::Spoils, "PRAGMA page_size = 512");
         do_the_same(seed + 100, Disk::Spoils, "PRAGMA page_size = 4096");
+    }
+}
+
+/// Of every 512 frames of this size one ends 24 bytes behind a sector, which looks like a head.
+#[test]
+fn what_a_sync_splits_is_not_held_back() {
+    let desk = Desk::with(name(), Disk::Spoils.query(), "PRAGMA page_size = 512");
+    desk.run("PRAGMA synchronous = full; INSERT INTO t (id) VALUES (1)");
+    for byte in 1..=80 {
+        let data = vec![byte; 300];
+        desk.writer
+            .execute("UPDATE t SET data = ?1", [data])
+            .unwrap();
+        desk.is_seen();
     }
 }

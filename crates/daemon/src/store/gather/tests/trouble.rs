@@ -1,7 +1,9 @@
 //! A full disk, another writer, and a writer that is gone in the middle.
 
+use rusqlite::ffi::SQLITE_FULL;
 use rusqlite::{Connection, ErrorCode};
 
+use super::super::held::Held;
 use super::super::name;
 use super::{Desk, ROOM, after_a_kill, contents};
 
@@ -31,6 +33,23 @@ fn a_full_disk_fails_the_commit_and_not_the_next() {
     }
     desk.insert(20);
     desk.is_seen();
+}
+
+#[test]
+fn the_end_of_a_commit_that_failed_is_not_written_later() {
+    let mut held = Held::default();
+    let head = [1; 24];
+    held.write(&head, 32, &mut |_, _| panic!("too early"))
+        .unwrap();
+    let failed = held.write(&[2; 512], 56, &mut |_, _| Err(SQLITE_FULL));
+    assert_eq!(failed, Err(SQLITE_FULL));
+    let mut written = Vec::new();
+    let mut put = |bytes: &[u8], at| {
+        written.push((at, bytes.to_vec()));
+        Ok(())
+    };
+    held.read(0, 100, &mut put).unwrap();
+    assert_eq!(written, [(32, head.to_vec())]);
 }
 
 #[test]
