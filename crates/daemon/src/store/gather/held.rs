@@ -29,7 +29,9 @@ const HEAD: usize = 24;
 /// Pages that leave a full cache early (`pagerStress`) are frames that end nothing: they may be held
 /// until somebody reads them, or overwrites them, or until the commit. SQLite takes them back
 /// without a word to the file (`sqlite3WalUndo`), and then another may write in their place: so
-/// whoever lets go of the lock to write forgets them first (`forget`).
+/// whoever lets go of the lock to write forgets them first (`forget`). A log begins anew only with the
+/// first frame of a transaction (`walRestartLog`), and a checkpoint that restarts or truncates it
+/// takes that lock itself: nothing is held then.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     bytes: Vec<u8>,

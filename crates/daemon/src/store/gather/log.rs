@@ -206,7 +206,7 @@ macro_rules! ask {
 ///
 /// # Safety
 /// It must be a log that is open.
-unsafe fn settle(
+unsafe fn with_held(
     log: *mut sqlite3_file,
     work: impl FnOnce(&mut Held, &mut Put<'_>) -> Written,
 ) -> Written {
@@ -245,7 +245,7 @@ unsafe extern "C" fn read(
     let whole = usize::try_from(length).unwrap_or_default();
     // SAFETY: the log is open, and there is room for what is read.
     unsafe {
-        match settle(file, |held, put| held.read(at, whole, put)) {
+        match with_held(file, |held, put| held.read(at, whole, put)) {
             Ok(()) => ask!(file, xRead(into, length, at)),
             Err(code) => code,
         }
@@ -264,7 +264,7 @@ unsafe extern "C" fn write(
     // SAFETY: the log is open, and so many bytes are there.
     let written = unsafe {
         let bytes = slice::from_raw_parts(from.cast::<u8>(), length);
-        settle(file, |held, put| held.write(bytes, at, put))
+        with_held(file, |held, put| held.write(bytes, at, put))
     };
     written.err().unwrap_or(SQLITE_OK)
 }
@@ -275,7 +275,7 @@ macro_rules! once_written {
         unsafe extern "C" fn $name(file: *mut sqlite3_file, $($arg: $kind),*) -> c_int {
             // SAFETY: the log is open; else SQLite's contract is that of the real file's.
             unsafe {
-                match settle(file, $write) {
+                match with_held(file, $write) {
                     Ok(()) => ask!(file, $method($($arg),*)),
                     Err(code) => code,
                 }
