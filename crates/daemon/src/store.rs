@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod double;
+mod gather;
 mod inbox;
 mod key;
 mod open;

@@ -11,6 +11,8 @@ use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
+use super::gather;
+
 /// The steps from an empty database to today's, in order. A step that was released never changes.
 const MIGRATIONS: [&str; 5] = [
     include_str!("1.sql"),
@@ -111,12 +113,19 @@ fn try_open(path: &Path) -> Result<Connection, OpenError> {
         })
     };
     not_newer(version(path).map_err(failed)?)?;
-    let mut connection = Connection::open(path).map_err(failed)?;
+    let mut connection = connect(path).map_err(failed)?;
     let found = not_newer(user_version(&connection).map_err(failed)?)?;
     prepare(&connection).map_err(failed)?;
     migrate(&mut connection, found).map_err(failed)?;
     probe(&connection).map_err(failed)?;
     Ok(connection)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    match gather::name() {
+        Some(vfs) => Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs),
+        None => Connection::open(path),
+    }
 }
 
 /// The version of what lies there; 0 if nothing does. It is only read: a newer becket's database
