@@ -271,7 +271,9 @@ impl Checkpointer {
     /// by itself, and what it leaves the writer or the next daemon moves.
     pub(super) fn end(&mut self) {
         self.orders = None;
-        while self.log.now().under_way {
+        // Where the thread is gone, nobody says that its checkpoint is.
+        let lives = |thread: &JoinHandle<()>| !thread.is_finished();
+        while self.log.now().under_way && self.thread.as_ref().is_some_and(lives) {
             if let Some(handle) = &*self.log.breaks_off() {
                 handle.interrupt();
             }

@@ -164,3 +164,22 @@ fn an_end_waits_for_no_long_checkpoint() {
     checkpointer.end();
     assert!(!checkpointer.log.now().under_way);
 }
+
+#[test]
+fn an_end_waits_for_no_thread_that_is_gone() {
+    let log = Arc::new(Log::default());
+    log.now().under_way = true;
+    let mut checkpointer = Checkpointer {
+        orders: None,
+        thread: Some(std::thread::spawn(|| {})),
+        log,
+        bounds: BOUNDS,
+        before: 0,
+    };
+    let (ended, waits) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        checkpointer.end();
+        ended.send(())
+    });
+    assert!(waits.recv_timeout(Duration::from_secs(20)).is_ok());
+}
