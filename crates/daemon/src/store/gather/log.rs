@@ -7,8 +7,9 @@ use std::ptr;
 use std::slice;
 
 use rusqlite::ffi::{
-    SQLITE_IOERR, SQLITE_OK, SQLITE_SHM_UNLOCK, sqlite3_database_file_object, sqlite3_file,
-    sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
+    SQLITE_IOERR, SQLITE_OK, SQLITE_SHM_LOCK, SQLITE_SHM_SHARED, SQLITE_SHM_UNLOCK,
+    sqlite3_database_file_object, sqlite3_file, sqlite3_filename, sqlite3_int64,
+    sqlite3_io_methods, sqlite3_vfs,
 };
 
 use super::held::{Held, Put, Written};
@@ -99,7 +100,8 @@ impl Database {
     }
 }
 
-/// Whoever may write no longer forgets what was not committed.
+/// Whoever may write no longer forgets what was not committed. With locking_mode=exclusive no lock is
+/// let go; whoever leaves that begins to read, and nobody does so in the middle of a transaction.
 unsafe extern "C" fn shm_lock(
     file: *mut sqlite3_file,
     first: c_int,
@@ -110,8 +112,9 @@ unsafe extern "C" fn shm_lock(
     // The log is open as long as it is named there, and used by the same thread.
     unsafe {
         let database = (*file).pMethods.cast_mut().cast::<Database>();
-        if flags & SQLITE_SHM_UNLOCK != 0
-            && first == TO_WRITE
+        let no_longer = flags & SQLITE_SHM_UNLOCK != 0 && first == TO_WRITE;
+        let not_yet = flags == SQLITE_SHM_LOCK | SQLITE_SHM_SHARED;
+        if (no_longer || not_yet)
             && let Some(log) = (*database).log.as_mut()
         {
             log.held.forget();

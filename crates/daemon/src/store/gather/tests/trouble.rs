@@ -110,6 +110,23 @@ fn what_was_taken_back_is_not_written_over_what_another_wrote() {
 }
 
 #[test]
+fn nor_by_whoever_had_the_database_for_itself() {
+    let mut desk = Desk::with(name(), "", "PRAGMA cache_size = 1");
+    desk.reader = Connection::open_in_memory().unwrap();
+    desk.run("PRAGMA locking_mode = exclusive");
+    desk.insert(30);
+    desk.run("BEGIN");
+    desk.insert(15);
+    desk.run("ROLLBACK; PRAGMA locking_mode = normal; SELECT count(*) FROM t");
+    desk.reader = Connection::open(&desk.path).unwrap();
+    let change = "UPDATE t SET data = zeroblob(2999)";
+    desk.reader.execute_batch(change).unwrap();
+    let written = contents(&desk.reader);
+    assert_eq!(contents(&desk.writer), written);
+    desk.is_seen();
+}
+
+#[test]
 fn a_writer_that_is_gone_in_the_middle_leaves_what_it_committed() {
     let desk = Desk::with(name(), "", "PRAGMA cache_size = 1");
     desk.insert(100);
