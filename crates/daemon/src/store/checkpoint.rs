@@ -1,7 +1,5 @@
 //! Checkpoints on a thread of their own, off the reply's path.
 
-mod priority;
-
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -170,7 +168,7 @@ impl Checkpointer {
         let log = Arc::new(Log::default());
         let shared = Arc::clone(&log);
         let work = move || {
-            priority::step_back();
+            step_back();
             let mut connection = shared.connect(&database);
             for order in waiting {
                 match order {
@@ -284,6 +282,18 @@ impl Checkpointer {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+    }
+}
+
+/// Whoever waits for an answer comes first, on whatever core is left. To run only when nobody else
+/// wants to (`SCHED_IDLE`) would be gentler still, but where all cores are busy the log then grew until
+/// the writer had to move a gigabyte itself, for seconds.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    {
+        // On Linux a thread has a priority of its own.
+        let this = rustix::thread::gettid();
+        let _ = rustix::process::setpriority_process(Some(this), 19);
     }
 }
 
