@@ -25,7 +25,7 @@ struct Bounds {
     /// moved and nobody writes; under constant load the writer has to move the last part itself, and
     /// everybody waits for the disk meanwhile. So it is caught up with first, pass by pass.
     little: i64,
-    /// Where even that leaves so many, the writer moves them, and whoever waits has to wait.
+    /// Where even that leaves so many, whoever writes waits for it, a little each time.
     too_long: i64,
 }
 
@@ -222,10 +222,14 @@ impl Checkpointer {
             }
             return;
         }
-        // However long it is: what much there is to move is moved by whom nobody waits for, as long
-        // as that catches up.
-        if now.left() >= self.bounds.little && (now.length <= self.bounds.too_long || !now.stuck) {
-            return self.nudge();
+        // However long it is: what much there is to move is moved by whom nobody waits for. Here it
+        // would take seconds, and nobody would be answered.
+        if now.left() >= self.bounds.little {
+            self.nudge();
+            if now.stuck {
+                self.log.await_end();
+            }
+            return;
         }
         // Who reads is not waited for.
         drop(writer.busy_timeout(Duration::ZERO));

@@ -130,6 +130,21 @@ fn a_reader_of_yesterday_delays_nothing_today() {
 }
 
 #[test]
+fn however_long_it_is_whoever_writes_moves_only_the_last_part() {
+    let mut yard = Yard::new();
+    yard.write();
+    let times = {
+        let mut now = yard.checkpointer.log.now();
+        now.length = 4 * BOUNDS.too_long;
+        now.stuck = true;
+        now.times
+    };
+    yard.checkpointer.look_after(&yard.writer);
+    assert_eq!(yard.now().times, times, "the writer moved all of it");
+    assert!(yard.now().moved > 0 || yard.now().under_way);
+}
+
+#[test]
 fn who_writes_little_has_it_moved_at_a_tick() {
     let mut yard = Yard::new();
     yard.write();
