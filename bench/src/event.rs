@@ -135,6 +135,7 @@ impl Frames {
             pid: std::process::id(),
             pid_start: Some(start_of_this_process()?),
             pid_is_claude: true,
+            pid_parent: None,
             variables: BTreeMap::from([
                 ("CLAUDE_PROJECT_DIR".into(), "/home/user/project".into()),
                 ("CLAUDE_CODE_ENTRYPOINT".into(), "cli".into()),

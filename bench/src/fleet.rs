@@ -141,6 +141,7 @@ impl Fleet {
             pid: std::process::id(),
             pid_start: Some(self.pid_start),
             pid_is_claude: true,
+            pid_parent: None,
             variables: BTreeMap::from([("CLAUDE_PROJECT_DIR".to_owned(), project)]),
             cut: None,
         };

@@ -9,6 +9,7 @@ mod registration;
 mod session;
 
 use std::any::type_name;
+use std::ffi::OsString;
 use std::fs;
 use std::time::Duration;
 
@@ -188,6 +189,27 @@ impl Story {
     /// The interactive program with further arguments.
     pub fn person_with(&self, args: &[&str]) -> Result<Person<'_>, Unavailable> {
         Person::sits_down(self, args)
+    }
+
+    /// The interactive program, started by `becket run` with these options and arguments.
+    pub fn launched(&self, options: &[&str], args: &[&str]) -> Result<Person<'_>, Unavailable> {
+        Person::sits_at(self, &self.launch_command(options, args))
+    }
+
+    /// What `launched` runs: becket with these options, then the program with these arguments.
+    pub fn launch_command(&self, options: &[&str], args: &[&str]) -> Vec<OsString> {
+        let world = self.becket();
+        let mut command = vec![
+            world.programs.join("becket").into_os_string(),
+            "--home".into(),
+        ];
+        command.extend([world.becket_home.clone().into_os_string(), "run".into()]);
+        command.extend(options.iter().map(OsString::from));
+        command.push("--".into());
+        command.extend(self.claude.command().iter().cloned());
+        command.extend(["--permission-mode", "default"].map(OsString::from));
+        command.extend(args.iter().map(OsString::from));
+        command
     }
 
     /// Every event so far, as the first registration has it, in order of arrival.

@@ -13,6 +13,7 @@ mod doctor;
 mod failure;
 mod glyph;
 mod grid;
+mod launch;
 mod leave;
 mod line;
 mod log;

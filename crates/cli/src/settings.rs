@@ -8,6 +8,7 @@ mod change;
 mod diff;
 mod document;
 mod foreign;
+mod inline;
 mod inspect;
 mod member;
 mod record;
@@ -24,12 +25,13 @@ mod unregister;
 
 pub use backup::Backup;
 pub use change::{
-    Outcome, init, line_is_unwanted, read, registration_of, snapshot, status_line_before,
-    take_lock, text_of, uninit, unreadable, unwritable, without_us,
+    Outcome, init, line_is_unwanted, read, registration_for, registration_of, snapshot,
+    status_line_before, take_lock, text_of, uninit, unreadable, unwritable, without_us,
 };
 pub use diff::{coloured, unified};
 pub use document::SettingsError;
 pub use foreign::{Foreign, foreign, put_back, take_out};
+pub use inline::{is_registered, with_registration};
 pub use inspect::{Inspection, State, inspect};
 pub use register::make_synchronous;
 pub use registration::{REGISTERED, Registration, StatusLine, Strict};

@@ -3,7 +3,7 @@
 
 mod draw;
 mod events;
-mod feed;
+pub mod feed;
 mod field;
 mod hands;
 mod keys;

@@ -11,7 +11,7 @@ use becket_wire::session::SessionRow;
 use crate::world::project_of;
 
 /// What `claude` does with these is no session.
-const NO_SESSIONS: [&str; 12] = [
+pub const NO_SESSIONS: [&str; 12] = [
     "mcp",
     "update",
     "upgrade",

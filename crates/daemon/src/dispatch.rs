@@ -183,6 +183,7 @@ impl Dispatcher {
             .doubles
             .find(&event.envelope, &payload, head.as_ref().ok(), seq, at);
         let (mut told, mut applied, mut hooking) = (false, None, None);
+        let mut launched_at = None;
         if let Ok(head) = &head {
             if double_of.is_none() {
                 let prompt = now_ms - event.envelope.at < FIRST_WORD.as_millis() as i64;
@@ -197,6 +198,9 @@ impl Dispatcher {
                 hooking = self.hooking(slash, session, project, !config.hooks.is_empty());
             }
             told = self.registry.was_told(session, config.generation);
+            if event.envelope.is_launched() {
+                launched_at = self.registry.began(session);
+            }
         }
         let display = applied.as_mut().and_then(|applied| applied.display.take());
         let minute = display
@@ -218,6 +222,7 @@ impl Dispatcher {
             masker: Arc::clone(&masker),
             double_of,
             display,
+            launched_at,
             minute,
             hooking,
         };

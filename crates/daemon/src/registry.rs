@@ -229,6 +229,11 @@ impl Registry {
         Some(self.sessions.get(id)?.row(now))
     }
 
+    /// When a session began.
+    pub(crate) fn began(&self, id: &str) -> Option<i64> {
+        Some(self.sessions.get(id)?.session.started_at)
+    }
+
     /// The processes of these sessions are gone. A session may have another by now.
     pub(crate) fn gone(&mut self, gone: &[(String, Process)], now: i64) {
         for (id, (pid, start)) in gone {

@@ -40,6 +40,7 @@ pub struct Config {
     pub mask: Mask,
     pub statusline: StatusLine,
     pub notice: Wishes,
+    pub launch: Launch,
     /// `[hooks.*]` of every layer, as written, lowest layer first.
     pub hooks: Vec<RawTable>,
     /// `[guards.*]`, likewise.
@@ -65,6 +66,12 @@ pub struct Mask {
     pub enabled: bool,
     /// The user's own patterns, by name.
     pub patterns: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Launch {
+    /// The model learns the session's id with each prompt.
+    pub context: bool,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -26,6 +26,8 @@ pub struct Case<'a> {
     pub told: bool,
     /// What the event changed for whoever looks at the session.
     pub change: Option<&'a Change>,
+    /// When the session began, if `becket run` started it.
+    pub launched_at: Option<i64>,
     /// The local time of day, in minutes.
     pub minute: u16,
 }
@@ -38,6 +40,7 @@ pub struct Grounds {
     pub config: Arc<Snapshot>,
     pub told: bool,
     pub change: Option<Change>,
+    pub launched_at: Option<i64>,
     pub minute: u16,
 }
 
@@ -52,6 +55,7 @@ impl Grounds {
             config: &self.config,
             told: self.told,
             change: self.change.as_ref(),
+            launched_at: self.launched_at,
             minute: self.minute,
         })
     }
@@ -190,8 +194,30 @@ pub fn judge(case: &Case<'_>) -> Verdict {
     };
     let mut verdict = Verdict::silent(name);
     tell_of_troubles(case, &mut verdict);
+    name_session(case, &mut verdict);
     ring(case, &mut verdict);
     verdict
+}
+
+/// Tells the model of a launched session which one it is, with each prompt.
+fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
+    let (Some(began), Ok(head), true) = (
+        case.launched_at,
+        case.head,
+        case.config.config.launch.context,
+    ) else {
+        return;
+    };
+    let Some(session) = head.session_id.as_deref() else {
+        return;
+    };
+    if *verdict.answer.event() != EventName::UserPromptSubmit {
+        return;
+    }
+    let began = jiff::Timestamp::from_second(began.div_euclid(1000)).unwrap_or_default();
+    let line = format!("Current session: {session} (started {began})");
+    drop(verdict.answer.add_context(line));
+    verdict.by.get_or_insert_with(|| Account::Launch.by());
 }
 
 /// A notice goes by the answer if the terminal shows it. That is no opinion: nothing is decided.
@@ -293,6 +319,7 @@ mod tests {
                 config: &config,
                 told: false,
                 change: change.as_ref(),
+                launched_at: None,
                 minute: 0,
             };
             let verdict = judge(&case);

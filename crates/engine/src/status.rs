@@ -155,7 +155,7 @@ impl Agent {
             }
             EventName::StopFailure => {
                 self.rest();
-                self.error = Some(moment.error().unwrap_or("unknown").to_owned());
+                self.error = Some(moment.failure());
             }
             EventName::SessionStart => self.session_starts(moment),
             EventName::SessionEnd => {

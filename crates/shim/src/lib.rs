@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use becket_wire::envelope::LAUNCH;
 use becket_wire::frame::MAX_PAYLOAD;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{Cut, Envelope, EventFrame, Request, Response, carried, environment_block};
@@ -147,28 +148,32 @@ pub fn envelope(place: &Place, registration: Registration) -> Envelope {
         .ok()
         .and_then(|pid| pid.parse().ok());
     let pid = claude.unwrap_or_else(std::os::unix::process::parent_id);
+    let process = parent_and_start_of(pid);
+    let variables = carried(std::env::vars_os(), registration.carries());
+    let launched = variables.contains_key(LAUNCH);
     Envelope {
         // std seeds its hashers from the system, and no two of them alike.
         id: EventId::at(now, [(); 2].map(|()| RandomState::new().hash_one(0))),
         at: now.as_millis() as i64,
         version: Version::current(),
-        variables: carried(std::env::vars_os(), registration.carries()),
+        variables,
         event: registration.event,
         from: registration.from,
         home: place.home().to_string_lossy().into_owned(),
         pid,
-        pid_start: start_time(pid),
+        pid_start: process.map(|(_, start)| start),
         pid_is_claude: claude.is_some(),
+        pid_parent: process.filter(|_| launched).map(|(parent, _)| parent),
         cut: None,
     }
 }
 
-/// When a process was started. One read: the line is shorter than the buffer.
-fn start_time(pid: u32) -> Option<u64> {
+/// The parent and the start time of a process. One read: the line is shorter than the buffer.
+fn parent_and_start_of(pid: u32) -> Option<(u32, u64)> {
     let mut line = [0; 1024];
     let mut stat = File::open(format!("/proc/{pid}/stat")).ok()?;
     let len = stat.read(&mut line).ok()?;
-    Some(parent_and_start(&String::from_utf8_lossy(&line[..len]))?.1)
+    parent_and_start(&String::from_utf8_lossy(&line[..len]))
 }
 
 /// What is asked of the daemon, and how long its first word may take.

@@ -12,13 +12,21 @@ pub enum Account {
     Switch,
     /// A session begins to need its person.
     Notice,
+    /// A session that `becket run` started is told its id.
+    Launch,
 }
 
 /// A hook's name has no colon in it.
 pub const OWN: &str = "becket:";
 
 impl Account {
-    pub const ALL: [Self; 4] = [Self::Config, Self::Trust, Self::Switch, Self::Notice];
+    pub const ALL: [Self; 5] = [
+        Self::Config,
+        Self::Trust,
+        Self::Switch,
+        Self::Notice,
+        Self::Launch,
+    ];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -26,6 +34,7 @@ impl Account {
             Self::Trust => "trust",
             Self::Switch => "switch",
             Self::Notice => "notice",
+            Self::Launch => "launch",
         }
     }
 

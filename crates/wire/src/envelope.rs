@@ -33,6 +33,10 @@ pub struct Envelope {
     /// Whether `pid` is Claude Code's own word. A parent pid never chains or ends a session.
     #[serde(default)]
     pub pid_is_claude: bool,
+    /// The parent of `pid`, where `BECKET_LAUNCH` is set: `becket run` is the parent of the Claude
+    /// Code that it started, and of no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid_parent: Option<u32>,
     /// The variables of `CARRIED` and `BECKET_*` that were set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
@@ -44,7 +48,7 @@ pub struct Envelope {
 
 /// The environment variables that an envelope carries, besides other `BECKET_*`: whatever there is,
 /// these are among them. What may tighten the config is.
-pub const CARRIED: [&str; 9] = [
+pub const CARRIED: [&str; 10] = [
     "TMUX",
     "TMUX_PANE",
     "CLAUDE_PROJECT_DIR",
@@ -52,9 +56,14 @@ pub const CARRIED: [&str; 9] = [
     "CLAUDE_CODE_ENTRYPOINT",
     "CLAUDE_ENV_FILE",
     "AGENT_ID",
+    LAUNCH,
     "BECKET_MASK_ENABLED",
     "BECKET_NOTICE_ON",
 ];
+
+/// Names the `becket run` that started Claude Code: `<pid>:<start time>`, the latter in clock ticks
+/// since boot.
+pub const LAUNCH: &str = "BECKET_LAUNCH";
 
 /// The variables that the envelope of a status line carries besides.
 pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
@@ -121,6 +130,16 @@ impl Envelope {
     /// Whether a person attends; unknown is yes.
     pub fn attended(&self) -> bool {
         self.variable(ATTENDED) != Some("0")
+    }
+
+    /// Whether the event comes from the Claude Code that a `becket run` started itself. A `claude -p`
+    /// that the session starts inherits the variable, but not the parent.
+    pub fn is_launched(&self) -> bool {
+        let launch = self
+            .variable(LAUNCH)
+            .and_then(|launch| launch.split_once(':'));
+        let launcher = launch.and_then(|(pid, _)| pid.parse().ok());
+        self.pid_is_claude && launcher.is_some() && launcher == self.pid_parent
     }
 
     /// Whether Claude Code says so, one way or the other: older ones do not.

@@ -43,6 +43,8 @@ pub struct Head<'a> {
     pub agent_transcript_path: Option<Cow<'a, str>>,
     pub is_interrupt: Option<bool>,
     pub stop_hook_active: Option<bool>,
+    /// Of Stop, SubagentStop and StopFailure.
+    pub last_assistant_message: Option<Cow<'a, str>>,
     /// As it stands in the payload: JSON.
     pub tool_input: Option<&'a str>,
     /// As it stands in the payload: JSON.
@@ -143,6 +145,7 @@ impl<'a> Head<'a> {
             "new_cwd" => &mut self.new_cwd,
             "teammate_name" => &mut self.teammate_name,
             "agent_transcript_path" => &mut self.agent_transcript_path,
+            "last_assistant_message" => &mut self.last_assistant_message,
             "is_interrupt" => return Some(Field::Flag(&mut self.is_interrupt)),
             "stop_hook_active" => return Some(Field::Flag(&mut self.stop_hook_active)),
             "tool_input" => return Some(Field::Json(&mut self.tool_input)),

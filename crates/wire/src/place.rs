@@ -50,6 +50,15 @@ impl Place {
         self.home.join("sessions")
     }
 
+    /// Claude Code processes that `becket run` watches, one file a launcher.
+    pub fn launches(&self) -> PathBuf {
+        self.home.join("launches")
+    }
+
+    pub fn launch(&self, launcher: u32) -> PathBuf {
+        self.launches().join(format!("{launcher}.json"))
+    }
+
     /// What a hook remembers of a session.
     pub fn memory(&self, session: &str, hook: &str) -> PathBuf {
         self.run().join("hooks").join(session).join(hook)

@@ -19,6 +19,7 @@ pub struct Becket {
     init: Vec<String>,
     config: String,
     even_where_deaf: bool,
+    launched_only: bool,
 }
 
 impl Becket {
@@ -36,6 +37,13 @@ impl Becket {
         self
     }
 
+    /// No settings file names it: only `becket run` registers it.
+    #[must_use]
+    pub fn launched_only(mut self) -> Self {
+        self.launched_only = true;
+        self
+    }
+
     /// Says more on the command line of `becket init`.
     #[must_use]
     pub fn init(mut self, args: &[&str]) -> Self {
@@ -50,6 +58,9 @@ impl Registration for Becket {
     }
 
     fn register(&mut self, claude: &Claude, home: &mut Home) -> Result<(), Unavailable> {
+        if self.launched_only {
+            return claude.must_be(EXEC_FORM, "hooks without a shell");
+        }
         if !self.even_where_deaf {
             claude.must_be(
                 TOLERANT,

@@ -39,12 +39,22 @@ impl<'a> Person<'a> {
             command.extend(["--permission-mode", "default"].map(OsString::from));
         }
         command.extend(args.iter().map(OsString::from));
-        let (env, project) = (story.home.env(), story.home.project());
-        let terminal = Terminal::start(&command, env, &project, SIZE)?;
-        let person = Self { terminal, story };
+        Self::sits_at(story, &command)
+    }
+
+    /// The same for a command that starts the program.
+    pub(super) fn sits_at(story: &'a Story, command: &[OsString]) -> Result<Self, Unavailable> {
+        let person = Self::at(story, command)?;
         person.reads_warning();
         person.ready();
         Ok(person)
+    }
+
+    /// A command in a terminal; whether it starts the program, and when, is the test's to say.
+    pub fn at(story: &'a Story, command: &[OsString]) -> Result<Self, Unavailable> {
+        let (env, project) = (story.home.env(), story.home.project());
+        let terminal = Terminal::start(command, env, &project, SIZE)?;
+        Ok(Self { terminal, story })
     }
 
     /// A version that does not know all events that becket registers says so at its start.

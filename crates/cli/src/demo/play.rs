@@ -150,6 +150,7 @@ pub(super) fn envelope(
         pid: std::process::id(),
         pid_start: None,
         pid_is_claude: false,
+        pid_parent: None,
         variables: [
             ("CLAUDE_PROJECT_DIR", beat.project.as_str()),
             ("CLAUDE_CODE_SESSION_ATTENDED", "1"),

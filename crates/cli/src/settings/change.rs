@@ -17,7 +17,7 @@ use super::registration::{Registration, StatusLine, Strict};
 use super::scope::Scope;
 use super::synchronous;
 use super::unregister::{Kept, unregister_line};
-use crate::claude;
+use crate::claude::{self, Numbers};
 use crate::failure::{Code, Failure};
 use crate::world::World;
 use becket_engine::replace::{self, Attempt, Snapshot};
@@ -141,12 +141,21 @@ fn registration(world: &World, strict: Strict) -> Result<Registration> {
 
 /// What a registration here would say.
 pub fn registration_of(world: &World, strict: Strict) -> Result<Registration> {
+    registration_for(world, strict, claude::version())
+}
+
+/// The same for a Claude Code of this version.
+pub fn registration_for(
+    world: &World,
+    strict: Strict,
+    claude: Option<Numbers>,
+) -> Result<Registration> {
     Ok(Registration {
         program: utf8(&world.shim())?,
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
-        claude: claude::version(),
+        claude,
         synchronous: synchronous::events(world),
     })
 }

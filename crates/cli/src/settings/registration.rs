@@ -155,7 +155,12 @@ impl Registration {
 
     /// The text of one entry, on one line.
     pub fn entry(&self, registered: Registered, strict: bool) -> String {
-        let args = ["--event", registered.event, "--from", "settings"];
+        self.entry_from("settings", registered, strict)
+    }
+
+    /// The same for another place than a settings file: `from` says which.
+    pub fn entry_from(&self, from: &str, registered: Registered, strict: bool) -> String {
+        let args = ["--event", registered.event, "--from", from];
         let args: Vec<String> = args.iter().copied().map(quoted).collect();
         let mut entry = format!(
             r#"{{"type": "command", "command": {}, "args": [{}, "--home", {}], "timeout": {}"#,

@@ -29,6 +29,7 @@ pub(super) struct Work {
     pub(super) masker: Arc<Masker>,
     pub(super) double_of: Option<i64>,
     pub(super) display: Option<Change>,
+    pub(super) launched_at: Option<i64>,
     pub(super) minute: u16,
     pub(super) hooking: Option<Hooking>,
 }
@@ -61,6 +62,7 @@ impl Work {
             config: &self.config,
             told: self.told,
             change: self.display.as_ref(),
+            launched_at: self.launched_at,
             minute: self.minute,
         };
         let mut verdict = judge(&case);
@@ -102,6 +104,7 @@ impl Work {
             config: Arc::clone(&self.config),
             told: self.told,
             change: self.display.clone(),
+            launched_at: self.launched_at,
             minute: self.minute,
         }
     }

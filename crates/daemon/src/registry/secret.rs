@@ -13,14 +13,17 @@ type Text = for<'x, 'a> fn(&'x mut Head<'a>) -> &'x mut Option<Cow<'a, str>>;
 /// The head of an event as a session may keep it. Texts are masked before they are cut: half a
 /// secret is not known for one.
 pub(super) fn without_secrets<'h, 'a>(head: &'h Head<'a>, masker: &Masker) -> Cow<'h, Head<'a>> {
-    let texts: [Text; 6] = [
+    let texts: [Text; 7] = [
         |head| &mut head.prompt,
         |head| &mut head.session_title,
         |head| &mut head.error,
         |head| &mut head.reason,
         |head| &mut head.agent_type,
         |head| &mut head.mcp_server_name,
+        |head| &mut head.last_assistant_message,
     ];
+    let failed = head.event.as_deref() == Some("StopFailure");
+    let failure = head.last_assistant_message.clone().filter(|_| failed);
     let found = [
         &head.prompt,
         &head.session_title,
@@ -28,6 +31,8 @@ pub(super) fn without_secrets<'h, 'a>(head: &'h Head<'a>, masker: &Masker) -> Co
         &head.reason,
         &head.agent_type,
         &head.mcp_server_name,
+        // Only a failed turn's is kept.
+        &failure,
     ];
     let mut masked = Cow::Borrowed(head);
     for (text, found) in texts.into_iter().zip(found) {

@@ -55,6 +55,7 @@ impl Desk {
             pid: self.pid,
             pid_start: Some(17),
             pid_is_claude: true,
+            pid_parent: None,
             variables: BTreeMap::from([
                 ("TMUX".to_owned(), "/tmp/tmux/default,1,0".to_owned()),
                 ("TMUX_PANE".to_owned(), "%3".to_owned()),

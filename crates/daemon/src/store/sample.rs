@@ -66,6 +66,7 @@ pub(super) fn envelope(number: u32) -> Envelope {
         pid: 4242,
         pid_start: Some(17),
         pid_is_claude: true,
+        pid_parent: None,
         variables: BTreeMap::new(),
         cut: None,
     }

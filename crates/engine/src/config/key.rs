@@ -143,6 +143,19 @@ pub const KEYS: &[Key] = &[
         },
     },
     Key {
+        path: "launch.context",
+        form: Form::Bool,
+        default: Some("true"),
+        about: "A session that `becket run` started is told its id and start with each prompt",
+        project: false,
+        tightens: None,
+        set: |config, _, value| {
+            if let Value::Bool(context) = value {
+                config.launch.context = *context;
+            }
+        },
+    },
+    Key {
         path: "notice.on",
         form: Form::Text(|_, text| text.parse::<On>().map(drop)),
         default: Some("off"),

@@ -19,11 +19,12 @@ use crate::hooks::builtin::BuiltIn;
 /// How every variable of becket's begins.
 const PREFIX: &str = "BECKET_";
 /// Variables of becket's that set no key: what it is told, and what it tells those that it starts.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "HOME",
     "NO_DAEMON",
     "BESIDE",
     "HOOK",
+    "LAUNCH",
     "NOTICE_TITLE",
     "NOTICE_TEXT",
     "NOTICE_KIND",

@@ -138,6 +138,7 @@ fn envelope(attended: &str) -> Envelope {
         pid: 4,
         pid_start: None,
         pid_is_claude: true,
+        pid_parent: None,
         variables: BTreeMap::from([("CLAUDE_CODE_SESSION_ATTENDED".into(), attended.into())]),
         cut: None,
     }

@@ -8,6 +8,9 @@ use becket_wire::{EventId, Head};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+/// The error of a turn that ran into a rate limit.
+const RATE_LIMIT: &str = "rate_limit";
+
 /// One event with what came beside it. Head and envelope are borrowed: nothing is owned before it
 /// changes something.
 #[derive(Debug, Clone)]
@@ -118,6 +121,16 @@ impl<'a> Moment<'a> {
 
     pub fn error(&self) -> Option<&'a str> {
         bounded(&self.head.error)
+    }
+
+    /// Why a turn failed. What a rate limit says names the time when it ends.
+    pub fn failure(&self) -> String {
+        let error = self.error().unwrap_or("unknown");
+        let said = bounded(&self.head.last_assistant_message);
+        match said.and_then(|said| said.lines().next()) {
+            Some(said) if error == RATE_LIMIT => format!("{error}: {said}"),
+            _ => error.to_owned(),
+        }
     }
 
     /// Whether no person wrote this prompt.

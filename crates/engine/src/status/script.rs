@@ -52,6 +52,7 @@ impl Line {
                 pid: 7,
                 pid_start: Some(70),
                 pid_is_claude: true,
+                pid_parent: None,
                 variables: BTreeMap::new(),
                 cut: None,
             },

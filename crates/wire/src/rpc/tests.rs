@@ -22,6 +22,7 @@ fn an_event_keeps_its_bytes() {
         pid: 4,
         pid_start: Some(9),
         pid_is_claude: true,
+        pid_parent: None,
         variables: BTreeMap::from([("TMUX_PANE".into(), "%3".into())]),
         cut: Some(Cut::TooLong),
     };

@@ -302,6 +302,7 @@ fn crowd(world: &World, ids: impl Iterator<Item = u32>) {
             pid: 1,
             pid_start: None,
             pid_is_claude: false,
+            pid_parent: None,
             variables: Default::default(),
             cut: None,
         };

@@ -186,6 +186,7 @@ fn fold(id: &str, events: &[&Value]) -> Session {
             pid: 1,
             pid_start: None,
             pid_is_claude: false,
+            pid_parent: None,
             variables: BTreeMap::new(),
             cut: None,
         };

@@ -282,6 +282,7 @@ fn older() -> Envelope {
         pid: 4,
         pid_start: None,
         pid_is_claude: true,
+        pid_parent: None,
         variables: Default::default(),
         cut: None,
     }

@@ -1,0 +1,246 @@
+//! `becket run`: Claude Code as a child in this terminal, its session followed through the daemon.
+//!
+//! `arguments` and `settings` make its command line, `child` starts it and waits for it, `follow`
+//! keeps the launch file (`state`), `restart` decides what comes after its end, and `window` opens
+//! all of that in tmux.
+
+pub mod arguments;
+mod child;
+mod follow;
+mod program;
+mod restart;
+mod settings;
+pub mod state;
+pub mod window;
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
+use becket_wire::envelope::LAUNCH;
+
+use crate::claude;
+use crate::failure::{Code, Failure};
+use crate::tell::clock;
+use crate::tui::feed::{self, Message, QUEUE};
+use crate::unhooked::NO_SESSIONS;
+use crate::world::World;
+use child::{Asked, Exit, Process, SavedTerminal};
+use follow::Follower;
+pub use follow::{Followed, Nobody, Observer};
+pub use restart::Policy;
+use restart::{Ending, MOST, Next, Restarts};
+use settings::Registered;
+
+/// What the session is told when the rate limit that ended its turn is over.
+const GO_ON: &str = "continue";
+
+/// What to launch, and how.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// What the user typed after `--`: program and arguments.
+    pub words: Vec<OsString>,
+    /// becket's own arguments for Claude Code, before the user's.
+    pub options: Vec<OsString>,
+    pub prompt: Option<String>,
+    pub cwd: PathBuf,
+    pub agent_id: Option<String>,
+    pub establish_timeout: Duration,
+    pub policy: Policy,
+}
+
+impl Launch {
+    /// Runs Claude Code until its end, and ends as it does.
+    pub fn run(self, world: &World, observer: &mut dyn Observer) -> Result<ExitCode> {
+        let world = &World {
+            cwd: self.cwd.clone(),
+            ..world.clone()
+        };
+        let (named, words) = arguments::split(self.words.clone());
+        must_have_terminal(&words)?;
+        let path = std::env::var_os("PATH");
+        let program = program::find(named.as_deref(), path.as_deref(), &self.cwd)?;
+        let mut words: Vec<OsString> = self.options.iter().cloned().chain(words).collect();
+        let is_session = words
+            .first()
+            .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
+        if is_session {
+            let version = || claude::numbers(&claude::version_of(&program)?);
+            if let Registered::TooOld([a, b, c]) = settings::register(world, &mut words, version)? {
+                anstream::eprintln!(
+                    "becket: Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket (hint: claude update)"
+                );
+            }
+        }
+        state::sweep(&world.place);
+        let me = std::process::id();
+        let launcher = Process {
+            pid: me,
+            start: state::start_of(me).unwrap_or(0),
+        };
+        let running = Running {
+            launch: &self,
+            world,
+            program,
+            words,
+            launcher,
+        };
+        running.until_the_end(observer)
+    }
+}
+
+/// Without a terminal Claude Code can only print.
+fn must_have_terminal(words: &[OsString]) -> Result<()> {
+    let prints = arguments::has(words, &["-p", "--print", "-h", "--help", "-v", "--version"]);
+    let no_session = words
+        .first()
+        .is_some_and(|first| NO_SESSIONS.iter().any(|no| first == no));
+    if prints || no_session || std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let what = "this is no terminal, and Claude Code needs one";
+    let hint =
+        "becket run --tmux opens it in a tmux window; becket run -- -p PROMPT prints an answer";
+    Err(Failure::new(Code::Usage, what).hint(hint).into())
+}
+
+/// A launch whose command line is made.
+struct Running<'a> {
+    launch: &'a Launch,
+    world: &'a World,
+    program: PathBuf,
+    /// Claude Code's arguments, without the prompt.
+    words: Vec<OsString>,
+    launcher: Process,
+}
+
+impl Running<'_> {
+    fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
+        let terminal = SavedTerminal::read();
+        let asked = Asked::listen().context("could not listen to signals")?;
+        let mut restarts = Restarts::default();
+        let mut words = with_prompt(self.words.clone(), self.launch.prompt.as_deref());
+        loop {
+            let (exit, followed) = self.once(&words, &asked, observer)?;
+            if matches!(exit, Exit::Signal(_)) {
+                terminal.restore();
+            }
+            let ending = Ending {
+                exit,
+                has_session: followed.session.is_some(),
+                reason: followed.reason.clone(),
+                told_to_end: asked.told_to_end(),
+                limit: followed.limit,
+                limit_over: followed.limit_over,
+            };
+            let next = restarts.next(self.launch.policy, &ending, Instant::now());
+            tell_end(&followed, exit, &next);
+            let (wait, prompt) = match next {
+                Next::End | Next::GiveUp => return Ok(ExitCode::from(exit.code())),
+                Next::Again { after, .. } => (after, None),
+                Next::AfterLimit { at } => (until(at), Some(GO_ON)),
+                Next::GoOn => (Duration::ZERO, Some(GO_ON)),
+            };
+            if !asked.wait(wait) {
+                return Ok(ExitCode::from(exit.code()));
+            }
+            words = self.words_to_go_on(&followed, prompt);
+        }
+    }
+
+    /// One Claude Code, from its start to its end.
+    fn once(
+        &self,
+        words: &[OsString],
+        asked: &Asked,
+        observer: &mut dyn Observer,
+    ) -> Result<(Exit, Followed)> {
+        let Process { pid, start } = self.launcher;
+        let mut variables = vec![(LAUNCH, format!("{pid}:{start}"))];
+        if let Some(agent_id) = &self.launch.agent_id {
+            variables.push(("AGENT_ID", agent_id.clone()));
+        }
+        let child = child::spawn(&self.program, words, &self.launch.cwd, &variables)?;
+        asked.pass_to(Some(child));
+        let follower = Follower {
+            place: &self.world.place,
+            launcher: self.launcher,
+            child,
+            cwd: &self.launch.cwd,
+            agent_id: self.launch.agent_id.clone(),
+            establish_timeout: self.launch.establish_timeout,
+            goes_on: self.launch.policy.after_death && self.launch.policy.after_limit,
+        };
+        let (to, heard) = sync_channel(QUEUE);
+        let (watching, sender) = (self.world.clone(), to.clone());
+        std::thread::spawn(move || feed::watch(&watching, &sender));
+        let (exit, followed) = std::thread::scope(|scope| {
+            let following = scope.spawn(move || follower.run(&heard, observer));
+            let exit = child::wait(child);
+            drop(to.send(Message::Leave));
+            (exit, following.join().unwrap_or_default())
+        });
+        asked.pass_to(None);
+        Ok((exit.context("could not wait for Claude Code")?, followed))
+    }
+
+    /// The same session once more.
+    fn words_to_go_on(&self, followed: &Followed, prompt: Option<&str>) -> Vec<OsString> {
+        let mut words = arguments::to_go_on(&self.words);
+        let session = followed.session.clone().unwrap_or_default();
+        words.splice(0..0, ["--resume".into(), session.into()]);
+        with_prompt(words, prompt)
+    }
+}
+
+/// A prompt stands last, after `--`: an option that takes a list would swallow it.
+fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> {
+    if let Some(prompt) = prompt {
+        if words.iter().all(|word| word != "--") {
+            words.push("--".into());
+        }
+        words.push(prompt.into());
+    }
+    words
+}
+
+fn until(at: i64) -> Duration {
+    Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
+}
+
+/// What the user has to know when Claude Code has ended.
+fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
+    let tell = |what: String| anstream::eprintln!("becket: {what}");
+    if let Some(trouble) = &followed.trouble {
+        tell(trouble.clone());
+    }
+    if let Some(at) = followed.limit.filter(|_| !followed.limit_over) {
+        tell(format!("the rate limit ends at {}", local_time(at)));
+    }
+    let how = match exit {
+        Exit::Code(code) => format!("exit code {code}"),
+        Exit::Signal(signal) => format!("signal {signal}"),
+    };
+    match next {
+        Next::End => {}
+        Next::GiveUp => tell(format!(
+            "Claude Code ended unexpectedly ({how}), and was started {MOST} times in ten minutes already"
+        )),
+        Next::Again { after, nth } => tell(format!(
+            "Claude Code ended unexpectedly ({how}); its session goes on in {} s, restart {nth} of {MOST} (Ctrl-C: not at all)",
+            after.as_secs()
+        )),
+        Next::AfterLimit { .. } => tell("its session goes on then (Ctrl-C: not at all)".to_owned()),
+        Next::GoOn => tell("the rate limit is over; the session goes on".to_owned()),
+    }
+}
+
+fn local_time(at: i64) -> String {
+    let now = jiff::Zoned::now();
+    clock(at / 1000 * 1000, &now).replace(".000", "")
+}

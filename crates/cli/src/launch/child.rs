@@ -1,0 +1,194 @@
+//! Claude Code as a child of this process: the same terminal, process group and signals as without
+//! becket, and the same exit code.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use becket_wire::process::process_state;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::state::{is_alive, start_of};
+use crate::failure::{Code, Failure};
+
+/// Between SIGTERM and SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A process by pid and start time: a pid alone is used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    pub start: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    Code(u8),
+    Signal(i32),
+}
+
+impl Exit {
+    /// As a shell gives it.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        }
+    }
+}
+
+pub fn spawn(
+    program: &Path,
+    words: &[OsString],
+    cwd: &Path,
+    variables: &[(&str, String)],
+) -> Result<Process> {
+    let child = Command::new(program)
+        .args(words)
+        .current_dir(cwd)
+        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .spawn();
+    match child {
+        // Nobody waits for it before `wait`, so its pid stays its own.
+        Ok(child) => Ok(Process {
+            pid: child.id(),
+            start: start_of(child.id()).unwrap_or(0),
+        }),
+        Err(why) => {
+            let what = format!("could not start {}: {why}", program.display());
+            let hint = "see whether it starts by itself; then: becket doctor";
+            Err(Failure::new(Code::Failed, what).hint(hint).into())
+        }
+    }
+}
+
+/// Waits for the child's end. When it stops (Ctrl-Z), this process stops too, so that the shell
+/// takes the terminal back; `fg` continues the whole process group.
+pub fn wait(child: Process) -> io::Result<Exit> {
+    let pid = Pid::from_raw(child.pid.cast_signed());
+    loop {
+        let status = match waitpid(pid, WaitOptions::UNTRACED) {
+            Ok(Some((_, status))) => status,
+            Ok(None) | Err(rustix::io::Errno::INTR) => continue,
+            Err(why) => return Err(why.into()),
+        };
+        if let Some(code) = status.exit_status() {
+            return Ok(Exit::Code(u8::try_from(code).unwrap_or(u8::MAX)));
+        }
+        if let Some(signal) = status.terminating_signal() {
+            return Ok(Exit::Signal(signal));
+        }
+        // It may have been continued since, together with this process.
+        if status.stopped() && is_stopped(child.pid) {
+            let _ = kill_process(rustix::process::getpid(), Signal::STOP);
+        }
+    }
+}
+
+fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    process_state(&stat) == Some('T')
+}
+
+/// Ends a process: SIGTERM, five seconds, SIGKILL.
+pub fn end(child: Process) {
+    for signal in [Signal::TERM, Signal::KILL] {
+        send(child, signal);
+        let until = Instant::now() + GRACE;
+        while is_alive(child.pid, child.start) && Instant::now() < until {
+            std::thread::park_timeout(LOOK);
+        }
+    }
+}
+
+/// Only to that very process.
+fn send(child: Process, signal: Signal) {
+    if is_alive(child.pid, child.start)
+        && let Some(pid) = Pid::from_raw(child.pid.cast_signed())
+    {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The signals of this process. The terminal sends SIGINT and SIGQUIT to the child as well, so they
+/// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
+#[derive(Debug)]
+pub struct Asked {
+    child: Arc<AtomicU32>,
+    heard: Receiver<i32>,
+}
+
+impl Asked {
+    pub fn listen() -> io::Result<Self> {
+        let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+        let child = Arc::new(AtomicU32::new(0));
+        let (to, heard) = channel();
+        let current = Arc::clone(&child);
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                let pid = Pid::from_raw(current.load(Ordering::Relaxed).cast_signed());
+                let named = match signal {
+                    SIGTERM => Some(Signal::TERM),
+                    SIGHUP => Some(Signal::HUP),
+                    _ => None,
+                };
+                if let (Some(pid), Some(signal)) = (pid, named) {
+                    let _ = kill_process(pid, signal);
+                }
+                if to.send(signal).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self { child, heard })
+    }
+
+    /// Who gets what is passed on.
+    pub fn pass_to(&self, child: Option<Process>) {
+        self.child
+            .store(child.map_or(0, |child| child.pid), Ordering::Relaxed);
+    }
+
+    /// Whether the launcher itself was told to end since the last call.
+    pub fn told_to_end(&self) -> bool {
+        self.heard
+            .try_iter()
+            .any(|signal| signal == SIGTERM || signal == SIGHUP)
+    }
+
+    /// Waits, unless a signal ends that. False if one did.
+    pub fn wait(&self, span: Duration) -> bool {
+        self.heard.recv_timeout(span).is_err()
+    }
+}
+
+/// The terminal's settings, to be put back after a Claude Code that could not do so itself.
+#[derive(Debug)]
+pub struct SavedTerminal(Option<Termios>);
+
+impl SavedTerminal {
+    pub fn read() -> Self {
+        Self(tcgetattr(rustix::stdio::stdin()).ok())
+    }
+
+    pub fn restore(&self) {
+        if let Some(saved) = &self.0 {
+            drop(tcsetattr(
+                rustix::stdio::stdin(),
+                OptionalActions::Now,
+                saved,
+            ));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! `launches/<pid>.json`: the session of a Claude Code that `becket run` started, kept current by the
+//! launcher. The name is the launcher's pid; a reader compares its start time, so that a file which a
+//! killed launcher left behind never counts.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use becket_engine::replace::{Snapshot, make_folder};
+use becket_wire::Place;
+use becket_wire::process::{parent_and_start, process_state};
+use becket_wire::session::SessionRow;
+use serde::{Deserialize, Serialize};
+
+/// A launch file is a few hundred bytes long.
+const LONGEST_FILE: u64 = 64 << 10;
+
+/// What a launch file says. Times are RFC 3339.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LaunchFile {
+    /// None as long as no SessionStart came, and only then is there a `trouble`.
+    pub session_id: Option<String>,
+    pub started_at: String,
+    pub last_updated: String,
+    pub transcript_path: Option<String>,
+    pub project_dir: String,
+    /// The launcher's start time, in clock ticks since boot.
+    pub launcher_start: u64,
+    pub claude_pid: u32,
+    pub claude_start: u64,
+    pub agent_id: Option<String>,
+    pub trouble: Option<String>,
+}
+
+impl LaunchFile {
+    pub fn write(&self, place: &Place, launcher: u32) -> io::Result<()> {
+        make_folder(&place.launches(), 0o700)?;
+        let text = serde_json::to_vec_pretty(self)?;
+        let file = Snapshot::read(&place.launch(launcher), LONGEST_FILE)?;
+        file.replace(&text, 0o600).map(drop)
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        let file = Snapshot::read(path, LONGEST_FILE).ok()?;
+        serde_json::from_slice(file.bytes()?).ok()
+    }
+
+    /// The launch of this launcher, if that process lives.
+    pub fn of(place: &Place, launcher: u32) -> Option<Self> {
+        let file = Self::read(&place.launch(launcher))?;
+        is_alive(launcher, file.launcher_start).then_some(file)
+    }
+
+    /// A launch without a session, as the views show it.
+    fn row(&self, launcher: u32) -> Option<SessionRow> {
+        let trouble = self.trouble.clone()?;
+        let began = self.started_at.parse::<jiff::Timestamp>().ok()?;
+        Some(SessionRow {
+            line: format!("launch:{launcher}"),
+            title: Some(format!("becket run {launcher}")),
+            pid: Some(self.claude_pid),
+            pid_start: Some(self.claude_start),
+            alive: true,
+            hooked: false,
+            project: Some(self.project_dir.clone()),
+            cwd: Some(self.project_dir.clone()),
+            started_at: began.as_millisecond(),
+            status_since: began.as_millisecond(),
+            display_since: began.as_millisecond(),
+            troubles: vec![trouble],
+            ..SessionRow::default()
+        })
+    }
+}
+
+/// Launches whose Claude Code said nothing: what the views list beside the sessions.
+pub fn without_session(place: &Place) -> Vec<SessionRow> {
+    let files = launchers(place).into_iter();
+    files
+        .filter_map(|launcher| LaunchFile::of(place, launcher)?.row(launcher))
+        .collect()
+}
+
+/// Removes the files of launchers that are gone.
+pub fn sweep(place: &Place) {
+    for launcher in launchers(place) {
+        if LaunchFile::of(place, launcher).is_none() {
+            drop(fs::remove_file(place.launch(launcher)));
+        }
+    }
+}
+
+/// The pids that files are named after.
+fn launchers(place: &Place) -> Vec<u32> {
+    let entries = fs::read_dir(place.launches())
+        .into_iter()
+        .flatten()
+        .flatten();
+    entries
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_suffix(".json")?
+                .parse()
+                .ok()
+        })
+        .collect()
+}
+
+/// When a process was started, in clock ticks since boot.
+pub fn start_of(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(parent_and_start(&stat)?.1)
+}
+
+/// Whether that process lives, and is the one that was started then: pids are used again.
+pub fn is_alive(pid: u32, start: u64) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let ended = process_state(&stat).is_none_or(|state| matches!(state, 'Z' | 'X'));
+    !ended && parent_and_start(&stat).is_some_and(|(_, found)| found == start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_counts_only_while_its_launcher_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path());
+        let me = std::process::id();
+        let file = LaunchFile {
+            session_id: Some("s1".to_owned()),
+            launcher_start: start_of(me).unwrap(),
+            ..LaunchFile::default()
+        };
+        file.write(&place, me).unwrap();
+        assert_eq!(LaunchFile::of(&place, me), Some(file.clone()));
+
+        // The same pid, but another process had it.
+        let stale = LaunchFile {
+            launcher_start: file.launcher_start - 1,
+            ..file.clone()
+        };
+        stale.write(&place, me).unwrap();
+        assert_eq!(LaunchFile::of(&place, me), None);
+        sweep(&place);
+        assert!(!place.launch(me).exists());
+
+        file.write(&place, me).unwrap();
+        fs::write(place.launch(me + 1), "not JSON").unwrap();
+        sweep(&place);
+        assert_eq!(launchers(&place), [me]);
+    }
+
+    #[test]
+    fn only_a_launch_in_trouble_is_listed_beside_the_sessions() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path());
+        let me = std::process::id();
+        let mut file = LaunchFile {
+            started_at: "2026-11-16T10:00:00Z".to_owned(),
+            launcher_start: start_of(me).unwrap(),
+            ..LaunchFile::default()
+        };
+        file.write(&place, me).unwrap();
+        assert!(without_session(&place).is_empty());
+        file.trouble = Some("nothing came".to_owned());
+        file.write(&place, me).unwrap();
+        let rows = without_session(&place);
+        assert_eq!(rows[0].troubles, ["nothing came"]);
+        assert!(!rows[0].hooked);
+    }
+}

@@ -1,0 +1,306 @@
+//! `becket run` with the real Claude Code: what a person feels, and what becket knows of it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+
+use becket_tests::claude::Scope;
+use becket_tests::model::{bash, say};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Becket, Given, Hook, Person, Recorder, Story, story};
+use becket_tests::wait::{self, PATIENCE};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// The launch file of the launcher in the terminal, once it says what is wanted.
+#[track_caller]
+fn launch(story: &Story, launcher: u32, fits: impl Fn(&Value) -> bool) -> Value {
+    let file = story.becket().path(&format!("launches/{launcher}.json"));
+    let read = || serde_json::from_slice(&fs::read(&file).ok()?).ok();
+    let found = wait::until(PATIENCE, || read().filter(&fits));
+    found.unwrap_or_else(|| panic!("{}: {:?}", file.display(), read()))
+}
+
+fn session(file: &Value) -> &str {
+    file["session_id"].as_str().unwrap_or_default()
+}
+
+/// A story in which only `becket run` registers becket, beside a witness.
+fn launching(given: Given) -> Given {
+    given
+        .registered(Becket::default().launched_only())
+        .registered(Recorder::witness())
+}
+
+#[test]
+fn a_launch_is_claude_code_as_ever_with_its_session_known() {
+    story(|given| {
+        let story = launching(given)
+            .on("first thing", [bash("touch made"), say("done one")])
+            .on("second thing", [say("done two")])
+            .hook(Hook::on("Stop").label("user").scope(Scope::User))
+            .hook(Hook::on("Stop").label("project"))
+            .hook(Hook::on("Stop").label("local").scope(Scope::Local))
+            .begin()?;
+        let own = Hook::on("Stop")
+            .label("own")
+            .settings(&story.home)
+            .to_string();
+        let person = story.launched(&[], &["--settings", &own])?;
+        let launcher = person.pid();
+
+        let first = launch(&story, launcher, |file| file["session_id"].is_string());
+        person.submits("first thing");
+        person.chooses(1);
+        person.wait_text("done one");
+        let transcript = Path::new(first["transcript_path"].as_str().unwrap());
+        assert_eq!(transcript.file_stem().unwrap(), session(&first));
+        assert!(transcript.exists(), "{}", transcript.display());
+        let turn = &story.model.turns()[0];
+        let line = format!("Current session: {} (started 20", session(&first));
+        assert!(turn.contains(&line), "{turn:?}");
+        for label in ["user", "project", "local", "own"] {
+            let calls = || (story.calls(label).len() == 1).then_some(());
+            assert!(wait::until(PATIENCE, calls).is_some(), "the {label} hook");
+        }
+        launch(&story, launcher, |file| {
+            let moment = |field: &str| file[field].as_str().unwrap_or_default().to_owned();
+            session(file) == session(&first) && moment("last_updated") >= moment("started_at")
+        });
+
+        person.submits("/clear");
+        let second = launch(&story, launcher, |file| session(file) != session(&first));
+        let row = story.session(session(&second));
+        assert_eq!(row["prev_session_id"], session(&first));
+        person.ready();
+        person.submits("second thing");
+        person.wait_text("done two");
+        person.leaves();
+        let file = format!("launches/{launcher}.json");
+        assert!(!story.becket().path(&file).exists());
+        Ok(())
+    });
+}
+
+#[test]
+fn a_registration_in_the_settings_is_enough_for_a_launch() {
+    story(|given| {
+        let story = given.on("a thing", [say("done")]).begin()?;
+        let person = story.launched(&["--prompt", "a thing"], &[])?;
+        person.wait_text("done");
+        let file = launch(&story, person.pid(), |file| file["session_id"].is_string());
+        let events = story.becket().events();
+        assert!(events.iter().all(|event| event["duplicate_of"].is_null()));
+        assert_eq!(session(&file), events[0]["session_id"]);
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// A shell at which the person starts becket: the one that has the jobs.
+fn shell(story: &Story) -> Result<Person<'_>, Unavailable> {
+    let bash = ["/bin/bash", "--norc", "--noprofile", "-i"].map(OsString::from);
+    let person = Person::at(story, &bash)?;
+    person.type_text("PS1='shell> '");
+    person.press("Enter");
+    person.wait_for("the shell", |screen| {
+        screen.0.lines().any(|line| line == "shell>")
+    });
+    Ok(person)
+}
+
+fn typed(command: &[OsString]) -> String {
+    let quoted = |word: &OsString| format!("'{}'", word.to_string_lossy());
+    command.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
+    story(|given| {
+        let story = launching(given)
+            .on("first thing", [say("done one")])
+            .begin()?;
+        let person = shell(&story)?;
+        let command = typed(&story.launch_command(&[], &[]));
+        person.type_text(&format!("clear; {command}; echo \"code $?\""));
+        person.press("Enter");
+        person.ready();
+
+        // Ctrl-Z gives the terminal back to the shell; `fg` goes on.
+        person.press("C-z");
+        person.wait_text("Stopped");
+        person.type_text("clear; echo at the $((1+1))nd prompt");
+        person.press("Enter");
+        person.wait_text("at the 2nd prompt");
+        person.type_text("fg");
+        person.press("Enter");
+        person.ready();
+        person.submits("first thing");
+        person.wait_text("done one");
+
+        // Another size reaches it.
+        person.tmux_says(&["resize-window", "-x", "90", "-y", "30"]);
+        let rule = "─".repeat(90);
+        person.wait_for("a rule of 90 columns", |screen| {
+            screen.0.lines().any(|line| line == rule)
+        });
+
+        // Ctrl-C twice ends it.
+        person.press("C-c");
+        person.wait_text("again to exit");
+        person.press("C-c");
+        person.wait_text("code 0");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_claude_that_the_session_starts_leaves_the_launch_alone() {
+    story(|given| {
+        let story = launching(given)
+            .on("inner thing", [say("inner done")])
+            .begin()?;
+        let claude = story.claude.command()[0].to_string_lossy().into_owned();
+        let inner = format!("{claude} -p 'inner thing' > inner.txt");
+        story
+            .model
+            .on("outer thing", [bash(&inner), say("outer done")]);
+        let person = story.launched(&[], &[])?;
+        let launcher = person.pid();
+        let before = launch(&story, launcher, |file| file["session_id"].is_string());
+        person.submits("outer thing");
+        person.chooses(1);
+        person.wait_text("outer done");
+
+        let said = fs::read_to_string(story.home.project().join("inner.txt")).unwrap();
+        assert!(said.contains("inner done"), "{said}");
+        let after = launch(&story, launcher, |file| {
+            file["last_updated"] != before["last_updated"]
+        });
+        assert_eq!(session(&after), session(&before));
+        let turns = story.model.turns();
+        let inner = turns
+            .iter()
+            .find(|turn| turn.contains("inner thing") && !turn.contains("outer thing"));
+        assert!(!inner.expect("the inner turn").contains("Current session:"));
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn eight_launches_at_once_are_not_mixed_up() {
+    story(|given| {
+        let mut given = launching(given);
+        for nth in 0..8 {
+            given = given.on(
+                &format!("thing number {nth}."),
+                [say(format!("answer {nth}."))],
+            );
+        }
+        let story = given.begin()?;
+        let prompts: Vec<String> = (0..8).map(|nth| format!("thing number {nth}.")).collect();
+        let people: Vec<Person<'_>> = prompts
+            .iter()
+            .map(|prompt| Person::at(&story, &story.launch_command(&["--prompt", prompt], &[])))
+            .collect::<Result<_, _>>()?;
+        let mut ids = BTreeSet::new();
+        for (person, prompt) in people.iter().zip(&prompts) {
+            let file = launch(&story, person.pid(), |file| file["session_id"].is_string());
+            let row = story.wait_session(prompt, |row| {
+                row.id() == session(&file) && row.text("last_prompt") == prompt
+            });
+            ids.insert(row.id().to_owned());
+        }
+        assert_eq!(ids.len(), 8);
+        for (nth, person) in people.iter().enumerate() {
+            person.wait_text(&format!("answer {nth}."));
+            person.ready();
+        }
+        for person in &people {
+            person.leaves();
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_killed_launcher_leaves_a_file_that_counts_for_nothing() {
+    story(|given| {
+        let story = launching(given).on("a thing", [say("done")]).begin()?;
+        let person = shell(&story)?;
+        person.type_text(&format!(
+            "clear; {}",
+            typed(&story.launch_command(&[], &[]))
+        ));
+        person.press("Enter");
+        person.ready();
+        let row = story.wait_session("there", |row| row.display() == "done");
+        let launches = story.becket().path("launches");
+        let file = wait::until(PATIENCE, || fs::read_dir(&launches).ok()?.flatten().next());
+        let file = file.expect("a launch file").path();
+        let launcher: i32 = file.file_stem().unwrap().to_str().unwrap().parse().unwrap();
+        kill_process(Pid::from_raw(launcher).unwrap(), Signal::KILL).unwrap();
+        person.wait_text("Killed");
+        assert!(file.exists());
+
+        // Claude Code has lost its terminal to the shell, and ends.
+        story.wait_any_session("ended", |other| {
+            other.id() == row.id() && !other["ended_at"].is_null()
+        });
+        let mut second = story
+            .becket()
+            .command(story.becket().programs.join("becket"));
+        second
+            .args(["run", "--", "-p", "a thing"])
+            .envs(story.home.env().to_vec());
+        let path = std::env::join_paths(
+            [story.claude.command()[0].as_ref(), Path::new("/bin")]
+                .map(|p: &Path| p.parent().unwrap_or(p)),
+        );
+        second
+            .env("PATH", path.unwrap())
+            .current_dir(story.home.project());
+        second.env("BECKET_HOME", &story.becket().becket_home);
+        let output = second.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stdout).contains("done"));
+        assert!(!file.exists(), "a stale file");
+        Ok(())
+    });
+}
+
+#[test]
+fn a_claude_code_that_dies_goes_on_with_its_session() {
+    story(|given| {
+        let story = launching(given)
+            .on("first thing", [say("done one")])
+            .on("second thing", [say("done two")])
+            .begin()?;
+        let person = story.launched(&["--restart", "--prompt", "first thing"], &[])?;
+        let launcher = person.pid();
+        person.wait_text("done one");
+        let first = launch(&story, launcher, |file| file["session_id"].is_string());
+        let claude = i32::try_from(first["claude_pid"].as_i64().unwrap()).unwrap();
+        kill_process(Pid::from_raw(claude).unwrap(), Signal::KILL).unwrap();
+
+        let second = launch(&story, launcher, |file| {
+            file["claude_pid"] != first["claude_pid"]
+        });
+        assert_eq!(session(&second), session(&first));
+        person.ready();
+        person.wait_text("done one");
+        person.submits("second thing");
+        person.wait_text("done two");
+        let turns = story.model.turns();
+        assert!(
+            turns.last().unwrap().contains("first thing"),
+            "the same conversation"
+        );
+        assert_eq!(turns.len(), 2, "the first prompt was sent once");
+        person.leaves();
+        assert!(person.history().contains("restart 1 of 5") || person.has_ended());
+        Ok(())
+    });
+}
