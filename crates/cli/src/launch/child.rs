@@ -184,11 +184,8 @@ impl SavedTerminal {
 
     pub fn restore(&self) {
         if let Some(saved) = &self.0 {
-            drop(tcsetattr(
-                rustix::stdio::stdin(),
-                OptionalActions::Now,
-                saved,
-            ));
+            let stdin = rustix::stdio::stdin();
+            let _ = tcsetattr(stdin, OptionalActions::Now, saved);
         }
     }
 }

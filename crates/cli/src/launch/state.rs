@@ -9,7 +9,7 @@ use std::path::Path;
 use becket_engine::replace::{Snapshot, make_folder};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
-use becket_wire::session::SessionRow;
+use becket_wire::session::{Display, SessionRow};
 use serde::{Deserialize, Serialize};
 
 /// A launch file is a few hundred bytes long.
@@ -67,8 +67,9 @@ impl LaunchFile {
             cwd: Some(self.project_dir.clone()),
             started_at: began.as_millisecond(),
             status_since: began.as_millisecond(),
+            display: Display::Error,
             display_since: began.as_millisecond(),
-            troubles: vec![trouble],
+            error: Some(trouble),
             ..SessionRow::default()
         })
     }
@@ -80,6 +81,20 @@ pub fn without_session(place: &Place) -> Vec<SessionRow> {
     files
         .filter_map(|launcher| LaunchFile::of(place, launcher)?.row(launcher))
         .collect()
+}
+
+/// The session of a launch, or the launch without one: by the pid of the launcher or of Claude Code.
+pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
+    launchers(place).into_iter().find_map(|launcher| {
+        let file = LaunchFile::of(place, launcher)?;
+        if pid != launcher && pid != file.claude_pid {
+            return None;
+        }
+        match &file.session_id {
+            Some(session) => Some(Ok(session.clone())),
+            None => file.row(launcher).map(Err),
+        }
+    })
 }
 
 /// Removes the files of launchers that are gone.
@@ -170,7 +185,7 @@ mod tests {
         file.trouble = Some("nothing came".to_owned());
         file.write(&place, me).unwrap();
         let rows = without_session(&place);
-        assert_eq!(rows[0].troubles, ["nothing came"]);
+        assert_eq!(rows[0].error.as_deref(), Some("nothing came"));
         assert!(!rows[0].hooked);
     }
 }

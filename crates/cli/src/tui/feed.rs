@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use becket_daemon::life::now_ms;
+use becket_wire::Place;
 use becket_wire::rpc::{Ask, EventQuery, Response, Told};
 use becket_wire::session::SessionRow;
 use ratatui::crossterm::event;
 
 use super::events::EventLine;
 use crate::client::{Client, HangUp, STOPPED};
+use crate::launch::state;
 use crate::world::World;
 
 /// Whoever sends waits while so many wait to be taken.
@@ -23,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 /// A daemon that is away for so long is only being replaced.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How often launches are looked for.
+const LAUNCHES: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub enum Message {
@@ -210,6 +215,27 @@ fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result
             Response::Told(Told::NoSuchSession(_)) => return Ok(Some(Gone)),
             _ => return Ok(None),
         }
+    }
+}
+
+/// Looks for launches whose Claude Code says nothing, until the view goes. The daemon does not know
+/// them, so they are told again and again.
+pub fn launches(place: &Place, to: &SyncSender<Message>) {
+    let mut shown: Vec<SessionRow> = Vec::new();
+    loop {
+        let found = state::without_session(place);
+        shown.retain(|row| found.iter().all(|other| other.line != row.line));
+        let gone = shown.into_iter().map(|row| SessionRow {
+            ended_at: Some(now_ms()),
+            ..row
+        });
+        for row in gone.chain(found.iter().cloned()) {
+            if send(to, Message::One(Box::new(row))).is_err() {
+                return;
+            }
+        }
+        shown = found;
+        std::thread::park_timeout(LAUNCHES);
     }
 }
 

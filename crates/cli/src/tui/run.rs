@@ -51,6 +51,8 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let mut screen = Screen::enter().context("could not take over the terminal")?;
     let (watching, sender) = (world.clone(), to.clone());
     std::thread::spawn(move || feed::watch(&watching, &sender));
+    let (place, sender) = (world.place.clone(), to.clone());
+    std::thread::spawn(move || feed::launches(&place, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
@@ -208,6 +210,8 @@ impl View {
     {
         self.model.settle();
         let session = self.model.current().map(|row| row.session_id.clone());
+        // A launch may have none yet.
+        let session = session.filter(|session| !session.is_empty());
         if let Some(follower) = &mut self.follower {
             follower.turn_to(session.as_deref());
         }

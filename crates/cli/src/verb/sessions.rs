@@ -8,6 +8,7 @@ use becket_engine::session::json;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use crate::launch::state;
 use crate::session::source::Source;
 use crate::session::table::table;
 use crate::session::{self, Look, words};
@@ -60,6 +61,7 @@ impl Sessions {
             false => Source::open(world),
         };
         let mut rows = source.sessions(&query)?;
+        rows.extend(state::without_session(&world.place));
         if self.all {
             rows.extend(unhooked::find(&rows));
         }
