@@ -8,6 +8,7 @@ mod dialogs;
 mod failures;
 mod hostile;
 mod launch;
+mod limit;
 mod notice;
 mod old;
 mod rarer;
