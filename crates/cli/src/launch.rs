@@ -21,7 +21,6 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use becket_daemon::life::now_ms;
 use becket_wire::envelope::LAUNCH;
 
 use crate::claude;
@@ -31,7 +30,7 @@ use crate::tui::feed::{self, Message, QUEUE};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
 use child::{Asked, Exit, Process, SavedTerminal};
-use follow::Follower;
+use follow::{AFTER_RESET, Follower, until};
 pub use follow::{Followed, Nobody, Observer};
 pub use restart::Policy;
 use restart::{Ending, MOST, Next, Restarts};
@@ -175,6 +174,7 @@ impl Running<'_> {
             agent_id: self.launch.agent_id.clone(),
             establish_timeout: self.launch.establish_timeout,
             goes_on: self.launch.policy.after_death && self.launch.policy.after_limit,
+            after_reset: AFTER_RESET,
         };
         let (to, heard) = sync_channel(QUEUE);
         let (watching, sender) = (self.world.clone(), to.clone());
@@ -207,10 +207,6 @@ fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> 
         words.push(prompt.into());
     }
     words
-}
-
-fn until(at: i64) -> Duration {
-    Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
 }
 
 /// What the user has to know when Claude Code has ended.

@@ -11,6 +11,7 @@ mod docs;
 mod doctor;
 mod hooks;
 mod init;
+mod launch;
 mod layers;
 mod notice;
 mod path;

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use becket_daemon::life::now_ms;
+use becket_engine::limit;
 use becket_wire::Place;
 use becket_wire::session::SessionRow;
 
@@ -12,8 +13,9 @@ use super::child::{self, Process};
 use super::state::LaunchFile;
 use crate::tui::feed::Message;
 
-/// A limit's end is told to the minute, and clocks differ.
-const AFTER_RESET: Duration = Duration::from_secs(5);
+/// A limit's end is told to the minute. Claude Code 2.1.325 goes on by itself then, so becket waits
+/// longer before it acts.
+pub const AFTER_RESET: Duration = Duration::from_secs(120);
 
 /// Told of every session that the launch has, one after the other.
 pub trait Observer: Send {
@@ -55,6 +57,8 @@ pub struct Follower<'a> {
     pub establish_timeout: Duration,
     /// A limit is waited for, and then the session goes on.
     pub goes_on: bool,
+    /// So much later.
+    pub after_reset: Duration,
 }
 
 /// What it keeps in mind meanwhile.
@@ -65,6 +69,8 @@ struct State {
     establish: Option<Instant>,
     /// When the limit is over.
     resume: Option<Instant>,
+    /// The transcript of a session whose last turn ran into a limit.
+    limited: Option<String>,
     /// Why the daemon cannot be heard.
     lost: Option<String>,
 }
@@ -77,6 +83,7 @@ impl Follower<'_> {
             followed: Followed::default(),
             establish: Instant::now().checked_add(self.establish_timeout),
             resume: None,
+            limited: None,
             lost: None,
         };
         loop {
@@ -102,6 +109,11 @@ impl Follower<'_> {
             }
         }
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
+        // The transcript has it to the second, but is written after the event.
+        let exact = state
+            .limited
+            .and_then(|path| limit::at_end(Path::new(&path)).ok()??.reset);
+        state.followed.limit = exact.or(state.followed.limit);
         if let Some(session) = &state.followed.session {
             observer.ended(session, now_ms());
         }
@@ -160,18 +172,21 @@ impl Follower<'_> {
         }
     }
 
+    /// A turn that ran into a rate limit says when it ends, as long as nothing else happened.
     fn look_for_limit(&self, row: &SessionRow, state: &mut State) {
-        let at = row.error.as_deref().and_then(|error| {
-            let _ = error;
-            None
-        });
+        let error = row.error.as_deref().filter(|error| is_limit(error));
+        let zone = jiff::tz::TimeZone::system();
+        // Rounded down to the minute.
+        let text = error.and_then(|error| limit::reset(error, row.last_activity, &zone));
+        let at = text.map(|at| at + 60_000);
+        state.limited = error.and(row.transcript_path.clone());
         if at == state.followed.limit {
             return;
         }
         state.followed.limit = at;
-        let wait = at.map(|at| Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0)));
+        let wait = at.map(|at| until(at) + self.after_reset);
         let wait = wait.filter(|_| self.goes_on);
-        state.resume = wait.and_then(|wait| Instant::now().checked_add(wait + AFTER_RESET));
+        state.resume = wait.and_then(|wait| Instant::now().checked_add(wait));
     }
 
     fn time_is_up(&self, state: &mut State) {
@@ -200,4 +215,81 @@ fn rfc3339(ms: i64) -> String {
     jiff::Timestamp::from_second(ms.div_euclid(1000))
         .unwrap_or_default()
         .to_string()
+}
+
+fn is_limit(error: &str) -> bool {
+    limit::is_limit(error.split(':').next().unwrap_or_default())
+}
+
+/// How long it is until then.
+pub fn until(at: i64) -> Duration {
+    Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::mpsc::channel;
+
+    use super::super::state::start_of;
+    use super::*;
+
+    fn follower<'a>(place: &'a Place, child: &std::process::Child) -> Follower<'a> {
+        let process = |pid: u32| Process {
+            pid,
+            start: start_of(pid).unwrap(),
+        };
+        Follower {
+            place,
+            launcher: process(std::process::id()),
+            child: process(child.id()),
+            cwd: Path::new("/w"),
+            agent_id: None,
+            establish_timeout: Duration::from_secs(600),
+            goes_on: true,
+            after_reset: Duration::ZERO,
+        }
+    }
+
+    /// A session that has stayed at its limit is ended when that is over, and only then.
+    #[test]
+    fn a_session_that_stays_at_its_limit_is_ended_when_that_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path());
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let follower = follower(&place, &child);
+        let row = SessionRow {
+            session_id: "s1".to_owned(),
+            pid: Some(follower.child.pid),
+            pid_start: Some(follower.child.start),
+            ..SessionRow::default()
+        };
+        let limited = |reset: i64| {
+            let error = format!("rate_limit: limit reached|{reset}");
+            Message::One(Box::new(SessionRow {
+                error: Some(error),
+                ..row.clone()
+            }))
+        };
+        let (to, heard) = channel();
+        let soon = now_ms() / 1000 - 59;
+        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(limited(soon)).unwrap();
+        // The user went on before that.
+        to.send(Message::One(Box::new(row.clone()))).unwrap();
+        to.send(Message::Leave).unwrap();
+        let followed = follower.run(&heard, &mut Nobody);
+        assert_eq!((followed.limit, followed.limit_over), (None, false));
+        assert!(child.try_wait().unwrap().is_none());
+
+        to.send(limited(soon)).unwrap();
+        let ended = std::thread::spawn(move || {
+            drop(child.wait());
+            to.send(Message::Leave)
+        });
+        let followed = follower.run(&heard, &mut Nobody);
+        assert!(followed.limit_over);
+        assert_eq!(followed.session.as_deref(), Some("s1"));
+        assert!(ended.join().unwrap().is_ok());
+    }
 }

@@ -58,8 +58,7 @@ mod tests {
             fs::write(folder.join("claude"), "").unwrap();
         }
         let path = std::env::join_paths([&first, &second]).unwrap();
-        let find =
-            |named: Option<&str>| super::find(named.map(Path::new), Some(&path), folder.path());
+        let find = |named: Option<&str>| find(named.map(Path::new), Some(&path), folder.path());
         assert!(format!("{:#}", find(None).unwrap_err()).contains("a/claude is not a program"));
         fs::set_permissions(second.join("claude"), fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(find(None).unwrap(), second.join("claude"));

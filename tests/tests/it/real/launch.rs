@@ -148,13 +148,13 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         });
 
         // Ctrl-C twice ends it.
-        person.press("C-c");
-        person.wait_text("again to exit");
-        person.press("C-c");
-        person.wait_for("the shell", |screen| {
+        let ended = wait::until(PATIENCE, || {
+            person.press("C-c");
+            let screen = person.screen();
             let last = screen.0.lines().rfind(|line| !line.is_empty());
-            last == Some("shell>")
+            (last == Some("shell>")).then_some(())
         });
+        assert!(ended.is_some(), "{}", person.screen().0);
         person.type_text("echo code $?");
         person.press("Enter");
         person.wait_text("code 0");
@@ -280,6 +280,14 @@ fn a_claude_code_that_dies_goes_on_with_its_session() {
         story.wait_event("Stop");
         person.ready();
         let first = launch(&person, |file| file["session_id"].is_string());
+        // What is not in the transcript yet does not come back.
+        let transcript = first["transcript_path"].as_str().unwrap_or_default();
+        let written = || {
+            fs::read_to_string(transcript)
+                .ok()
+                .filter(|text| text.contains("done one"))
+        };
+        assert!(wait::until(PATIENCE, written).is_some());
         let claude = i32::try_from(first["claude_pid"].as_i64().unwrap()).unwrap();
         kill_process(Pid::from_raw(claude).unwrap(), Signal::KILL).unwrap();
 
