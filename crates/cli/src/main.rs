@@ -18,6 +18,7 @@ mod leave;
 mod line;
 mod log;
 mod offer;
+mod prd;
 mod run;
 mod session;
 mod settings;

@@ -17,6 +17,7 @@ pub mod hooks;
 pub mod init;
 pub mod keeper;
 pub mod name;
+pub mod prd;
 pub mod profile;
 pub mod recent;
 pub mod run;

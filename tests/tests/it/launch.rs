@@ -408,3 +408,59 @@ fn a_launch_in_a_tmux_window_is_for_scripts() {
     let gone = wait::until(PATIENCE, || (!is_alive(claude)).then_some(()));
     assert!(gone.is_some(), "what tmux hangs up on ends");
 }
+
+#[test]
+fn a_document_is_listed_and_shown_anywhere_but_written_in_a_terminal() {
+    let world = World::new();
+    let prd = |args: &[&str]| {
+        let mut prd = world.becket(["prd"]);
+        prd.args(args).output().expect("becket runs")
+    };
+    for verb in ["init", "continue"] {
+        let output = prd(&[verb]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            stderr(&output).contains("this is no terminal"),
+            "{output:?}"
+        );
+    }
+    assert!(String::from_utf8_lossy(&prd(&["list"]).stdout).contains("becket prd init NAME"));
+    assert_eq!(prd(&["show"]).status.code(), Some(3));
+
+    let folder = world.home.join(".becket/prd/check-out");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("requirements.md"), "# Check\x1b]0;out\x07\n").unwrap();
+    fs::write(folder.join("sessions.json"), r#"{"name": "Check out"}"#).unwrap();
+    let shown = prd(&["show", "Check out"]);
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("# Check") && !shown.contains('\x1b'),
+        "{shown:?}"
+    );
+    let list: Value = serde_json::from_slice(&prd(&["list", "--json"]).stdout).unwrap();
+    assert_eq!(list[0]["slug"], "check-out");
+
+    // A project that cannot be written says so.
+    let locked = world.home.join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::write(locked.join(".becket"), "no folder").unwrap();
+    stand_in(&world, "exit 0");
+    let line = format!(
+        "cd {} && becket prd init x; echo code $?; sleep 600",
+        locked.display()
+    );
+    let command = ["/bin/sh", "-c", &line].map(std::ffi::OsString::from);
+    let path = format!("{}:/usr/bin:/bin", world.programs.display());
+    let home = world.home.to_string_lossy().into_owned();
+    let env = [("HOME".to_owned(), home), ("PATH".to_owned(), path)];
+    match Terminal::start(&command, &env, &locked, (120, 30)) {
+        Ok(terminal) => {
+            let screen = terminal.wait_text("code 1");
+            assert!(
+                screen.contains("could not write") && screen.contains("hint: "),
+                "{screen:?}"
+            );
+        }
+        Err(why) => skip("launch: a project that cannot be written", &why),
+    }
+}

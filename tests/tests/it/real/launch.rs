@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say};
@@ -150,11 +151,20 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         // Ctrl-C twice ends it.
         let ended = wait::until(PATIENCE, || {
             person.press("C-c");
-            let screen = person.screen();
-            let last = screen.0.lines().rfind(|line| !line.is_empty());
-            (last == Some("shell>")).then_some(())
+            person.press("C-c");
+            let left = || {
+                person
+                    .screen()
+                    .contains("Resume this session")
+                    .then_some(())
+            };
+            wait::until(Duration::from_secs(10), left)
         });
         assert!(ended.is_some(), "{}", person.screen().0);
+        person.wait_for("the shell", |screen| {
+            let last = screen.0.lines().rfind(|line| !line.is_empty());
+            last == Some("shell>")
+        });
         person.type_text("echo code $?");
         person.press("Enter");
         person.wait_text("code 0");

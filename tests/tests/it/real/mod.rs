@@ -11,6 +11,7 @@ mod launch;
 mod limit;
 mod notice;
 mod old;
+mod prd;
 mod rarer;
 mod sessions;
 mod status;

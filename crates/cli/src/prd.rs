@@ -1,0 +1,278 @@
+//! Product requirements documents of a project: `.becket/prd/<slug>/requirements.md`, and beside it
+//! which sessions worked on it (`sessions.json`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use becket_daemon::life::now_ms;
+use becket_engine::replace::{Attempt, Snapshot, make_folder};
+use becket_wire::session::SessionRow;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::{Code, Failure};
+use crate::launch::Observer;
+use crate::tell::moment;
+
+const LONGEST_RECORD: u64 = 1 << 20;
+/// A document up to this goes into the instructions of a new session; a longer one is named there.
+const INLINE: usize = 64 << 10;
+
+/// One document, whether it is written yet or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Document {
+    pub slug: String,
+    pub folder: PathBuf,
+    pub record: Record,
+}
+
+/// `sessions.json`. Times are RFC 3339.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    pub name: String,
+    pub created_at: String,
+    pub sessions: Vec<Worked>,
+}
+
+/// A session that worked on a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worked {
+    pub session_id: String,
+    pub started_at: String,
+    pub ended_at: Option<String>,
+    pub transcript_path: Option<String>,
+}
+
+impl Document {
+    /// Begins a document.
+    pub fn create(project: &Path, name: &str) -> Result<Self> {
+        let document = Self {
+            slug: slug(name)?,
+            folder: folder(project).join(slug(name)?),
+            record: Record {
+                name: name.to_owned(),
+                created_at: moment(now_ms()),
+                sessions: Vec::new(),
+            },
+        };
+        if document.file().exists() || document.record_file().exists() {
+            let what = format!("there is a document {} already", document.slug);
+            let hint = format!("becket prd continue {}", document.slug);
+            return Err(Failure::new(Code::Failed, what).hint(hint).into());
+        }
+        let made = make_folder(&document.folder, 0o755);
+        made.and_then(|_| document.change(|_| {})).map_err(|why| {
+            let what = format!("could not write {}: {why}", document.folder.display());
+            let hint = "becket prd keeps its documents in the project, in .becket/prd";
+            Failure::new(Code::Failed, what).hint(hint)
+        })?;
+        Ok(document)
+    }
+
+    /// All documents of a project, the one that was worked on last first.
+    pub fn all(project: &Path) -> Vec<Self> {
+        let entries = fs::read_dir(folder(project))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut found: Vec<Self> = entries
+            .filter_map(|entry| Self::read(&entry.path()))
+            .collect();
+        found.sort_by(|one, other| other.last_worked().cmp(one.last_worked()));
+        found
+    }
+
+    /// The document that is meant by its name, or the one that was worked on last.
+    pub fn find(project: &Path, name: Option<&str>) -> Result<Self> {
+        let wanted = name.map(slug).transpose()?;
+        let found = Self::all(project)
+            .into_iter()
+            .find(|document| wanted.as_ref().is_none_or(|slug| *slug == document.slug));
+        found.ok_or_else(|| {
+            let what = match &wanted {
+                Some(slug) => format!("this project has no document {slug}"),
+                None => "this project has no document".to_owned(),
+            };
+            let hint = "becket prd list shows them; becket prd init NAME begins one";
+            Failure::new(Code::Missing, what).hint(hint).into()
+        })
+    }
+
+    fn read(folder: &Path) -> Option<Self> {
+        let slug = folder.file_name()?.to_str()?.to_owned();
+        let file = Snapshot::read(&folder.join("sessions.json"), LONGEST_RECORD).ok()?;
+        let record = serde_json::from_slice(file.bytes().unwrap_or_default()).unwrap_or_default();
+        let document = Self {
+            slug,
+            folder: folder.to_path_buf(),
+            record,
+        };
+        (document.file().exists() || file.bytes().is_some()).then_some(document)
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.folder.join("requirements.md")
+    }
+
+    fn record_file(&self) -> PathBuf {
+        self.folder.join("sessions.json")
+    }
+
+    pub fn text(&self) -> Option<String> {
+        fs::read_to_string(self.file()).ok()
+    }
+
+    pub fn last_worked(&self) -> &str {
+        let last = self.record.sessions.last().map(|worked| &worked.started_at);
+        last.unwrap_or(&self.record.created_at)
+    }
+
+    /// The last session, if Claude Code still has its transcript.
+    pub fn resumable(&self) -> Option<&str> {
+        let last = self.record.sessions.last()?;
+        let transcript = last.transcript_path.as_deref()?;
+        Path::new(transcript).is_file().then_some(&last.session_id)
+    }
+
+    /// What the session is told besides Claude Code's own instructions.
+    pub fn instructions(&self) -> String {
+        let Self { slug, .. } = self;
+        let (name, file) = (&self.record.name, self.file());
+        format!(
+            "You help the user write a product requirements document for \"{name}\". \
+             Its file is {}. Ask short questions, one or two at a time, until you know the problem, \
+             the users, the goals and what is out of scope. Then write the file with these parts: \
+             Summary, Problem, Users, Goals, Requirements (numbered, each one testable), Out of scope, \
+             Open questions. Keep it current after each answer that changes it. Write no code and \
+             change no other file. The user goes on with it later by `becket prd continue {slug}`.",
+            file.display()
+        )
+    }
+
+    /// The same for a new session that goes on with what is written.
+    pub fn instructions_with_text(&self) -> String {
+        let instructions = self.instructions();
+        match self.text() {
+            Some(text) if text.len() <= INLINE => {
+                format!("{instructions}\n\nThe document so far:\n\n{text}")
+            }
+            Some(_) => format!("{instructions}\n\nRead the file first: it is long."),
+            None => instructions,
+        }
+    }
+
+    /// Changes the record in its file: others may have changed it, too.
+    fn change(&self, change: impl Fn(&mut Record)) -> io::Result<()> {
+        loop {
+            let file = Snapshot::read(&self.record_file(), LONGEST_RECORD)?;
+            let known = file
+                .bytes()
+                .and_then(|bytes| serde_json::from_slice(bytes).ok());
+            let mut record: Record = known.unwrap_or_else(|| self.record.clone());
+            change(&mut record);
+            let text = format!("{}\n", serde_json::to_string_pretty(&record)?);
+            if file.replace(text.as_bytes(), 0o644)? == Attempt::Done {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A document learns of every session that works on it. Where it cannot be written, work goes on.
+impl Observer for Document {
+    fn began(&mut self, row: &SessionRow) {
+        let worked = Worked {
+            session_id: row.session_id.clone(),
+            started_at: moment(now_ms()),
+            ended_at: None,
+            transcript_path: row.transcript_path.clone(),
+        };
+        drop(self.change(|record| record.sessions.push(worked.clone())));
+    }
+
+    fn ended(&mut self, session_id: &str, at: i64) {
+        drop(self.change(|record| {
+            let mut sessions = record.sessions.iter_mut().rev();
+            if let Some(worked) = sessions.find(|worked| worked.session_id == session_id) {
+                worked.ended_at = Some(moment(at));
+            }
+        }));
+    }
+}
+
+fn folder(project: &Path) -> PathBuf {
+    project.join(".becket/prd")
+}
+
+/// A name as a folder's: lower case, words joined by dashes.
+fn slug(name: &str) -> Result<String> {
+    let lower = name.to_lowercase();
+    let words = lower
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let slug: String = words
+        .collect::<Vec<_>>()
+        .join("-")
+        .chars()
+        .take(60)
+        .collect();
+    if slug.is_empty() {
+        let what = format!("`{name}` has no letter or digit in it");
+        let failure = Failure::new(Code::Usage, what);
+        return Err(failure.hint("becket prd init \"Guest checkout\"").into());
+    }
+    Ok(slug)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slug_is_a_name_for_a_folder_and_leads_nowhere_else() {
+        for (name, expected) in [
+            ("Guest checkout", "guest-checkout"),
+            ("  ../../etc/passwd ", "etc-passwd"),
+            ("Größe 2.0!", "größe-2-0"),
+        ] {
+            assert_eq!(slug(name).unwrap(), expected);
+        }
+        assert!(slug("/../").is_err());
+    }
+
+    #[test]
+    fn every_session_that_worked_on_it_is_recorded() {
+        let project = tempfile::tempdir().unwrap();
+        let mut document = Document::create(project.path(), "Guest checkout").unwrap();
+        assert!(Document::create(project.path(), "guest CHECKOUT").is_err());
+        let transcript = project.path().join("t.jsonl");
+        let row = |id: &str| SessionRow {
+            session_id: id.to_owned(),
+            transcript_path: Some(transcript.to_string_lossy().into_owned()),
+            ..SessionRow::default()
+        };
+        document.began(&row("s1"));
+        document.ended("s1", 1_000);
+        document.began(&row("s2"));
+        let found = Document::find(project.path(), Some("guest checkout")).unwrap();
+        let [first, second] = &found.record.sessions[..] else {
+            panic!("{found:?}")
+        };
+        assert_eq!(first.ended_at.as_deref(), Some("1970-01-01T00:00:01.000Z"));
+        assert_eq!((&*second.session_id, &second.ended_at), ("s2", &None));
+        assert_eq!(found.resumable(), None, "its transcript is gone");
+        fs::write(&transcript, "{}").unwrap();
+        assert_eq!(found.resumable(), Some("s2"));
+
+        assert!(!found.instructions_with_text().contains("so far"));
+        fs::write(found.file(), "# Checkout\n").unwrap();
+        assert!(
+            found
+                .instructions_with_text()
+                .ends_with("so far:\n\n# Checkout\n")
+        );
+    }
+}
