@@ -166,7 +166,7 @@ fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Sampl
 }
 
 /// Writes it into the user's settings of this home, in the form of `becket init`.
-fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
+pub fn register(world: &World, home: &Home, registered: &str) -> Result<()> {
     if registered == NO_HOOK {
         return Ok(());
     }

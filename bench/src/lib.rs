@@ -17,6 +17,7 @@ pub mod hooks;
 pub mod ingest;
 pub mod inside;
 pub mod instructions;
+pub mod launch;
 pub mod nothing;
 pub mod pty;
 pub mod report;
@@ -54,6 +55,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::View => view::run(&order)?,
         Bench::Claude => claude::run(&order)?,
         Bench::Hooks => hooks::run(&order)?,
+        Bench::Launch => launch::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

@@ -44,6 +44,9 @@ impl OnTerminal {
         for (name, value) in command.get_envs() {
             value.map(|value| started.env(name, value));
         }
+        if let Some(folder) = command.get_current_dir() {
+            started.current_dir(folder);
+        }
         let child = started
             .env("TERM", "xterm-256color")
             .stdin(Stdio::from(terminal.try_clone()?))

@@ -13,9 +13,9 @@ use super::child::{self, Process};
 use super::state::LaunchFile;
 use crate::tui::feed::Message;
 
-/// A limit's end is told to the minute. Claude Code 2.1.325 goes on by itself then, so becket waits
-/// longer before it acts.
-pub const AFTER_RESET: Duration = Duration::from_secs(120);
+/// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
+/// acts only where it did not.
+pub const AFTER_RESET: Duration = Duration::from_secs(300);
 
 /// Told of every session that the launch has, one after the other.
 pub trait Observer: Send {
