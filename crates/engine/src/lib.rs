@@ -5,6 +5,7 @@ pub mod config;
 pub mod doubles;
 pub mod hooks;
 pub mod judge;
+pub mod limit;
 pub mod mask;
 pub mod matcher;
 pub mod merge;

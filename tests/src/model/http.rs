@@ -101,20 +101,25 @@ pub(super) struct Outgoing {
     pub status: u16,
     pub content_type: &'static str,
     pub request_id: String,
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
 impl Outgoing {
     /// Writes it but for the last `rest` bytes of the body.
     pub fn write(&self, to: &mut impl Write, with_body: bool, rest: usize) -> io::Result<()> {
-        let mut bytes = format!(
-            "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ncontent-length: {}\r\nrequest-id: {}\r\n\r\n",
+        let mut head = format!(
+            "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ncontent-length: {}\r\nrequest-id: {}\r\n",
             self.status,
             self.content_type,
             self.body.len(),
             self.request_id,
-        )
-        .into_bytes();
+        );
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
         if with_body {
             bytes.extend_from_slice(&self.body[..self.body.len() - rest]);
         }

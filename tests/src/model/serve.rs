@@ -114,7 +114,9 @@ fn reply(turn: &Turn, model: &str, usage: Usage, streams: bool) -> Option<Outgoi
     let blocks = match &turn.reply {
         Reply::HangUp => return None,
         Reply::Error(failure) => {
-            return Some(json_reply(failure.status, &compose::failure(failure)));
+            let mut reply = json_reply(failure.status, &compose::failure(failure));
+            reply.headers.clone_from(&failure.headers);
+            return Some(reply);
         }
         Reply::Blocks(blocks) => blocks,
     };
@@ -126,6 +128,7 @@ fn reply(turn: &Turn, model: &str, usage: Usage, streams: bool) -> Option<Outgoi
         status: 200,
         content_type: "text/event-stream",
         request_id: compose::id("req"),
+        headers: Vec::new(),
         body: compose::stream(&message).into_bytes(),
     })
 }
@@ -135,6 +138,7 @@ fn json_reply(status: u16, body: &Value) -> Outgoing {
         status,
         content_type: "application/json",
         request_id: compose::id("req"),
+        headers: Vec::new(),
         body: body.to_string().into_bytes(),
     }
 }

@@ -28,6 +28,7 @@ pub(super) struct Failure {
     /// How often the model fails so before it goes on with the next turn; 0 is always.
     pub times: usize,
     pub seen: usize,
+    pub headers: Vec<(String, String)>,
 }
 
 /// One block of a reply.
@@ -95,6 +96,15 @@ impl Turn {
     pub fn times(mut self, times: usize) -> Self {
         if let Reply::Error(failure) = &mut self.reply {
             failure.times = times;
+        }
+        self
+    }
+
+    /// Sends this header with an error.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        if let Reply::Error(failure) = &mut self.reply {
+            failure.headers.push((name.to_owned(), value.to_owned()));
         }
         self
     }
@@ -183,6 +193,7 @@ pub fn error(status: u16, kind: &str, message: &str) -> Turn {
         message: message.to_owned(),
         times: 0,
         seen: 0,
+        headers: Vec::new(),
     }))
 }
 

@@ -7,6 +7,7 @@ mod commands;
 mod dialogs;
 mod failures;
 mod hostile;
+mod limit;
 mod notice;
 mod old;
 mod rarer;
