@@ -17,6 +17,7 @@ mod leave;
 mod line;
 mod log;
 mod offer;
+mod replay;
 mod run;
 mod session;
 mod settings;

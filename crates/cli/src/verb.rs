@@ -19,6 +19,7 @@ pub mod keeper;
 pub mod name;
 pub mod profile;
 pub mod recent;
+pub mod replay;
 pub mod sessions;
 pub mod show;
 pub mod stats;

@@ -15,6 +15,7 @@ mod layers;
 mod notice;
 mod path;
 mod real;
+mod replay;
 mod runs;
 mod statusline;
 mod switch;
