@@ -124,7 +124,7 @@ fn start(claude: &Claude, world: &World, way: &Way) -> Result<std::time::Duratio
             command.args(["run", "--"]).arg(program);
             command
         }
-        // Not the leader of its session in either case: as one, Claude Code starts 40 ms later.
+        // From a shell, as a user starts it.
         false => {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", "\"$@\"; exit", "sh"]).arg(program);

@@ -8,4 +8,4 @@ mod svg;
 
 pub use play::{Player, Stage};
 pub use rows::picture;
-pub use script::day;
+pub use script::{Beat, What, day};

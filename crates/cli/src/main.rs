@@ -19,6 +19,7 @@ mod line;
 mod log;
 mod offer;
 mod prd;
+mod replay;
 mod run;
 mod session;
 mod settings;

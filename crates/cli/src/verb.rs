@@ -21,6 +21,7 @@ pub mod prd;
 pub mod profile;
 pub mod recent;
 pub mod run;
+pub mod replay;
 pub mod sessions;
 pub mod show;
 pub mod stats;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{FrameHead, HEAD, Kind};
-use crate::rpc::{RpcError, SHORT, take, too_long};
+use crate::rpc::{RpcError, SHORT, Source, take, too_long};
 use crate::{EventId, Version};
 
 /// What the shim knows of an event besides its payload.
@@ -125,6 +125,14 @@ const ATTENDED: &str = "CLAUDE_CODE_SESSION_ATTENDED";
 impl Envelope {
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
+    }
+
+    /// Which road the event took, for the daemon that it reached.
+    pub fn source(&self) -> Source {
+        match self.from.as_deref() {
+            Some("replay") => Source::Replay,
+            _ => Source::Daemon,
+        }
     }
 
     /// Whether a person attends; unknown is yes.

@@ -16,6 +16,7 @@ mod layers;
 mod notice;
 mod path;
 mod real;
+mod replay;
 mod runs;
 mod statusline;
 mod switch;

@@ -1,17 +1,20 @@
 //! Plays the script: each event goes to the daemon of a throw-away home as the shim would send it.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request, Source};
+use becket_wire::rpc::{Envelope, EventRequest, EventRow, Request};
 use becket_wire::{EventId, Place, Version};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::script::{Beat, What};
 use crate::client::{self, Client};
+use crate::leave;
+use crate::line::{Form, Lines};
+use crate::tui;
 use crate::verb::daemon;
 use crate::world::{Said, World};
 
@@ -25,13 +28,13 @@ pub struct Stage {
 impl Stage {
     pub fn build(world: &World) -> Result<Self> {
         let home = tempfile::Builder::new().prefix("becket-demo-").tempdir();
-        let home = home.context("could not make a folder for the demo")?;
+        let home = home.context("could not make a throw-away home")?;
         // A demo that was killed leaves a daemon behind, which ends by itself.
         std::fs::write(
             home.path().join("config.toml"),
             "[daemon]\nidle = \"30m\"\n",
         )
-        .context("could not write the demo's configuration")?;
+        .context("could not write its configuration")?;
         let world = World {
             place: Place::new(home.path()),
             // Claude Code's settings are none of the demo's business.
@@ -56,23 +59,48 @@ impl Drop for Stage {
 #[derive(Debug)]
 pub struct Player<'a> {
     pub world: &'a World,
+    /// Where the events come from, as `--from` of a registration says it.
+    from: &'static str,
     /// How many times faster than it was.
     pub speed: f64,
     sent: u64,
 }
 
 impl<'a> Player<'a> {
-    pub fn new(world: &'a World, speed: f64) -> Self {
+    pub fn new(world: &'a World, from: &'static str, speed: f64) -> Self {
         Self {
             world,
+            from,
             speed,
             sent: 0,
         }
     }
 
+    /// Plays it all in the live view, until the user leaves that.
+    pub fn show(mut self, beats: &[Beat]) -> Result<()> {
+        let (stop, stopped) = channel();
+        let world = self.world;
+        std::thread::scope(|scope| {
+            let playing = scope.spawn(move || self.play(beats, &stopped, |_| Ok(())));
+            let shown = tui::open(world, None);
+            drop(stop);
+            let played = playing.join().unwrap_or(Ok(()));
+            shown.and(played)
+        })
+    }
+
+    /// Plays it all and prints each event as a line.
+    pub fn print(mut self, beats: &[Beat]) -> Result<()> {
+        let (stop, stopped) = channel();
+        leave::when_asked(move || drop(stop));
+        let mut lines = Lines::new(Form::Person);
+        self.play(beats, &stopped, |row| Ok(lines.print(row)?))?;
+        Ok(lines.end()?)
+    }
+
     /// Plays it all: what lies before the curtain at once, the rest in its time. Something on
     /// `stop`, or its end, ends the play.
-    pub fn play(
+    fn play(
         &mut self,
         beats: &[Beat],
         stop: &Receiver<()>,
@@ -104,7 +132,7 @@ impl<'a> Player<'a> {
         match &beat.what {
             What::Event(name, payload) => {
                 let request = EventRequest {
-                    envelope: envelope(&self.world.place, beat, Some(name), at, self.sent),
+                    envelope: self.envelope(beat, Some(name), at),
                     sent: now_ms(),
                     payload: serde_json::to_vec(payload)?,
                 };
@@ -117,7 +145,7 @@ impl<'a> Player<'a> {
             }
             What::StatusLine(payload) => {
                 let line = EventRequest {
-                    envelope: envelope(&self.world.place, beat, None, at, self.sent),
+                    envelope: self.envelope(beat, None, at),
                     sent: now_ms(),
                     payload: serde_json::to_vec(payload)?,
                 };
@@ -127,6 +155,16 @@ impl<'a> Player<'a> {
                     .context("could not play a status line")?;
                 Ok(None)
             }
+        }
+    }
+}
+
+impl Player<'_> {
+    fn envelope(&self, beat: &Beat, event: Option<&str>, at: i64) -> Envelope {
+        let envelope = envelope(&self.world.place, beat, event, at, self.sent);
+        Envelope {
+            from: Some(self.from.to_owned()),
+            ..envelope
         }
     }
 }
@@ -175,7 +213,7 @@ pub(super) fn row(request: &EventRequest, payload: &Value, number: u64) -> Event
         tool: text("tool_name"),
         decision: None,
         took_us: None,
-        source: Source::Daemon,
+        source: request.envelope.source(),
         masked: 0,
         fault: None,
         duplicate_of: None,

@@ -18,6 +18,13 @@ pub struct Beat {
     pub what: What,
 }
 
+impl Beat {
+    /// Whether it is the event of this name.
+    pub fn is(&self, event: &str) -> bool {
+        matches!(&self.what, What::Event(name, _) if name == event)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     /// An event: its name and payload.

@@ -95,7 +95,8 @@ impl Sample {
         })
     }
 
-    fn of(row: EventRow) -> Option<Self> {
+    /// The same of a recorded event whose payload is kept.
+    pub fn of(row: EventRow) -> Option<Self> {
         let from = From::Log {
             id: row.id,
             at: row.at,

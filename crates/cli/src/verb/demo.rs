@@ -2,15 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
 
 use anyhow::{Context, Result};
 
 use super::view;
 use crate::demo::{self, Player, Stage};
 use crate::failure::{Code, Failure};
-use crate::leave;
-use crate::line::{Form, Lines};
 use crate::tui;
 use crate::world::World;
 
@@ -28,7 +25,7 @@ pub struct Demo {
     svg: Option<PathBuf>,
 }
 
-fn speed(text: &str) -> Result<f64, String> {
+pub(super) fn speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().ok();
     let speed = speed.filter(|speed| (0.1..=10_000.0).contains(speed));
     speed.ok_or_else(|| "not a number from 0.1 to 10000".to_owned())
@@ -46,23 +43,13 @@ impl Demo {
         }
         let beats = demo::day()?;
         let stage = Stage::build(world)?;
-        let mut player = Player::new(&stage.world, self.speed);
-        let (stop, stopped) = channel();
+        let player = Player::new(&stage.world, "demo", self.speed);
         if self.plain {
-            leave::when_asked(move || drop(stop));
-            let mut lines = Lines::new(Form::Person);
-            player.play(&beats, &stopped, |row| Ok(lines.print(row)?))?;
-            lines.end()?;
+            player.print(&beats)?;
             println!("{}", view::summary(&stage.world));
-            return Ok(ExitCode::SUCCESS);
+        } else {
+            player.show(&beats)?;
         }
-        std::thread::scope(|scope| {
-            let playing = scope.spawn(move || player.play(&beats, &stopped, |_| Ok(())));
-            let shown = tui::open(&stage.world, None);
-            drop(stop);
-            let played = playing.join().unwrap_or(Ok(()));
-            shown.and(played)
-        })?;
         Ok(ExitCode::SUCCESS)
     }
 }

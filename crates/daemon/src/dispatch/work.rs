@@ -14,7 +14,7 @@ use becket_engine::notice::Change;
 use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
-use becket_wire::rpc::{Envelope, Source};
+use becket_wire::rpc::Envelope;
 use becket_wire::{Head, Place};
 
 use crate::store::{Decision, Record};
@@ -82,13 +82,14 @@ impl Work {
             grounds: self.grounds(),
         });
         let masked = self.masker.mask(payload);
+        let source = self.envelope.source();
         let mut record = Record::new(
             self.seq,
             self.envelope,
             head,
             masked.bytes,
             masked.count,
-            Source::Daemon,
+            source,
         );
         record.duplicate_of = self.double_of;
         if !self.late && held.is_none() {

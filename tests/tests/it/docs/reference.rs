@@ -249,6 +249,7 @@ fn the_fields_of_the_runs_are_all_there() {
         ("becket why --json", &[]),
         ("becket profile --json", &["-n", "1"]),
         ("becket try --json", &["refuses"]),
+        ("becket replay --json", &["77850d98", "--hook", "refuses"]),
     ] {
         let args = command.split(' ').skip(1).chain(more.iter().copied());
         let printed = parsed(&world.run(&args.collect::<Vec<_>>()));

@@ -1,0 +1,181 @@
+//! A recorded session run again through one hook: one line per event, and a summary.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_wire::run::RunRow;
+use serde::Serialize;
+
+use super::Recording;
+use crate::run::cost::Times;
+use crate::run::words;
+use crate::session::Look;
+use crate::session::words::{count, fit, one_line};
+use crate::tell::{BOLD, DIM, clock};
+use crate::trial::sample::Sample;
+use crate::trial::{Bench, Tried, show};
+use crate::world::World;
+
+/// Columns of the event's name and of how the run ended.
+const EVENT_WIDTH: usize = 26;
+const OUTCOME_WIDTH: usize = 11;
+
+/// The whole replay, for scripts.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    session_id: &'a str,
+    hook: &'a str,
+    events: usize,
+    unwanted: usize,
+    left_out: usize,
+    median_us: i64,
+    p95_us: i64,
+    runs: Vec<show::Json<'a>>,
+}
+
+/// One event that the hook was run on.
+struct Trial {
+    sample: Sample,
+    /// Why the hook would not have run in the session.
+    standing: Option<String>,
+    tried: Tried,
+}
+
+/// Runs the events through the hook of the session's project that `typed` names.
+pub fn run(world: &World, recording: Recording, typed: &str, json: bool) -> Result<ExitCode> {
+    let Recording {
+        session,
+        events,
+        mut left_out,
+    } = recording;
+    let all = events.len() + left_out;
+    let mut world = world.clone();
+    // Without its folder the hooks are those of where we are.
+    if let Some(project) = session.project.filter(|folder| Path::new(folder).is_dir()) {
+        world.cwd = project.into();
+    }
+    let bench = Bench::set_up(&world)?;
+    let hook = bench.named(typed)?;
+    bench.refuse_untrusted(hook)?;
+    let look = Look::of_stdout();
+    let (mut trials, mut unwanted) = (Vec::new(), 0);
+    for (row, _) in events {
+        let at = row.at;
+        let Some(sample) = Sample::of(row) else {
+            left_out += 1;
+            continue;
+        };
+        if !bench.wants(hook, &sample) {
+            unwanted += 1;
+            continue;
+        }
+        let trial = Trial {
+            standing: bench.standing(hook, &sample),
+            tried: bench.try_on(hook, &sample)?,
+            sample,
+        };
+        if !json {
+            anstream::println!("{}", line(&trial, at, &look));
+        }
+        let cancelled = trial.tried.was_cancelled();
+        trials.push(trial);
+        if cancelled {
+            break;
+        }
+    }
+    let rows = || trials.iter().map(|trial| &trial.tried.row);
+    let times = Times::new(rows().map(|row| row.took_us).collect());
+    let report = Report {
+        session_id: &session.session_id,
+        hook: &hook.name,
+        events: all,
+        unwanted,
+        left_out,
+        median_us: times.at(50),
+        p95_us: times.at(95),
+        runs: trials.iter().map(Trial::json).collect(),
+    };
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        let mut counts = tally(rows(), |row| Some(&row.outcome));
+        counts.extend(tally(rows(), |row| row.decision.as_deref()));
+        anstream::println!("{}", summary(&report, &counts));
+    }
+    let is_bad = |trial: &Trial| trial.tried.row.has_failed() || trial.tried.was_cancelled();
+    Ok(ExitCode::from(u8::from(trials.iter().any(is_bad))))
+}
+
+impl Trial {
+    fn json(&self) -> show::Json<'_> {
+        show::json(&self.tried, &self.sample, self.standing.as_deref())
+    }
+
+    /// What the hook said, in one line.
+    fn said(&self) -> String {
+        let said = match &self.tried.answer {
+            Err(why) => why.clone(),
+            Ok(answer) => match (answer.decision(), answer.contexts().first()) {
+                (Some((word, Some(reason))), _) => format!("{word}: {reason}"),
+                (Some((word, None)), _) => word.to_owned(),
+                (None, Some(context)) => format!("context: {context}"),
+                (None, None) => String::new(),
+            },
+        };
+        match &self.standing {
+            Some(standing) => format!("{said} (would not run: {standing})"),
+            None => said,
+        }
+    }
+}
+
+fn line(trial: &Trial, at: i64, look: &Look) -> String {
+    let row = &trial.tried.row;
+    let (ended, pace) = (words::ended(row), words::pace(row.took_us));
+    let clock = clock(at, &look.now);
+    let event = fit(&one_line(&trial.sample.name()), EVENT_WIDTH, look.glyphs);
+    let outcome = words::outcome(row);
+    let took = words::took(row.took_us);
+    let used = clock.len() + EVENT_WIDTH + OUTCOME_WIDTH + 8 + 8;
+    let said = one_line(trial.said().trim());
+    let said = fit(&said, look.width.saturating_sub(used).max(20), look.glyphs);
+    let line = format!(
+        "{DIM}{clock}{DIM:#}  {event:EVENT_WIDTH$}  {ended}{outcome:OUTCOME_WIDTH$}{ended:#}  {pace}{took:>8}{pace:#}  {said}"
+    );
+    line.trim_end().to_owned()
+}
+
+fn summary(report: &Report<'_>, counts: &[String]) -> String {
+    let hook = one_line(report.hook);
+    let runs = count(report.runs.len(), "run", "runs");
+    let mut parts = vec![format!("{BOLD}{hook}{BOLD:#}: {runs}")];
+    parts.extend_from_slice(counts);
+    if !report.runs.is_empty() {
+        parts.push(format!("median {}", words::took(report.median_us)));
+    }
+    let events = count(report.events, "event", "events");
+    let mut text = format!(
+        "{}\n{events}, {} not wanted by the hook",
+        parts.join(", "),
+        report.unwanted
+    );
+    if report.left_out > 0 {
+        text += &format!(", {} without a payload", report.left_out);
+    }
+    text
+}
+
+/// How often each word comes: `3 ok`, `1 failed`.
+fn tally<'r>(
+    rows: impl Iterator<Item = &'r RunRow>,
+    word: impl Fn(&'r RunRow) -> Option<&'r str>,
+) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in rows.filter_map(word) {
+        *counts.entry(word).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    counts.map(|(word, n)| format!("{n} {word}")).collect()
+}

@@ -1,0 +1,249 @@
+//! `becket replay`: a recorded session played again, or run through one hook. The becket that
+//! recorded it stays as it was.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use becket_tests::skip::skip;
+use becket_tests::terminal::Terminal;
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{Called, World, call};
+use serde_json::{Value, json};
+
+const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
+const OTHER: &str = "77850d98-0000-4282-9d8f-d2b7113deb20";
+
+const HOOKS: &str = r#"
+    [hooks.no-psql]
+    on = "PreToolUse"
+    tools = "Bash"
+    run = "echo ran >> ran; if grep -q psql; then echo 'not in production' >&2; exit 2; fi"
+
+    [hooks.breaks]
+    on = "Stop"
+    run = "exit 7"
+"#;
+
+/// A becket that has recorded one session: seven events, two of them with Bash. The hooks come
+/// into its config after that.
+struct Recorded {
+    world: World,
+    project: PathBuf,
+}
+
+impl Recorded {
+    fn new() -> Self {
+        let world = World::new();
+        let project = world.home.join("shop");
+        fs::create_dir_all(project.join(".git")).expect("a project");
+        let recorded = Self { world, project };
+        let bash = |command: &str| json!({"tool_name": "Bash", "tool_input": {"command": command}});
+        let read = json!({"tool_name": "Read", "tool_input": {"file_path": "a.rs"}});
+        recorded.tell("SessionStart", &json!({"source": "startup"}));
+        recorded.tell(
+            "UserPromptSubmit",
+            &json!({"prompt": "Make the checkout idempotent"}),
+        );
+        recorded.tell("PreToolUse", &bash("ls"));
+        recorded.tell("PreToolUse", &read);
+        recorded.tell("PreToolUse", &bash("psql shop"));
+        recorded.tell("Stop", &json!({}));
+        recorded.tell("SessionEnd", &json!({"reason": "other"}));
+        fs::write(recorded.world.path("config.toml"), HOOKS).expect("a config");
+        recorded
+    }
+
+    fn tell(&self, event: &str, fields: &Value) {
+        let mut fields = fields.clone();
+        fields["cwd"] = json!(self.project);
+        let called = self.world.tell(SESSION, event, &fields);
+        assert_eq!(called.code, Some(0), "{called:?}");
+    }
+
+    /// `becket replay`, with a folder of its own for what is temporary.
+    fn replay(&self, args: &[&str]) -> Called {
+        let mut command = self
+            .world
+            .becket(["replay"].into_iter().chain(args.iter().copied()));
+        command.env("TMPDIR", self.temp());
+        call(command, b"")
+    }
+
+    fn temp(&self) -> PathBuf {
+        let temp = self.world.root().join("temp");
+        fs::create_dir_all(&temp).expect("a folder");
+        temp
+    }
+
+    /// What a replay must not change.
+    fn state(&self) -> [String; 4] {
+        let run = |args: &[&str]| self.world.run(args);
+        let sessions = run(&["sessions", "--all", "--json"]);
+        let mut sessions: Vec<Value> = serde_json::from_str(&sessions).expect("JSON");
+        // Others on this machine may run Claude Code without becket.
+        sessions.retain(|row| row["hooked"] == true);
+        [
+            json!(sessions).to_string(),
+            run(&["events", "--json", "--duplicates"]),
+            run(&["recent", "--json"]),
+            files(&self.world.path("sessions")),
+        ]
+    }
+
+    #[track_caller]
+    fn refuses(&self, args: &[&str], code: i32, said: &str) {
+        let called = self.replay(args);
+        assert_eq!(called.code, Some(code), "{args:?}: {called:?}");
+        assert!(called.stderr.contains(said), "{args:?}: {}", called.stderr);
+    }
+}
+
+fn files(folder: &Path) -> String {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.path().display().to_string())
+        .collect();
+    names.sort();
+    names.join("\n")
+}
+
+#[test]
+fn a_session_is_played_as_lines_and_nothing_of_ours_changes() {
+    let recorded = Recorded::new();
+    let before = recorded.state();
+    // Without a terminal it is the same as with --plain.
+    for args in [
+        &[SESSION, "--plain", "--speed", "10000"][..],
+        &["7785", "--speed", "10000"],
+    ] {
+        let called = recorded.replay(args);
+        assert_eq!(
+            (called.code, called.stderr.as_str()),
+            (Some(0), ""),
+            "{called:?}"
+        );
+        let lines: Vec<&str> = called.stdout.lines().collect();
+        let events = [
+            "SessionStart",
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PreToolUse",
+            "PreToolUse",
+            "Stop",
+            "SessionEnd",
+            "7 events replayed.",
+        ];
+        assert_eq!(lines.len(), events.len(), "{lines:#?}");
+        for (line, event) in lines.iter().zip(events) {
+            assert!(line.contains(event), "{event}: {lines:#?}");
+        }
+    }
+    assert_eq!(recorded.state(), before);
+    assert!(!recorded.project.join("ran").exists(), "no hook runs");
+    assert_eq!(files(&recorded.temp()), "", "the temporary home is gone");
+    assert_eq!(recorded.world.daemons().len(), 1, "and so is its daemon");
+}
+
+#[test]
+fn a_session_is_run_through_one_hook_and_nothing_of_ours_changes() {
+    let recorded = Recorded::new();
+    let before = recorded.state();
+    let called = recorded.replay(&[SESSION, "--hook", "no-psql", "--json"]);
+    assert_eq!(called.code, Some(0), "{called:?}");
+    let report: Value = serde_json::from_str(&called.stdout).expect("JSON");
+    let counts = ["events", "unwanted", "left_out"].map(|field| report[field].clone());
+    assert_eq!(counts, [7, 5, 0].map(Value::from), "{report}");
+    let runs = report["runs"].as_array().expect("a list");
+    let decisions: Vec<&Value> = runs.iter().map(|run| &run["decision"]).collect();
+    assert_eq!(decisions, [&Value::Null, &json!("deny")], "{report}");
+    let ran = fs::read_to_string(recorded.project.join("ran")).expect("it really ran");
+    assert_eq!(ran.lines().count(), 2, "only on what it wants");
+
+    let called = recorded.replay(&[SESSION, "--hook", "psql"]);
+    let lines: Vec<&str> = called.stdout.lines().collect();
+    let told = |line: &str, words: &[&str]| words.iter().all(|word| line.contains(word));
+    assert!(
+        lines.len() == 4
+            && told(lines[0], &["PreToolUse Bash", "ok", "s"])
+            && told(lines[1], &["PreToolUse Bash", "deny", "not in production"])
+            && told(lines[2], &["no-psql: 2 runs, 2 ok, 1 deny, median"])
+            && told(lines[3], &["7 events, 5 not wanted"]),
+        "{lines:#?}"
+    );
+    // A hook that fails ends so.
+    let failed = recorded.replay(&[SESSION, "--hook", "breaks"]);
+    assert_eq!(failed.code, Some(1), "{failed:?}");
+    assert!(failed.stdout.contains("failed (7)"), "{failed:?}");
+    assert_eq!(recorded.state(), before);
+}
+
+#[test]
+fn a_hook_of_a_project_that_is_not_trusted_is_not_run() {
+    let recorded = Recorded::new();
+    let folder = recorded.project.join(".becket");
+    fs::create_dir(&folder).expect("a folder");
+    let strange = "[hooks.strange]\non = \"Stop\"\nrun = \"touch pwned\"\n";
+    fs::write(folder.join("config.toml"), strange).expect("a config");
+    recorded.refuses(&[SESSION, "--hook", "strange"], 1, "hint: becket trust");
+    assert!(!recorded.project.join("pwned").exists());
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let recorded = Recorded::new();
+    recorded.world.tell(OTHER, "Stop", &json!({}));
+    recorded.refuses(&["nobody"], 3, "hint: becket sessions --all");
+    recorded.refuses(&["77850d98"], 2, OTHER);
+    recorded.refuses(&[], 2, "no session was named");
+    recorded.refuses(&[SESSION, "--hook", "no-sql"], 3, "did you mean no-psql");
+    for speed in ["0", "-1", "NaN", "fast"] {
+        let speed = format!("--speed={speed}");
+        recorded.refuses(&[SESSION, &speed], 2, "not a number from 0.1 to 10000");
+    }
+    recorded.refuses(&[SESSION, "--json"], 2, "--hook");
+
+    let none = "[store]\nkeep_days = 0\n";
+    fs::write(recorded.world.path("config.toml"), none).expect("a config");
+    let gone = wait::until(PATIENCE, || {
+        let events = recorded.world.events();
+        let kept = events.iter().any(|row| !row["payload"].is_null());
+        (!kept).then_some(())
+    });
+    gone.expect("the payloads go");
+    recorded.refuses(&[SESSION], 1, "hint: store.keep_days");
+}
+
+#[test]
+fn the_live_view_shows_the_session_as_it_was() {
+    let recorded = Recorded::new();
+    let before = recorded.state();
+    let becket = recorded.world.becket::<&str>([]);
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    let mut variables: Vec<(String, String)> = becket
+        .get_envs()
+        .filter_map(|(name, value)| Some((text(name), text(value?))))
+        .collect();
+    let temp = recorded.temp();
+    variables.push(("TMPDIR".to_owned(), temp.display().to_string()));
+    let program = recorded.world.programs.join("becket").into_os_string();
+    let args = ["replay", SESSION, "--speed", "100"].map(OsString::from);
+    let command: Vec<OsString> = [program].into_iter().chain(args).collect();
+    let home = &recorded.world.home;
+    let view = match Terminal::start(&command, &variables, home, (120, 32)) {
+        Ok(view) => view,
+        Err(why) => return skip("the_live_view_shows_the_session_as_it_was", &why),
+    };
+    view.wait_for("the session's last turn", |screen| {
+        let words = ["Make the checkout idempotent", "shop", "psql shop", "Stop"];
+        words.iter().all(|word| screen.contains(word))
+    });
+    let played = recorded
+        .world
+        .run(&["--home", &files(&temp), "events", "--json"]);
+    let from_replay = |line: &str| line.contains(r#""source":"replay""#);
+    assert!(played.lines().all(from_replay), "{played}");
+    view.press("q");
+    assert_eq!(view.wait_end(), 0);
+    assert_eq!(recorded.state(), before);
+}
