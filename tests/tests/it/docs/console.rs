@@ -3,6 +3,7 @@
 //! on a line of its own for any lines. `# exit N` says that it does not end well. A `cd` or an
 //! `export` alone on its line holds for what follows. A block that names a file after its language
 //! (```toml ~/.becket/config.toml) is that file; with `#!` it is a program. `/home/you` is the home.
+//! Of what opens Claude Code only the command line is tried: without a terminal it says so.
 
 use std::cell::RefCell;
 use std::fs;
@@ -35,6 +36,12 @@ struct Step {
     /// What the command prints, or what is in the file.
     shown: Vec<String>,
     writes: bool,
+}
+
+fn opens_claude_code(command: &str) -> bool {
+    ["becket run", "becket prd init", "becket prd continue"]
+        .iter()
+        .any(|opens| command.starts_with(opens))
 }
 
 /// What a block of code is for.
@@ -210,6 +217,7 @@ impl Reader {
             "git" | "cargo" | "claude" => Ok(()),
             _ if first.starts_with("./") || first.starts_with("scripts/") => offers(step, first),
             _ if step.command.contains("--follow") => self.follows(step),
+            _ if opens_claude_code(&step.command) => self.wants_a_terminal(step),
             _ => self.runs(step),
         }
     }
@@ -228,6 +236,14 @@ impl Reader {
             self.before.borrow_mut().push(step.command.clone());
         }
         Ok(())
+    }
+
+    fn wants_a_terminal(&self, step: &Step) -> Result<(), String> {
+        let called = finish(start(self.shell(&step.command)), Instant::now(), PATIENCE);
+        match called.stdout.contains("this is no terminal") && called.code == Some(2) {
+            true => Ok(()),
+            false => Err(format!("exits {:?}: {}", called.code, called.stdout)),
+        }
     }
 
     /// One that does not end by itself: it is ended when it has shown everything.
