@@ -35,6 +35,7 @@ fn shows_every_value_with_what_set_it() {
     hooks.mine.enabled    true      /home/config.toml:5
     hooks.mine.on         ["Stop"]  /home/config.toml:7
     hooks.mine.run        x         /home/config.toml:6
+    launch.context        true      built-in
     mask.enabled          true      built-in
     notice.after          1m        built-in
     notice.command                  built-in
