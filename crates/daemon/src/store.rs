@@ -3,6 +3,7 @@
 
 mod checkpoint;
 mod double;
+mod figures;
 mod gather;
 mod inbox;
 mod key;
@@ -17,12 +18,13 @@ pub(crate) mod session;
 pub mod spool;
 mod write;
 
+pub use figures::{TurnFigures, figures};
 pub use inbox::waiting as in_inbox;
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};
-pub use read::{count, find, knows_process, latest_fault, sessions_like};
-pub use record::{Decision, Record, fault};
+pub use read::{count, faults, find, knows_process, sessions_like};
+pub use record::{Decision, Record, not_whole};
 pub use retain::Limits;
 pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
 pub(crate) use session::last_revision;
