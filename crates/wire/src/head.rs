@@ -307,7 +307,9 @@ mod tests {
             "session_id transcript_path"
         );
         assert_eq!(
-            lacks(&format!(r#"{{{start}"PostToolUse","tool_name":7,"tool_use_id":"t","tool_response":null}}"#)),
+            lacks(&format!(
+                r#"{{{start}"PostToolUse","tool_name":7,"tool_use_id":"t","tool_response":null}}"#
+            )),
             "tool_name tool_input"
         );
         assert_eq!(lacks(&format!(r#"{{{start}"Newer"}}"#)), "");

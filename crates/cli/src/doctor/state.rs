@@ -193,7 +193,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     }];
     if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
-            "{} of the last 7 days with a fault, the newest at {}: {}",
+            "{} with a fault in the last 7 days, the newest at {}: {}",
             words::count(faults.count as usize, "event", "events"),
             moment(faults.at),
             faults.fault

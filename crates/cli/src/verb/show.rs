@@ -3,16 +3,21 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::session::json;
+use becket_engine::session::{Json, json};
 use becket_wire::rpc::EventQuery;
+use serde::Serialize;
 
-use crate::session::Look;
 use crate::session::full::full;
+use crate::session::history::History;
 use crate::session::source::Source;
+use crate::session::turns::Past;
+use crate::session::{Look, past};
 use crate::world::{World, the_session};
 
 /// So many of its events are shown.
 const EVENTS: u32 = 10;
+/// And so many turns, where a person reads them.
+const TURNS: usize = 10;
 
 /// Show one session in full
 #[derive(Debug, clap::Args)]
@@ -20,9 +25,29 @@ pub struct Show {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
+    /// So many of its turns, the newest, or all (default: 10; with --json all)
+    #[arg(long, value_name = "N", value_parser = turns)]
+    turns: Option<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn turns(text: &str) -> Result<usize, String> {
+    if text == "all" {
+        return Ok(usize::MAX);
+    }
+    text.parse()
+        .map_err(|_| "neither a number nor all".to_owned())
+}
+
+/// A session with its past.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    session: Json<'a>,
+    #[serde(flatten)]
+    past: past::JsonPast<'a>,
 }
 
 impl Show {
@@ -30,8 +55,22 @@ impl Show {
         let meant = the_session(self.session)?;
         let mut source = Source::open(world);
         let mut row = source.one(&meant)?;
+        let history = History::open(world)?;
+        let id = row.session_id.clone();
+        let mut past = Past::default();
+        history.events(Some(&id), 0, &mut |event| past.add(&event))?;
+        let figures = history.figures(Some(&id))?;
+        if let Some(first) = figures.first() {
+            past.price(&figures, history.cost_before(&id, first.began)?);
+        }
+        let (before, after) = (history.before(&id), history.after(&id));
         if self.json {
-            println!("{}", serde_json::to_string(&json(&row))?);
+            let most = self.turns.unwrap_or(usize::MAX);
+            let shown = Shown {
+                session: json(&row),
+                past: past::json(&past, &after, most),
+            };
+            println!("{}", serde_json::to_string(&shown)?);
             return Ok(ExitCode::SUCCESS);
         }
         let query = EventQuery {
@@ -44,7 +83,13 @@ impl Show {
             row.troubles.push(format!("its events: {why:#}"));
             Vec::new()
         });
-        anstream::print!("{}", full(&row, &events, &Look::of_stdout()));
+        let look = Look::of_stdout();
+        let told = [
+            past::turns(&past, self.turns.unwrap_or(TURNS), &look),
+            past::files(&past, row.project.as_deref(), &look),
+            past::chain(&before, &after, &look),
+        ];
+        anstream::print!("{}", full(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -199,6 +199,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(seq) FROM payloads",
         "SELECT max(seq) FROM decisions",
         "SELECT max(event_id) FROM runs",
+        "SELECT max(session_id) FROM figures",
         "SELECT max(at) FROM runs",
         "SELECT max(hook) FROM runs",
         "SELECT max(session_id) FROM runs",

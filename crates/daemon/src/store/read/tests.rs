@@ -228,7 +228,7 @@ fn claude_is_known_by_pid_and_start_time() {
 fn faults_are_counted_and_the_newest_is_told() {
     let home = Home::new();
     let connection = log(&home);
-    assert_eq!(faults(&connection, 0).unwrap(), None);
+    assert_eq!(faults(&connection, 7).unwrap(), None);
     let whole = r#"{"session_id":"s","hook_event_name":"Newer"}"#;
     for (number, payload) in [(7, "{"), (8, "[1]"), (9, whole)] {
         record_of(i64::from(number), envelope(number), payload.as_bytes())

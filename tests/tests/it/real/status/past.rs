@@ -1,0 +1,82 @@
+//! The past of a session: its turns, with what they cost.
+
+use becket_tests::model::{bash, say};
+use becket_tests::story::{Becket, story};
+use becket_tests::wait::{self, PATIENCE};
+use serde_json::{Value, json};
+
+#[test]
+fn the_turns_of_a_session_are_told_with_their_cost_and_tokens() {
+    story(|given| {
+        let story = given
+            .on(
+                "first thing",
+                [
+                    bash("echo one").usage(40_000, 400),
+                    say("one").usage(41_000, 100),
+                ],
+            )
+            .on("second thing", [say("two").usage(50_000, 200)])
+            .registered(Becket::default())
+            .begin()?;
+
+        let first = story.print("first thing").run();
+        let id = first.succeeded().session();
+        let cost = |run: &Value| run["total_cost_usd"].as_f64().expect("a cost");
+        let before = cost(&first.result());
+        let second = story.print("second thing").resume(&id).run();
+        let after = cost(&second.succeeded().result());
+
+        let is = |turn: &Value, expected: f64| {
+            let cost = turn["cost_usd"].as_f64();
+            cost.is_some_and(|cost| (cost - expected).abs() < 1e-6)
+        };
+        let told = |id: &str| story.session(id)["turns"].clone();
+        let turns = wait::until(PATIENCE, || {
+            let turns = told(&id);
+            let both = is(&turns[0], before) && is(&turns[1], after - before);
+            (both && turns[1]["output_tokens"] == 200).then_some(turns)
+        });
+        let turns = turns.unwrap_or_else(|| panic!("{before}, {after}: {:#}", told(&id)));
+        assert_eq!(turns[0]["prompt"], "first thing");
+        assert_eq!(turns[0]["tools"], json!([{"tool": "Bash", "calls": 1}]));
+        assert_eq!(turns[0]["input_tokens"], 81_000);
+        assert_eq!(turns[0]["output_tokens"], 500);
+        assert_eq!(turns[1]["input_tokens"], 50_000);
+
+        let sums = story.becket().run(&["sessions", "--stats", "--json"]);
+        let sums: Value = serde_json::from_str(&sums).expect("JSON");
+        assert!(is(&sums[0], after), "{sums}");
+        assert_eq!(sums[0]["turns"], 2);
+        let faults = story.becket().events();
+        let faults: Vec<_> = faults
+            .iter()
+            .filter_map(|event| event.get("fault"))
+            .collect();
+        assert!(faults.is_empty(), "{faults:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn at_a_terminal_the_tokens_of_the_last_reply_count_too() {
+    story(|given| {
+        let story = given
+            .on("hello", [say("hello yourself").usage(50_000, 500)])
+            .registered(Becket::default().init(&["--statusline"]))
+            .begin()?;
+        let person = story.person()?;
+        person.submits("hello");
+        person.wait_text("hello yourself");
+        let session = story.wait_session("done", super::is_done);
+        let turn = wait::until(PATIENCE, || {
+            let turn = story.session(session.id())["turns"][0].clone();
+            let known = turn["cost_usd"].as_f64() > Some(0.0) && turn["output_tokens"] == 500;
+            known.then_some(turn)
+        });
+        let turn = turn.unwrap_or_else(|| panic!("{:#}", story.session(session.id()).0));
+        assert_eq!(turn["input_tokens"], 50_000);
+        person.leaves();
+        Ok(())
+    });
+}
