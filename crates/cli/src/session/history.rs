@@ -104,7 +104,7 @@ impl History {
         let before = before.iter().filter(|turn| turn.began < began);
         Ok(before
             .filter_map(|turn| turn.cost_usd)
-            .last()
+            .next_back()
             .unwrap_or(0.0))
     }
 

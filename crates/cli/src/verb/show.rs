@@ -55,15 +55,20 @@ impl Show {
         let meant = the_session(self.session)?;
         let mut source = Source::open(world);
         let mut row = source.one(&meant)?;
-        let history = History::open(world)?;
         let id = row.session_id.clone();
-        let mut past = Past::default();
-        history.events(Some(&id), 0, &mut |event| past.add(&event))?;
-        let figures = history.figures(Some(&id))?;
-        if let Some(first) = figures.first() {
-            past.price(&figures, history.cost_before(&id, first.began)?);
-        }
-        let (before, after) = (history.before(&id), history.after(&id));
+        // A past that cannot be read is no reason to keep the rest back.
+        let read =
+            History::open(world).and_then(|history| Ok((read_past(&history, &id)?, history)));
+        let (past, history) = match read {
+            Ok((past, history)) => (past, Some(history)),
+            Err(why) => {
+                row.troubles.push(format!("its past: {why:#}"));
+                (Past::default(), None)
+            }
+        };
+        let before = history.as_ref().map(|history| history.before(&id));
+        let after = history.as_ref().map(|history| history.after(&id));
+        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
         if self.json {
             let most = self.turns.unwrap_or(usize::MAX);
             let shown = Shown {
@@ -92,4 +97,14 @@ impl Show {
         anstream::print!("{}", full(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn read_past(history: &History, id: &str) -> Result<Past> {
+    let mut past = Past::default();
+    history.events(Some(id), 0, &mut |event| past.add(&event))?;
+    let figures = history.figures(Some(id))?;
+    if let Some(first) = figures.first() {
+        past.price(&figures, history.cost_before(id, first.began)?);
+    }
+    Ok(past)
 }

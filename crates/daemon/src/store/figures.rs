@@ -105,10 +105,11 @@ mod tests {
             figures(&connection, Some("s")).unwrap()
         };
         let first = turn(10, 20, Some(0.5), 7);
-        assert_eq!(written(std::slice::from_ref(&first)), [first.clone()]);
+        let first = [first];
+        assert_eq!(written(&first), first);
         assert_eq!(
             written(&[turn(10, 99, Some(0.5), 3), turn(10, 99, None, 0)]),
-            [first],
+            first,
             "nothing new"
         );
         let both = [turn(10, 30, Some(0.75), 7), turn(40, 50, Some(1.0), 1)];
