@@ -20,24 +20,30 @@ fn the_turns_of_a_session_are_told_with_their_cost_and_tokens() {
             .registered(Becket::default())
             .begin()?;
 
-        let first = story.print("first thing").run();
-        let id = first.succeeded().session();
         let cost = |run: &Value| run["total_cost_usd"].as_f64().expect("a cost");
-        let before = cost(&first.result());
-        let second = story.print("second thing").resume(&id).run();
-        let after = cost(&second.succeeded().result());
-
         let is = |turn: &Value, expected: f64| {
             let cost = turn["cost_usd"].as_f64();
             cost.is_some_and(|cost| (cost - expected).abs() < 1e-6)
         };
-        let told = |id: &str| story.session(id)["turns"].clone();
-        let turns = wait::until(PATIENCE, || {
-            let turns = told(&id);
-            let both = is(&turns[0], before) && is(&turns[1], after - before);
-            (both && turns[1]["output_tokens"] == 200).then_some(turns)
-        });
-        let turns = turns.unwrap_or_else(|| panic!("{before}, {after}: {:#}", told(&id)));
+        let wait_turns = |id: &str, output: [u64; 2], costs: [f64; 2]| {
+            let told = || story.session(id)["turns"].clone();
+            let turns = wait::until(PATIENCE, || {
+                let turns = told();
+                let known = turns.as_array()?.iter().zip(costs).zip(output);
+                let mut known = known.map(|((turn, cost), output)| {
+                    is(turn, cost) && turn["output_tokens"] == output
+                });
+                known.all(|known| known).then_some(turns)
+            });
+            turns.unwrap_or_else(|| panic!("{costs:?}: {:#}", told()))
+        };
+        let first = story.print("first thing").run();
+        let id = first.succeeded().session();
+        let before = cost(&first.result());
+        wait_turns(&id, [500, 0], [before, 0.0]);
+        let second = story.print("second thing").resume(&id).run();
+        let after = cost(&second.succeeded().result());
+        let turns = wait_turns(&id, [500, 200], [before, after - before]);
         assert_eq!(turns[0]["prompt"], "first thing");
         assert_eq!(turns[0]["tools"], json!([{"tool": "Bash", "calls": 1}]));
         assert_eq!(turns[0]["input_tokens"], 81_000);
