@@ -10,10 +10,10 @@ use super::read::of_session;
 use super::record::unpack;
 
 /// Tools that change the file which their input names.
-pub const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
+const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
-/// One event in brief. Only prompts have their payload, and where it is wanted the calls of
-/// [`FILE_TOOLS`]; retention may have dropped it.
+/// One event in brief. Only prompts have their payload, and in the events of one session the calls
+/// that wrote a file; retention may have dropped it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Brief<'r> {
     /// Milliseconds since 1970.
