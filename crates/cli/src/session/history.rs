@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::log;
 use crate::world::World;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct History {
     database: Option<Connection>,
     /// Events that wait to be written.
@@ -131,5 +131,54 @@ impl History {
         let mut next: Vec<&SessionFacts> = self.facts.values().filter(goes_on).collect();
         next.sort_by_key(|facts| facts.started_at);
         next
+    }
+
+    /// All sessions that go on from this one, nearest first.
+    pub fn after_all(&self, session: &str) -> Vec<&SessionFacts> {
+        let mut all = self.after(session);
+        let mut nth = 0;
+        while let Some(facts) = all.get(nth) {
+            let next = self.after(&facts.session_id).into_iter();
+            let next: Vec<_> = next.filter(|facts| !all.contains(facts)).collect();
+            all.extend(next);
+            nth += 1;
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sessions_are_chained_both_ways() {
+        let facts = |id: &str, prev: &str, started_at| SessionFacts {
+            session_id: id.to_owned(),
+            prev_session_id: (!prev.is_empty()).then(|| prev.to_owned()),
+            started_at,
+            ..SessionFacts::default()
+        };
+        let all = [
+            facts("a", "gone", 1),
+            facts("b", "a", 2),
+            facts("c", "b", 4),
+            facts("d", "b", 3),
+            facts("x", "y", 5),
+            facts("y", "x", 6),
+        ];
+        let history = History {
+            facts: all.map(|facts| (facts.session_id.clone(), facts)).into(),
+            ..History::default()
+        };
+        let ids = |found: Vec<&SessionFacts>| {
+            let ids = found.iter().map(|facts| &*facts.session_id);
+            ids.collect::<String>()
+        };
+        assert_eq!(ids(history.before("c")), "ab");
+        assert_eq!(ids(history.after("b")), "dc");
+        assert_eq!(ids(history.after_all("a")), "bdc");
+        assert_eq!(ids(history.before("x")), "y", "a circle ends");
+        assert_eq!(ids(history.after_all("x")), "yx", "a circle ends");
     }
 }

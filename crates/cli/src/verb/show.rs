@@ -59,21 +59,15 @@ impl Show {
         // A past that cannot be read is no reason to keep the rest back.
         let read =
             History::open(world).and_then(|history| Ok((read_past(&history, &id)?, history)));
-        let (past, history) = match read {
-            Ok((past, history)) => (past, Some(history)),
-            Err(why) => {
-                row.troubles.push(format!("its past: {why:#}"));
-                (Past::default(), None)
-            }
-        };
-        let before = history.as_ref().map(|history| history.before(&id));
-        let after = history.as_ref().map(|history| history.after(&id));
-        let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+        let (past, history) = read.unwrap_or_else(|why| {
+            row.troubles.push(format!("its past: {why:#}"));
+            Default::default()
+        });
         if self.json {
             let most = self.turns.unwrap_or(usize::MAX);
             let shown = Shown {
                 session: json(&row),
-                past: past::json(&past, &after, most),
+                past: past::json(&past, &history.after(&id), most),
             };
             println!("{}", serde_json::to_string(&shown)?);
             return Ok(ExitCode::SUCCESS);
@@ -92,7 +86,7 @@ impl Show {
         let told = [
             past::turns(&past, self.turns.unwrap_or(TURNS), &look),
             past::files(&past, row.project.as_deref(), &look),
-            past::chain(&before, &after, &look),
+            past::chain(&history.before(&id), &history.after_all(&id), &look),
         ];
         anstream::print!("{}", full(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
