@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
-use becket_daemon::store::{Decision, fault, mask_key};
+use becket_daemon::store::{Decision, mask_key, not_whole};
 use becket_engine::config::{Loader, Snapshot, variables_among};
 use becket_engine::doubles::{Delivery, mark};
 use becket_engine::hooks::carry::{Asked, Plan};
@@ -74,8 +74,8 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let output = event.answer(call.held, frame);
-    if let Some(fault) = fault(&head, envelope.cut) {
-        eprintln!("becket: {fault}");
+    if let Some(why) = not_whole(&head, envelope.cut) {
+        eprintln!("becket: {why}");
     }
     Ok(becket_hook::print(&output))
 }

@@ -3,9 +3,13 @@
 
 pub mod full;
 pub mod goal;
+pub mod history;
+pub mod past;
 pub mod source;
+pub mod stats;
 pub mod stored;
 pub mod table;
+pub mod turns;
 pub mod words;
 
 mod layout;

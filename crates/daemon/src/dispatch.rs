@@ -135,6 +135,7 @@ impl Dispatcher {
 
     fn tick(&mut self) -> Ticked {
         self.flush();
+        self.flush_figures();
         self.registry.forget(now_ms());
         self.hooks.look_after();
         if let Some(crowd) = self.registry.news_of_crowd() {

@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use becket_engine::session::Inference;
 use becket_engine::session_file::{self, State};
-use becket_engine::transcript::{Finding, What};
+use becket_engine::transcript::{Finding, TurnTokens, What};
 use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
@@ -30,6 +30,9 @@ const SETTLED: i64 = 500;
 /// seconds. They know what it means, and whether the person was told.
 const SAID: i64 = 5_000;
 
+/// So long after its turn a transcript is read on, in milliseconds: the tokens of its last reply.
+pub(crate) const LAST_REPLY: i64 = 3_000;
+
 /// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
 pub(crate) struct AtWork {
@@ -45,6 +48,14 @@ pub(crate) struct AtWork {
     pub(crate) wants_to_stop: bool,
     /// Since when it is idle as far as events say.
     pub(crate) idle_since: Option<i64>,
+    /// When its turn began, to count the tokens of the turn.
+    pub(crate) prompted_at: Option<i64>,
+}
+
+impl AtWork {
+    fn is_followed(&self, now: i64) -> bool {
+        self.idle_since.is_none_or(|since| now - since < LAST_REPLY)
+    }
 }
 
 /// What was found out about one session.
@@ -54,6 +65,7 @@ pub(crate) struct Found {
     /// Each with its time, if that is known.
     pub(crate) inferences: Vec<(Inference, Option<i64>)>,
     pub(crate) figures: Option<Figures>,
+    pub(crate) tokens: Option<TurnTokens>,
     pub(crate) trouble: Option<String>,
 }
 
@@ -91,7 +103,8 @@ struct Transcripts(HashMap<String, Followed>);
 
 impl Transcripts {
     fn look(&mut self, at_work: &[AtWork]) -> Vec<Found> {
-        let is_followed = |one: &&AtWork| one.idle_since.is_none();
+        let now = now_ms();
+        let is_followed = |one: &&AtWork| one.is_followed(now);
         let followed: HashSet<&str> = at_work
             .iter()
             .filter(is_followed)
@@ -106,7 +119,7 @@ impl Transcripts {
             if is_followed(&one) {
                 found.read(one, self.0.entry(one.session.clone()).or_default());
             }
-            found.inferences.extend(own_word(one, now_ms()));
+            found.inferences.extend(own_word(one, now));
             (found.is_news() || one.troubled).then_some(found)
         });
         found.collect()
@@ -115,17 +128,22 @@ impl Transcripts {
 
 impl Found {
     fn read(&mut self, one: &AtWork, followed: &mut Followed) {
-        let (findings, trouble) = followed.look(&one.transcript, one.whole);
+        let (findings, trouble) = followed.look(&one.transcript, one.whole, one.prompted_at);
         let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
-        if one.whole && findings.iter().any(usage) {
-            self.figures = Some(followed.figures());
+        if findings.iter().any(usage) {
+            self.figures = one.whole.then(|| followed.figures());
+            self.tokens = one.prompted_at.map(|_| followed.turn());
+        }
+        if one.idle_since.is_some() {
+            return;
         }
         self.inferences = findings.into_iter().filter_map(inference).collect();
         self.trouble = trouble;
     }
 
     fn is_news(&self) -> bool {
-        !self.inferences.is_empty() || self.figures.is_some() || self.trouble.is_some()
+        let figures = self.figures.is_some() || self.tokens.is_some();
+        !self.inferences.is_empty() || figures || self.trouble.is_some()
     }
 }
 
@@ -205,6 +223,7 @@ mod tests {
             troubled: false,
             wants_to_stop: false,
             idle_since: None,
+            prompted_at: None,
         }
     }
 

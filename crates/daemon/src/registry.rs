@@ -3,6 +3,7 @@
 
 mod ask;
 mod chain;
+mod figures;
 mod news;
 mod project;
 mod room;
@@ -26,7 +27,7 @@ use tokio::sync::broadcast;
 use tracing::warn;
 
 use crate::life::now_ms;
-use crate::store::{self, Kept, Which};
+use crate::store::{self, Kept, TurnFigures, Which};
 
 pub(crate) use ask::Asked;
 pub(crate) use news::News;
@@ -64,6 +65,8 @@ pub(crate) struct Registry {
     /// A live one had to go for another, and somebody was told so.
     crowded: bool,
     told_of_crowd: bool,
+    /// Figures of turns that are over, and not written yet.
+    turns_over: Vec<TurnFigures>,
 }
 
 #[derive(Debug, Default)]
@@ -76,6 +79,7 @@ struct Live {
     /// What is not known of it, and why.
     troubles: Vec<String>,
     newest: news::Newest,
+    turn: figures::Turn,
 }
 
 /// An event that was applied.
@@ -128,6 +132,7 @@ impl Registry {
             room: MAX_SESSIONS,
             crowded: false,
             told_of_crowd: false,
+            turns_over: Vec::new(),
         }
     }
 
@@ -167,6 +172,9 @@ impl Registry {
             self.admit(id, &moment, makes)?;
         }
         let mut chained = self.chain(id, &moment);
+        if moment.event == EventName::UserPromptSubmit {
+            self.turn_over(id);
+        }
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = heard {
             live.session.nothing_after(now);

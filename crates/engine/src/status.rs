@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::sparse::is_default;
 use ask::{Asks, Calls, Failures};
 pub use ask::{Pending, Question};
-pub use moment::{Mark, Moment};
+pub use moment::{Mark, Moment, is_machine_made};
 
 const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";

@@ -9,6 +9,7 @@ mod tests;
 use becket_wire::session::Figures;
 
 use reckon::Reckoning;
+pub use reckon::TurnTokens;
 
 /// A longer line is passed over: it would be held in memory until its end comes.
 pub const LONGEST_LINE: usize = 4 << 20;
@@ -115,6 +116,16 @@ impl Tail {
     /// Context and cost so far, as a status line would say them.
     pub fn figures(&self) -> Figures {
         self.reckoning.figures()
+    }
+
+    /// Counts the tokens of replies since the prompt that was sent then; see [`Tail::turn`].
+    pub fn count_since(&mut self, prompted_at: i64) {
+        self.reckoning.count_since(prompted_at);
+    }
+
+    /// The tokens of the replies since the prompt of [`Tail::count_since`].
+    pub fn turn(&self) -> TurnTokens {
+        self.reckoning.turn()
     }
 
     pub fn unread(&self) -> Unread {

@@ -7,6 +7,13 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::event::required_fields;
+
+/// The required fields of every known event, besides its name.
+const COMMON: [&str; 3] = ["session_id", "transcript_path", "cwd"];
+/// So many keys that are no field here are remembered. Where a payload has more, nothing is missed.
+const OTHER_KEYS: usize = 32;
+
 /// What becket needs to know of an event before it knows the event. A field that is missing, or of
 /// another type, is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,6 +56,15 @@ pub struct Head<'a> {
     pub tool_input: Option<&'a str>,
     /// As it stands in the payload: JSON.
     pub background_tasks: Option<&'a str>,
+    /// One bit for each required field that is missing, in the order of `required`.
+    lacking: u32,
+}
+
+/// The fields that an event of this name must have.
+fn required(event: &str) -> impl Iterator<Item = &'static str> {
+    let own = required_fields(event);
+    let common = if own.is_empty() { &[][..] } else { &COMMON };
+    common.iter().chain(own).copied()
 }
 
 /// Where a value of the payload goes, and as what.
@@ -64,6 +80,14 @@ impl<'a> Field<'_, 'a> {
             Self::Text(field) => *field = string(raw),
             Self::Flag(field) => *field = raw.get().parse().ok(),
             Self::Json(field) => *field = Some(raw.get()),
+        }
+    }
+
+    fn is_set(&self) -> bool {
+        match self {
+            Self::Text(field) => field.is_some(),
+            Self::Flag(field) => field.is_some(),
+            Self::Json(field) => field.is_some(),
         }
     }
 }
@@ -117,6 +141,34 @@ impl<'a> Head<'a> {
             .map_err(|error| not_json(&error))?;
         json.end().map_err(|error| not_json(&error))?;
         Ok(head)
+    }
+
+    /// The fields that every event of its name has and this one has not, or not as text where it
+    /// should be. An event that becket does not know lacks nothing.
+    pub fn lacks(&self) -> Vec<&'static str> {
+        match self.event.as_deref() {
+            None => vec!["hook_event_name"],
+            Some(_) if self.lacking == 0 => Vec::new(),
+            Some(event) => required(event)
+                .enumerate()
+                .filter(|(nth, _)| self.lacking & (1 << nth) != 0)
+                .map(|(_, name)| name)
+                .collect(),
+        }
+    }
+
+    fn note_missing(&mut self, others: &[&str]) {
+        let Some(event) = self.event.take() else {
+            return;
+        };
+        for (nth, name) in required(&event).enumerate() {
+            let met = match self.field(name) {
+                Some(field) => field.is_set(),
+                None => others.contains(&name),
+            };
+            self.lacking |= u32::from(!met) << nth;
+        }
+        self.event = Some(event);
     }
 
     fn field(&mut self, name: &str) -> Option<Field<'_, 'a>> {
@@ -188,13 +240,23 @@ impl<'de> Visitor<'de> for HeadVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'de>, A::Error> {
         let mut head = Head::default();
+        let mut others = [""; OTHER_KEYS];
+        let mut count = 0;
         while let Some(key) = map.next_key::<&'de RawValue>()? {
-            match head.field(&string(key).unwrap_or_default()) {
+            let name = string(key).unwrap_or_default();
+            match head.field(&name) {
                 Some(field) => field.take(map.next_value()?),
                 None => {
+                    if let (Some(place), Cow::Borrowed(name)) = (others.get_mut(count), name) {
+                        *place = name;
+                    }
+                    count += 1;
                     map.next_value::<IgnoredAny>()?;
                 }
             }
+        }
+        if let Some(others) = others.get(..count) {
+            head.note_missing(others);
         }
         Ok(head)
     }
@@ -236,6 +298,28 @@ mod tests {
         assert_eq!(head.tool_input, Some(r#"{"a": [1]}"#));
         assert_eq!(head.background_tasks, Some("[ ]"));
         assert_eq!((head.model, head.trigger), (None, None));
+    }
+
+    #[test]
+    fn what_an_event_lacks_is_noted_on_the_way() {
+        let lacks = |payload: &str| Head::read(payload.as_bytes()).unwrap().lacks().join(" ");
+        let start = r#""session_id":"s","transcript_path":"/t","cwd":"/","hook_event_name":"#;
+        assert_eq!(lacks(r#"{"session_id":"s"}"#), "hook_event_name");
+        assert_eq!(
+            lacks(r#"{"hook_event_name":"Stop","stop_hook_active":false,"cwd":"/"}"#),
+            "session_id transcript_path"
+        );
+        assert_eq!(
+            lacks(&format!(
+                r#"{{{start}"PostToolUse","tool_name":7,"tool_use_id":"t","tool_response":null}}"#
+            )),
+            "tool_name tool_input"
+        );
+        assert_eq!(lacks(&format!(r#"{{{start}"Newer"}}"#)), "");
+        let many: String = (0..OTHER_KEYS).map(|n| format!(r#""k{n}":0,"#)).collect();
+        let batch = |keys: &str| format!(r#"{{{keys}{start}"PostToolBatch","tool_calls":[]}}"#);
+        assert_eq!(lacks(&batch("")), "");
+        assert_eq!(lacks(&batch(&many)), "", "too many keys to tell");
     }
 
     #[test]

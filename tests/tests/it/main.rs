@@ -9,6 +9,7 @@ mod completions;
 mod demo;
 mod docs;
 mod doctor;
+mod history;
 mod hooks;
 mod init;
 mod launch;

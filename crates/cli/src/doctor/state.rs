@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, spool};
 use becket_engine::config::Snapshot;
 use becket_engine::hooks::Hook;
@@ -11,8 +12,12 @@ use becket_wire::Version;
 use super::Check;
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::session::words;
 use crate::tell::{counts, moment};
 use crate::world::{World, project_of};
+
+/// Faults of so long count, in milliseconds: 7 days.
+const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
 
 pub(super) fn config(snapshot: &Snapshot) -> Check {
     let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
@@ -186,10 +191,12 @@ pub(super) fn database(world: &World) -> Vec<Check> {
             "becket daemon stop && becket daemon start",
         ),
     }];
-    if let Ok(Some((at, fault))) = store::latest_fault(&opened) {
+    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
-            "the newest event with a fault came at {}: {fault}",
-            moment(at)
+            "{} with a fault in the last 7 days, the newest at {}: {}",
+            words::count(faults.count as usize, "event", "events"),
+            moment(faults.at),
+            faults.fault
         );
         checks.push(Check::warning(
             "events",

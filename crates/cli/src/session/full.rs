@@ -35,8 +35,8 @@ impl Section {
     }
 }
 
-/// Everything that is known of it, and what happened last.
-pub fn full(row: &SessionRow, events: &[EventRow], look: &Look) -> String {
+/// Everything that is known of it; `past` as [`super::past`] tells it, and what happened last.
+pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
     let mut out = format!(
         "{state}{} {}{state:#}  {BOLD}{}{BOLD:#}\n",
@@ -63,6 +63,7 @@ pub fn full(row: &SessionRow, events: &[EventRow], look: &Look) -> String {
     }
     out += &agents(row, look);
     out += &prompt(row, look);
+    out += past;
     if !events.is_empty() {
         out += &heading("Last events");
         for event in events {
@@ -73,7 +74,7 @@ pub fn full(row: &SessionRow, events: &[EventRow], look: &Look) -> String {
     out
 }
 
-fn heading(title: &str) -> String {
+pub fn heading(title: &str) -> String {
     format!("\n{BOLD}{title}{BOLD:#}\n")
 }
 

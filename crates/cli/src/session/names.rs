@@ -29,11 +29,8 @@ pub fn ids(rows: &[SessionRow]) -> HashMap<&str, String> {
 }
 
 /// The last part of each project's path, with as many of those before it as tell it from another.
-pub fn projects(rows: &[SessionRow]) -> HashMap<&str, String> {
-    let all: BTreeSet<&str> = rows
-        .iter()
-        .filter_map(|row| row.project.as_deref())
-        .collect();
+pub fn projects<'p>(paths: impl Iterator<Item = &'p str>) -> HashMap<&'p str, String> {
+    let all: BTreeSet<&str> = paths.collect();
     let all: Vec<&str> = all.into_iter().collect();
     let mut names: HashMap<&str, String> = HashMap::new();
     let mut left = all;
@@ -88,14 +85,6 @@ mod tests {
         ids.iter().map(row).collect()
     }
 
-    fn with_projects(paths: &[&str]) -> Vec<SessionRow> {
-        let row = |path: &&str| SessionRow {
-            project: Some((*path).to_owned()),
-            ..SessionRow::default()
-        };
-        paths.iter().map(row).collect()
-    }
-
     #[test]
     fn ids_are_as_short_as_they_can_be() {
         let rows = with_ids(&["aaaaaaaa-1111", "aaaaaaaa-1222", "bbbbbbbb-1", "c"]);
@@ -108,8 +97,8 @@ mod tests {
 
     #[test]
     fn projects_of_the_same_name_are_told_apart() {
-        let rows = with_projects(&["/w/a/api", "/w/b/api", "/w/web", "/", "/x/api", "/a/api"]);
-        let names = projects(&rows);
+        let paths = ["/w/a/api", "/w/b/api", "/w/web", "/", "/x/api", "/a/api"];
+        let names = projects(paths.into_iter());
         assert_eq!(names["/w/web"], "web");
         assert_eq!(names["/"], "/");
         assert_eq!(names["/w/a/api"], "w/a/api");
@@ -134,8 +123,7 @@ mod tests {
         #[test]
         fn each_project_has_a_name_of_its_own(paths in proptest::collection::btree_set("(/[ab]{1,2}){0,4}", 1..10)) {
             let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let rows = with_projects(&paths);
-            let names = projects(&rows);
+            let names = projects(paths.iter().copied());
             let different: BTreeSet<&String> = names.values().collect();
             prop_assert_eq!(different.len(), paths.len());
             for (path, name) in &names {

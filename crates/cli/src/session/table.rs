@@ -51,7 +51,7 @@ struct Line<'a> {
 /// The sessions in the order given, each with its live agents below it, then how many there are.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
     let ids = names::ids(rows);
-    let projects = names::projects(rows);
+    let projects = names::projects(rows.iter().filter_map(|row| row.project.as_deref()));
     let lines: Vec<Line<'_>> = rows
         .iter()
         .map(|row| line(row, &ids, &projects, look))

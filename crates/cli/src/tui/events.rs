@@ -32,7 +32,8 @@ impl EventLine {
             };
             about = format!("{}: {about}", line::decided(decision));
         }
-        if let Some(fault) = &row.fault {
+        // A field that is missing would hide what the event is about; `becket events` tells of it.
+        if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {
             tone = Tone::Error;
             about = fault.clone();
         }

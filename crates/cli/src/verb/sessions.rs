@@ -9,7 +9,9 @@ use becket_wire::session::{Display, SessionQuery, SessionRow};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::launch::state;
+use crate::session::history::History;
 use crate::session::source::Source;
+use crate::session::stats::{By, add_up};
 use crate::session::table::table;
 use crate::session::{self, Look, words};
 use crate::unhooked;
@@ -36,6 +38,15 @@ pub struct Sessions {
     /// Print ids and titles alone, a line each
     #[arg(long, conflicts_with = "json")]
     names: bool,
+    /// Add up what they did and cost: turns, tools, denials, waiting time, cost, tokens
+    #[arg(long, conflicts_with_all = ["all", "display", "limit", "names"])]
+    stats: bool,
+    /// With --stats: only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = crate::when::since, requires = "stats")]
+    since: Option<i64>,
+    /// With --stats: one row for each of these
+    #[arg(long, value_name = "WHAT", requires = "stats")]
+    by: Option<By>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,6 +61,9 @@ fn displays() -> impl TypedValueParser<Value = Display> {
 
 impl Sessions {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        if self.stats {
+            return self.add_up(world);
+        }
         let query = SessionQuery {
             session: None,
             all: self.all,
@@ -81,6 +95,26 @@ impl Sessions {
             println!("{}", nothing(any, || unhooked::find(&[]).len()));
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn add_up(&self, world: &World) -> Result<ExitCode> {
+        let history = History::open(world)?;
+        let look = Look::of_stdout();
+        let project = self.project.as_deref().map(|folder| project(world, folder));
+        let since = self.since.unwrap_or(0);
+        let stats = add_up(&history, self.by, since, look.now.time_zone(), &|facts| {
+            let place = facts.and_then(|facts| facts.project.as_deref());
+            let inside = |project| place.is_some_and(|place| Path::new(place).starts_with(project));
+            project.as_deref().is_none_or(inside)
+        })?;
+        if self.json {
+            println!("{}", serde_json::to_string(&stats.json())?);
+        } else if stats.is_empty() {
+            println!("No session did anything then.");
+        } else {
+            anstream::print!("{}", stats.table(&look));
         }
         Ok(ExitCode::SUCCESS)
     }

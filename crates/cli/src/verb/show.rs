@@ -3,18 +3,23 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use becket_engine::session::json;
+use becket_engine::session::{Json, json};
 use becket_wire::rpc::EventQuery;
 use becket_wire::session::SessionRow;
+use serde::Serialize;
 
 use crate::launch::state;
-use crate::session::Look;
 use crate::session::full::full;
+use crate::session::history::History;
 use crate::session::source::Source;
+use crate::session::turns::Past;
+use crate::session::{Look, past};
 use crate::world::{World, the_session};
 
 /// So many of its events are shown.
 const EVENTS: u32 = 10;
+/// And so many turns, where a person reads them.
+const TURNS: usize = 10;
 
 /// Show one session in full
 #[derive(Debug, clap::Args)]
@@ -23,9 +28,29 @@ pub struct Show {
     /// the pid of a `becket run` or of its Claude Code
     #[arg(value_name = "ID")]
     session: Option<String>,
+    /// So many of its turns, the newest, or all (default: 10; with --json all)
+    #[arg(long, value_name = "N", value_parser = turns)]
+    turns: Option<usize>,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+fn turns(text: &str) -> Result<usize, String> {
+    if text == "all" {
+        return Ok(usize::MAX);
+    }
+    text.parse()
+        .map_err(|_| "neither a number nor all".to_owned())
+}
+
+/// A session with its past.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    session: Json<'a>,
+    #[serde(flatten)]
+    past: past::JsonPast<'a>,
 }
 
 impl Show {
@@ -40,8 +65,21 @@ impl Show {
                 None => return Err(error),
             },
         };
+        let id = row.session_id.clone();
+        // A past that cannot be read is no reason to keep the rest back.
+        let read =
+            History::open(world).and_then(|history| Ok((read_past(&history, &id)?, history)));
+        let (past, history) = read.unwrap_or_else(|why| {
+            row.troubles.push(format!("its past: {why:#}"));
+            Default::default()
+        });
         if self.json {
-            println!("{}", serde_json::to_string(&json(&row))?);
+            let most = self.turns.unwrap_or(usize::MAX);
+            let shown = Shown {
+                session: json(&row),
+                past: past::json(&past, &history.after(&id), most),
+            };
+            println!("{}", serde_json::to_string(&shown)?);
             return Ok(ExitCode::SUCCESS);
         }
         let query = EventQuery {
@@ -58,7 +96,13 @@ impl Show {
             row.troubles.push(format!("its events: {why:#}"));
             Vec::new()
         });
-        anstream::print!("{}", full(&row, &events, &Look::of_stdout()));
+        let look = Look::of_stdout();
+        let told = [
+            past::turns(&past, self.turns.unwrap_or(TURNS), &look),
+            past::files(&past, row.project.as_deref(), &look),
+            past::chain(&history.before(&id), &history.after_all(&id), &look),
+        ];
+        anstream::print!("{}", full(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -66,4 +110,14 @@ impl Show {
 /// A launch, by one of its pids: the id of its session, or what is known without one.
 fn launched(world: &World, meant: &str) -> Option<Result<String, SessionRow>> {
     state::by_pid(&world.place, meant.parse().ok()?)
+}
+
+fn read_past(history: &History, id: &str) -> Result<Past> {
+    let mut past = Past::default();
+    history.events(Some(id), 0, &mut |event| past.add(&event))?;
+    let figures = history.figures(Some(id))?;
+    if let Some(first) = figures.first() {
+        past.price(&figures, history.cost_before(id, first.began)?);
+    }
+    Ok(past)
 }

@@ -85,6 +85,9 @@ impl Dispatcher {
             if let Some(figures) = &one.figures {
                 self.registry.figures(&one.session, figures, now);
             }
+            if let Some(tokens) = one.tokens {
+                self.registry.tokens(&one.session, tokens);
+            }
             self.registry.trouble(&one.session, one.trouble, now);
         }
         self.flush();
@@ -119,6 +122,17 @@ impl Dispatcher {
         self.registry.answer(asked, now_ms());
         if said {
             self.flush();
+        }
+    }
+
+    /// Has written what the turns have come to.
+    pub(super) fn flush_figures(&mut self) {
+        let figures = self.registry.unwritten_figures();
+        if figures.is_empty() {
+            return;
+        }
+        if let Err(figures) = self.writer.figures(figures) {
+            self.registry.figures_not_written(figures);
         }
     }
 

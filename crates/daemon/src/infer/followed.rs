@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use becket_engine::transcript::{Finding, Tail, Unread};
+use becket_engine::transcript::{Finding, Tail, TurnTokens, Unread};
 use becket_wire::session::Figures;
 use rustix::fs::OFlags;
 
@@ -31,8 +31,14 @@ pub(super) struct Followed {
 
 impl Followed {
     /// What is new in it. What is wrong with it is known afterwards.
-    pub(super) fn look(&mut self, path: &Path, whole: bool) -> (Vec<Finding>, Option<String>) {
-        let read = self.read(path, whole);
+    /// The tokens of replies count since the prompt.
+    pub(super) fn look(
+        &mut self,
+        path: &Path,
+        whole: bool,
+        prompted_at: Option<i64>,
+    ) -> (Vec<Finding>, Option<String>) {
+        let read = self.read(path, whole, prompted_at);
         if !matches!(&read, Err(why) if why.kind() == io::ErrorKind::NotFound) {
             self.in_vain = 0;
         }
@@ -55,7 +61,16 @@ impl Followed {
         self.tail.figures()
     }
 
-    fn read(&mut self, path: &Path, whole: bool) -> io::Result<Vec<Finding>> {
+    pub(super) fn turn(&self) -> TurnTokens {
+        self.tail.turn()
+    }
+
+    fn read(
+        &mut self,
+        path: &Path,
+        whole: bool,
+        prompted_at: Option<i64>,
+    ) -> io::Result<Vec<Finding>> {
         let mut file = open(path)?;
         self.seen = true;
         let len = file.metadata()?.len();
@@ -69,6 +84,7 @@ impl Followed {
                 },
             );
         }
+        self.tail.count_since(prompted_at.unwrap_or(0));
         if len == self.read {
             return Ok(Vec::new());
         }
@@ -135,7 +151,7 @@ mod tests {
     use super::*;
 
     fn trouble(followed: &mut Followed, path: &Path) -> String {
-        followed.look(path, true).1.unwrap_or_default()
+        followed.look(path, true, None).1.unwrap_or_default()
     }
 
     #[test]
@@ -179,10 +195,10 @@ mod tests {
         let mut followed = Followed::default();
         let long = "x".repeat(2 * OF_THE_PAST as usize);
         fs::write(&path, format!("{{\"text\":\"{long}")).unwrap();
-        assert_eq!(followed.look(&path, false), (Vec::new(), None));
+        assert_eq!(followed.look(&path, false, None), (Vec::new(), None));
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"end\"}\n").unwrap();
-        assert_eq!(followed.look(&path, false), (Vec::new(), None));
+        assert_eq!(followed.look(&path, false, None), (Vec::new(), None));
     }
 
     #[test]

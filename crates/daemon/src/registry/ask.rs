@@ -9,7 +9,7 @@ use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry};
-use crate::infer::AtWork;
+use crate::infer::{AtWork, LAST_REPLY};
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Registry {
                 let changes = self.changes.subscribe();
                 drop(reply.send((self.rows(now), changes)));
             }
-            Asked::AtWork(reply) => drop(reply.send(self.at_work())),
+            Asked::AtWork(reply) => drop(reply.send(self.at_work(now))),
             Asked::Name {
                 session,
                 title,
@@ -54,8 +54,11 @@ impl Registry {
 
     /// Whose files may tell more than events do. What an unattended session costs only its transcript
     /// tells, and the last of it when the session has ended already.
-    fn at_work(&self) -> Vec<AtWork> {
-        let at_work = |session: &Session| session.ended_at.is_none() || !session.attended;
+    fn at_work(&self, now: i64) -> Vec<AtWork> {
+        let at_work = |session: &Session| {
+            let ended_at = session.ended_at;
+            ended_at.is_none_or(|ended| !session.attended || now - ended < LAST_REPLY)
+        };
         let is_idle = |session: &Session| session.attended && session.display().0 == Display::Done;
         self.sessions
             .iter()
@@ -71,6 +74,7 @@ impl Registry {
                     troubled: !live.troubles.is_empty(),
                     wants_to_stop: session.main.wants_to_stop(),
                     idle_since: is_idle(session).then_some(session.main.since),
+                    prompted_at: session.prompted_at,
                 })
             })
             .collect()

@@ -32,7 +32,7 @@ pub(super) fn first_of(connection: &Connection, record: &Record) -> rusqlite::Re
 /// The newest that says the same and came from another registration, at about that time.
 fn told_alike(connection: &Connection, record: &Record) -> rusqlite::Result<Option<i64>> {
     let row = record.to_row();
-    let (Some(session), Some(payload), None) = (&row.session_id, &row.payload, &row.fault) else {
+    let (Some(session), Some(payload)) = (&row.session_id, &row.payload) else {
         return Ok(None);
     };
     let mut select = connection.prepare_cached(ALIKE)?;

@@ -14,12 +14,13 @@ use thiserror::Error;
 use super::gather;
 
 /// The steps from an empty database to today's, in order. A step that was released never changes.
-const MIGRATIONS: [&str; 5] = [
+const MIGRATIONS: [&str; 6] = [
     include_str!("1.sql"),
     include_str!("2.sql"),
     include_str!("3.sql"),
     include_str!("4.sql"),
     include_str!("5.sql"),
+    include_str!("6.sql"),
 ];
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
@@ -198,6 +199,7 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(seq) FROM payloads",
         "SELECT max(seq) FROM decisions",
         "SELECT max(event_id) FROM runs",
+        "SELECT max(session_id) FROM figures",
         "SELECT max(at) FROM runs",
         "SELECT max(hook) FROM runs",
         "SELECT max(session_id) FROM runs",

@@ -154,14 +154,30 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
         .map(i64::unsigned_abs)
 }
 
-/// The newest event that was no event, with its time: doctor shows it.
-pub fn latest_fault(connection: &Connection) -> rusqlite::Result<Option<(i64, String)>> {
-    let mut query = connection
-        .prepare("SELECT at, fault FROM events WHERE fault IS NOT NULL ORDER BY at DESC LIMIT 1")?;
-    query
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-        .next()
-        .transpose()
+/// Events of which something is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Faults {
+    pub count: u64,
+    /// When the newest came, and what is wrong with it.
+    pub at: i64,
+    pub fault: String,
+}
+
+/// The events with a fault since then; none if there are none. Doctor shows them.
+pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Faults>> {
+    // With `max` SQLite takes the other columns from the same row.
+    connection.query_row(
+        "SELECT count(*), max(at), fault FROM events WHERE fault IS NOT NULL AND at >= ?1",
+        [since],
+        |row| {
+            let count = row.get::<_, i64>(0)?.unsigned_abs();
+            if count == 0 {
+                return Ok(None);
+            }
+            let (at, fault) = (row.get(1)?, row.get(2)?);
+            Ok(Some(Faults { count, at, fault }))
+        },
+    )
 }
 
 #[cfg(test)]

@@ -57,8 +57,25 @@ pub struct Record {
     pub(crate) session: Option<Kept>,
 }
 
+/// What is wrong with an event, in words: it is no whole event, or lacks fields that every event of
+/// its name has. The latter changes nothing in how it is judged.
+fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
+    not_whole(head, cut).or_else(|| {
+        let head = head.as_ref().ok()?;
+        let lacks = head.lacks();
+        if lacks.is_empty() {
+            return None;
+        }
+        let lacks = lacks.join(", ");
+        Some(match &head.event {
+            Some(event) => format!("the {event} event lacks {lacks}"),
+            None => format!("the event lacks {lacks}"),
+        })
+    })
+}
+
 /// Why a payload is not a whole event, in words.
-pub fn fault(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
+pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option<String> {
     match (cut, head) {
         (Some(Cut::TooLong), _) => Some("the event is longer than 32 MiB, and was cut".to_owned()),
         (Some(Cut::NeverEnded), Err(error)) => Some(format!("stdin never ended; {error}")),

@@ -14,6 +14,7 @@ use becket_wire::run::RunRow;
 use becket_wire::{EventId, Place};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use super::figures::TurnFigures;
 use super::open::Opened;
 use super::record::Record;
 use super::retain::Limits;
@@ -68,6 +69,7 @@ enum Job {
     },
     TakeIn(oneshot::Sender<HashSet<i64>>),
     Sessions(Vec<Kept>),
+    Figures(Vec<TurnFigures>),
     Runs(Vec<RunRow>),
     /// Settle the inbox, and look after the log of the database.
     Settle,
@@ -206,6 +208,15 @@ impl Writer {
         let sent = self.jobs.try_send(Job::Sessions(sessions));
         sent.map_err(|back| match back.into_inner() {
             Job::Sessions(sessions) => sessions,
+            _ => Vec::new(),
+        })
+    }
+
+    /// Has the figures of turns written, or gives them back.
+    pub(crate) fn figures(&self, figures: Vec<TurnFigures>) -> Result<(), Vec<TurnFigures>> {
+        let sent = self.jobs.try_send(Job::Figures(figures));
+        sent.map_err(|back| match back.into_inner() {
+            Job::Figures(figures) => figures,
             _ => Vec::new(),
         })
     }

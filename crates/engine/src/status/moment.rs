@@ -40,6 +40,19 @@ impl Mark {
     }
 }
 
+/// Whether Claude Code itself wrote the prompt of this event.
+pub fn is_machine_made(head: &Head<'_>) -> bool {
+    let by_source = matches!(
+        head.source.as_deref(),
+        Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event")
+    );
+    by_source
+        || head.prompt.as_deref().is_some_and(|prompt| {
+            let prompt = prompt.trim_start();
+            MACHINE_MADE.iter().any(|mark| prompt.starts_with(mark))
+        })
+}
+
 /// Where a prompt that begins so came from: Claude Code itself.
 const MACHINE_MADE: [&str; 6] = [
     "<task-notification",
@@ -135,15 +148,7 @@ impl<'a> Moment<'a> {
 
     /// Whether no person wrote this prompt.
     pub fn is_machine_made(&self) -> bool {
-        let by_source = matches!(
-            self.head.source.as_deref(),
-            Some("system" | "loop_wakeup" | "schedule_wakeup" | "poll_event")
-        );
-        by_source
-            || self.head.prompt.as_deref().is_some_and(|prompt| {
-                let prompt = prompt.trim_start();
-                MACHINE_MADE.iter().any(|mark| prompt.starts_with(mark))
-            })
+        is_machine_made(self.head)
     }
 
     /// How many background tasks it lists.

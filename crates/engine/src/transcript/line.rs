@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reckon::Reckoning;
+use super::reckon::{Reckoning, Replied};
 use super::{Finding, Usage, What};
 use crate::price::Tokens;
 
@@ -86,7 +86,11 @@ impl Line {
             return;
         };
         let id = message["id"].as_str().unwrap_or_default();
-        if reckoning.reply(id, model, tokens, self.agent().is_none()) {
+        let by = Replied {
+            main: self.agent().is_none(),
+            at: self.at(),
+        };
+        if reckoning.reply(id, model, tokens, &by) {
             found(self.finding(What::Usage(Usage {
                 model: model.to_owned(),
                 input: tokens.input,
@@ -112,12 +116,17 @@ impl Line {
     }
 
     fn finding(&self, what: What) -> Finding {
-        let at = self.text("timestamp").parse::<jiff::Timestamp>();
         Finding {
-            at: at.ok().map(jiff::Timestamp::as_millisecond),
+            at: self.at(),
             agent: self.agent(),
             what,
         }
+    }
+
+    /// When it was written: milliseconds since 1970.
+    fn at(&self) -> Option<i64> {
+        let at = self.text("timestamp").parse::<jiff::Timestamp>();
+        at.ok().map(jiff::Timestamp::as_millisecond)
     }
 
     /// Older versions have a subagent's lines in its parent's file, marked but without its id.

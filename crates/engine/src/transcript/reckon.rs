@@ -23,6 +23,18 @@ pub(super) struct Reckoning {
     context: Option<u64>,
     /// What only Claude Code's own account says.
     state: State,
+    turn: TurnTokens,
+}
+
+/// The tokens of the main agent's replies since the prompt of a turn. Those of subagents are in
+/// transcripts of their own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TurnTokens {
+    /// When the prompt was sent: milliseconds since 1970.
+    pub since: i64,
+    /// What the model read, from the cache or not.
+    pub input: u64,
+    pub output: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -33,10 +45,27 @@ struct State {
     api_duration_ms: Option<u64>,
 }
 
+/// Who replied, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Replied {
+    pub(super) main: bool,
+    pub(super) at: Option<i64>,
+}
+
+impl TurnTokens {
+    /// Counts what a reply has used, of which `before` is counted.
+    fn add(&mut self, before: Tokens, now: Tokens, by: &Replied) {
+        if by.main && by.at.is_some_and(|at| at >= self.since) {
+            self.input += now.context().saturating_sub(before.context());
+            self.output += now.output.saturating_sub(before.output);
+        }
+    }
+}
+
 impl Reckoning {
     /// Takes one line of a reply; whether it says something new.
-    pub(super) fn reply(&mut self, id: &str, model: &str, tokens: Tokens, main: bool) -> bool {
-        if main {
+    pub(super) fn reply(&mut self, id: &str, model: &str, tokens: Tokens, by: &Replied) -> bool {
+        if by.main {
             self.model = Some(model.to_owned());
             self.context = Some(tokens.context());
         }
@@ -49,15 +78,32 @@ impl Reckoning {
                 return false;
             }
             self.cost += cost - *counted;
-            (*before, *counted) = (tokens, cost);
+            let before = std::mem::replace(before, tokens);
+            *counted = cost;
+            self.turn.add(before, tokens, by);
             return true;
         }
         self.cost += cost;
+        self.turn.add(Tokens::default(), tokens, by);
         if self.open.len() == OPEN_REPLIES {
             self.open.pop_front();
         }
         self.open.push_back((id.to_owned(), tokens, cost));
         true
+    }
+
+    /// From here on the tokens of replies since then are counted, anew if that is another turn.
+    pub(super) fn count_since(&mut self, since: i64) {
+        if self.turn.since != since {
+            self.turn = TurnTokens {
+                since,
+                ..TurnTokens::default()
+            };
+        }
+    }
+
+    pub(super) fn turn(&self) -> TurnTokens {
+        self.turn
     }
 
     pub(super) fn compacted(&mut self, tokens: Option<u64>) {

@@ -197,6 +197,32 @@ fn what_cannot_be_read_is_counted_and_passed_over() {
     assert_eq!(tail.unread().too_long, 1);
 }
 
+#[test]
+fn the_tokens_of_a_turn_are_those_of_the_main_agent_since_its_prompt() {
+    let line = |second: u64, id: &str, output: u64, agent: &str| {
+        format!(
+            r#"{{"type":"assistant","timestamp":"2026-11-15T12:00:0{second}.000Z",{agent}"message":{{"id":"{id}","model":"claude-opus-4-5","usage":{{"input_tokens":10,"cache_read_input_tokens":5,"output_tokens":{output}}}}}}}
+"#
+        )
+    };
+    let at = |second: i64| 1_794_744_000_000 + second * 1000;
+    let mut tail = Tail::default();
+    tail.count_since(at(2));
+    let child = line(3, "c", 700, r#""agentId":"a1","#);
+    let lines = [line(1, "a", 100, ""), line(3, "b", 1, ""), child];
+    tail.push(lines.concat().as_bytes());
+    tail.push(line(4, "b", 20, "").as_bytes());
+    tail.count_since(at(2));
+    let tokens = |since, input, output| TurnTokens {
+        since,
+        input,
+        output,
+    };
+    assert_eq!(tail.turn(), tokens(at(2), 15, 20), "the message grew");
+    tail.count_since(at(5));
+    assert_eq!(tail.turn(), tokens(at(5), 0, 0), "another turn");
+}
+
 /// Some versions write the first block of a message before they know all of its output.
 #[test]
 fn a_message_that_grows_is_not_paid_for_twice() {

@@ -110,7 +110,7 @@ macro_rules! key {
 macro_rules! events {
     ($(
         $(#[$meta:meta])*
-        $name:ident $(matching $by:literal)? {
+        $name:ident $(matching $by:literal)? $(needs $($needed:literal)+)? {
             $($(#[$field_meta:meta])* $field:ident: $type:ty,)*
         }
     )*) => {
@@ -156,6 +156,15 @@ macro_rules! events {
                     $(Self::$name => None$(.or(Some($by)))?,)*
                     Self::Other(_) => None,
                 }
+            }
+        }
+
+        /// The fields of its own that Claude Code always sends with this event, as measured on
+        /// 2.1.325; none for an event that becket does not know.
+        pub(crate) fn required_fields(event: &str) -> &'static [&'static str] {
+            match event {
+                $(stringify!($name) => &[$($($needed),+)?],)*
+                _ => &[],
             }
         }
 

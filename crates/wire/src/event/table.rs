@@ -2,7 +2,8 @@
 //! compiler asks what it may be answered; a recorded payload in `fixtures/` proves it.
 //!
 //! A field is an `Option` even where Claude Code has always sent it, because it changes every few
-//! weeks. Plain are only those without which a guard could not judge the event at all.
+//! weeks. Plain are only those without which a guard could not judge the event at all. `needs` lists
+//! the fields that Claude Code always sends: an event without one is kept with a fault.
 
 use serde_json::{Number, Value};
 
@@ -84,7 +85,7 @@ object! {
 
 events! {
     /// Before a tool call.
-    PreToolUse matching "tool_name" {
+    PreToolUse matching "tool_name" needs "tool_name" "tool_input" "tool_use_id" {
         tool_name: String,
         tool_input: Value,
         tool_use_id: Option<String>,
@@ -92,7 +93,7 @@ events! {
     }
 
     /// After a tool call that succeeded.
-    PostToolUse matching "tool_name" {
+    PostToolUse matching "tool_name" needs "tool_name" "tool_input" "tool_response" "tool_use_id" {
         tool_name: String,
         tool_input: Value,
         tool_response: Option<Value>,
@@ -102,7 +103,7 @@ events! {
     }
 
     /// After a tool call that failed.
-    PostToolUseFailure matching "tool_name" {
+    PostToolUseFailure matching "tool_name" needs "tool_name" "tool_input" "tool_use_id" "error" {
         tool_name: String,
         tool_input: Value,
         tool_use_id: Option<String>,
@@ -113,26 +114,28 @@ events! {
     }
 
     /// After all calls of one message, denied ones too.
-    PostToolBatch {
+    PostToolBatch needs "tool_calls" {
         tool_calls: Option<Vec<BatchCall>>,
     }
 
     /// When Claude Code tells the user something.
-    Notification matching "notification_type" {
+    Notification matching "notification_type" needs "message" "notification_type" {
         message: Option<String>,
         title: Option<String>,
         notification_type: Option<NotificationType>,
     }
 
     /// Before a prompt goes out, a machine-made one too.
-    UserPromptSubmit {
+    UserPromptSubmit needs "prompt" {
         prompt: String,
         source: Option<PromptSource>,
         session_title: Option<String>,
     }
 
     /// When a command that the user typed becomes a prompt.
-    UserPromptExpansion matching "command_name" {
+    UserPromptExpansion matching "command_name"
+        needs "expansion_type" "command_name" "command_args" "prompt"
+    {
         expansion_type: Option<ExpansionType>,
         command_name: Option<String>,
         command_args: Option<String>,
@@ -141,7 +144,7 @@ events! {
     }
 
     /// When a window of the main agent begins.
-    SessionStart matching "source" {
+    SessionStart matching "source" needs "source" {
         source: Option<StartSource>,
         model: Option<String>,
         session_title: Option<String>,
@@ -152,12 +155,12 @@ events! {
     }
 
     /// When a session ends.
-    SessionEnd matching "reason" {
+    SessionEnd matching "reason" needs "reason" {
         reason: Option<EndReason>,
     }
 
     /// Before a turn ends; not after an interrupt.
-    Stop {
+    Stop needs "stop_hook_active" {
         stop_hook_active: Option<bool>,
         last_assistant_message: Option<String>,
         background_tasks: Option<Vec<BackgroundTask>>,
@@ -165,17 +168,19 @@ events! {
     }
 
     /// When a turn ends in an error of the API.
-    StopFailure matching "error" {
+    StopFailure matching "error" needs "error" {
         error: Option<TurnError>,
         error_details: Option<String>,
         last_assistant_message: Option<String>,
     }
 
     /// When a subagent begins; who it is stands in `common`.
-    SubagentStart matching "agent_type" {}
+    SubagentStart matching "agent_type" needs "agent_id" "agent_type" {}
 
     /// Before a subagent ends; also the one that compacts, whose `agent_type` is empty.
-    SubagentStop matching "agent_type" {
+    SubagentStop matching "agent_type"
+        needs "stop_hook_active" "agent_id" "agent_transcript_path" "agent_type"
+    {
         stop_hook_active: Option<bool>,
         agent_transcript_path: Option<String>,
         last_assistant_message: Option<String>,
@@ -184,19 +189,22 @@ events! {
     }
 
     /// Before a compaction.
-    PreCompact matching "trigger" {
+    PreCompact matching "trigger" needs "trigger" "custom_instructions" {
         trigger: Option<CompactTrigger>,
         custom_instructions: Option<Option<String>>,
     }
 
     /// After a compaction.
-    PostCompact matching "trigger" {
+    PostCompact matching "trigger" needs "trigger" "compact_summary" {
         trigger: Option<CompactTrigger>,
         compact_summary: Option<String>,
     }
 
     /// Before a requested switch of the model.
-    PreModelSwitch matching "to_model" {
+    PreModelSwitch matching "to_model"
+        needs "from_model" "to_model" "requested_model" "source" "context_tokens"
+            "prompt_cache_warm" "cache_ttl" "estimated_cache_write_usd" "pricing"
+    {
         from_model: Option<String>,
         to_model: Option<String>,
         requested_model: Option<Option<String>>,
@@ -209,7 +217,10 @@ events! {
     }
 
     /// After any switch of the model.
-    PostModelSwitch matching "to_model" {
+    PostModelSwitch matching "to_model"
+        needs "from_model" "to_model" "requested_model" "source" "context_tokens"
+            "prompt_cache_warm" "cache_ttl" "estimated_cache_write_usd" "pricing"
+    {
         from_model: Option<String>,
         to_model: Option<String>,
         requested_model: Option<Option<String>>,
@@ -222,7 +233,7 @@ events! {
     }
 
     /// When a call needs the user's permission. It has no `tool_use_id`.
-    PermissionRequest matching "tool_name" {
+    PermissionRequest matching "tool_name" needs "tool_name" "tool_input" {
         tool_name: String,
         tool_input: Value,
         permission_suggestions: Option<Vec<Value>>,
@@ -230,7 +241,7 @@ events! {
     }
 
     /// After auto mode denied a call.
-    PermissionDenied matching "tool_name" {
+    PermissionDenied matching "tool_name" needs "tool_name" "tool_input" "tool_use_id" "reason" {
         tool_name: String,
         tool_input: Value,
         tool_use_id: Option<String>,
@@ -239,18 +250,18 @@ events! {
     }
 
     /// When a repository is set up (`--init`, `--maintenance`).
-    Setup matching "trigger" {
+    Setup matching "trigger" needs "trigger" {
         trigger: Option<SetupTrigger>,
     }
 
     /// Before a teammate goes idle.
-    TeammateIdle {
+    TeammateIdle needs "teammate_name" "team_name" {
         teammate_name: Option<String>,
         team_name: Option<String>,
     }
 
     /// When an entry of the task list is made.
-    TaskCreated {
+    TaskCreated needs "task_id" "task_subject" {
         task_id: Option<String>,
         task_subject: Option<String>,
         task_description: Option<String>,
@@ -259,7 +270,7 @@ events! {
     }
 
     /// When an entry of the task list is done.
-    TaskCompleted {
+    TaskCompleted needs "task_id" "task_subject" {
         task_id: Option<String>,
         task_subject: Option<String>,
         task_description: Option<String>,
@@ -268,7 +279,7 @@ events! {
     }
 
     /// When an MCP server asks the user something.
-    Elicitation matching "mcp_server_name" {
+    Elicitation matching "mcp_server_name" needs "mcp_server_name" "message" {
         mcp_server_name: Option<String>,
         message: Option<String>,
         mode: Option<ElicitationMode>,
@@ -278,7 +289,7 @@ events! {
     }
 
     /// When the user has answered it.
-    ElicitationResult matching "mcp_server_name" {
+    ElicitationResult matching "mcp_server_name" needs "mcp_server_name" "action" {
         mcp_server_name: Option<String>,
         elicitation_id: Option<String>,
         mode: Option<ElicitationMode>,
@@ -287,23 +298,23 @@ events! {
     }
 
     /// When a settings file changed under a running session.
-    ConfigChange matching "source" {
+    ConfigChange matching "source" needs "source" {
         source: Option<ConfigSource>,
         file_path: Option<String>,
     }
 
     /// When a worktree is wanted: a hook here replaces git.
-    WorktreeCreate {
+    WorktreeCreate needs "name" {
         name: Option<String>,
     }
 
     /// When a worktree is to go.
-    WorktreeRemove {
+    WorktreeRemove needs "worktree_path" {
         worktree_path: Option<String>,
     }
 
     /// When a file of instructions was loaded.
-    InstructionsLoaded matching "load_reason" {
+    InstructionsLoaded matching "load_reason" needs "file_path" "memory_type" "load_reason" {
         file_path: Option<String>,
         memory_type: Option<MemoryType>,
         load_reason: Option<LoadReason>,
@@ -313,25 +324,25 @@ events! {
     }
 
     /// After the working folder changed.
-    CwdChanged {
+    CwdChanged needs "old_cwd" "new_cwd" {
         old_cwd: Option<String>,
         new_cwd: Option<String>,
     }
 
     /// When a watched file changed.
-    FileChanged matching "file_path" {
+    FileChanged matching "file_path" needs "file_path" "event" {
         file_path: Option<String>,
         event: Option<FileEvent>,
     }
 
     /// After a folder was added to the session.
-    DirectoryAdded matching "source" {
+    DirectoryAdded matching "source" needs "directory" "source" {
         directory: Option<String>,
         source: Option<DirectorySource>,
     }
 
     /// While a piece of the assistant's text is shown.
-    MessageDisplay {
+    MessageDisplay needs "turn_id" "message_id" "index" "final" "delta" {
         turn_id: Option<String>,
         message_id: Option<String>,
         index: Option<Number>,

@@ -37,6 +37,8 @@ fn every_recorded_payload_comes_back_as_it_was() {
             event.name()
         );
         assert!(event.common().session_id.is_some(), "{file}");
+        let head = crate::Head::read(&payload).unwrap();
+        assert!(head.lacks().is_empty(), "{file} lacks {:?}", head.lacks());
         let whole: Value = serde_json::from_slice(&payload).unwrap();
         assert_eq!(event.to_value(), whole, "{file}");
         names.insert(event.name());

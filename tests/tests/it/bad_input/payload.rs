@@ -104,7 +104,7 @@ fn fields(line: &str) -> BTreeMap<String, Box<RawValue>> {
 fn depth_is_no_danger() {
     let world = World::new();
     let payload = format!(
-        "{{\"hook_event_name\":\"PreToolUse\",\"x\":{}{},\"session_id\":\"deep\"}}",
+        "{{\"hook_event_name\":\"Deep\",\"x\":{}{},\"session_id\":\"deep\"}}",
         "[".repeat(DEEP),
         "]".repeat(DEEP)
     );
@@ -149,7 +149,8 @@ fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
     let world = super::registered();
     world.start_daemon();
     let of_size = |size: usize| {
-        let mut payload = b"{\"session_id\":\"large\",\"x\":\"".to_vec();
+        let mut payload =
+            b"{\"session_id\":\"large\",\"hook_event_name\":\"Large\",\"x\":\"".to_vec();
         payload.resize(size - 2, b'x');
         payload.extend(b"\"}");
         payload
@@ -218,7 +219,7 @@ fn an_id_is_data_and_never_a_path() {
     let before = tree(world.root(), &world.becket_home);
     for id in ids {
         for shim in [world.shim("SessionStart"), alone(&world)] {
-            let payload = json!({"hook_event_name": "SessionStart", "session_id": id, "agent_id": id, "cwd": id, "transcript_path": id});
+            let payload = json!({"hook_event_name": "SessionStart", "session_id": id, "agent_id": id, "cwd": id, "transcript_path": id, "source": id});
             let called = call(shim, payload.to_string().as_bytes(), BOUND);
             assert!(
                 called.is_silent() && called.stderr.is_empty(),

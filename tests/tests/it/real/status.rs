@@ -5,6 +5,7 @@ mod asks;
 mod ends;
 mod figures;
 mod interrupts;
+mod past;
 mod permissions;
 mod rarer;
 mod turns;

@@ -25,7 +25,7 @@ fn one_in_full() {
         duplicate_of: None,
         payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
     };
-    insta::assert_snapshot!(plain(&full(&asks(), &[event], &look(100))), @"
+    insta::assert_snapshot!(plain(&full(&asks(), "", &[event], &look(100))), @"
     ◆ attention  Mend the flaky login test
 
     What it does
@@ -66,7 +66,7 @@ fn one_with_agents_in_full() {
         failed_tools: 3,
         ..subagent_asks()
     };
-    insta::assert_snapshot!(plain(&full(&row, &[], &look(100))), @"
+    insta::assert_snapshot!(plain(&full(&row, "", &[], &look(100))), @"
     ◆ attention  b2c3d4e5-0000-4000-8000-000000000001
 
     What it does
@@ -102,7 +102,7 @@ fn one_with_agents_in_full() {
 
 #[test]
 fn one_that_has_ended_in_full() {
-    insta::assert_snapshot!(plain(&full(&ended(), &[], &look(100))), @"
+    insta::assert_snapshot!(plain(&full(&ended(), "", &[], &look(100))), @"
     · ended  29304152-0000-4000-8000-000000000001
 
     Where

@@ -245,6 +245,6 @@ proptest! {
             prop_assert!(line.width() <= width, "{} > {width}: {line:?}", line.width());
         }
         prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
-        prop_assert!(!plain(&full(&rows[0], &[], &look(width))).chars().any(|c| c.is_control() && c != '\n'));
+        prop_assert!(!plain(&full(&rows[0], "", &[], &look(width))).chars().any(|c| c.is_control() && c != '\n'));
     }
 }

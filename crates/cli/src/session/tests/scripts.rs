@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::made::{subagent_asks, unhooked};
+use crate::session::turns::{Answered, Past, TouchedFile, Turn};
+use crate::session::{past, stats};
 
 #[test]
 fn as_scripts_get_it() {
@@ -204,7 +207,22 @@ fn the_page_names_every_field_and_no_other() {
         .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
         .collect();
     let mut said = BTreeSet::new();
-    let value = serde_json::to_value(json(&subagent_asks())).unwrap();
-    fields(&value, "", &mut said);
+    let past = Past {
+        turns: vec![Turn {
+            tools: vec![("Bash".to_owned(), 1)],
+            decisions: vec![Answered::default()],
+            ..Turn::default()
+        }],
+        files: vec![TouchedFile::default()],
+    };
+    let (_folder, history) = stats::tests::database();
+    let stats = stats::add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+    for value in [
+        serde_json::to_value(json(&subagent_asks())).unwrap(),
+        serde_json::to_value(past::json(&past, &[], 1)).unwrap(),
+        serde_json::to_value(&stats.json()[0]).unwrap(),
+    ] {
+        fields(&value, "", &mut said);
+    }
     assert_eq!(documented, said);
 }

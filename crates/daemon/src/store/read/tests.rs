@@ -225,16 +225,21 @@ fn claude_is_known_by_pid_and_start_time() {
 }
 
 #[test]
-fn the_newest_fault_is_found() {
+fn faults_are_counted_and_the_newest_is_told() {
     let home = Home::new();
     let connection = log(&home);
-    assert_eq!(latest_fault(&connection).unwrap(), None);
-    for (number, payload) in [(7, "{"), (8, "[1]"), (9, r#"{"session_id":"s"}"#)] {
+    assert_eq!(faults(&connection, 7).unwrap(), None);
+    let whole = r#"{"session_id":"s","hook_event_name":"Newer"}"#;
+    for (number, payload) in [(7, "{"), (8, "[1]"), (9, whole)] {
         record_of(i64::from(number), envelope(number), payload.as_bytes())
             .insert(&connection)
             .unwrap();
     }
-    let (at, fault) = latest_fault(&connection).unwrap().unwrap();
-    assert_eq!(at, 8, "{fault}");
+    let found = |since| faults(&connection, since).unwrap();
+    let two = found(7).unwrap();
+    assert_eq!((two.count, two.at), (2, 8));
+    assert_eq!(two.fault, "the event is JSON, but no object");
+    assert_eq!(found(8).unwrap().count, 1);
+    assert_eq!(found(9), None);
     assert_eq!(count(&connection).unwrap(), 9);
 }

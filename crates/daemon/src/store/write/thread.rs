@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tracing::{error, info, warn};
 
 use super::super::checkpoint::Checkpointer;
+use super::super::figures::{self, TurnFigures};
 use super::super::inbox;
 use super::super::open;
 use super::super::record::Record;
@@ -170,6 +171,7 @@ impl WriterThread {
                 let _ = done.send(());
             }
             Job::Sessions(sessions) => self.write_sessions(&sessions),
+            Job::Figures(figures) => self.write_figures(&figures),
             Job::Runs(runs) => self.write_runs(runs),
             Job::TakeIn(done) => {
                 self.retry_memory();
@@ -301,6 +303,17 @@ impl WriterThread {
         });
         if let Err(why) = written {
             warn!(%why, "could not write sessions");
+            self.look_for_damage(&why);
+        }
+    }
+
+    fn write_figures(&mut self, figures: &[TurnFigures]) {
+        let written = self.connection.transaction().and_then(|transaction| {
+            figures::write(&transaction, figures)?;
+            transaction.commit()
+        });
+        if let Err(why) = written {
+            warn!(%why, "could not write the figures of turns");
             self.look_for_damage(&why);
         }
     }

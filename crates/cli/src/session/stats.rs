@@ -1,0 +1,443 @@
+//! What sessions came to: turns, tools, waiting, cost, tokens, by day, project or model.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use anyhow::Result;
+use becket_daemon::store::{Brief, SessionFacts};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use serde::Serialize;
+
+use super::history::History;
+use super::turns::{begins_turn, is_denial, spent};
+use super::{Look, names, words};
+use crate::grid::{Cell, Column, grid};
+use crate::tell::{BOLD, DIM};
+
+/// What the sums are made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    Day,
+    Project,
+    Model,
+}
+
+/// A day, a project or a model; none where it is not known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Key {
+    Day(Date),
+    Name(Option<String>),
+}
+
+/// What was done and used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Sum {
+    pub sessions: usize,
+    pub turns: u64,
+    pub tools: u64,
+    pub denials: u64,
+    pub waiting_ms: i64,
+    /// None where nothing is known of it.
+    pub cost_usd: Option<f64>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    #[serde(skip)]
+    seen: HashSet<usize>,
+}
+
+/// The sums, and all of them together.
+#[derive(Debug)]
+pub struct Stats {
+    by: Option<By>,
+    sums: Vec<(Key, Sum)>,
+    total: Sum,
+}
+
+/// Takes events and figures, and adds them up.
+struct Adder<'h> {
+    by: Option<By>,
+    zone: TimeZone,
+    sessions: HashMap<String, Known<'h>>,
+    sums: BTreeMap<Key, Sum>,
+    total: Sum,
+    /// The day that was last looked up, and from when to when it lasts.
+    day: Option<(i64, i64, Date)>,
+}
+
+struct Known<'h> {
+    number: usize,
+    facts: Option<&'h SessionFacts>,
+    /// Since when an agent has been waiting for an answer.
+    asked: Vec<(Option<String>, i64)>,
+}
+
+/// Adds up what happened since then, in the sessions that are wanted.
+pub fn add_up(
+    history: &History,
+    by: Option<By>,
+    since: i64,
+    zone: &TimeZone,
+    wanted: &dyn Fn(Option<&SessionFacts>) -> bool,
+) -> Result<Stats> {
+    let mut adder = Adder {
+        by,
+        zone: zone.clone(),
+        sessions: HashMap::new(),
+        sums: BTreeMap::new(),
+        total: Sum::default(),
+        day: None,
+    };
+    history.events(None, since, &mut |event| {
+        let Some(session) = event.session else { return };
+        let facts = || history.facts(session);
+        if adder.sessions.contains_key(session) || wanted(facts()) {
+            adder.event(session, facts, &event);
+        }
+    })?;
+    let figures = history.figures(None)?;
+    for turns in figures.chunk_by(|one, next| one.session_id == next.session_id) {
+        let (session, began) = (&turns[0].session_id, turns[0].began);
+        let facts = history.facts(session);
+        if !wanted(facts) {
+            continue;
+        }
+        let before = history.cost_before(session, began)?;
+        let number = adder.sessions.get(session).map(|known| known.number);
+        for (turn, cost) in turns.iter().zip(spent(turns, before)) {
+            if turn.at >= since {
+                let key = adder.key(facts, turn.model.as_deref(), turn.at);
+                adder.add(key, |sum| {
+                    sum.seen.extend(number);
+                    sum.input_tokens += turn.input_tokens;
+                    sum.output_tokens += turn.output_tokens;
+                    if let Some(cost) = cost {
+                        *sum.cost_usd.get_or_insert(0.0) += cost;
+                    }
+                });
+            }
+        }
+    }
+    Ok(adder.finish())
+}
+
+impl<'h> Adder<'h> {
+    fn event(
+        &mut self,
+        session: &str,
+        facts: impl Fn() -> Option<&'h SessionFacts>,
+        event: &Brief<'_>,
+    ) {
+        let count = self.sessions.len();
+        if !self.sessions.contains_key(session) {
+            let known = Known {
+                number: count,
+                facts: facts(),
+                asked: Vec::new(),
+            };
+            self.sessions.insert(session.to_owned(), known);
+        }
+        let Some(known) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let (number, facts) = (known.number, known.facts);
+        let waited = known.waited(event);
+        let key = self.key(
+            facts,
+            facts.and_then(|facts| facts.model.as_deref()),
+            event.at,
+        );
+        let turn = u64::from(begins_turn(event));
+        let tool = u64::from(event.event == "PreToolUse");
+        let denial = u64::from(is_denial(event));
+        self.add(key, |sum| {
+            sum.seen.insert(number);
+            sum.turns += turn;
+            sum.tools += tool;
+            sum.denials += denial;
+            sum.waiting_ms += waited;
+        });
+    }
+
+    fn add(&mut self, key: Option<Key>, add: impl Fn(&mut Sum)) {
+        add(&mut self.total);
+        if let Some(key) = key {
+            match self.sums.get_mut(&key) {
+                Some(sum) => add(sum),
+                None => add(self.sums.entry(key).or_default()),
+            }
+        }
+    }
+
+    fn key(&mut self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<Key> {
+        Some(match self.by? {
+            By::Day => Key::Day(self.day(at)),
+            By::Project => Key::Name(facts.and_then(|facts| facts.project.clone())),
+            By::Model => Key::Name(model.map(str::to_owned)),
+        })
+    }
+
+    /// The local day. Events come nearly in order, so that most are on the day of the last.
+    fn day(&mut self, at: i64) -> Date {
+        if let Some((from, to, day)) = self.day
+            && (from..to).contains(&at)
+        {
+            return day;
+        }
+        let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
+        let start = moment.to_zoned(self.zone.clone()).start_of_day();
+        let next = start.as_ref().ok().and_then(|start| start.tomorrow().ok());
+        let day = moment.to_zoned(self.zone.clone()).date();
+        if let (Ok(start), Some(next)) = (start, next) {
+            let ms = |zoned: &jiff::Zoned| zoned.timestamp().as_millisecond();
+            self.day = Some((ms(&start), ms(&next), day));
+        }
+        day
+    }
+
+    fn finish(self) -> Stats {
+        let finish = |mut sum: Sum| {
+            sum.sessions = std::mem::take(&mut sum.seen).len();
+            sum
+        };
+        let mut sums: Vec<(Key, Sum)> = self.sums.into_iter().collect();
+        if self.by != Some(By::Day) {
+            let cost = |sum: &Sum| sum.cost_usd.unwrap_or(0.0);
+            sums.sort_by(|(_, a), (_, b)| cost(b).total_cmp(&cost(a)).then(b.turns.cmp(&a.turns)));
+        }
+        Stats {
+            by: self.by,
+            sums: sums
+                .into_iter()
+                .map(|(key, sum)| (key, finish(sum)))
+                .collect(),
+            total: finish(self.total),
+        }
+    }
+}
+
+impl Known<'_> {
+    /// How long its agent had waited for the user, if this event shows that it goes on.
+    fn waited(&mut self, event: &Brief<'_>) -> i64 {
+        let mine = |asked: &(Option<String>, i64)| asked.0.as_deref() == event.agent;
+        match event.event {
+            "PermissionRequest" | "Elicitation" => {
+                if !self.asked.iter().any(mine) {
+                    self.asked.push((event.agent.map(str::to_owned), event.at));
+                }
+                0
+            }
+            "SessionEnd" => {
+                let all = self.asked.drain(..);
+                all.map(|(_, at)| (event.at - at).max(0)).max().unwrap_or(0)
+            }
+            "PostToolUse" | "PostToolUseFailure" | "PostToolBatch" | "PermissionDenied"
+            | "ElicitationResult" | "UserPromptSubmit" | "Stop" | "StopFailure"
+            | "SubagentStop" => match self.asked.iter().position(mine) {
+                Some(nth) => (event.at - self.asked.swap_remove(nth).1).max(0),
+                None => 0,
+            },
+            _ => 0,
+        }
+    }
+}
+
+const NUMBERS: [Column; 8] = [
+    Column::right("SESSIONS", 4),
+    Column::right("TURNS", 2),
+    Column::right("TOOLS", 3),
+    Column::right("DENIED", 5),
+    Column::right("WAITED", 6),
+    Column::right("COST", 0),
+    Column::right("TOKENS IN", 7),
+    Column::right("OUT", 8),
+];
+
+impl Stats {
+    pub fn is_empty(&self) -> bool {
+        self.total == Sum::default()
+    }
+
+    /// One row for each day, project or model, then all together; without these one row alone.
+    pub fn table(&self, look: &Look) -> String {
+        let head = match self.by {
+            None => Column::left("", 0),
+            Some(By::Day) => Column::left("DAY", 0),
+            Some(By::Project) => Column::left("PROJECT", 0).cut_to(16),
+            Some(By::Model) => Column::left("MODEL", 0).cut_to(16),
+        };
+        let [a, b, c, d, e, f, g, h] = NUMBERS;
+        let columns = [head, a, b, c, d, e, f, g, h];
+        let short = names::projects(self.sums.iter().filter_map(|(key, _)| match key {
+            Key::Name(Some(project)) if self.by == Some(By::Project) => Some(&**project),
+            _ => None,
+        }));
+        let name = |key: &Key| match key {
+            Key::Day(day) => Cell::plain(day.to_string()),
+            Key::Name(Some(name)) => Cell::new(short.get(&**name).unwrap_or(name), BOLD),
+            Key::Name(None) => Cell::new("unknown", DIM),
+        };
+        let mut rows: Vec<_> = self
+            .sums
+            .iter()
+            .map(|(key, sum)| cells(name(key), sum))
+            .collect();
+        match rows.len() {
+            0 => rows.push(cells(Cell::default(), &self.total)),
+            1 => {}
+            _ => rows.push(cells(Cell::new("all", DIM), &self.total)),
+        }
+        grid(columns, &rows, look)
+    }
+
+    /// For scripts: the same rows without the one of all together.
+    pub fn json(&self) -> Vec<JsonSum<'_>> {
+        if self.by.is_none() {
+            return vec![JsonSum::of(None, None, &self.total)];
+        }
+        let all = self.sums.iter();
+        all.map(|(key, sum)| JsonSum::of(self.by, Some(key), sum))
+            .collect()
+    }
+}
+
+/// The fields in the order of the documentation.
+#[derive(Debug, Serialize)]
+pub struct JsonSum<'a> {
+    day: Option<String>,
+    project: Option<&'a str>,
+    model: Option<&'a str>,
+    #[serde(flatten)]
+    sum: &'a Sum,
+}
+
+impl<'a> JsonSum<'a> {
+    fn of(by: Option<By>, key: Option<&'a Key>, sum: &'a Sum) -> Self {
+        let (day, name) = match key {
+            Some(Key::Day(day)) => (Some(day.to_string()), None),
+            Some(Key::Name(name)) => (None, name.as_deref()),
+            None => (None, None),
+        };
+        Self {
+            day,
+            project: name.filter(|_| by == Some(By::Project)),
+            model: name.filter(|_| by == Some(By::Model)),
+            sum,
+        }
+    }
+}
+
+fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
+    let waited = match sum.waiting_ms {
+        0 => "-".to_owned(),
+        ms => words::span(ms),
+    };
+    let cost = sum.cost_usd.map_or_else(|| "-".to_owned(), words::dollars);
+    [
+        name,
+        Cell::plain(sum.sessions.to_string()),
+        Cell::plain(sum.turns.to_string()),
+        Cell::plain(sum.tools.to_string()),
+        Cell::plain(sum.denials.to_string()),
+        Cell::plain(waited),
+        Cell::plain(cost),
+        Cell::plain(words::tokens(sum.input_tokens)),
+        Cell::plain(words::tokens(sum.output_tokens)),
+    ]
+}
+
+#[cfg(test)]
+pub mod tests {
+    use becket_daemon::store;
+
+    use super::*;
+    use crate::session::tests::made::{NOW, look};
+
+    const HOUR: i64 = 60 * 60 * 1000;
+
+    /// Two days of a session that went on over midnight, and a fork of it.
+    pub fn database() -> (tempfile::TempDir, History) {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = store::open(&folder.path().join("becket.db"), 0)
+            .unwrap()
+            .connection;
+        let midnight = NOW / (24 * HOUR) * 24 * HOUR;
+        let mut seq = 0;
+        let mut event = |session: &str, at: i64, event: &str, duplicate_of: Option<i64>| {
+            seq += 1;
+            connection
+                .execute(
+                    "INSERT INTO events (seq, id, at, session_id, event, pid, pid_is_claude, attended, source, masked,
+                     size, duplicate_of) VALUES (?1, randomblob(16), ?2, ?3, ?4, 1, 1, 1, 'daemon', 0, 0, ?5)",
+                    rusqlite::params![seq, midnight + at, session, event, duplicate_of],
+                )
+                .unwrap();
+            seq
+        };
+        event("s", -2 * HOUR, "UserPromptSubmit", None);
+        let first = event("s", -HOUR - 5, "PreToolUse", None);
+        event("s", -HOUR - 5, "PreToolUse", Some(first));
+        event("s", -HOUR, "PermissionRequest", None);
+        event("s", 0, "PostToolUse", None);
+        let prompt = event("s", HOUR, "UserPromptSubmit", None);
+        event("s", 2 * HOUR, "Stop", None);
+        let denied = event("f", 3 * HOUR, "PreToolUse", None);
+        connection
+            .execute_batch(&format!(
+                "INSERT INTO decisions VALUES ({denied}, 'deny', 'hook:no', NULL, 0, x'', x'');
+                 INSERT INTO payloads VALUES ({prompt}, 0, CAST('{{\"prompt\":\"go\"}}' AS BLOB));
+                 INSERT INTO figures VALUES ('s', {b1}, {b1}, 'opus', 1.0, 1000, 10),
+                     ('s', {b2}, {b2}, 'sonnet', 1.5, 500, 5), ('f', {b3}, {b3}, 'opus', 1.75, 0, 0);
+                 INSERT INTO sessions VALUES
+                     ('s', 1, 0, NULL, CAST('{{\"session_id\":\"s\",\"line\":\"s\",\"project\":\"/w/api\",\"model\":\"sonnet\"}}' AS BLOB)),
+                     ('f', 2, 0, NULL, CAST('{{\"session_id\":\"f\",\"line\":\"f\",\"prev_session_id\":\"s\"}}' AS BLOB));",
+                b1 = midnight - HOUR,
+                b2 = midnight + HOUR,
+                b3 = midnight + 3 * HOUR,
+            ))
+            .unwrap();
+        let history = History::of(connection);
+        (folder, history)
+    }
+
+    #[test]
+    fn sums_are_those_of_their_day_project_and_model() {
+        let (_folder, history) = database();
+        let shown = |by, zone: &TimeZone, since| {
+            let stats = add_up(&history, by, since, zone, &|_| true).unwrap();
+            anstream::adapter::strip_str(&stats.table(&look(100))).to_string()
+        };
+        let utc = TimeZone::UTC;
+        let later = TimeZone::fixed(jiff::tz::offset(3));
+        let midnight = NOW / (24 * HOUR) * 24 * HOUR;
+        let all = [
+            shown(Some(By::Day), &utc, 0),
+            shown(Some(By::Day), &later, 0),
+            shown(Some(By::Project), &utc, 0),
+            shown(Some(By::Model), &utc, 0),
+            shown(None, &utc, midnight),
+        ];
+        insta::assert_snapshot!(all.join("\n"), @"
+        DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+        2026-11-14         1      1      1       0       -  $1.00         1k   10
+        2026-11-15         2      1      1       1   1h00m  $0.75        500    5
+        all                2      2      2       1   1h00m  $1.75         1k   15
+
+        DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+        2026-11-15         2      2      2       1   1h00m  $1.75         1k   15
+
+        PROJECT  SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+        api             1      2      1       0   1h00m  $1.50         1k   15
+        unknown         1      0      1       1       -  $0.25          0    0
+        all             2      2      2       1   1h00m  $1.75         1k   15
+
+        MODEL    SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+        opus            2      0      0       0       -  $1.25         1k   10
+        sonnet          1      2      1       0   1h00m  $0.50        500    5
+        unknown         1      0      1       1       -      -          0    0
+        all             2      2      2       1   1h00m  $1.75         1k   15
+
+        SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
+               2      1      1       1       -  $0.75        500    5
+        ");
+    }
+}
