@@ -124,12 +124,7 @@ fn start(claude: &Claude, world: &World, way: &Way) -> Result<std::time::Duratio
             command.args(["run", "--"]).arg(program);
             command
         }
-        // From a shell, as a user starts it.
-        false => {
-            let mut command = Command::new("/bin/sh");
-            command.args(["-c", "\"$@\"; exit", "sh"]).arg(program);
-            command
-        }
+        false => Command::new(program),
     };
     command.args(["--permission-mode", "default"]);
     command

@@ -28,8 +28,6 @@ use becket_wire::rpc::{Envelope, EventRequest, Request, Source};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output, Place};
 
-use crate::launch::state::LaunchFile;
-
 /// How this process came to judge alone.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
@@ -157,26 +155,10 @@ impl Event<'_> {
             config: Arc::clone(self.config),
             told: false,
             change: head.and_then(|head| Change::alone(head, self.envelope, is_git_root)),
-            launched_at: head.and_then(|head| self.launched_at(head)),
+            // Only a daemon knows the session.
+            launched_at: None,
             minute: minute_of_day(self.envelope.at),
         }
-    }
-
-    /// When the session began, as its launcher knows it.
-    fn launched_at(&self, head: &Head<'_>) -> Option<i64> {
-        let launcher = self
-            .envelope
-            .pid_parent
-            .filter(|_| self.envelope.is_launched())?;
-        let file = LaunchFile::of(self.place, launcher)?;
-        let is_it =
-            file.session_id.is_some() && file.session_id.as_deref() == head.session_id.as_deref();
-        let began = file
-            .started_at
-            .parse::<jiff::Timestamp>()
-            .ok()
-            .filter(|_| is_it)?;
-        Some(began.as_millisecond())
     }
 
     /// What the person typed to switch a hook, done and said.

@@ -21,21 +21,26 @@ use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use becket_daemon::life::now_ms;
 use becket_wire::envelope::LAUNCH;
+use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::claude;
+use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::tell::clock;
 use crate::tui::feed::{self, Message, QUEUE};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
-use child::{Asked, Exit, Process, SavedTerminal};
-use follow::{AFTER_RESET, Follower, until};
-pub use follow::{Followed, Nobody, Observer};
+use child::{Exit, Process, SavedTerminal, SignalForwarder};
+use follow::{AFTER_RESET, Followed, Follower};
+pub use follow::{NoObserver, Observer};
 pub use restart::Policy;
 use restart::{Ending, MOST, Next, Restarts};
-use settings::Registered;
+use settings::InlineRegistration;
 
+/// So long the first session may take, unless the user says otherwise.
+pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the session is told when the rate limit that ended its turn is over.
 const GO_ON: &str = "continue";
 
@@ -60,7 +65,7 @@ impl Launch {
             cwd: self.cwd.clone(),
             ..world.clone()
         };
-        let (named, words) = arguments::split(self.words.clone());
+        let (named, words) = arguments::split(&self.words);
         must_have_terminal(&words)?;
         let path = std::env::var_os("PATH");
         let program = program::find(named.as_deref(), path.as_deref(), &self.cwd)?;
@@ -70,10 +75,12 @@ impl Launch {
             .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
         if is_session {
             let version = || claude::numbers(&claude::version_of(&program)?);
-            if let Registered::TooOld([a, b, c]) = settings::register(world, &mut words, version)? {
-                anstream::eprintln!(
-                    "becket: Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket (hint: claude update)"
-                );
+            let registered = settings::register(world, &mut words, version)?;
+            if let InlineRegistration::TooOld([a, b, c]) = registered {
+                tell(&format!(
+                    "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
+                ));
+                hint("claude update");
             }
         }
         state::sweep(&world.place);
@@ -121,11 +128,11 @@ struct Running<'a> {
 impl Running<'_> {
     fn until_the_end(&self, observer: &mut dyn Observer) -> Result<ExitCode> {
         let terminal = SavedTerminal::read();
-        let asked = Asked::listen().context("could not listen to signals")?;
+        let signals = SignalForwarder::listen().context("could not listen to signals")?;
         let mut restarts = Restarts::default();
         let mut words = with_prompt(self.words.clone(), self.launch.prompt.as_deref());
         loop {
-            let (exit, followed) = self.once(&words, &asked, observer)?;
+            let (exit, followed) = self.once(&words, &signals, observer)?;
             if matches!(exit, Exit::Signal(_)) {
                 terminal.restore();
             }
@@ -133,22 +140,20 @@ impl Running<'_> {
                 exit,
                 has_session: followed.session.is_some(),
                 reason: followed.reason.clone(),
-                told_to_end: asked.told_to_end(),
+                told_to_end: signals.told_to_end(),
                 limit: followed.limit,
                 limit_over: followed.limit_over,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
             tell_end(&followed, exit, &next);
-            let (wait, prompt) = match next {
-                Next::End | Next::GiveUp => return Ok(ExitCode::from(exit.code())),
-                Next::Again { after, .. } => (after, None),
-                Next::AfterLimit { at } => (until(at), Some(GO_ON)),
-                Next::GoOn => (Duration::ZERO, Some(GO_ON)),
+            let Next::Again { after, limit, .. } = next else {
+                return Ok(ExitCode::from(exit.code()));
             };
-            if !asked.wait(wait) {
+            let at = now_ms() + after.as_millis() as i64;
+            if !signals.wait_until(at.max(limit.unwrap_or(0))) {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_go_on(&followed, prompt);
+            words = self.words_to_go_on(&followed, limit.map(|_| GO_ON));
         }
     }
 
@@ -156,7 +161,7 @@ impl Running<'_> {
     fn once(
         &self,
         words: &[OsString],
-        asked: &Asked,
+        signals: &SignalForwarder,
         observer: &mut dyn Observer,
     ) -> Result<(Exit, Followed)> {
         let Process { pid, start } = self.launcher;
@@ -165,7 +170,7 @@ impl Running<'_> {
             variables.push(("AGENT_ID", agent_id.clone()));
         }
         let child = child::spawn(&self.program, words, &self.launch.cwd, &variables)?;
-        asked.pass_to(Some(child));
+        signals.pass_to(Some(child));
         let follower = Follower {
             place: &self.world.place,
             launcher: self.launcher,
@@ -173,20 +178,31 @@ impl Running<'_> {
             cwd: &self.launch.cwd,
             agent_id: self.launch.agent_id.clone(),
             establish_timeout: self.launch.establish_timeout,
-            goes_on: self.launch.policy.after_death && self.launch.policy.after_limit,
+            resumes: self.launch.policy == Policy::AfterDeathOrLimit,
             after_reset: AFTER_RESET,
         };
         let (to, heard) = sync_channel(QUEUE);
         let (watching, sender) = (self.world.clone(), to.clone());
         std::thread::spawn(move || feed::watch(&watching, &sender));
         let (exit, followed) = std::thread::scope(|scope| {
-            let following = scope.spawn(move || follower.run(&heard, observer));
+            let last_rows = || self.rows_at_the_end().unwrap_or_default();
+            let following = scope.spawn(move || follower.run(&heard, observer, last_rows));
             let exit = child::wait(child);
             drop(to.send(Message::Leave));
             (exit, following.join().unwrap_or_default())
         });
-        asked.pass_to(None);
+        signals.pass_to(None);
         Ok((exit.context("could not wait for Claude Code")?, followed))
+    }
+
+    /// What the daemon knows now, ended sessions too. None is started for it.
+    fn rows_at_the_end(&self) -> Option<Vec<SessionRow>> {
+        let query = SessionQuery {
+            all: true,
+            limit: Some(20),
+            ..SessionQuery::default()
+        };
+        Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
     /// The same session once more.
@@ -209,14 +225,22 @@ fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> 
     words
 }
 
+fn tell(what: &str) {
+    anstream::eprintln!("becket: {what}");
+}
+
+fn hint(what: &str) {
+    anstream::eprintln!("hint: {what}");
+}
+
 /// What the user has to know when Claude Code has ended.
 fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
-    let tell = |what: String| anstream::eprintln!("becket: {what}");
     if let Some(trouble) = &followed.trouble {
-        tell(trouble.clone());
+        tell(trouble);
+        hint("becket doctor");
     }
-    if let Some(at) = followed.limit.filter(|_| !followed.limit_over) {
-        tell(format!("the rate limit ends at {}", local_time(at)));
+    if let Some(at) = followed.limit {
+        tell(&format!("the rate limit ends at {}", local_time(at)));
     }
     let how = match exit {
         Exit::Code(code) => format!("exit code {code}"),
@@ -224,15 +248,20 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
     };
     match next {
         Next::End => {}
-        Next::GiveUp => tell(format!(
-            "Claude Code ended unexpectedly ({how}), and was started {MOST} times in ten minutes already"
-        )),
-        Next::Again { after, nth } => tell(format!(
-            "Claude Code ended unexpectedly ({how}); its session goes on in {} s, restart {nth} of {MOST} (Ctrl-C: not at all)",
+        Next::GiveUp => {
+            tell(&format!(
+                "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"
+            ));
+            let session = followed.session.as_deref().unwrap_or_default();
+            hint(&format!("becket run --resume {session}"));
+        }
+        Next::Again { limit: Some(_), .. } => {
+            tell("going on with the session after that; press Ctrl-C to stop");
+        }
+        Next::Again { nth, after, .. } => tell(&format!(
+            "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MOST}), press Ctrl-C to stop",
             after.as_secs()
         )),
-        Next::AfterLimit { .. } => tell("its session goes on then (Ctrl-C: not at all)".to_owned()),
-        Next::GoOn => tell("the rate limit is over; the session goes on".to_owned()),
     }
 }
 

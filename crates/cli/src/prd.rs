@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{Code, Failure};
 use crate::launch::Observer;
 use crate::tell::moment;
+use crate::verb::run::is_session_id;
 
 const LONGEST_RECORD: u64 = 1 << 20;
 /// A document up to this goes into the instructions of a new session; a longer one is named there.
@@ -21,7 +22,7 @@ const INLINE: usize = 64 << 10;
 
 /// One document, whether it is written yet or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct PrdDocument {
     pub slug: String,
     pub folder: PathBuf,
     pub record: Record,
@@ -33,20 +34,20 @@ pub struct Document {
 pub struct Record {
     pub name: String,
     pub created_at: String,
-    pub sessions: Vec<Worked>,
+    pub sessions: Vec<PrdSession>,
 }
 
 /// A session that worked on a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Worked {
+pub struct PrdSession {
     pub session_id: String,
     pub started_at: String,
     pub ended_at: Option<String>,
     pub transcript_path: Option<String>,
 }
 
-impl Document {
+impl PrdDocument {
     /// Begins a document.
     pub fn create(project: &Path, name: &str) -> Result<Self> {
         let document = Self {
@@ -103,14 +104,15 @@ impl Document {
 
     fn read(folder: &Path) -> Option<Self> {
         let slug = folder.file_name()?.to_str()?.to_owned();
-        let file = Snapshot::read(&folder.join("sessions.json"), LONGEST_RECORD).ok()?;
-        let record = serde_json::from_slice(file.bytes().unwrap_or_default()).unwrap_or_default();
-        let document = Self {
+        let mut document = Self {
             slug,
             folder: folder.to_path_buf(),
-            record,
+            record: Record::default(),
         };
-        (document.file().exists() || file.bytes().is_some()).then_some(document)
+        let record = document.read_record().unwrap_or_default();
+        let is_one = document.file().exists() || record.is_some();
+        document.record = record.unwrap_or_default();
+        is_one.then_some(document)
     }
 
     pub fn file(&self) -> PathBuf {
@@ -164,14 +166,29 @@ impl Document {
         }
     }
 
+    /// The record in its file; none if there is no file. A repository may bring any file along, so
+    /// only what is a session's id counts, and a link is not followed.
+    fn read_record(&self) -> io::Result<Option<Record>> {
+        let path = self.record_file();
+        if path.is_symlink() {
+            return Err(io::Error::other("it is a symbolic link"));
+        }
+        let file = Snapshot::read(&path, LONGEST_RECORD)?;
+        let Some(bytes) = file.bytes() else {
+            return Ok(None);
+        };
+        let mut record: Record = serde_json::from_slice(bytes)?;
+        record
+            .sessions
+            .retain(|worked| is_session_id(&worked.session_id));
+        Ok(Some(record))
+    }
+
     /// Changes the record in its file: others may have changed it, too.
     fn change(&self, change: impl Fn(&mut Record)) -> io::Result<()> {
         loop {
             let file = Snapshot::read(&self.record_file(), LONGEST_RECORD)?;
-            let known = file
-                .bytes()
-                .and_then(|bytes| serde_json::from_slice(bytes).ok());
-            let mut record: Record = known.unwrap_or_else(|| self.record.clone());
+            let mut record = self.read_record()?.unwrap_or_else(|| self.record.clone());
             change(&mut record);
             let text = format!("{}\n", serde_json::to_string_pretty(&record)?);
             if file.replace(text.as_bytes(), 0o644)? == Attempt::Done {
@@ -179,27 +196,35 @@ impl Document {
             }
         }
     }
+
+    /// The same while a session goes on, which it does in any case.
+    fn note(&self, change: impl Fn(&mut Record)) {
+        if let Err(why) = self.change(change) {
+            let file = self.record_file();
+            anstream::eprintln!("becket: could not write {}: {why}", file.display());
+        }
+    }
 }
 
-/// A document learns of every session that works on it. Where it cannot be written, work goes on.
-impl Observer for Document {
+/// A document learns of every session that works on it.
+impl Observer for PrdDocument {
     fn began(&mut self, row: &SessionRow) {
-        let worked = Worked {
+        let worked = PrdSession {
             session_id: row.session_id.clone(),
             started_at: moment(now_ms()),
             ended_at: None,
             transcript_path: row.transcript_path.clone(),
         };
-        drop(self.change(|record| record.sessions.push(worked.clone())));
+        self.note(|record| record.sessions.push(worked.clone()));
     }
 
     fn ended(&mut self, session_id: &str, at: i64) {
-        drop(self.change(|record| {
+        self.note(|record| {
             let mut sessions = record.sessions.iter_mut().rev();
             if let Some(worked) = sessions.find(|worked| worked.session_id == session_id) {
                 worked.ended_at = Some(moment(at));
             }
-        }));
+        });
     }
 }
 
@@ -231,6 +256,9 @@ fn slug(name: &str) -> Result<String> {
 mod tests {
     use super::*;
 
+    const FIRST: &str = "11111111-1111-4111-8111-111111111111";
+    const SECOND: &str = "22222222-2222-4222-8222-222222222222";
+
     #[test]
     fn a_slug_is_a_name_for_a_folder_and_leads_nowhere_else() {
         for (name, expected) in [
@@ -244,28 +272,59 @@ mod tests {
     }
 
     #[test]
+    fn what_a_repository_brings_along_is_neither_run_nor_overwritten() {
+        let project = tempfile::tempdir().unwrap();
+        let mut document = PrdDocument::create(project.path(), "x").unwrap();
+        let transcript = project.path().join("t.jsonl");
+        fs::write(&transcript, "{}").unwrap();
+        let option = "--dangerously-skip-permissions";
+        let worked = serde_json::json!({"session_id": option, "transcript_path": transcript});
+        let record = serde_json::json!({"name": "x", "sessions": [worked]});
+        fs::write(document.record_file(), record.to_string()).unwrap();
+        let found = PrdDocument::find(project.path(), None).unwrap();
+        assert_eq!(found.resumable(), None);
+
+        let row = SessionRow {
+            session_id: FIRST.to_owned(),
+            ..SessionRow::default()
+        };
+        fs::write(document.record_file(), "<<<<<<< ours").unwrap();
+        document.began(&row);
+        assert_eq!(
+            fs::read_to_string(document.record_file()).unwrap(),
+            "<<<<<<< ours"
+        );
+        let elsewhere = project.path().join("elsewhere");
+        fs::write(&elsewhere, "{}").unwrap();
+        fs::remove_file(document.record_file()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, document.record_file()).unwrap();
+        document.began(&row);
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "{}");
+    }
+
+    #[test]
     fn every_session_that_worked_on_it_is_recorded() {
         let project = tempfile::tempdir().unwrap();
-        let mut document = Document::create(project.path(), "Guest checkout").unwrap();
-        assert!(Document::create(project.path(), "guest CHECKOUT").is_err());
+        let mut document = PrdDocument::create(project.path(), "Guest checkout").unwrap();
+        assert!(PrdDocument::create(project.path(), "guest CHECKOUT").is_err());
         let transcript = project.path().join("t.jsonl");
         let row = |id: &str| SessionRow {
             session_id: id.to_owned(),
             transcript_path: Some(transcript.to_string_lossy().into_owned()),
             ..SessionRow::default()
         };
-        document.began(&row("s1"));
-        document.ended("s1", 1_000);
-        document.began(&row("s2"));
-        let found = Document::find(project.path(), Some("guest checkout")).unwrap();
+        document.began(&row(FIRST));
+        document.ended(FIRST, 1_000);
+        document.began(&row(SECOND));
+        let found = PrdDocument::find(project.path(), Some("guest checkout")).unwrap();
         let [first, second] = &found.record.sessions[..] else {
             panic!("{found:?}")
         };
         assert_eq!(first.ended_at.as_deref(), Some("1970-01-01T00:00:01.000Z"));
-        assert_eq!((&*second.session_id, &second.ended_at), ("s2", &None));
+        assert_eq!((&*second.session_id, &second.ended_at), (SECOND, &None));
         assert_eq!(found.resumable(), None, "its transcript is gone");
         fs::write(&transcript, "{}").unwrap();
-        assert_eq!(found.resumable(), Some("s2"));
+        assert_eq!(found.resumable(), Some(SECOND));
 
         assert!(!found.instructions_with_text().contains("so far"));
         fs::write(found.file(), "# Checkout\n").unwrap();

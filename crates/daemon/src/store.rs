@@ -20,7 +20,7 @@ pub mod spool;
 mod write;
 
 pub use figures::{TurnFigures, figures};
-pub use history::{Brief, SessionFacts, events_in_brief, session_facts};
+pub use history::{Brief, SessionFacts, events_in_brief, payload, session_facts};
 pub use inbox::waiting as in_inbox;
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};

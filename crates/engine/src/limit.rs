@@ -15,18 +15,6 @@ use serde_json::Value;
 /// How much of a transcript's end is searched. A handful of short lines follows the message.
 const TRANSCRIPT_END: u64 = 64 << 10;
 
-/// A limit message at the end of a transcript.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LimitMessage {
-    /// What Claude Code showed: `You've hit your 5-hour limit · resets 2:56pm (UTC)`.
-    pub text: String,
-    /// When it was written, in milliseconds since 1970.
-    pub at: Option<i64>,
-    /// The reset in milliseconds since 1970, as the API said it: to the second, where the text is
-    /// rounded down to the minute.
-    pub reset: Option<i64>,
-}
-
 /// Whether a turn that ended with this `error` (of StopFailure, or of a transcript's line) met a
 /// limit. It may be one per minute that names no reset. `overloaded` is the server's state and
 /// passes in seconds; `billing_error` has no end.
@@ -47,18 +35,28 @@ pub fn reset(text: &str, said_at: i64, zone: &TimeZone) -> Option<i64> {
     Some(reset.as_millisecond())
 }
 
-/// The message at the end of this transcript, if the last answer in it is that of a limit.
-pub fn at_end(transcript: &Path) -> io::Result<Option<LimitMessage>> {
+/// When the limit ends that the last answer of this transcript tells of: to the second, in
+/// milliseconds since 1970. None if that answer is no limit, or the file cannot be read.
+pub fn at_end(transcript: &Path) -> Option<i64> {
     // A pipe in its place would be waited for.
-    if !std::fs::metadata(transcript)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
+    if !std::fs::metadata(transcript).ok()?.is_file() {
+        return None;
     }
+    let end = read_end(transcript).ok()?;
+    let line = last_answer(&end)?;
+    if line["isApiErrorMessage"] != true || !is_limit(line["error"].as_str()?) {
+        return None;
+    }
+    line["quotaLimits"]["resetsAt"].as_i64()?.checked_mul(1000)
+}
+
+fn read_end(transcript: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(transcript)?;
     let len = file.metadata()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(TRANSCRIPT_END)))?;
     let mut end = Vec::new();
     file.take(TRANSCRIPT_END).read_to_end(&mut end)?;
-    Ok(last_answer(&end).as_ref().and_then(limit_message))
+    Ok(end)
 }
 
 /// The old form: `Claude AI usage limit reached|1763300000`.
@@ -150,19 +148,6 @@ fn last_answer(end: &[u8]) -> Option<Value> {
     let lines = end.rsplit(|byte| *byte == b'\n');
     let mut parsed = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     parsed.find(|line| line["type"] == "assistant" && line["isSidechain"] != true)
-}
-
-fn limit_message(line: &Value) -> Option<LimitMessage> {
-    if line["isApiErrorMessage"] != true || !is_limit(line["error"].as_str()?) {
-        return None;
-    }
-    let at = line["timestamp"].as_str().unwrap_or_default();
-    let reset = line["quotaLimits"]["resetsAt"].as_i64();
-    Some(LimitMessage {
-        text: line["message"]["content"][0]["text"].as_str()?.to_owned(),
-        at: at.parse().ok().map(Timestamp::as_millisecond),
-        reset: reset.and_then(|seconds| seconds.checked_mul(1000)),
-    })
 }
 
 #[cfg(test)]
@@ -288,12 +273,12 @@ mod tests {
         }
     }
 
-    fn written(lines: &[Value]) -> Option<LimitMessage> {
+    fn written(lines: &[Value]) -> Option<i64> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.jsonl");
         let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
         std::fs::write(&path, lines.join("\n") + "\n").unwrap();
-        at_end(&path).unwrap()
+        at_end(&path)
     }
 
     #[test]
@@ -318,12 +303,7 @@ mod tests {
             child,
             other.clone(),
         ];
-        let expected = LimitMessage {
-            text: text.to_owned(),
-            at: Some(1_794_830_200_898),
-            reset: Some(1_800_014_198_000),
-        };
-        assert_eq!(written(&lines), Some(expected));
+        assert_eq!(written(&lines), Some(1_800_014_198_000));
         assert_eq!(written(&[limit.clone(), other, answer]), None);
         let mut overloaded = limit.clone();
         overloaded["error"] = json!("overloaded");

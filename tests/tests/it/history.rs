@@ -186,7 +186,7 @@ fn stats_add_up_what_sessions_did() {
     let elsewhere = ["sessions", "--stats", "--project", "/"];
     assert!(world.run(&elsewhere).contains("$1.00"));
     let elsewhere = ["sessions", "--stats", "--project", "/nowhere"];
-    assert!(world.run(&elsewhere).contains("No session"));
+    assert!(world.run(&elsewhere).contains("No activity"));
     assert!(
         world
             .run(&["sessions", "--stats", "--since", "0s"])

@@ -67,11 +67,11 @@ const LISTS: [&str; 9] = [
 ];
 
 /// What stands after `--`: the program, if the first word's base name is `claude`, and its arguments.
-pub fn split(mut words: Vec<OsString>) -> (Option<PathBuf>, Vec<OsString>) {
+pub fn split(words: &[OsString]) -> (Option<PathBuf>, Vec<OsString>) {
     let is_program = |word: &OsString| Path::new(word).file_name() == Some(OsStr::new("claude"));
-    match words.first().is_some_and(is_program) {
-        true => (Some(PathBuf::from(words.remove(0))), words),
-        false => (None, words),
+    match words.split_first() {
+        Some((first, rest)) if is_program(first) => (Some(PathBuf::from(first)), rest.to_vec()),
+        _ => (None, words.to_vec()),
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_first_word_is_the_program_if_it_is_called_so() {
-        let split = |line| split(words(line));
+        let split = |line| split(&words(line));
         assert_eq!(split("claude -p x"), (Some("claude".into()), words("-p x")));
         assert_eq!(split("/opt/claude x").0, Some("/opt/claude".into()));
         assert_eq!(split("./claude-2 x"), (None, words("./claude-2 x")));

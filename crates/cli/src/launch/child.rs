@@ -5,18 +5,19 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use becket_daemon::life::now_ms;
 use becket_wire::process::process_state;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::follow::{TICK, until};
 use super::state::{is_alive, start_of};
 use crate::failure::{Code, Failure};
 
@@ -124,27 +125,28 @@ fn send(child: Process, signal: Signal) {
 /// The signals of this process. The terminal sends SIGINT and SIGQUIT to the child as well, so they
 /// must not end the launcher; SIGTERM and SIGHUP come to it alone and are passed on.
 #[derive(Debug)]
-pub struct Asked {
-    child: Arc<AtomicU32>,
+pub struct SignalForwarder {
+    child: Arc<Mutex<Option<Process>>>,
     heard: Receiver<i32>,
 }
 
-impl Asked {
+impl SignalForwarder {
     pub fn listen() -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
-        let child = Arc::new(AtomicU32::new(0));
+        // What is ignored (nohup) stays so, here and in the child.
+        let ignored = ignored_signals();
+        let mut wanted = vec![SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+        wanted.retain(|signal| ignored & (1 << (signal - 1)) == 0);
+        let mut signals = Signals::new(wanted)?;
+        let child = Arc::new(Mutex::new(None));
         let (to, heard) = channel();
         let current = Arc::clone(&child);
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                let pid = Pid::from_raw(current.load(Ordering::Relaxed).cast_signed());
-                let named = match signal {
-                    SIGTERM => Some(Signal::TERM),
-                    SIGHUP => Some(Signal::HUP),
-                    _ => None,
-                };
-                if let (Some(pid), Some(signal)) = (pid, named) {
-                    let _ = kill_process(pid, signal);
+                let child = *current.lock().unwrap_or_else(PoisonError::into_inner);
+                match (child, signal) {
+                    (Some(child), SIGTERM) => send(child, Signal::TERM),
+                    (Some(child), SIGHUP) => send(child, Signal::HUP),
+                    _ => {}
                 }
                 if to.send(signal).is_err() {
                     return;
@@ -154,23 +156,34 @@ impl Asked {
         Ok(Self { child, heard })
     }
 
-    /// Who gets what is passed on.
+    /// Which process gets what is passed on.
     pub fn pass_to(&self, child: Option<Process>) {
-        self.child
-            .store(child.map_or(0, |child| child.pid), Ordering::Relaxed);
+        *self.child.lock().unwrap_or_else(PoisonError::into_inner) = child;
     }
 
     /// Whether the launcher itself was told to end since the last call.
     pub fn told_to_end(&self) -> bool {
-        self.heard
-            .try_iter()
-            .any(|signal| signal == SIGTERM || signal == SIGHUP)
+        let mut heard = self.heard.try_iter();
+        heard.any(|signal| signal == SIGTERM || signal == SIGHUP)
     }
 
-    /// Waits, unless a signal ends that. False if one did.
-    pub fn wait(&self, span: Duration) -> bool {
-        self.heard.recv_timeout(span).is_err()
+    /// Waits until then (milliseconds since 1970), unless a signal ends that. False if one did.
+    pub fn wait_until(&self, at: i64) -> bool {
+        while now_ms() < at {
+            if self.heard.recv_timeout(until(at).min(TICK)).is_ok() {
+                return false;
+            }
+        }
+        true
     }
+}
+
+/// The signals that this process ignores, as a bit mask: what the shell told it.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// The terminal's settings, to be put back after a Claude Code that could not do so itself.

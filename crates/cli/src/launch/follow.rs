@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use becket_daemon::life::now_ms;
 use becket_engine::limit;
 use becket_wire::Place;
-use becket_wire::session::SessionRow;
+use becket_wire::session::{SessionRow, Status};
 
 use super::child::{self, Process};
 use super::state::LaunchFile;
@@ -16,6 +16,10 @@ use crate::tui::feed::Message;
 /// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
 /// acts only where it did not.
 pub const AFTER_RESET: Duration = Duration::from_secs(300);
+/// A limit's end may be hours away, and a machine may sleep meanwhile: the clock is looked at so often.
+pub const TICK: Duration = Duration::from_secs(60);
+/// A limit's message is rounded down to the minute: milliseconds.
+const MINUTE: i64 = 60_000;
 
 /// Told of every session that the launch has, one after the other.
 pub trait Observer: Send {
@@ -23,11 +27,11 @@ pub trait Observer: Send {
     fn ended(&mut self, session_id: &str, at: i64);
 }
 
-/// For a launch that nobody else keeps a record of.
+/// For a launch that no other record is kept of.
 #[derive(Debug)]
-pub struct Nobody;
+pub struct NoObserver;
 
-impl Observer for Nobody {
+impl Observer for NoObserver {
     fn began(&mut self, _: &SessionRow) {}
     fn ended(&mut self, _: &str, _: i64) {}
 }
@@ -40,9 +44,9 @@ pub struct Followed {
     pub reason: Option<String>,
     /// Why there is no session.
     pub trouble: Option<String>,
-    /// When the rate limit ends that the last turn ran into.
+    /// When the rate limit ends that the last turn ran into: milliseconds since 1970.
     pub limit: Option<i64>,
-    /// It was ended because that time had come.
+    /// Claude Code was ended to go on after that limit.
     pub limit_over: bool,
 }
 
@@ -55,73 +59,63 @@ pub struct Follower<'a> {
     pub cwd: &'a Path,
     pub agent_id: Option<String>,
     pub establish_timeout: Duration,
-    /// A limit is waited for, and then the session goes on.
-    pub goes_on: bool,
-    /// So much later.
+    /// Go on with the session after a rate limit.
+    pub resumes: bool,
+    /// How long after the limit's end.
     pub after_reset: Duration,
 }
 
-/// What it keeps in mind meanwhile.
-struct State {
+struct FollowState {
     file: LaunchFile,
     followed: Followed,
     /// Until when the first session has to be there.
     establish: Option<Instant>,
-    /// When the limit is over.
-    resume: Option<Instant>,
-    /// The transcript of a session whose last turn ran into a limit.
+    /// When the current session began, and its status as last written.
+    began: i64,
+    status: &'static str,
+    /// The message of the limit that the last turn ran into.
     limited: Option<String>,
     /// Why the daemon cannot be heard.
     lost: Option<String>,
 }
 
 impl Follower<'_> {
-    /// Follows until `Leave` comes: Claude Code has ended. Then the launch file goes.
-    pub fn run(&self, heard: &Receiver<Message>, observer: &mut dyn Observer) -> Followed {
-        let mut state = State {
+    /// Follows until `Leave` comes: Claude Code has ended. What the daemon's stream had not said by
+    /// then is in `last_rows`.
+    pub fn run(
+        &self,
+        heard: &Receiver<Message>,
+        observer: &mut dyn Observer,
+        last_rows: impl FnOnce() -> Vec<SessionRow>,
+    ) -> Followed {
+        let mut state = FollowState {
             file: self.file(),
             followed: Followed::default(),
             establish: Instant::now().checked_add(self.establish_timeout),
-            resume: None,
+            began: 0,
+            status: "",
             limited: None,
             lost: None,
         };
         loop {
-            let now = Instant::now();
-            let next = [state.establish, state.resume].into_iter().flatten().min();
-            // A year is as good as for ever.
-            let left = next.map_or(Duration::from_secs(365 * 86_400), |next| {
-                next.saturating_duration_since(now)
-            });
-            match heard.recv_timeout(left) {
-                Ok(Message::All(rows)) => {
-                    for row in rows.iter().filter(|row| self.is_ours(row)) {
-                        self.hear(row, &mut state, observer);
-                    }
-                }
-                Ok(Message::One(row)) if self.is_ours(&row) => {
-                    self.hear(&row, &mut state, observer);
-                }
+            match heard.recv_timeout(self.next_look(&state)) {
+                Ok(Message::All(rows)) => self.hear_all(rows, &mut state, observer),
+                Ok(Message::One(row)) => self.hear_all(vec![*row], &mut state, observer),
                 Ok(Message::Lost(why)) => state.lost = Some(why),
                 Ok(Message::Leave) | Err(RecvTimeoutError::Disconnected) => break,
-                Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => self.time_is_up(&mut state),
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
+            self.look_at_the_clock(&mut state);
         }
+        self.hear_all(last_rows(), &mut state, observer);
         drop(std::fs::remove_file(self.place.launch(self.launcher.pid)));
-        // The transcript has it to the second, but is written after the event.
-        let exact = state
-            .limited
-            .and_then(|path| limit::at_end(Path::new(&path)).ok()??.reset);
-        state.followed.limit = exact.or(state.followed.limit);
+        // The transcript has the time to the second, but is written after the event.
+        let exact = state.file.transcript_path.as_deref().and_then(limit_in);
+        state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
         if let Some(session) = &state.followed.session {
             observer.ended(session, now_ms());
         }
         state.followed
-    }
-
-    fn is_ours(&self, row: &SessionRow) -> bool {
-        row.pid == Some(self.child.pid) && row.pid_start == Some(self.child.start)
     }
 
     fn file(&self) -> LaunchFile {
@@ -136,94 +130,123 @@ impl Follower<'_> {
         }
     }
 
-    fn hear(&self, row: &SessionRow, state: &mut State, observer: &mut dyn Observer) {
+    fn hear_all(
+        &self,
+        mut rows: Vec<SessionRow>,
+        state: &mut FollowState,
+        observer: &mut dyn Observer,
+    ) {
+        let child = (Some(self.child.pid), Some(self.child.start));
+        rows.retain(|row| (row.pid, row.pid_start) == child);
+        rows.sort_by_key(|row| row.started_at);
+        for row in &rows {
+            self.hear(row, state, observer);
+        }
+    }
+
+    fn hear(&self, row: &SessionRow, state: &mut FollowState, observer: &mut dyn Observer) {
         let known = state.followed.session.as_ref() == Some(&row.session_id);
-        if row.ended_at.is_some() {
-            if known {
-                state.followed.reason.clone_from(&row.end_reason);
-            }
+        // The session before `/clear`.
+        if !known && row.ended_at.is_some() && row.started_at <= state.began {
             return;
         }
         if !known {
             if let Some(before) = state.followed.session.replace(row.session_id.clone()) {
-                observer.ended(&before, row.started_at);
+                observer.ended(&before, now_ms());
             }
             observer.began(row);
+            state.began = row.started_at;
             (state.establish, state.followed.trouble) = (None, None);
         }
-        state.followed.reason = None;
-        self.look_for_limit(row, state);
-        let file = LaunchFile {
+        let ended = row.ended_at.is_some();
+        state.followed.reason = row.end_reason.clone().filter(|_| ended);
+        look_for_limit(row, state);
+        if !known || state.status != row.status.word() {
+            state.status = row.status.word();
+            self.write(row, state);
+        }
+    }
+
+    fn write(&self, row: &SessionRow, state: &mut FollowState) {
+        let project_dir = row.project.clone();
+        state.file = LaunchFile {
             session_id: Some(row.session_id.clone()),
             started_at: rfc3339(row.started_at),
             last_updated: rfc3339(row.last_activity),
             transcript_path: row.transcript_path.clone(),
-            project_dir: row
-                .project
-                .clone()
-                .unwrap_or_else(|| state.file.project_dir.clone()),
+            project_dir: project_dir.unwrap_or_else(|| state.file.project_dir.clone()),
             trouble: None,
             ..state.file.clone()
         };
-        if file != state.file {
-            // Where nothing can be written, the session goes on without its file.
-            drop(file.write(self.place, self.launcher.pid));
-            state.file = file;
-        }
+        // Where nothing can be written, the session goes on without its file.
+        drop(state.file.write(self.place, self.launcher.pid));
     }
 
-    /// A turn that ran into a rate limit says when it ends, as long as nothing else happened.
-    fn look_for_limit(&self, row: &SessionRow, state: &mut State) {
-        let error = row.error.as_deref().filter(|error| is_limit(error));
-        let zone = jiff::tz::TimeZone::system();
-        // Rounded down to the minute.
-        let text = error.and_then(|error| limit::reset(error, row.last_activity, &zone));
-        let at = text.map(|at| at + 60_000);
-        state.limited = error.and(row.transcript_path.clone());
-        if at == state.followed.limit {
-            return;
-        }
-        state.followed.limit = at;
-        let wait = at.map(|at| until(at) + self.after_reset);
-        let wait = wait.filter(|_| self.goes_on);
-        state.resume = wait.and_then(|wait| Instant::now().checked_add(wait));
+    fn next_look(&self, state: &FollowState) -> Duration {
+        let establish = state
+            .establish
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let resume = state.followed.limit.map(|at| until(at) + self.after_reset);
+        [establish, resume]
+            .into_iter()
+            .flatten()
+            .fold(TICK, Duration::min)
     }
 
-    fn time_is_up(&self, state: &mut State) {
-        let now = Instant::now();
-        if state.establish.is_some_and(|at| at <= now) {
+    fn look_at_the_clock(&self, state: &mut FollowState) {
+        if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
             let span = self.establish_timeout.as_secs();
-            let why = state.lost.as_ref().map(|why| format!(" ({why})"));
-            let trouble = format!(
-                "no SessionStart came within {span} s{}; run becket doctor",
-                why.unwrap_or_default()
-            );
+            let why = state
+                .lost
+                .as_ref()
+                .map(|why| format!(" ({why})"))
+                .unwrap_or_default();
+            let trouble = format!("Claude Code reported no session within {span} s{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
             drop(state.file.write(self.place, self.launcher.pid));
         }
-        if state.resume.is_some_and(|at| at <= now) {
-            state.resume = None;
+        if state.limited.is_some() && state.followed.limit.is_none() {
+            state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
+        }
+        let late = |at: i64| now_ms() - at >= self.after_reset.as_millis() as i64;
+        let stays = state.limited.is_some() && state.status == Status::Idle.word();
+        if self.resumes && stays && state.followed.limit.is_some_and(late) {
+            state.limited = None;
             state.followed.limit_over = true;
             child::end(self.child);
         }
     }
 }
 
-fn rfc3339(ms: i64) -> String {
-    jiff::Timestamp::from_second(ms.div_euclid(1000))
-        .unwrap_or_default()
-        .to_string()
+/// A turn that ran into a rate limit says when it ends, until something else happens.
+fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
+    let is_limit = |error: &&str| limit::is_limit(error.split(':').next().unwrap_or_default());
+    let error = row.error.as_deref().filter(is_limit);
+    if error == state.limited.as_deref() {
+        return;
+    }
+    state.limited = error.map(str::to_owned);
+    let zone = jiff::tz::TimeZone::system();
+    let at = error.and_then(|error| limit::reset(error, row.last_activity, &zone));
+    state.followed.limit = at.map(|at| at + MINUTE);
 }
 
-fn is_limit(error: &str) -> bool {
-    limit::is_limit(error.split(':').next().unwrap_or_default())
+/// When the limit ends that the last answer of a transcript tells of.
+fn limit_in(transcript: &str) -> Option<i64> {
+    limit::at_end(Path::new(transcript))
 }
 
 /// How long it is until then.
 pub fn until(at: i64) -> Duration {
     Duration::from_millis(u64::try_from(at - now_ms()).unwrap_or(0))
+}
+
+fn rfc3339(ms: i64) -> String {
+    jiff::Timestamp::from_second(ms.div_euclid(1000))
+        .unwrap_or_default()
+        .to_string()
 }
 
 #[cfg(test)]
@@ -246,7 +269,7 @@ mod tests {
             cwd: Path::new("/w"),
             agent_id: None,
             establish_timeout: Duration::from_secs(600),
-            goes_on: true,
+            resumes: true,
             after_reset: Duration::ZERO,
         }
     }
@@ -278,7 +301,7 @@ mod tests {
         // The user went on before that.
         to.send(Message::One(Box::new(row.clone()))).unwrap();
         to.send(Message::Leave).unwrap();
-        let followed = follower.run(&heard, &mut Nobody);
+        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert_eq!((followed.limit, followed.limit_over), (None, false));
         assert!(child.try_wait().unwrap().is_none());
 
@@ -287,7 +310,7 @@ mod tests {
             drop(child.wait());
             to.send(Message::Leave)
         });
-        let followed = follower.run(&heard, &mut Nobody);
+        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert!(followed.limit_over);
         assert_eq!(followed.session.as_deref(), Some("s1"));
         assert!(ended.join().unwrap().is_ok());

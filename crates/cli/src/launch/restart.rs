@@ -10,11 +10,12 @@ use super::child::Exit;
 pub const MOST: usize = 5;
 const WITHIN: Duration = Duration::from_secs(600);
 
-/// What the user wants.
+/// What `--restart` asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Policy {
-    pub after_death: bool,
-    pub after_limit: bool,
+pub enum Policy {
+    Never,
+    AfterDeath,
+    AfterDeathOrLimit,
 }
 
 /// How one Claude Code ended.
@@ -29,7 +30,7 @@ pub struct Ending {
     pub told_to_end: bool,
     /// When the rate limit that the last turn ran into ends: milliseconds since 1970.
     pub limit: Option<i64>,
-    /// The launcher ended it, because that time has come.
+    /// The launcher ended it, to go on after the limit.
     pub limit_over: bool,
 }
 
@@ -39,15 +40,11 @@ pub enum Next {
     /// It died too often.
     GiveUp,
     Again {
-        after: Duration,
         nth: usize,
+        after: Duration,
+        /// The turn was ended by a limit, which ends then: it is to be gone on with.
+        limit: Option<i64>,
     },
-    /// Wait until the limit is over, then go on.
-    AfterLimit {
-        at: i64,
-    },
-    /// Go on with the turn that the limit ended.
-    GoOn,
 }
 
 /// The restarts so far.
@@ -56,20 +53,10 @@ pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
     pub fn next(&mut self, policy: Policy, ending: &Ending, now: Instant) -> Next {
-        if !policy.after_death || !ending.has_session || ending.told_to_end {
+        let own = ending.is_the_users_own() && !ending.limit_over;
+        let unwanted = ending.limit.is_some() && policy == Policy::AfterDeath;
+        if policy == Policy::Never || !ending.has_session || own || unwanted {
             return Next::End;
-        }
-        if ending.limit_over {
-            return Next::GoOn;
-        }
-        if ending.is_the_users_own() {
-            return Next::End;
-        }
-        if let Some(at) = ending.limit {
-            return match policy.after_limit {
-                true => Next::AfterLimit { at },
-                false => Next::End,
-            };
         }
         self.0
             .retain(|at| now.saturating_duration_since(*at) < WITHIN);
@@ -78,8 +65,11 @@ impl Restarts {
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
-        let nth = self.0.len();
-        Next::Again { after, nth }
+        Next::Again {
+            nth: self.0.len(),
+            after,
+            limit: ending.limit.or(ending.limit_over.then_some(0)),
+        }
     }
 }
 
@@ -87,10 +77,11 @@ impl Ending {
     /// `/exit`, Ctrl-C, a closed terminal, or a plain `kill`: nothing unexpected.
     fn is_the_users_own(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
-        left || match self.exit {
-            Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
-            Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
-        }
+        left || self.told_to_end
+            || match self.exit {
+                Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
+                Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
+            }
     }
 }
 
@@ -98,10 +89,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    const ON: Policy = Policy {
-        after_death: true,
-        after_limit: true,
-    };
+    const ON: Policy = Policy::AfterDeathOrLimit;
 
     fn killed() -> Ending {
         Ending {
@@ -141,11 +129,7 @@ mod tests {
         ] {
             assert_eq!(restarts.next(ON, &ending, now), Next::End, "{ending:?}");
         }
-        let off = Policy {
-            after_death: false,
-            after_limit: true,
-        };
-        assert_eq!(restarts.next(off, &killed(), now), Next::End);
+        assert_eq!(restarts.next(Policy::Never, &killed(), now), Next::End);
     }
 
     #[test]
@@ -155,7 +139,12 @@ mod tests {
         let mut at = |seconds| restarts.next(ON, &killed(), began + Duration::from_secs(seconds));
         for (nth, seconds) in (1..).zip([1, 2, 4, 8, 16]) {
             let after = Duration::from_secs(seconds);
-            assert_eq!(at(60 * nth as u64), Next::Again { after, nth });
+            let again = Next::Again {
+                nth,
+                after,
+                limit: None,
+            };
+            assert_eq!(at(60 * nth as u64), again);
         }
         assert_eq!(at(599), Next::GiveUp);
         // The first one was ten minutes ago.
@@ -172,17 +161,20 @@ mod tests {
             ..killed()
         };
         let failed = limited(Exit::Code(1));
-        assert_eq!(restarts.next(ON, &failed, now), Next::AfterLimit { at: 7 });
-        assert_eq!(restarts.next(ON, &limited(Exit::Code(0)), now), Next::End);
-        let not = Policy {
-            after_limit: false,
-            ..ON
+        let limit_of = |next| match next {
+            Next::Again { limit, .. } => limit,
+            other => panic!("{other:?}"),
         };
-        assert_eq!(restarts.next(not, &failed, now), Next::End);
+        assert_eq!(limit_of(restarts.next(ON, &failed, now)), Some(7));
+        let left = limited(Exit::Code(0));
+        assert_eq!(restarts.next(ON, &left, now), Next::End);
+        let next = restarts.next(Policy::AfterDeath, &failed, now);
+        assert_eq!(next, Next::End);
         let over = Ending {
             limit_over: true,
+            limit: None,
             ..limited(Exit::Signal(SIGTERM))
         };
-        assert_eq!(restarts.next(ON, &over, now), Next::GoOn);
+        assert_eq!(limit_of(restarts.next(ON, &over, now)), Some(0));
     }
 }

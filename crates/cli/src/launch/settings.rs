@@ -8,18 +8,17 @@ use anyhow::Result;
 use super::arguments;
 use crate::claude::Numbers;
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Strict};
+use crate::settings::{self, SettingsFile, Strict};
 use crate::world::World;
 
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 
-/// What came of it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Registered {
+pub enum InlineRegistration {
     /// The arguments have it now, or a settings file has it.
-    Yes,
-    /// This Claude Code does not know enough.
+    Done,
+    /// This Claude Code is too old for hooks without a shell.
     TooOld(Numbers),
 }
 
@@ -29,15 +28,15 @@ pub fn register(
     world: &World,
     words: &mut Vec<OsString>,
     version: impl FnOnce() -> Option<Numbers>,
-) -> Result<Registered> {
-    // With this option Claude Code leaves out some of its files.
-    let all_files = !arguments::has(words, &["--setting-sources"]);
-    if all_files && is_registered_in_a_file(world) {
-        return Ok(Registered::Yes);
+) -> Result<InlineRegistration> {
+    // With this option Claude Code reads some of its files only.
+    let sources = arguments::value(words, "--setting-sources").map(|(_, sources)| sources);
+    if is_registered_in_a_file(world, sources) {
+        return Ok(InlineRegistration::Done);
     }
     let version = version();
     if let Some(old) = version.filter(|version| *version < OLDEST) {
-        return Ok(Registered::TooOld(old));
+        return Ok(InlineRegistration::TooOld(old));
     }
     let registration = settings::registration_for(world, Strict::Keep, version)?;
     let (given, at) = match arguments::value(words, "--settings") {
@@ -53,14 +52,19 @@ pub fn register(
         Some((at, _)) => words[at] = merged.into(),
         None => drop(words.splice(0..0, ["--settings".into(), merged.into()])),
     }
-    Ok(Registered::Yes)
+    Ok(InlineRegistration::Done)
 }
 
 /// A file that cannot be read is Claude Code's to complain about.
-fn is_registered_in_a_file(world: &World) -> bool {
-    settings::files(world).iter().any(|file| {
+fn is_registered_in_a_file(world: &World, sources: Option<&str>) -> bool {
+    let home = world.place.home().to_string_lossy();
+    let is_read = |file: &&SettingsFile| {
+        let scope = file.scope.to_string();
+        sources.is_none_or(|sources| sources.split(',').any(|source| source.trim() == scope))
+    };
+    settings::files(world).iter().filter(is_read).any(|file| {
         let text = settings::read(&file.path).ok().flatten();
-        text.is_some_and(|text| settings::is_registered(&text).unwrap_or(false))
+        text.is_some_and(|text| settings::is_registered(&text, &home).unwrap_or(false))
     })
 }
 

@@ -19,7 +19,7 @@ const LONGEST_FILE: u64 = 64 << 10;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchFile {
-    /// None as long as no SessionStart came, and only then is there a `trouble`.
+    /// None until SessionStart; `trouble` is set only while this is none.
     pub session_id: Option<String>,
     pub started_at: String,
     pub last_updated: String,

@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::state::{LaunchFile, is_alive, start_of};
 use super::{arguments, program};
@@ -25,61 +25,72 @@ pub struct Window {
     pub launcher: u32,
 }
 
-/// Opens a window in which `becket run` runs with these arguments: in this tmux, in the one that
+/// Opens a window in which `becket run` runs with these options: in this tmux, in the one that
 /// runs, or in a new one.
-pub fn open(world: &World, cwd: &Path, words: &[OsString], args: &[OsString]) -> Result<Window> {
-    // What cannot start would close its window before anybody reads why.
-    let (named, _) = arguments::split(words.to_vec());
+pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString]) -> Result<Window> {
+    let (named, words) = arguments::split(words);
     let path = std::env::var_os("PATH");
-    let found = program::find(named.as_deref(), path.as_deref(), cwd)?;
+    // What cannot start would close its window before anybody reads why.
+    let program = program::find(named.as_deref(), path.as_deref(), cwd)?;
     let runs =
-        std::env::var_os("TMUX").is_some() || tmux().arg("has-session").output()?.status.success();
-    let mut open = tmux();
-    match runs {
-        true => open.arg("new-window"),
-        false => open.args(["new-session", "-d", "-s", "becket"]),
+        std::env::var_os("TMUX").is_some() || tmux(&["has-session".into()])?.status.success();
+    let mut line: Vec<OsString> = match runs {
+        true => vec!["new-window".into()],
+        false => ["new-session", "-d", "-s", "becket"]
+            .map(OsString::from)
+            .to_vec(),
     };
-    open.args([
-        "-P",
-        "-F",
-        "#{session_name}:#{window_index} #{pane_pid}",
-        "-c",
-    ])
-    .arg(cwd);
+    let format = "#{session_name}:#{window_index} #{pane_pid}";
+    line.extend(["-P", "-F", format, "-c"].map(OsString::from));
+    line.push(cwd.into());
     for name in PASSED_ON {
         if let Some(value) = std::env::var_os(name) {
             let mut pair = OsString::from(format!("{name}="));
             pair.push(value);
-            open.arg("-e").arg(pair);
+            line.extend(["-e".into(), pair]);
         }
     }
-    open.arg("--").arg(world.programs.join("becket"));
-    open.arg("--home").arg(world.place.home()).args(args);
-    open.arg("--")
-        .arg(&found)
-        .args(arguments::split(words.to_vec()).1);
-    let output = open.output().context("could not run tmux")?;
+    line.extend([
+        "--".into(),
+        world.programs.join("becket").into(),
+        "--home".into(),
+    ]);
+    line.extend([world.place.home().into(), "run".into()]);
+    line.extend(options.iter().cloned());
+    line.extend(["--".into(), program.into()]);
+    line.extend(words);
+    let output = tmux(&line)?;
     let said = String::from_utf8_lossy(&output.stdout);
     let window = said.trim().rsplit_once(' ').and_then(|(target, pid)| {
         let target = target.to_owned();
-        Some(Window {
-            target,
-            launcher: pid.parse().ok()?,
-        })
+        let launcher = pid.parse().ok()?;
+        Some(Window { target, launcher })
     });
     window.filter(|_| output.status.success()).ok_or_else(|| {
         let why = String::from_utf8_lossy(&output.stderr);
-        let what = format!("could not open a tmux window: {}", why.trim());
-        Failure::new(Code::Failed, what)
-            .hint("start tmux, or run it without --tmux")
-            .into()
+        failed(&format!("could not open a tmux window: {}", why.trim()))
     })
 }
 
-fn tmux() -> Command {
+fn tmux(line: &[OsString]) -> Result<Output> {
     let mut tmux = Command::new("tmux");
-    tmux.stdin(Stdio::null());
-    tmux
+    // A word that ends in a semicolon would end tmux's command.
+    let words =
+        line.iter().map(
+            |word| match word.to_str().and_then(|text| text.strip_suffix(';')) {
+                Some(text) => OsString::from(format!("{text}\\;")),
+                None => word.clone(),
+            },
+        );
+    let output = tmux.args(words).stdin(Stdio::null()).output();
+    output.map_err(|why| failed(&format!("could not run tmux: {why}")))
+}
+
+fn failed(what: &str) -> anyhow::Error {
+    let failure = Failure::new(Code::Failed, what);
+    failure
+        .hint("install or start tmux, or run it without --tmux")
+        .into()
 }
 
 /// Waits until the launch has a session: its id.

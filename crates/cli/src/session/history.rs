@@ -91,6 +91,17 @@ impl History {
         store::figures(connection, session).context("could not read the figures of turns")
     }
 
+    /// How long a tool call ran that this event is the end of, in milliseconds; 0 if that is not known.
+    pub fn ran_ms(&self, event: &Brief<'_>) -> i64 {
+        if !event.event.starts_with("PostToolUse") {
+            return 0;
+        }
+        let stored = || store::payload(self.database.as_ref()?, event.seq).ok()?;
+        let payload = event.payload.clone().or_else(stored).unwrap_or_default();
+        let call: serde_json::Value = serde_json::from_slice(&payload).unwrap_or_default();
+        call["duration_ms"].as_i64().unwrap_or(0)
+    }
+
     pub fn facts(&self, session: &str) -> Option<&SessionFacts> {
         self.facts.get(session)
     }

@@ -60,8 +60,6 @@ struct Adder<'h> {
     sessions: HashMap<String, Known<'h>>,
     sums: BTreeMap<Key, Sum>,
     total: Sum,
-    /// The day that was last looked up, and from when to when it lasts.
-    day: Option<(i64, i64, Date)>,
 }
 
 struct Known<'h> {
@@ -85,13 +83,12 @@ pub fn add_up(
         sessions: HashMap::new(),
         sums: BTreeMap::new(),
         total: Sum::default(),
-        day: None,
     };
     history.events(None, since, &mut |event| {
         let Some(session) = event.session else { return };
         let facts = || history.facts(session);
         if adder.sessions.contains_key(session) || wanted(facts()) {
-            adder.event(session, facts, &event);
+            adder.event(session, facts, &event, &|| history.ran_ms(&event));
         }
     })?;
     let figures = history.figures(None)?;
@@ -126,6 +123,7 @@ impl<'h> Adder<'h> {
         session: &str,
         facts: impl Fn() -> Option<&'h SessionFacts>,
         event: &Brief<'_>,
+        ran_ms: &dyn Fn() -> i64,
     ) {
         let count = self.sessions.len();
         if !self.sessions.contains_key(session) {
@@ -140,7 +138,11 @@ impl<'h> Adder<'h> {
             return;
         };
         let (number, facts) = (known.number, known.facts);
-        let waited = known.waited(event);
+        // A call that was allowed ran before its end was told.
+        let waited = match known.waited(event) {
+            0 => 0,
+            waited => (waited - ran_ms()).max(0),
+        };
         let key = self.key(
             facts,
             facts.and_then(|facts| facts.model.as_deref()),
@@ -168,7 +170,7 @@ impl<'h> Adder<'h> {
         }
     }
 
-    fn key(&mut self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<Key> {
+    fn key(&self, facts: Option<&SessionFacts>, model: Option<&str>, at: i64) -> Option<Key> {
         Some(match self.by? {
             By::Day => Key::Day(self.day(at)),
             By::Project => Key::Name(facts.and_then(|facts| facts.project.clone())),
@@ -176,22 +178,10 @@ impl<'h> Adder<'h> {
         })
     }
 
-    /// The local day. Events come nearly in order, so that most are on the day of the last.
-    fn day(&mut self, at: i64) -> Date {
-        if let Some((from, to, day)) = self.day
-            && (from..to).contains(&at)
-        {
-            return day;
-        }
+    /// The local day.
+    fn day(&self, at: i64) -> Date {
         let moment = jiff::Timestamp::from_millisecond(at).unwrap_or_default();
-        let start = moment.to_zoned(self.zone.clone()).start_of_day();
-        let next = start.as_ref().ok().and_then(|start| start.tomorrow().ok());
-        let day = moment.to_zoned(self.zone.clone()).date();
-        if let (Ok(start), Some(next)) = (start, next) {
-            let ms = |zoned: &jiff::Zoned| zoned.timestamp().as_millisecond();
-            self.day = Some((ms(&start), ms(&next), day));
-        }
-        day
+        moment.to_zoned(self.zone.clone()).date()
     }
 
     fn finish(self) -> Stats {
@@ -221,7 +211,8 @@ impl Known<'_> {
         let mine = |asked: &(Option<String>, i64)| asked.0.as_deref() == event.agent;
         match event.event {
             "PermissionRequest" | "Elicitation" => {
-                if !self.asked.iter().any(mine) {
+                // What a hook answered did not wait for the user.
+                if event.decision.is_none() && !self.asked.iter().any(mine) {
                     self.asked.push((event.agent.map(str::to_owned), event.at));
                 }
                 0
@@ -377,7 +368,7 @@ pub mod tests {
         let first = event("s", -HOUR - 5, "PreToolUse", None);
         event("s", -HOUR - 5, "PreToolUse", Some(first));
         event("s", -HOUR, "PermissionRequest", None);
-        event("s", 0, "PostToolUse", None);
+        let ran = event("s", 0, "PostToolUse", None);
         let prompt = event("s", HOUR, "UserPromptSubmit", None);
         event("s", 2 * HOUR, "Stop", None);
         let denied = event("f", 3 * HOUR, "PreToolUse", None);
@@ -385,6 +376,7 @@ pub mod tests {
             .execute_batch(&format!(
                 "INSERT INTO decisions VALUES ({denied}, 'deny', 'hook:no', NULL, 0, x'', x'');
                  INSERT INTO payloads VALUES ({prompt}, 0, CAST('{{\"prompt\":\"go\"}}' AS BLOB));
+                 INSERT INTO payloads VALUES ({ran}, 0, CAST('{{\"duration_ms\":600000}}' AS BLOB));
                  INSERT INTO figures VALUES ('s', {b1}, {b1}, 'opus', 1.0, 1000, 10),
                      ('s', {b2}, {b2}, 'sonnet', 1.5, 500, 5), ('f', {b3}, {b3}, 'opus', 1.75, 0, 0);
                  INSERT INTO sessions VALUES
@@ -419,22 +411,22 @@ pub mod tests {
         insta::assert_snapshot!(all.join("\n"), @"
         DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
         2026-11-14         1      1      1       0       -  $1.00         1k   10
-        2026-11-15         2      1      1       1   1h00m  $0.75        500    5
-        all                2      2      2       1   1h00m  $1.75         1k   15
+        2026-11-15         2      1      1       1     50m  $0.75        500    5
+        all                2      2      2       1     50m  $1.75         1k   15
 
         DAY         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
-        2026-11-15         2      2      2       1   1h00m  $1.75         1k   15
+        2026-11-15         2      2      2       1     50m  $1.75         1k   15
 
         PROJECT  SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
-        api             1      2      1       0   1h00m  $1.50         1k   15
+        api             1      2      1       0     50m  $1.50         1k   15
         unknown         1      0      1       1       -  $0.25          0    0
-        all             2      2      2       1   1h00m  $1.75         1k   15
+        all             2      2      2       1     50m  $1.75         1k   15
 
         MODEL    SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
         opus            2      0      0       0       -  $1.25         1k   10
-        sonnet          1      2      1       0   1h00m  $0.50        500    5
+        sonnet          1      2      1       0     50m  $0.50        500    5
         unknown         1      0      1       1       -      -          0    0
-        all             2      2      2       1   1h00m  $1.75         1k   15
+        all             2      2      2       1     50m  $1.75         1k   15
 
         SESSIONS  TURNS  TOOLS  DENIED  WAITED   COST  TOKENS IN  OUT
                2      1      1       1       -  $0.75        500    5

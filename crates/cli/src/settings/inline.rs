@@ -1,15 +1,29 @@
 //! Settings that go to Claude Code on its command line instead of into a file.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
-use super::document::{Document, SettingsError, plain_object, split_mark};
+use super::document::{Document, Placed, SettingsError, plain_object, split_mark};
 use super::registration::Registration;
 
-/// Whether becket is registered in a settings file of this text.
-pub fn is_registered(text: &str) -> Result<bool, SettingsError> {
+/// Whether a settings file of this text has SessionStart told to the becket of this home, by a
+/// program that is there.
+pub fn is_registered(text: &str, home: &str) -> Result<bool, SettingsError> {
     let document = Document::parse(split_mark(text).1)?;
     document.root()?;
-    Ok(document.ours().iter().any(|ours| ours.counts))
+    let names_home = |ours: &Placed<'_, '_>| {
+        let args = ours.args().unwrap_or_default();
+        let at = args.iter().position(|arg| *arg == "--home");
+        at.is_none_or(|at| args.get(at + 1) == Some(&home))
+    };
+    let is_there = |ours: &Placed<'_, '_>| {
+        let program = Path::new(ours.string("command").unwrap_or_default());
+        !program.is_absolute() || program.exists()
+    };
+    Ok(document.ours().iter().any(|ours| {
+        ours.counts && ours.event == "SessionStart" && names_home(ours) && is_there(ours)
+    }))
 }
 
 /// These settings as one line of JSON, with becket registered besides what is there.
@@ -53,9 +67,7 @@ mod tests {
         let theirs = r#"{ // mine
             "model": "opus", "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},
         }"#;
-        assert!(!is_registered(theirs).unwrap());
         let both = with_registration(theirs, &registration()).unwrap();
-        assert!(is_registered(&both).unwrap());
         let both: Value = serde_json::from_str(&both).unwrap();
         assert_eq!(both["model"], "opus");
         assert_eq!(both["hooks"]["Stop"][0]["hooks"][0]["command"], "beep");
@@ -70,6 +82,27 @@ mod tests {
             "/home/user/.becket",
         ];
         assert_eq!(ours["args"], json!(args));
+    }
+
+    #[test]
+    fn a_registration_counts_for_its_home_and_while_its_program_is_there() {
+        let home = "/home/user/.becket";
+        let text = |program: &str| {
+            let program = program.to_owned();
+            with_registration(
+                "",
+                &Registration {
+                    program,
+                    ..registration()
+                },
+            )
+            .unwrap()
+        };
+        assert!(!is_registered(&text("/gone/becket-hook"), home).unwrap());
+        let anywhere = text("becket-hook");
+        assert!(is_registered(&anywhere, home).unwrap());
+        assert!(!is_registered(&anywhere, "/another/home").unwrap());
+        assert!(!is_registered("{}", home).unwrap());
     }
 
     #[test]

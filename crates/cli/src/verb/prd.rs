@@ -4,21 +4,18 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
 use crate::grid::{Cell, Column, grid};
-use crate::launch::{Launch, Policy};
-use crate::prd::{Document, Worked};
+use crate::launch::{ESTABLISH_TIMEOUT, Launch, Policy};
+use crate::prd::{PrdDocument, PrdSession};
 use crate::session::Look;
 use crate::session::words::one_line;
 use crate::tell::{BOLD, DIM, is_inert};
 use crate::world::{World, project_of};
-
-const ESTABLISH: Duration = Duration::from_secs(30);
 
 /// Write a product requirements document with Claude Code
 #[derive(Debug, clap::Args)]
@@ -93,7 +90,7 @@ impl Init {
         must_have_terminal("init")?;
         let folder = project.file_name().unwrap_or_default().to_string_lossy();
         let name = self.name.unwrap_or_else(|| folder.into_owned());
-        let document = Document::create(project, &name)?;
+        let document = PrdDocument::create(project, &name)?;
         let prompt = format!("Help me write the product requirements for \"{name}\".");
         let options = vec![
             "--append-system-prompt".into(),
@@ -106,7 +103,7 @@ impl Init {
 impl Continue {
     fn run(self, world: &World, project: &Path) -> Result<ExitCode> {
         must_have_terminal("continue")?;
-        let document = Document::find(project, self.name.as_deref())?;
+        let document = PrdDocument::find(project, self.name.as_deref())?;
         let (options, prompt): (Vec<String>, _) = match document.resumable() {
             Some(session) => (
                 vec![
@@ -145,7 +142,7 @@ fn must_have_terminal(verb: &str) -> Result<()> {
 fn launch(
     world: &World,
     project: &Path,
-    mut document: Document,
+    mut document: PrdDocument,
     options: Vec<OsString>,
     words: Vec<OsString>,
     prompt: Option<String>,
@@ -156,11 +153,8 @@ fn launch(
         prompt,
         cwd: project.to_path_buf(),
         agent_id: None,
-        establish_timeout: ESTABLISH,
-        policy: Policy {
-            after_death: false,
-            after_limit: false,
-        },
+        establish_timeout: ESTABLISH_TIMEOUT,
+        policy: Policy::Never,
     };
     let ended = launch.run(world, &mut document)?;
     anstream::eprintln!("becket: {}", document.file().display());
@@ -177,14 +171,14 @@ const COLUMNS: [Column; 4] = [
 
 impl List {
     fn run(self, project: &Path) -> Result<ExitCode> {
-        let documents = Document::all(project);
+        let documents = PrdDocument::all(project);
         if self.json {
             let all: Vec<Value> = documents.iter().map(json).collect();
             println!("{}", Value::from(all));
         } else if documents.is_empty() {
             println!("No documents. Begin one: becket prd init NAME");
         } else {
-            let row = |document: &Document| {
+            let row = |document: &PrdDocument| {
                 let lines = document.text().map(|text| text.lines().count());
                 [
                     Cell::new(&document.slug, BOLD),
@@ -202,7 +196,7 @@ impl List {
 
 impl Show {
     fn run(self, project: &Path) -> Result<ExitCode> {
-        let document = Document::find(project, self.name.as_deref())?;
+        let document = PrdDocument::find(project, self.name.as_deref())?;
         let text = document.text();
         if self.json {
             let mut all = json(&document);
@@ -215,7 +209,7 @@ impl Show {
             "{BOLD}{name}{BOLD:#}  {DIM}{}{DIM:#}",
             document.file().display()
         );
-        for Worked {
+        for PrdSession {
             session_id,
             started_at,
             ended_at,
@@ -237,7 +231,7 @@ impl Show {
     }
 }
 
-fn json(document: &Document) -> Value {
+fn json(document: &PrdDocument) -> Value {
     json!({
         "name": document.record.name,
         "slug": document.slug,

@@ -1,7 +1,7 @@
 //! `becket run`: start Claude Code and know its session.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use anyhow::Result;
 use becket_engine::session::json;
 
 use crate::failure::{Code, Failure};
-use crate::launch::{Launch, Nobody, Policy, window};
+use crate::launch::{Launch, NoObserver, Policy, window};
 use crate::session::source::Source;
 use crate::world::World;
 
@@ -17,7 +17,7 @@ use crate::world::World;
 #[derive(Debug, clap::Args)]
 pub struct Run {
     /// The first prompt
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// Go on with this session (any unique beginning of its id, or its title); without ID choose one
     #[arg(long = "resume", id = "session", value_name = "ID", num_args = 0..=1, default_missing_value = "")]
@@ -55,7 +55,7 @@ impl Run {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let cwd = self.folder(world)?;
         if self.tmux {
-            return self.in_tmux(world, cwd);
+            return self.in_tmux(world, &cwd);
         }
         let options = self.options(world)?;
         let launch = Launch {
@@ -65,12 +65,13 @@ impl Run {
             cwd,
             agent_id: self.agent_id,
             establish_timeout: self.establish_timeout,
-            policy: Policy {
-                after_death: self.restart,
-                after_limit: !self.no_limit_restart,
+            policy: match (self.restart, self.no_limit_restart) {
+                (false, _) => Policy::Never,
+                (true, true) => Policy::AfterDeath,
+                (true, false) => Policy::AfterDeathOrLimit,
             },
         };
-        launch.run(world, &mut Nobody)
+        launch.run(world, &mut NoObserver)
     }
 
     fn folder(&self, world: &World) -> Result<PathBuf> {
@@ -96,22 +97,19 @@ impl Run {
         Ok(words.into_iter().map(OsString::from).collect())
     }
 
-    fn in_tmux(self, world: &World, cwd: PathBuf) -> Result<ExitCode> {
-        let mut args: Vec<OsString> = vec!["run".into(), "--cwd".into(), cwd.clone().into()];
-        let mut option = |name: &str, value: Option<OsString>| {
-            args.extend(
-                value
-                    .into_iter()
-                    .flat_map(|value| [OsString::from(name), value]),
-            );
+    fn in_tmux(self, world: &World, cwd: &Path) -> Result<ExitCode> {
+        let mut options: Vec<OsString> = vec!["--cwd".into(), cwd.into()];
+        // In one word: a value may begin with a dash.
+        let mut option = |name: &str, value: Option<&str>| {
+            options.extend(value.map(|value| format!("{name}={value}").into()));
         };
-        option("--prompt", self.prompt.clone().map(Into::into));
+        option("--prompt", self.prompt.as_deref());
         let resume = self.resume.as_deref().filter(|meant| !meant.is_empty());
         let resume = resume.map(|meant| whole_id(world, meant)).transpose()?;
-        option("--resume", resume.map(Into::into));
-        option("--as", self.agent_id.clone().map(Into::into));
+        option("--resume", resume.as_deref());
+        option("--as", self.agent_id.as_deref());
         let span = format!("{}ms", self.establish_timeout.as_millis());
-        option("--establish-timeout", Some(span.into()));
+        option("--establish-timeout", Some(&span));
         let choose = self.resume.as_deref() == Some("");
         for (wanted, flag) in [
             (choose, "--resume"),
@@ -119,9 +117,9 @@ impl Run {
             (self.restart, "--restart"),
             (self.no_limit_restart, "--no-limit-restart"),
         ] {
-            args.extend(wanted.then(|| OsString::from(flag)));
+            options.extend(wanted.then(|| OsString::from(flag)));
         }
-        let window = window::open(world, &cwd, &self.words, &args)?;
+        let window = window::open(world, cwd, &self.words, &options)?;
         if !self.wait_session {
             println!(
                 "opened in tmux window {} (launcher {})",
@@ -136,10 +134,16 @@ impl Run {
     }
 }
 
+/// Whether this is a session's id as Claude Code makes them: a UUID.
+pub fn is_session_id(text: &str) -> bool {
+    let parts: Vec<usize> = text.split('-').map(str::len).collect();
+    let hex = |c: char| c.is_ascii_hexdigit() || c == '-';
+    parts == [8, 4, 4, 4, 12] && text.chars().all(hex)
+}
+
 /// The whole id of the session that is meant. One that becket never saw may be known to Claude Code.
 pub fn whole_id(world: &World, meant: &str) -> Result<String> {
-    let parts: Vec<usize> = meant.split('-').map(str::len).collect();
-    if parts == [8, 4, 4, 4, 12] {
+    if is_session_id(meant) {
         return Ok(meant.to_owned());
     }
     Ok(Source::open(world).one(meant)?.session_id)

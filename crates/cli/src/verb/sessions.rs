@@ -75,7 +75,9 @@ impl Sessions {
             false => Source::open(world),
         };
         let mut rows = source.sessions(&query)?;
-        rows.extend(state::without_session(&world.place));
+        if !self.names {
+            rows.extend(state::without_session(&world.place));
+        }
         if self.all {
             rows.extend(unhooked::find(&rows));
         }
@@ -112,7 +114,7 @@ impl Sessions {
         if self.json {
             println!("{}", serde_json::to_string(&stats.json())?);
         } else if stats.is_empty() {
-            println!("No session did anything then.");
+            println!("No activity in that period.");
         } else {
             anstream::print!("{}", stats.table(&look));
         }

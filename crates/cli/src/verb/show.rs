@@ -41,7 +41,7 @@ fn turns(text: &str) -> Result<usize, String> {
         return Ok(usize::MAX);
     }
     text.parse()
-        .map_err(|_| "neither a number nor all".to_owned())
+        .map_err(|_| "expected a number or `all`".to_owned())
 }
 
 /// A session with its past.

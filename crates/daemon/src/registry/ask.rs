@@ -70,7 +70,7 @@ impl Registry {
                     transcript: session.transcript_path.as_ref()?.into(),
                     pid: session.pid,
                     pid_start: session.pid_start,
-                    whole: !session.attended,
+                    whole: !session.attended || session.lacks_status_line(),
                     troubled: !live.troubles.is_empty(),
                     wants_to_stop: session.main.wants_to_stop(),
                     idle_since: is_idle(session).then_some(session.main.since),

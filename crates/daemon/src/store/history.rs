@@ -16,6 +16,7 @@ const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 /// that wrote a file; retention may have dropped it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Brief<'r> {
+    pub seq: i64,
     /// Milliseconds since 1970.
     pub at: i64,
     pub session: Option<&'r str>,
@@ -29,6 +30,7 @@ pub struct Brief<'r> {
 impl<'r> From<&'r EventRow> for Brief<'r> {
     fn from(row: &'r EventRow) -> Self {
         Self {
+            seq: row.seq,
             at: row.at,
             session: row.session_id.as_deref(),
             agent: row.agent_id.as_deref(),
@@ -56,6 +58,7 @@ impl<'r> Brief<'r> {
             None => None,
         };
         Ok(Self {
+            seq: row.get(10)?,
             at: row.get(0)?,
             session: text(1)?,
             agent: text(2)?,
@@ -85,7 +88,7 @@ pub fn events_in_brief(
         None => ("events e".to_owned(), "", String::new()),
     };
     let mut select = connection.prepare(&format!(
-        "SELECT e.at, e.session_id, e.agent_id, e.event, e.tool, d.answer, d.by, d.reason, p.encoding, p.body
+        "SELECT e.at, e.session_id, e.agent_id, e.event, e.tool, d.answer, d.by, d.reason, p.encoding, p.body, e.seq
          FROM {from} LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
          AND (e.event = 'UserPromptSubmit' OR e.event = 'PostToolUse' AND e.tool IN ('{files}'))
          WHERE e.duplicate_of IS NULL AND e.at >= ?2 AND ?1 IS ?1 {order}"
@@ -95,6 +98,17 @@ pub fn events_in_brief(
         each(Brief::read(row)?);
     }
     Ok(())
+}
+
+/// The payload of one event; none if retention has dropped it.
+pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut select =
+        connection.prepare_cached("SELECT encoding, body FROM payloads WHERE seq = ?1")?;
+    let mut rows = select.query([seq])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(unpack(row.get_ref(1)?.as_blob()?, row.get(0)?).ok())
 }
 
 /// What is needed of a session to sort it among others.

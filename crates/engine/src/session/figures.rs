@@ -5,6 +5,11 @@ use becket_wire::session::Figures;
 use super::{Session, cut};
 
 impl Session {
+    /// Whether no status line tells its figures, so that its transcript has to.
+    pub fn lacks_status_line(&self) -> bool {
+        self.figures == Figures::default() || self.figures.from_transcript
+    }
+
     /// Takes figures over. True if a person can see a difference.
     pub fn figure(&mut self, figures: &Figures) -> bool {
         let known = &self.figures;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say};
@@ -41,6 +41,7 @@ fn a_launch_is_claude_code_as_ever_with_its_session_known() {
         let story = launching(given)
             .on("first thing", [bash("touch made"), say("done one")])
             .on("second thing", [say("done two")])
+            .script(|script| script.summary("They did one thing."))
             .hook(Hook::on("Stop").label("user").scope(Scope::User))
             .hook(Hook::on("Stop").label("project"))
             .hook(Hook::on("Stop").label("local").scope(Scope::Local))
@@ -53,6 +54,19 @@ fn a_launch_is_claude_code_as_ever_with_its_session_known() {
         let launcher = person.pid();
 
         let first = launch(&person, |file| file["session_id"].is_string());
+        let file = format!("launches/{launcher}.json");
+        let written = fs::metadata(story.becket().path(&file)).and_then(|file| file.modified());
+        let began = story.session(session(&first)).at("started_at");
+        let written = written
+            .unwrap()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis() as i64;
+        println!(
+            "the launch file came {} ms after SessionStart",
+            written - began
+        );
+        assert!(written - began < 5_000);
         person.submits("first thing");
         person.chooses(1);
         person.wait_text("done one");
@@ -67,9 +81,15 @@ fn a_launch_is_claude_code_as_ever_with_its_session_known() {
             assert!(wait::until(PATIENCE, calls).is_some(), "the {label} hook");
         }
         launch(&person, |file| {
-            let moment = |field: &str| file[field].as_str().unwrap_or_default().to_owned();
-            session(file) == session(&first) && moment("last_updated") >= moment("started_at")
+            session(file) == session(&first) && file["last_updated"] != first["last_updated"]
         });
+
+        // A compaction keeps the session.
+        person.ready();
+        person.submits("/compact");
+        story.wait_event("PostCompact");
+        person.ready();
+        launch(&person, |file| session(file) == session(&first));
 
         person.submits("/clear");
         let second = launch(&person, |file| session(file) != session(&first));
@@ -79,7 +99,6 @@ fn a_launch_is_claude_code_as_ever_with_its_session_known() {
         person.submits("second thing");
         person.wait_text("done two");
         person.leaves();
-        let file = format!("launches/{launcher}.json");
         assert!(!story.becket().path(&file).exists());
         Ok(())
     });
@@ -122,6 +141,7 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
     story(|given| {
         let story = launching(given)
             .on("first thing", [say("done one")])
+            .on("long thing", [say("never said").halfway("never")])
             .begin()?;
         let person = shell(&story)?;
         let command = typed(&story.launch_command(&[], &[]));
@@ -147,6 +167,15 @@ fn job_control_resizing_and_the_exit_code_are_those_of_claude_code() {
         person.wait_for("a rule of 90 columns", |screen| {
             screen.0.lines().any(|line| line == rule)
         });
+
+        // Ctrl-C breaks a turn off.
+        person.submits("long thing");
+        person.wait_text("esc to interrupt");
+        person.press("C-c");
+        person.wait_for("the turn broken off", |screen| {
+            !screen.contains("esc to interrupt")
+        });
+        story.model.open("never");
 
         // Ctrl-C twice ends it.
         let ended = wait::until(PATIENCE, || {
