@@ -28,7 +28,7 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use crate::claude;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::tell::clock;
+use crate::tell::{self, clock};
 use crate::tui::feed::{self, Message, QUEUE};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
@@ -38,10 +38,11 @@ pub use follow::{NoObserver, Observer};
 pub use restart::Policy;
 use restart::{Ending, MOST, Next, Restarts};
 use settings::InlineRegistration;
+use state::LaunchFile;
 
 /// So long the first session may take, unless the user says otherwise.
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
-/// What the session is told when the rate limit that ended its turn is over.
+/// What the session is told when its turn was cut off by a crash or a rate limit.
 const GO_ON: &str = "continue";
 
 /// What to launch, and how.
@@ -77,13 +78,16 @@ impl Launch {
             let version = || claude::numbers(&claude::version_of(&program)?);
             let registered = settings::register(world, &mut words, version)?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
-                tell(&format!(
+                say(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
                 ));
                 hint("claude update");
             }
         }
         state::sweep(&world.place);
+        if let Some((_, session)) = arguments::value(&words, "--resume") {
+            must_be_closed(world, session)?;
+        }
         let me = std::process::id();
         let launcher = Process {
             pid: me,
@@ -98,6 +102,16 @@ impl Launch {
         };
         running.until_the_end(observer)
     }
+}
+
+/// Two Claude Codes on one session would write into one transcript.
+fn must_be_closed(world: &World, session: &str) -> Result<()> {
+    let Some(launcher) = state::launcher_of(&world.place, session) else {
+        return Ok(());
+    };
+    let what = format!("the session {session} is open already, in becket run {launcher}");
+    let hint = "leave it there first; becket shows where it runs";
+    Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
 /// Without a terminal Claude Code can only print.
@@ -149,11 +163,16 @@ impl Running<'_> {
             let Next::Again { after, limit, .. } = next else {
                 return Ok(ExitCode::from(exit.code()));
             };
-            let at = now_ms() + after.as_millis() as i64;
-            if !signals.wait_until(at.max(limit.unwrap_or(0))) {
+            let at = (now_ms() + after.as_millis() as i64).max(limit.unwrap_or(0));
+            self.show_wait(at);
+            let goes_on = signals.wait_until(at);
+            drop(std::fs::remove_file(
+                self.world.place.launch(self.launcher.pid),
+            ));
+            if !goes_on {
                 return Ok(ExitCode::from(exit.code()));
             }
-            words = self.words_to_go_on(&followed, limit.map(|_| GO_ON));
+            words = self.words_to_go_on(&followed);
         }
     }
 
@@ -205,12 +224,28 @@ impl Running<'_> {
         Client::connect(self.world).ok()??.sessions(query).ok()
     }
 
-    /// The same session once more.
-    fn words_to_go_on(&self, followed: &Followed, prompt: Option<&str>) -> Vec<OsString> {
+    /// The views list a launch that waits to go on.
+    fn show_wait(&self, at: i64) {
+        let file = LaunchFile {
+            started_at: tell::moment(now_ms()),
+            last_updated: tell::moment(now_ms()),
+            project_dir: self.launch.cwd.to_string_lossy().into_owned(),
+            launcher_start: self.launcher.start,
+            trouble: Some(format!("goes on with its session at {}", local_time(at))),
+            ..LaunchFile::default()
+        };
+        drop(file.write(&self.world.place, self.launcher.pid));
+    }
+
+    /// The same session once more, and its turn, if that was cut off. What never wrote a transcript
+    /// begins anew.
+    fn words_to_go_on(&self, followed: &Followed) -> Vec<OsString> {
+        let Some(session) = followed.session.as_ref().filter(|_| followed.resumable) else {
+            return with_prompt(self.words.clone(), self.launch.prompt.as_deref());
+        };
         let mut words = arguments::to_go_on(&self.words);
-        let session = followed.session.clone().unwrap_or_default();
         words.splice(0..0, ["--resume".into(), session.into()]);
-        with_prompt(words, prompt)
+        with_prompt(words, followed.cut_off.then_some(GO_ON))
     }
 }
 
@@ -225,7 +260,7 @@ fn with_prompt(mut words: Vec<OsString>, prompt: Option<&str>) -> Vec<OsString> 
     words
 }
 
-fn tell(what: &str) {
+fn say(what: &str) {
     anstream::eprintln!("becket: {what}");
 }
 
@@ -236,11 +271,11 @@ fn hint(what: &str) {
 /// What the user has to know when Claude Code has ended.
 fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
     if let Some(trouble) = &followed.trouble {
-        tell(trouble);
-        hint("becket doctor");
+        say(trouble);
+        hint("becket doctor; a wrapper script called claude must exec the real one");
     }
     if let Some(at) = followed.limit {
-        tell(&format!("the rate limit ends at {}", local_time(at)));
+        say(&format!("the rate limit ends at {}", local_time(at)));
     }
     let how = match exit {
         Exit::Code(code) => format!("exit code {code}"),
@@ -249,16 +284,16 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
     match next {
         Next::End => {}
         Next::GiveUp => {
-            tell(&format!(
+            say(&format!(
                 "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"
             ));
             let session = followed.session.as_deref().unwrap_or_default();
             hint(&format!("becket run --resume {session}"));
         }
         Next::Again { limit: Some(_), .. } => {
-            tell("going on with the session after that; press Ctrl-C to stop");
+            say("going on with the session after that; press Ctrl-C to stop");
         }
-        Next::Again { nth, after, .. } => tell(&format!(
+        Next::Again { nth, after, .. } => say(&format!(
             "Claude Code ended ({how}); restarting the session in {} s ({nth} of {MOST}), press Ctrl-C to stop",
             after.as_secs()
         )),

@@ -190,7 +190,7 @@ fn stats_add_up_what_sessions_did() {
     assert!(
         world
             .run(&["sessions", "--stats", "--since", "0s"])
-            .contains("No session")
+            .contains("No activity")
     );
     for wrong in [
         &["sessions", "--by", "day"][..],

@@ -153,14 +153,14 @@ fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
     let child = start(&world, &["--establish-timeout", "1s", "--", "-p", "x"]);
     let claude = appears(&world.home.join("up"));
     let file = world.path(&format!("launches/{}.json", child.id()));
-    assert!(appears(&file).contains("Claude Code reported no session within 1 s"));
+    assert!(appears(&file).contains("no session yet after 1s"));
 
     let rows = world.sessions();
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!(rows[0]["session_id"], Value::Null);
     assert_eq!(rows[0]["pid"].to_string(), claude.trim());
     let shown = world.run(&["show", &child.id().to_string()]);
-    assert!(shown.contains("reported no session"), "{shown}");
+    assert!(shown.contains("no session yet after 1s"), "{shown}");
     let becket = [
         world.programs.join("becket").into_os_string(),
         "--home".into(),
@@ -168,7 +168,7 @@ fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
     ];
     let env = [("HOME".to_owned(), world.home.to_string_lossy().into_owned())];
     match Terminal::start(&becket, &env, &world.home, (120, 30)) {
-        Ok(view) => drop(view.wait_text("Claude Code reported no session within 1 s")),
+        Ok(view) => drop(view.wait_text("no session yet after 1s")),
         Err(why) => skip("launch: the live view", &why),
     }
 
@@ -176,7 +176,7 @@ fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert!(
-        stderr(&output).contains("Claude Code reported no session within 1 s"),
+        stderr(&output).contains("no session yet after 1s"),
         "{}",
         stderr(&output)
     );
@@ -187,6 +187,7 @@ fn a_claude_code_that_says_nothing_is_reported_and_not_harmed() {
 #[test]
 fn a_dead_claude_code_is_started_again_on_its_session() {
     let world = World::new();
+    // It dies before its first prompt, then in the middle of a turn.
     stand_in(
         &world,
         r#"
@@ -194,32 +195,41 @@ fn a_dead_claude_code_is_started_again_on_its_session() {
             *--resume*) fire SessionStart ',"source":"resume"'; echo "went on"; exit 0 ;;
         esac
         fire SessionStart ',"source":"startup"'
+        cp "$HOME/args" "$HOME/args-before"
+        [ -e "$HOME/died" ] || { touch "$HOME/died"; kill -9 $$; }
+        fire UserPromptSubmit ',"prompt":"begin"' > "$HOME/context"
+        echo '{}' > "$HOME/t.jsonl"
         kill -9 $$"#,
     );
-    let output = run(
-        &world,
-        &[
-            "--restart",
-            "--prompt",
-            "begin",
-            "--",
-            "-p",
-            "--model",
-            "opus",
-        ],
-    );
+    let words = [
+        "--restart",
+        "--prompt",
+        "begin",
+        "--",
+        "-p",
+        "--model",
+        "opus",
+    ];
+    let output = run(&world, &words);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "went on\n");
+    let said = stderr(&output);
     assert!(
-        stderr(&output).contains("(signal 9); restarting the session in 1 s (1 of 5)"),
-        "{}",
-        stderr(&output)
+        said.contains("(signal 9); restarting the session in 1 s (1 of 5)"),
+        "{said}"
     );
-    let args = fs::read_to_string(world.home.join("args")).unwrap();
-    assert!(args.starts_with("--resume\ns1\n"), "{args}");
     assert!(
-        args.ends_with("-p\n--model\nopus\n"),
-        "the prompt is not sent again: {args}"
+        said.contains("restarting the session in 2 s (2 of 5)"),
+        "{said}"
+    );
+    let args = |name: &str| fs::read_to_string(world.home.join(name)).unwrap();
+    let begun = args("args-before");
+    assert!(begun.ends_with("-p\n--model\nopus\n--\nbegin\n"), "{begun}");
+    let resumed = args("args");
+    assert!(resumed.starts_with("--resume\ns1\n"), "{resumed}");
+    assert!(
+        resumed.ends_with("-p\n--model\nopus\n--\ncontinue\n"),
+        "{resumed}"
     );
 
     // Without the option it stays dead, and tells its shell how it died.
@@ -311,11 +321,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
     failed(&["--", "-p", "x"], 1, "is not a program that can be run");
     fs::remove_file(world.programs.join("claude")).unwrap();
     stand_in(&world, "exit 0");
-    failed(
-        &["--", "-p", "--settings", "{\"a\":"],
-        2,
-        "--settings is neither JSON nor a file",
-    );
+    failed(&["--", "-p", "--settings", "{\"a\":"], 2, "--settings: ");
     failed(&["--", "-p", "--settings=nothing.json"], 2, "nothing.json");
     failed(&[], 2, "this is no terminal");
     failed(&["--resume", "nobody", "--", "-p"], 3, "nobody");
@@ -354,7 +360,7 @@ fn a_launch_in_a_tmux_window_is_for_scripts() {
     let world = World::new();
     stand_in(
         &world,
-        r#"[ -e "$HOME/silent" ] || fire SessionStart ',"source":"startup"'; sleep 600"#,
+        r#"[ -e "$HOME/silent" ] || { fire SessionStart ',"source":"startup"'; fire UserPromptSubmit ',"prompt":"x"'; }; sleep 600"#,
     );
     let folder = world.root().join("tmux");
     fs::create_dir(&folder).unwrap();

@@ -2,7 +2,7 @@
 //! becket, and the same exit code.
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -12,6 +12,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use becket_daemon::life::now_ms;
 use becket_wire::process::process_state;
+use ratatui::crossterm::cursor::Show;
+use ratatui::crossterm::event::{DisableBracketedPaste, DisableFocusChange, DisableMouseCapture};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::style::Print;
+use ratatui::crossterm::terminal::LeaveAlternateScreen;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -195,7 +200,19 @@ impl SavedTerminal {
         Self(tcgetattr(rustix::stdio::stdin()).ok())
     }
 
+    /// Claude Code could not leave the other screen, nor give mouse and cursor back.
     pub fn restore(&self) {
+        if io::stdout().is_terminal() {
+            let _ = execute!(
+                io::stdout(),
+                DisableMouseCapture,
+                DisableBracketedPaste,
+                DisableFocusChange,
+                LeaveAlternateScreen,
+                Show,
+                Print("\r\n")
+            );
+        }
         if let Some(saved) = &self.0 {
             let stdin = rustix::stdio::stdin();
             let _ = tcsetattr(stdin, OptionalActions::Now, saved);

@@ -42,8 +42,12 @@ pub struct Followed {
     pub session: Option<String>,
     /// What SessionEnd said.
     pub reason: Option<String>,
-    /// Why there is no session.
+    /// Why there is no session, or no launch file.
     pub trouble: Option<String>,
+    /// Its transcript is there, so that it can be resumed.
+    pub resumable: bool,
+    /// Its last turn did not end by itself.
+    pub cut_off: bool,
     /// When the rate limit ends that the last turn ran into: milliseconds since 1970.
     pub limit: Option<i64>,
     /// Claude Code was ended to go on after that limit.
@@ -73,6 +77,8 @@ struct FollowState {
     /// When the current session began, and its status as last written.
     began: i64,
     status: &'static str,
+    /// It was working when it was last heard of alive.
+    works: bool,
     /// The message of the limit that the last turn ran into.
     limited: Option<String>,
     /// Why the daemon cannot be heard.
@@ -94,6 +100,7 @@ impl Follower<'_> {
             establish: Instant::now().checked_add(self.establish_timeout),
             began: 0,
             status: "",
+            works: false,
             limited: None,
             lost: None,
         };
@@ -112,6 +119,10 @@ impl Follower<'_> {
         // The transcript has the time to the second, but is written after the event.
         let exact = state.file.transcript_path.as_deref().and_then(limit_in);
         state.followed.limit = exact.or(state.followed.limit).filter(|at| *at > now_ms());
+        let transcript = state.file.transcript_path.as_deref();
+        state.followed.resumable = transcript.is_some_and(|path| Path::new(path).is_file());
+        let limited = state.limited.is_some() || state.followed.limit_over;
+        state.followed.cut_off = limited || state.works;
         if let Some(session) = &state.followed.session {
             observer.ended(session, now_ms());
         }
@@ -121,6 +132,7 @@ impl Follower<'_> {
     fn file(&self) -> LaunchFile {
         LaunchFile {
             started_at: rfc3339(now_ms()),
+            last_updated: rfc3339(now_ms()),
             project_dir: self.cwd.to_string_lossy().into_owned(),
             launcher_start: self.launcher.start,
             claude_pid: self.child.pid,
@@ -161,6 +173,9 @@ impl Follower<'_> {
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
         look_for_limit(row, state);
+        if !ended {
+            state.works = row.status != Status::Idle;
+        }
         if !known || state.status != row.status.word() {
             state.status = row.status.word();
             self.write(row, state);
@@ -178,8 +193,15 @@ impl Follower<'_> {
             trouble: None,
             ..state.file.clone()
         };
-        // Where nothing can be written, the session goes on without its file.
-        drop(state.file.write(self.place, self.launcher.pid));
+        self.keep(state);
+    }
+
+    /// Where nothing can be written, the session goes on without its file.
+    fn keep(&self, state: &mut FollowState) {
+        if let Err(why) = state.file.write(self.place, self.launcher.pid) {
+            let file = self.place.launch(self.launcher.pid);
+            state.followed.trouble = Some(format!("could not write {}: {why}", file.display()));
+        }
     }
 
     fn next_look(&self, state: &FollowState) -> Duration {
@@ -196,16 +218,16 @@ impl Follower<'_> {
     fn look_at_the_clock(&self, state: &mut FollowState) {
         if state.establish.is_some_and(|at| at <= Instant::now()) {
             state.establish = None;
-            let span = self.establish_timeout.as_secs();
+            let span = self.establish_timeout;
             let why = state
                 .lost
                 .as_ref()
                 .map(|why| format!(" ({why})"))
                 .unwrap_or_default();
-            let trouble = format!("Claude Code reported no session within {span} s{why}");
+            let trouble = format!("no session yet after {span:?}{why}");
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
-            drop(state.file.write(self.place, self.launcher.pid));
+            self.keep(state);
         }
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);

@@ -55,7 +55,9 @@ impl Restarts {
     pub fn next(&mut self, policy: Policy, ending: &Ending, now: Instant) -> Next {
         let own = ending.is_the_users_own() && !ending.limit_over;
         let unwanted = ending.limit.is_some() && policy == Policy::AfterDeath;
-        if policy == Policy::Never || !ending.has_session || own || unwanted {
+        // What ends at once with an error of its own is not worth another try.
+        let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
+        if policy == Policy::Never || !begun || own || unwanted {
             return Next::End;
         }
         self.0
@@ -124,7 +126,7 @@ mod tests {
             },
             Ending {
                 has_session: false,
-                ..killed()
+                ..exit(Exit::Code(1))
             },
         ] {
             assert_eq!(restarts.next(ON, &ending, now), Next::End, "{ending:?}");

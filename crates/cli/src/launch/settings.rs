@@ -1,6 +1,7 @@
 //! becket's registration for one launch: `--settings` with inline JSON, where no settings file has it.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 
 use anyhow::Result;
@@ -11,6 +12,7 @@ use crate::failure::{Code, Failure};
 use crate::settings::{self, SettingsFile, Strict};
 use crate::world::World;
 
+const HINT: &str = "give --settings an object of JSON, or the path of a file with one";
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 
@@ -44,7 +46,7 @@ pub fn register(
         None => (String::new(), None),
     };
     let merged = settings::with_registration(&given, &registration)
-        .map_err(|why| unusable(at.as_ref().map_or("", |(_, given)| given), &why))?;
+        .map_err(|why| Failure::new(Code::Usage, format!("--settings: {why}")).hint(HINT))?;
     match at {
         Some((at, _)) if words[at].to_string_lossy().starts_with("--settings=") => {
             words[at] = format!("--settings={merged}").into();
@@ -76,10 +78,8 @@ fn read(given: &str, cwd: &Path) -> Result<String> {
     std::fs::read_to_string(cwd.join(given)).map_err(|why| unusable(given, &why))
 }
 
-fn unusable(given: &str, why: &dyn std::fmt::Display) -> anyhow::Error {
+fn unusable(given: &str, why: &io::Error) -> anyhow::Error {
     let shown: String = given.chars().take(80).collect();
     let what = format!("--settings is neither JSON nor a file that can be read: `{shown}`: {why}");
-    Failure::new(Code::Usage, what)
-        .hint("give --settings an object of JSON, or the path of a file with one")
-        .into()
+    Failure::new(Code::Usage, what).hint(HINT).into()
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use becket_engine::replace::{Snapshot, make_folder};
 use becket_wire::Place;
 use becket_wire::process::{parent_and_start, process_state};
-use becket_wire::session::{Display, SessionRow};
+use becket_wire::session::{Display, MAIN, SessionRow, Status};
 use serde::{Deserialize, Serialize};
 
 /// A launch file is a few hundred bytes long.
@@ -67,9 +67,14 @@ impl LaunchFile {
             cwd: Some(self.project_dir.clone()),
             started_at: began.as_millisecond(),
             status_since: began.as_millisecond(),
-            display: Display::Error,
+            // It may be at a dialog: the user has to look.
+            status: Status::Attention {
+                reason: trouble.clone(),
+            },
+            display: Display::Attention,
             display_since: began.as_millisecond(),
-            error: Some(trouble),
+            waiting_for: Some(MAIN.to_owned()),
+            waiting_reason: Some(trouble),
             ..SessionRow::default()
         })
     }
@@ -95,6 +100,13 @@ pub fn by_pid(place: &Place, pid: u32) -> Option<Result<String, SessionRow>> {
             None => file.row(launcher).map(Err),
         }
     })
+}
+
+/// The launcher that has this session now.
+pub fn launcher_of(place: &Place, session: &str) -> Option<u32> {
+    let has_it = |file: LaunchFile| file.session_id.as_deref() == Some(session);
+    let mut all = launchers(place).into_iter();
+    all.find(|launcher| LaunchFile::of(place, *launcher).is_some_and(has_it))
 }
 
 /// Removes the files of launchers that are gone.
@@ -185,7 +197,7 @@ mod tests {
         file.trouble = Some("nothing came".to_owned());
         file.write(&place, me).unwrap();
         let rows = without_session(&place);
-        assert_eq!(rows[0].error.as_deref(), Some("nothing came"));
+        assert_eq!(rows[0].waiting_reason.as_deref(), Some("nothing came"));
         assert!(!rows[0].hooked);
     }
 }

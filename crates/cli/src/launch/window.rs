@@ -1,22 +1,36 @@
 //! `becket run --tmux`: the launch in a tmux window of its own, for scripts.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
+use becket_engine::replace::make_folder;
+use becket_wire::session::SessionRow;
+use serde::{Deserialize, Serialize};
 
 use super::state::{LaunchFile, is_alive, start_of};
 use super::{arguments, program};
 use crate::failure::{Code, Failure};
+use crate::session::source::Source;
 use crate::world::World;
 
 /// How often the launch file is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Variables that lead to another Claude Code or another becket; all others are the tmux server's.
-const PASSED_ON: [&str; 3] = ["PATH", "CLAUDE_CONFIG_DIR", "BECKET_NO_DAEMON"];
+/// Variables that the window itself sets.
+const OF_THE_WINDOW: [&str; 5] = ["TMUX", "TMUX_PANE", "TERM", "TERM_PROGRAM", "COLORTERM"];
+
+/// What is to be run in the window: tmux bounds the length of a command line, and would give it the
+/// environment of its server. The file is the user's alone, and is removed when it is read.
+#[derive(Debug, Serialize, Deserialize)]
+struct Order {
+    words: Vec<String>,
+    environment: Vec<(String, String)>,
+}
 
 /// The window that a launch runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,51 +39,83 @@ pub struct Window {
     pub launcher: u32,
 }
 
-/// Opens a window in which `becket run` runs with these options: in this tmux, in the one that
-/// runs, or in a new one.
+/// Opens a window in which `becket run` runs with these options, in the caller's environment: in this
+/// tmux, in the one that runs, or in a new one.
 pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString]) -> Result<Window> {
     let (named, words) = arguments::split(words);
     let path = std::env::var_os("PATH");
     // What cannot start would close its window before anybody reads why.
     let program = program::find(named.as_deref(), path.as_deref(), cwd)?;
-    let runs =
-        std::env::var_os("TMUX").is_some() || tmux(&["has-session".into()])?.status.success();
-    let mut line: Vec<OsString> = match runs {
-        true => vec!["new-window".into()],
-        false => ["new-session", "-d", "-s", "becket"]
-            .map(OsString::from)
-            .to_vec(),
-    };
-    let format = "#{session_name}:#{window_index} #{pane_pid}";
-    line.extend(["-P", "-F", format, "-c"].map(OsString::from));
-    line.push(cwd.into());
-    for name in PASSED_ON {
-        if let Some(value) = std::env::var_os(name) {
-            let mut pair = OsString::from(format!("{name}="));
-            pair.push(value);
-            line.extend(["-e".into(), pair]);
-        }
-    }
-    line.extend([
-        "--".into(),
-        world.programs.join("becket").into(),
-        "--home".into(),
-    ]);
-    line.extend([world.place.home().into(), "run".into()]);
+    let mut line: Vec<OsString> = vec!["--home".into(), world.place.home().into(), "run".into()];
     line.extend(options.iter().cloned());
     line.extend(["--".into(), program.into()]);
     line.extend(words);
-    let output = tmux(&line)?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let window = said.trim().rsplit_once(' ').and_then(|(target, pid)| {
-        let target = target.to_owned();
-        let launcher = pid.parse().ok()?;
-        Some(Window { target, launcher })
-    });
-    window.filter(|_| output.status.success()).ok_or_else(|| {
-        let why = String::from_utf8_lossy(&output.stderr);
-        failed(&format!("could not open a tmux window: {}", why.trim()))
-    })
+    let order = write_order(world, line).context("could not write what to run in the window")?;
+    let inside = std::env::var_os("TMUX").is_some();
+    let runs = inside || tmux(&["has-session".into()])?.status.success();
+    let new_window: &[&str] = &["new-window"];
+    let new_session: &[&str] = &["new-session", "-d", "-s", "becket"];
+    // Another launch may start the server at the same moment.
+    let ways: &[&[&str]] = match runs {
+        true => &[new_window],
+        false => &[new_session, new_window],
+    };
+    let name = cwd.file_name().unwrap_or_default();
+    let format = "#{session_name}:#{window_index} #{pane_pid}";
+    let mut why = String::new();
+    for way in ways {
+        let mut line: Vec<OsString> = way.iter().map(OsString::from).collect();
+        line.extend(["-P", "-F", format, "-n"].map(OsString::from));
+        line.extend([name.into(), "-c".into(), cwd.into(), "--".into()]);
+        line.extend([world.programs.join("becket").into(), "--home".into()]);
+        line.extend([world.place.home().into(), "run".into(), "--order".into()]);
+        line.push(order.clone().into());
+        let output = tmux(&line)?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        if let Some((target, launcher)) = said.trim().rsplit_once(' ')
+            && let Ok(launcher) = launcher.parse()
+        {
+            let target = target.to_owned();
+            return Ok(Window { target, launcher });
+        }
+        why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    }
+    drop(fs::remove_file(order));
+    Err(failed(&format!("could not open a tmux window: {why}")))
+}
+
+fn write_order(world: &World, words: Vec<OsString>) -> Result<PathBuf> {
+    make_folder(&world.place.run(), 0o700)?;
+    let text = |word: OsString| {
+        let text = word.into_string();
+        text.map_err(|word| anyhow!("{} is not UTF-8", word.display()))
+    };
+    let order = Order {
+        words: words.into_iter().map(text).collect::<Result<_>>()?,
+        environment: std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect(),
+    };
+    // Made with the mode 0600.
+    let file = tempfile::Builder::new()
+        .prefix("order-")
+        .tempfile_in(world.place.run())?;
+    serde_json::to_writer(&file, &order)?;
+    Ok(file.keep()?.1)
+}
+
+/// Becomes what the order says. The process stays the same, and so does its pid.
+pub fn carry_out(order: &Path) -> Result<ExitCode> {
+    let text = fs::read(order).with_context(|| format!("could not read {}", order.display()))?;
+    drop(fs::remove_file(order));
+    let Order { words, environment } = serde_json::from_slice(&text)?;
+    let own = OF_THE_WINDOW
+        .iter()
+        .filter_map(|name| Some((name, std::env::var_os(name)?)));
+    let mut becket = Command::new(std::env::current_exe()?);
+    becket.args(words).env_clear().envs(environment);
+    let why = becket.envs(own).exec();
+    Err(why).context("could not start becket again")
 }
 
 fn tmux(line: &[OsString]) -> Result<Output> {
@@ -93,30 +139,36 @@ fn failed(what: &str) -> anyhow::Error {
         .into()
 }
 
-/// Waits until the launch has a session: its id.
-pub fn wait_session(world: &World, window: &Window, timeout: Duration) -> Result<String> {
+/// Waits until the launch has a session, and that its first prompt, if there is one: before, it would
+/// be taken for idle.
+pub fn wait_session(
+    world: &World,
+    window: &Window,
+    timeout: Duration,
+    has_prompt: bool,
+) -> Result<SessionRow> {
     let began = Instant::now();
     let launcher = window.launcher;
     let start = start_of(launcher).unwrap_or(0);
+    let mut source = Source::open(world);
     while began.elapsed() < timeout {
-        if let Some(session) =
-            LaunchFile::of(&world.place, launcher).and_then(|file| file.session_id)
+        let file = LaunchFile::of(&world.place, launcher);
+        if let Some(session) = file.and_then(|file| file.session_id)
+            && let Ok(row) = source.one(&session)
+            && (row.last_prompt.is_some() || !has_prompt)
         {
-            return Ok(session);
+            return Ok(row);
         }
         if !is_alive(launcher, start) {
-            let what = format!(
-                "Claude Code ended in tmux window {} before it had a session",
-                window.target
-            );
+            let target = &window.target;
+            let what = format!("Claude Code ended in tmux window {target} before it had a session");
             let hint = "run it without --tmux to see why";
             return Err(Failure::new(Code::Failed, what).hint(hint).into());
         }
         std::thread::park_timeout(LOOK);
     }
     let what = format!(
-        "no SessionStart came within {} s from tmux window {}",
-        timeout.as_secs(),
+        "no session within {timeout:?} from tmux window {}",
         window.target
     );
     Err(Failure::new(Code::TimedOut, what)

@@ -139,7 +139,8 @@ pub fn doing(row: &SessionRow) -> String {
         return row.end_reason.as_deref().map(one_line).unwrap_or_default();
     }
     if !row.hooked {
-        return one_line(row.error.as_deref().unwrap_or("nothing is heard of it"));
+        let launch = row.waiting_reason.as_deref();
+        return one_line(launch.unwrap_or("nothing is heard of it"));
     }
     let mut said = match row.display {
         Display::Error => one_line(row.error.as_deref().unwrap_or("the turn failed")),

@@ -157,7 +157,11 @@ fn launch(
         policy: Policy::Never,
     };
     let ended = launch.run(world, &mut document)?;
-    anstream::eprintln!("becket: {}", document.file().display());
+    let file = document.file();
+    match file.exists() {
+        true => anstream::eprintln!("becket: the document is {}", file.display()),
+        false => anstream::eprintln!("becket: nothing is written yet"),
+    }
     anstream::eprintln!("hint: becket prd continue {}", document.slug);
     Ok(ended)
 }

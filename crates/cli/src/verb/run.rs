@@ -46,21 +46,31 @@ pub struct Run {
     /// With --tmux: wait for the session, and print it as JSON (exit 5 after the timeout)
     #[arg(long, requires = "tmux")]
     wait_session: bool,
+    /// What another becket wrote for this window
+    #[arg(long, hide = true, value_name = "FILE")]
+    order: Option<PathBuf>,
     /// Claude Code's own arguments; if the first one is called `claude`, it is the program
     #[arg(last = true, value_name = "claude")]
     words: Vec<OsString>,
 }
 
 impl Run {
-    pub fn run(self, world: &World) -> Result<ExitCode> {
-        let cwd = self.folder(world)?;
+    pub fn run(mut self, world: &World) -> Result<ExitCode> {
+        if let Some(order) = &self.order {
+            return window::carry_out(order);
+        }
+        let session_folder = self.find_session(world)?;
+        let cwd = match (&self.cwd, session_folder) {
+            (Some(folder), _) => existing(&world.cwd.join(folder))?,
+            (None, Some(folder)) => folder,
+            (None, None) => world.cwd.clone(),
+        };
         if self.tmux {
             return self.in_tmux(world, &cwd);
         }
-        let options = self.options(world)?;
         let launch = Launch {
+            options: self.options(),
             words: self.words,
-            options,
             prompt: self.prompt,
             cwd,
             agent_id: self.agent_id,
@@ -74,27 +84,30 @@ impl Run {
         launch.run(world, &mut NoObserver)
     }
 
-    fn folder(&self, world: &World) -> Result<PathBuf> {
-        let Some(folder) = &self.cwd else {
-            return Ok(world.cwd.clone());
+    /// Completes the id of the session that is meant. Gives the folder where it worked, if that is
+    /// there: Claude Code has its transcript by the folder. A whole id may be known to Claude Code only.
+    fn find_session(&mut self, world: &World) -> Result<Option<PathBuf>> {
+        let Some(meant) = self.resume.as_deref().filter(|meant| !meant.is_empty()) else {
+            return Ok(None);
         };
-        let folder = world.cwd.join(folder);
-        if !folder.is_dir() {
-            let what = format!("{} is no folder", folder.display());
-            return Err(Failure::new(Code::Missing, what).into());
+        match Source::open(world).one(meant) {
+            Ok(row) => {
+                self.resume = Some(row.session_id);
+                Ok(row.cwd.map(PathBuf::from).filter(|folder| folder.is_dir()))
+            }
+            Err(_) if is_session_id(meant) => Ok(None),
+            Err(error) => Err(error),
         }
-        Ok(folder.canonicalize().unwrap_or(folder))
     }
 
     /// How Claude Code is to begin.
-    fn options(&self, world: &World) -> Result<Vec<OsString>> {
-        let words: Vec<String> = match self.resume.as_deref() {
-            None if self.go_on => vec!["--continue".to_owned()],
+    fn options(&self) -> Vec<OsString> {
+        match self.resume.as_deref() {
+            None if self.go_on => vec!["--continue".into()],
             None => Vec::new(),
-            Some("") => vec!["--resume".to_owned()],
-            Some(meant) => vec!["--resume".to_owned(), whole_id(world, meant)?],
-        };
-        Ok(words.into_iter().map(OsString::from).collect())
+            Some("") => vec!["--resume".into()],
+            Some(session) => vec!["--resume".into(), session.into()],
+        }
     }
 
     fn in_tmux(self, world: &World, cwd: &Path) -> Result<ExitCode> {
@@ -105,8 +118,7 @@ impl Run {
         };
         option("--prompt", self.prompt.as_deref());
         let resume = self.resume.as_deref().filter(|meant| !meant.is_empty());
-        let resume = resume.map(|meant| whole_id(world, meant)).transpose()?;
-        option("--resume", resume.as_deref());
+        option("--resume", resume);
         option("--as", self.agent_id.as_deref());
         let span = format!("{}ms", self.establish_timeout.as_millis());
         option("--establish-timeout", Some(&span));
@@ -127,8 +139,8 @@ impl Run {
             );
             return Ok(ExitCode::SUCCESS);
         }
-        let session = window::wait_session(world, &window, self.establish_timeout)?;
-        let row = Source::open(world).one(&session)?;
+        let has_prompt = self.prompt.is_some();
+        let row = window::wait_session(world, &window, self.establish_timeout, has_prompt)?;
         println!("{}", serde_json::to_string(&json(&row))?);
         Ok(ExitCode::SUCCESS)
     }
@@ -141,10 +153,12 @@ pub fn is_session_id(text: &str) -> bool {
     parts == [8, 4, 4, 4, 12] && text.chars().all(hex)
 }
 
-/// The whole id of the session that is meant. One that becket never saw may be known to Claude Code.
-pub fn whole_id(world: &World, meant: &str) -> Result<String> {
-    if is_session_id(meant) {
-        return Ok(meant.to_owned());
+fn existing(folder: &Path) -> Result<PathBuf> {
+    if !folder.is_dir() {
+        let what = format!("{} is no folder", folder.display());
+        return Err(Failure::new(Code::Missing, what).into());
     }
-    Ok(Source::open(world).one(meant)?.session_id)
+    Ok(folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf()))
 }

@@ -330,7 +330,9 @@ fn a_claude_code_that_dies_goes_on_with_its_session() {
         let claude = i32::try_from(first["claude_pid"].as_i64().unwrap()).unwrap();
         kill_process(Pid::from_raw(claude).unwrap(), Signal::KILL).unwrap();
 
-        let second = launch(&person, |file| file["claude_pid"] != first["claude_pid"]);
+        let second = launch(&person, |file| {
+            file["claude_pid"] != first["claude_pid"] && file["session_id"].is_string()
+        });
         assert_eq!(session(&second), session(&first));
         person.ready();
         person.wait_text("done one");
