@@ -124,7 +124,13 @@ fn start(claude: &Claude, world: &World, way: &Way) -> Result<std::time::Duratio
             command.args(["run", "--"]).arg(program);
             command
         }
-        false => Command::new(program),
+        // From a shell, as a user starts it: as the leader of its session, which becket run would
+        // spare it, Claude Code starts later.
+        false => {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", "\"$@\"; exit", "sh"]).arg(program);
+            command
+        }
     };
     command.args(["--permission-mode", "default"]);
     command
