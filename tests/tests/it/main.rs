@@ -16,6 +16,7 @@ mod notice;
 mod path;
 mod real;
 mod runs;
+mod sdk;
 mod statusline;
 mod switch;
 mod tmux;

@@ -1,0 +1,181 @@
+//! Who answers Claude Code's callback requests: looks up, runs, checks, and applies the policy.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use becket_wire::Head;
+use becket_wire::event::{EventName, PermissionMode};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::execute::Call;
+use super::in_flight::InFlight;
+use super::registry::{Registered, Registry};
+use super::{CallbackFailure, Context, OnFailure};
+use crate::permission::PermissionCallback;
+use crate::protocol::frames::Reply;
+
+/// What the calls of now belong to: a turn, or the client between turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) token: CancellationToken,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// The callbacks of one client, and their calls.
+pub(crate) struct Service {
+    pub(crate) registry: Registry,
+    pub(crate) permission: Option<PermissionCallback>,
+    pub(crate) in_flight: InFlight,
+    scope: Mutex<Scope>,
+    session: Mutex<Option<Session>>,
+}
+
+/// What the program said of its session, for requests that do not say it.
+#[derive(Debug, Clone, Deserialize)]
+struct Session {
+    session_id: String,
+    cwd: PathBuf,
+}
+
+/// The body of a `hook_callback` request.
+#[derive(Deserialize)]
+pub(crate) struct HookCall {
+    callback_id: String,
+    input: Box<RawValue>,
+    #[serde(default)]
+    tool_use_id: Option<String>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        registry: Registry,
+        permission: Option<PermissionCallback>,
+        client: &CancellationToken,
+    ) -> Self {
+        let scope = Scope {
+            token: client.child_token(),
+            deadline: None,
+        };
+        Self {
+            registry,
+            permission,
+            in_flight: InFlight::default(),
+            scope: Mutex::new(scope),
+            session: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        self.lock().clone()
+    }
+
+    /// Calls that come from now on belong to this scope.
+    pub(crate) fn enter(&self, scope: Scope) {
+        *self.lock() = scope;
+    }
+
+    /// Takes over what an `init` message says.
+    pub(crate) fn learn_session(&self, init: &Value) {
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        *session = Session::deserialize(init).ok();
+    }
+
+    pub(crate) fn describe_session(&self, context: &mut Context) {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        context.session_id = session.as_ref().map(|session| session.session_id.clone());
+        context.cwd = session.as_ref().map(|session| session.cwd.clone());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Scope> {
+        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bounds a call: its own timeout, or what is left of the turn's deadline if that is less.
+    pub(crate) fn call(&self, id: &str, timeout: Duration, cancelled: &CancellationToken) -> Call {
+        let now = Instant::now();
+        let deadline = now + timeout;
+        let deadline = self
+            .scope()
+            .deadline
+            .map_or(deadline, |turn| turn.min(deadline));
+        Call {
+            context: Context::new(id, deadline),
+            limit: deadline.saturating_duration_since(now),
+            cancelled: cancelled.clone(),
+        }
+    }
+
+    /// Answers one `hook_callback` request.
+    pub(crate) async fn hook_callback(
+        &self,
+        call: HookCall,
+        cancelled: CancellationToken,
+    ) -> Reply {
+        let Some(registered) = self.registry.get(&call.callback_id) else {
+            let id = call.callback_id;
+            return Reply::Error(CallbackFailure::Unknown { id }.to_string());
+        };
+        match self.run(registered, call, cancelled).await {
+            Ok(answer) => Reply::Success(answer),
+            Err(failure) => registered.failed(&failure),
+        }
+    }
+
+    async fn run(
+        &self,
+        registered: &Registered,
+        call: HookCall,
+        cancelled: CancellationToken,
+    ) -> Result<Value, CallbackFailure> {
+        let mut bounds = self.call(&registered.id, registered.timeout, &cancelled);
+        bounds.context.tool_use_id = call.tool_use_id;
+        let input: Arc<str> = call.input.get().into();
+        describe(&mut bounds.context, &input);
+        let callback = Arc::clone(&registered.callback);
+        let context = bounds.context.clone();
+        // Called inside of the task, so that a panic before the first await stays there too.
+        let answer = bounds
+            .run(async move { callback(input, context).await })
+            .await?;
+        answer.check(&registered.event)
+    }
+}
+
+/// What the payload says of the call, without taking the whole of it apart.
+fn describe(context: &mut Context, input: &str) {
+    let Ok(head) = Head::read(input.as_bytes()) else {
+        return;
+    };
+    context.session_id = head.session_id.map(Into::into);
+    context.cwd = head.cwd.as_deref().map(Into::into);
+    context.transcript_path = head.transcript_path.as_deref().map(Into::into);
+    context.permission_mode = head.permission_mode.as_deref().map(PermissionMode::from);
+    context.agent_id = head.agent_id.map(Into::into);
+}
+
+impl Registered {
+    /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
+    /// and counts with versions that do not know `onFailure`.
+    fn failed(&self, failure: &CallbackFailure) -> Reply {
+        failure.log(&self.id);
+        let text = failure.to_string();
+        match self.refusal(&text) {
+            Some(refusal) => Reply::Success(refusal),
+            None => Reply::Error(text),
+        }
+    }
+
+    fn refusal(&self, reason: &str) -> Option<Value> {
+        if self.on_failure == OnFailure::Open {
+            return None;
+        }
+        let event: EventName = self.event.clone();
+        let answer = becket_wire::Answer::refusal(event, reason)?;
+        serde_json::from_slice(&answer.render().stdout).ok()
+    }
+}

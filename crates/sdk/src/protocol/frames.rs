@@ -1,0 +1,78 @@
+//! The frames as they stand on the wire: one JSON object a line.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// What is read of every frame first.
+#[derive(Deserialize)]
+pub(crate) struct Frame<'a> {
+    #[serde(rename = "type", borrow, default)]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(crate) request_id: Option<Cow<'a, str>>,
+    /// The body of a control request.
+    #[serde(borrow, default)]
+    pub(crate) request: Option<&'a RawValue>,
+    /// The body of a control response.
+    #[serde(borrow, default)]
+    pub(crate) response: Option<&'a RawValue>,
+}
+
+/// The body of a control response.
+#[derive(Deserialize)]
+pub(crate) struct Response {
+    pub(crate) request_id: String,
+    #[serde(default)]
+    response: Value,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl Response {
+    /// What was answered, else the error's text.
+    pub(crate) fn outcome(self) -> Result<Value, String> {
+        self.error.map_or(Ok(self.response), Err)
+    }
+}
+
+/// Our answer to a control request.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Reply {
+    Success(Value),
+    Error(String),
+}
+
+impl Reply {
+    pub(crate) fn into_frame(self, id: &str) -> Value {
+        let response = match self {
+            Self::Success(response) => {
+                json!({"subtype": "success", "request_id": id, "response": response})
+            }
+            Self::Error(error) => json!({"subtype": "error", "request_id": id, "error": error}),
+        };
+        json!({"type": "control_response", "response": response})
+    }
+}
+
+pub(crate) fn control_request(id: &str, body: &Value) -> Value {
+    json!({"type": "control_request", "request_id": id, "request": body})
+}
+
+pub(crate) fn user_message(prompt: &str) -> Value {
+    json!({
+        "type": "user",
+        "session_id": "",
+        "parent_tool_use_id": null,
+        "message": {"role": "user", "content": prompt},
+    })
+}
+
+/// The id of a control request of which only the start is there. Claude Code writes type and id first.
+pub(crate) fn request_id_of_start(start: &[u8]) -> Option<String> {
+    let start = String::from_utf8_lossy(start);
+    let rest = start.strip_prefix(r#"{"type":"control_request","request_id":""#)?;
+    Some(rest.split_once('"')?.0.to_owned())
+}

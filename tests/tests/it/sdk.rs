@@ -1,0 +1,51 @@
+//! becket-sdk against the real Claude Code and the scripted model.
+
+mod answers;
+
+use std::future::Future;
+
+use becket_sdk::{Builder, Claude, Message, Turn};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Given, Recorder, Story, story};
+
+/// Tells a story without becket: the recorder alone is registered in the settings.
+fn sdk_story(
+    given: impl FnOnce(Given) -> Given,
+    tell: impl AsyncFnOnce(&Story) -> Result<(), Unavailable>,
+) -> Result<(), Unavailable> {
+    let given = given(Given::default().registered(Recorder::witness()));
+    let story = given.begin()?;
+    run(tell(&story))
+}
+
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(future)
+}
+
+/// A client of the story's Claude Code, in the story's home.
+fn claude(story: &Story) -> Builder {
+    let [program] = story.claude.command() else {
+        panic!("the SDK starts the native program");
+    };
+    let env = story.home.env().iter();
+    let builder = Claude::builder()
+        .program(program)
+        .env_clear()
+        .cwd(story.home.project())
+        .permission_mode("bypassPermissions");
+    env.fold(builder, |builder, (name, value)| builder.env(name, value))
+}
+
+/// Every message of a turn. None of them may be an error.
+async fn all(mut turn: Turn<'_>) -> Vec<Message> {
+    let mut messages = Vec::new();
+    while let Some(message) = turn.next().await {
+        messages.push(message.expect("a message"));
+    }
+    messages
+}
