@@ -4,18 +4,13 @@ mod answers;
 
 use std::future::Future;
 
-use becket_sdk::{Builder, Claude, Message, Turn};
+use becket_sdk::{Builder, Claude, Message, Turn, TurnResult};
 use becket_tests::skip::Unavailable;
-use becket_tests::story::{Given, Recorder, Story, story};
+use becket_tests::story::{Given, Recorder, Story};
 
-/// Tells a story without becket: the recorder alone is registered in the settings.
-fn sdk_story(
-    given: impl FnOnce(Given) -> Given,
-    tell: impl AsyncFnOnce(&Story) -> Result<(), Unavailable>,
-) -> Result<(), Unavailable> {
-    let given = given(Given::default().registered(Recorder::witness()));
-    let story = given.begin()?;
-    run(tell(&story))
+/// Begins a story without becket: the recorder alone is registered in the settings.
+fn begin(given: Given) -> Result<Story, Unavailable> {
+    given.registered(Recorder::witness()).begin()
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -48,4 +43,10 @@ async fn all(mut turn: Turn<'_>) -> Vec<Message> {
         messages.push(message.expect("a message"));
     }
     messages
+}
+
+/// Asks, and reads to the result.
+async fn ask(claude: &mut Claude, prompt: &str) -> TurnResult {
+    let turn = claude.ask(prompt).await.expect("ask");
+    turn.result().await.expect("a result")
 }
