@@ -78,10 +78,12 @@ pub enum Error {
         stderr: String,
     },
     /// One message is longer than the bound. The client goes on with the next one.
-    #[error("a message is longer than {bound} bytes\nhint: Builder::max_message")]
+    #[error("a message ({kind}) is longer than {bound} bytes\nhint: Builder::max_message")]
     TooLong {
         /// The bound.
         bound: usize,
+        /// The message's type: `assistant`, `result` and so on. A `result` ends the turn.
+        kind: String,
     },
     /// One message is no JSON. The client goes on with the next one.
     #[error("a message is not JSON ({why}): {start}")]

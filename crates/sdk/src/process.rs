@@ -2,6 +2,7 @@
 
 mod find;
 mod lines;
+mod outline;
 mod stderr;
 
 use std::process::{ExitStatus, Stdio};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 pub(crate) use find::find_claude;
 pub(crate) use lines::{Line, Lines};
+pub(crate) use outline::Outline;
 use rustix::process::{Pid, Signal, kill_process};
 pub(crate) use stderr::Stderr;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};

@@ -75,12 +75,20 @@ impl Claude {
         let end = Instant::now() + INTERRUPTED;
         while self.unread > 0 {
             match tokio::time::timeout_at(end, self.messages.recv()).await {
-                Ok(Some(Ok(Message::Result(_)))) => self.unread -= 1,
-                Ok(Some(_)) => {}
+                Ok(Some(message)) => self.unread -= usize::from(ends_turn(&message)),
                 Ok(None) | Err(_) => self.unread = 0,
             }
         }
         std::iter::from_fn(|| self.messages.try_recv().ok()).collect()
+    }
+}
+
+/// Whether a turn ends with it: its result, or a result that is too long to be read.
+fn ends_turn(message: &Result<Message, Error>) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Result(_)),
+        Err(Error::TooLong { kind, .. }) => kind == "result",
+        Err(_) => false,
     }
 }
 
@@ -108,7 +116,7 @@ impl Turn<'_> {
             return None;
         }
         let message = self.claude.messages.recv().await;
-        if matches!(message, None | Some(Ok(Message::Result(_)))) {
+        if message.as_ref().is_none_or(ends_turn) {
             self.finish();
         }
         message
@@ -119,7 +127,9 @@ impl Turn<'_> {
         while let Some(message) = self.next().await {
             match message {
                 Ok(Message::Result(result)) if self.done => return Ok(result),
-                Err(error @ Error::Ended { .. }) => return Err(error),
+                Err(error) if self.done || matches!(error, Error::Ended { .. }) => {
+                    return Err(error);
+                }
                 _ => {}
             }
         }

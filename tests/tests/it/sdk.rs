@@ -1,12 +1,16 @@
 //! becket-sdk against the real Claude Code and the scripted model.
 
 mod answers;
+mod control;
+mod failures;
+mod life;
 
 use std::future::Future;
 
 use becket_sdk::{Builder, Claude, Message, Turn, TurnResult};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Given, Recorder, Story};
+use becket_tests::wait::PATIENCE;
 
 /// Begins a story without becket: the recorder alone is registered in the settings.
 fn begin(given: Given) -> Result<Story, Unavailable> {
@@ -19,7 +23,8 @@ fn run<T>(future: impl Future<Output = T>) -> T {
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(future)
+    let bounded = async { tokio::time::timeout(PATIENCE, future).await };
+    runtime.block_on(bounded).expect("it never came to an end")
 }
 
 /// A client of the story's Claude Code, in the story's home.

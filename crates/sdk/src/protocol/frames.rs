@@ -69,10 +69,3 @@ pub(crate) fn user_message(prompt: &str) -> Value {
         "message": {"role": "user", "content": prompt},
     })
 }
-
-/// The id of a control request of which only the start is there. Claude Code writes type and id first.
-pub(crate) fn request_id_of_start(start: &[u8]) -> Option<String> {
-    let start = String::from_utf8_lossy(start);
-    let rest = start.strip_prefix(r#"{"type":"control_request","request_id":""#)?;
-    Some(rest.split_once('"')?.0.to_owned())
-}

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::io::AsyncRead;
 
-use super::frames::{self, Frame, Reply, Response};
+use super::frames::{Frame, Reply, Response};
 use super::link::{Death, Link};
-use crate::process::{Line, Lines};
+use crate::process::{Line, Lines, Outline};
 use crate::{Error, Message};
 
 impl Link {
@@ -23,20 +23,20 @@ impl Link {
         let mut lines = Lines::new(output, bound);
         tokio::spawn(async move {
             while let Some(line) = lines.next().await {
-                link.take_line(line);
+                link.take_line(line, bound);
             }
             link.end(death.await);
         });
     }
 
-    fn take_line(self: &Arc<Self>, line: Line<'_>) {
+    fn take_line(self: &Arc<Self>, line: Line<'_>, bound: usize) {
         match line {
             Line::Whole(bytes) => {
                 if let Err(error) = self.take_frame(bytes) {
                     self.deliver(Err(error));
                 }
             }
-            Line::TooLong { start, bound } => self.take_too_long(start, bound),
+            Line::TooLong(outline) => self.take_too_long(outline, bound),
             Line::Cut { bytes } => self.deliver(Err(Error::Cut { bytes })),
         }
     }
@@ -72,13 +72,15 @@ impl Link {
         self.deliver(Ok(Message::read(json)));
     }
 
-    /// Claude Code waits for the answer to a request that is too long to be read.
-    fn take_too_long(&self, start: &[u8], bound: usize) {
-        if let Some(id) = frames::request_id_of_start(start) {
+    /// Claude Code waits for the answer to a request, also to one that is too long to be read.
+    fn take_too_long(&self, outline: Outline, bound: usize) {
+        if outline.kind == "control_request" {
             let text = format!("request_too_long: it is longer than {bound} bytes");
-            self.writer.send(&Reply::Error(text).into_frame(&id));
+            let frame = Reply::Error(text).into_frame(&outline.request_id);
+            self.writer.send(&frame);
         }
-        self.deliver(Err(Error::TooLong { bound }));
+        let kind = outline.kind;
+        self.deliver(Err(Error::TooLong { bound, kind }));
     }
 }
 
