@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::process::Process;
 use crate::protocol::Link;
 use crate::protocol::link::Messages;
-use crate::turn::Ask;
-use crate::{Builder, Control, Error, PermissionMode};
+use crate::turn::OpenTurn;
+use crate::{Ask, Builder, Control, Error, PermissionMode};
 
 /// A running Claude Code, and the conversation with it.
 ///
@@ -20,8 +20,8 @@ use crate::{Builder, Control, Error, PermissionMode};
 pub struct Claude {
     pub(crate) link: Arc<Link>,
     pub(crate) messages: Messages,
-    /// Turns whose result nobody has read: they were dropped before.
-    pub(crate) unread: usize,
+    /// The last turn.
+    pub(crate) open: Option<Arc<OpenTurn>>,
     process: Option<Process>,
     greeting: Value,
 }
@@ -36,7 +36,7 @@ impl Claude {
         Self {
             link,
             messages,
-            unread: 0,
+            open: None,
             process,
             greeting: Value::Null,
         }

@@ -60,6 +60,7 @@
 //! have stable codes: [`CallbackFailure`].
 #![deny(missing_docs)]
 
+mod ask;
 mod builder;
 mod client;
 mod control;
@@ -73,6 +74,7 @@ mod protocol;
 mod query;
 mod turn;
 
+pub use ask::Ask;
 pub use becket_wire::answer::{Change, Opinion};
 pub use becket_wire::event::{self, Event, EventName, PermissionMode};
 pub use builder::Builder;
@@ -85,4 +87,4 @@ pub use message::{Block, Conversation, Message, SystemMessage, TurnResult};
 pub use permission::{Permission, PermissionResult, ToolRequest};
 pub use query::query;
 pub use tokio_util::sync::CancellationToken;
-pub use turn::{Ask, Turn};
+pub use turn::Turn;

@@ -88,7 +88,11 @@ mod tests {
             panic!("it is too long");
         };
         assert_eq!(outline.kind, "result");
-        assert_eq!(lines.line.capacity(), 0, "what is over the bound is not kept");
+        assert_eq!(
+            lines.line.capacity(),
+            0,
+            "what is over the bound is not kept"
+        );
         assert_eq!(lines.next().await, Some(Line::Whole(b"two")));
         assert_eq!(lines.next().await, Some(Line::Cut { bytes: 2 }));
         assert_eq!(lines.next().await, None);

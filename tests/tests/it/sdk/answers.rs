@@ -33,7 +33,10 @@ fn a_denied_call_does_not_run_and_the_model_is_told_why() {
         assert!(story.home.project().join("build/keep").exists());
         let result = &story.model.turns()[1].tool_results()[0];
         let reason = "Command contains forbidden pattern: rm -rf";
-        assert!(result.is_error && result.text.contains(reason), "{result:?}");
+        assert!(
+            result.is_error && result.text.contains(reason),
+            "{result:?}"
+        );
         Ok(())
     });
 }
@@ -67,7 +70,9 @@ fn context_reaches_the_model() {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
         run(async {
             let mut claude = claude(&story)
-                .on(UserPromptSubmit, Any, |_, _| async { Ok(Answer::context("the wind is west")) })
+                .on(UserPromptSubmit, Any, |_, _| async {
+                    Ok(Answer::context("the wind is west"))
+                })
                 .on(PostToolUse, Any, |event, _| async move {
                     Ok(Answer::context(format!("{} was noted", event.tool_name)))
                 })
@@ -118,7 +123,11 @@ fn a_blocked_stop_goes_on() {
 #[test]
 fn the_permission_callback_decides_what_would_be_asked() {
     story(|given| {
-        let calls = tools([bash("touch allowed"), bash("touch changed"), bash("touch denied")]);
+        let calls = tools([
+            bash("touch allowed"),
+            bash("touch changed"),
+            bash("touch denied"),
+        ]);
         let story = begin(given.on("make files", [calls, say("done")]))?;
         let contexts: Arc<Mutex<Vec<Context>>> = Arc::default();
         let seen = Arc::clone(&contexts);
@@ -144,11 +153,21 @@ fn the_permission_callback_decides_what_would_be_asked() {
         });
 
         let there = |name: &str| story.home.project().join(name).exists();
-        assert_eq!(["allowed", "instead", "changed", "denied"].map(there), [true, true, false, false]);
+        assert_eq!(
+            ["allowed", "instead", "changed", "denied"].map(there),
+            [true, true, false, false]
+        );
         let results = story.model.turns()[1].tool_results();
-        assert!(results[2].is_error && results[2].text.contains("no more files"), "{results:?}");
+        assert!(
+            results[2].is_error && results[2].text.contains("no more files"),
+            "{results:?}"
+        );
         let contexts = contexts.lock().expect("contexts");
-        assert!(contexts.iter().all(|ctx| ctx.tool_use_id.is_some() && ctx.session_id.is_some()));
+        assert!(
+            contexts
+                .iter()
+                .all(|ctx| ctx.tool_use_id.is_some() && ctx.session_id.is_some())
+        );
         assert_eq!(contexts[0].cwd, Some(story.home.project()));
         assert_eq!(contexts[0].callback_id, "can_use_tool");
         Ok(())
@@ -162,7 +181,9 @@ fn a_permission_request_hook_decides_too() {
         run(async {
             let mut claude = claude(&story)
                 .permission_mode("default")
-                .on(PermissionRequest, "Bash", |_, _| async { Ok(Answer::allow("asked for")) })
+                .on(PermissionRequest, "Bash", |_, _| async {
+                    Ok(Answer::allow("asked for"))
+                })
                 .start()
                 .await
                 .expect("start");
@@ -203,7 +224,12 @@ fn the_context_says_where_the_call_is() {
         assert_eq!(context.ended(), None);
         let mode = context.permission_mode.as_ref().map(|mode| mode.as_str());
         assert_eq!(mode, Some("bypassPermissions"));
-        assert!(context.tool_use_id.as_ref().is_some_and(|id| id.starts_with("toolu")));
+        assert!(
+            context
+                .tool_use_id
+                .as_ref()
+                .is_some_and(|id| id.starts_with("toolu"))
+        );
         let transcript = context.transcript_path.as_ref().expect("a transcript");
         assert!(transcript.starts_with(story.home.config()));
         Ok(())

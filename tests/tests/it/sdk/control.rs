@@ -24,22 +24,26 @@ impl Drop for Cleanup {
 
 /// A PreToolUse callback that says that it is called, and never answers.
 fn hanging() -> (
-    impl Fn(PreToolUse, Context) -> std::pin::Pin<Box<dyn Future<Output = becket_sdk::CallbackResult> + Send>>
+    impl Fn(
+        PreToolUse,
+        Context,
+    ) -> std::pin::Pin<Box<dyn Future<Output = becket_sdk::CallbackResult> + Send>>
     + Send
     + Sync
     + 'static,
     mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>,
 ) {
     let (called, calls) = mpsc::unbounded_channel();
-    let callback = move |_: PreToolUse, ctx: Context| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
-        let (sender, receiver) = oneshot::channel();
-        let cleanup = Cleanup(ctx, Some(sender));
-        let _ = called.send(receiver);
-        Box::pin(async move {
-            let _cleanup = cleanup;
-            std::future::pending().await
-        })
-    };
+    let callback =
+        move |_: PreToolUse, ctx: Context| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
+            let (sender, receiver) = oneshot::channel();
+            let cleanup = Cleanup(ctx, Some(sender));
+            let _ = called.send(receiver);
+            Box::pin(async move {
+                let _cleanup = cleanup;
+                std::future::pending().await
+            })
+        };
     (callback, calls)
 }
 
@@ -85,7 +89,10 @@ fn a_dropped_turn_cancels_its_callbacks_and_the_next_one_works() {
             drop(turn);
             assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
             let messages = all(claude.ask("again").await.expect("ask")).await;
-            assert!(messages.iter().any(|message| message.text() == "fine"), "{messages:?}");
+            assert!(
+                messages.iter().any(|message| message.text() == "fine"),
+                "{messages:?}"
+            );
         });
         Ok(())
     });
@@ -113,7 +120,10 @@ fn a_model_call_can_be_interrupted() {
             let result = turn.result().await.expect("a result");
             assert!(result.is_error(), "{result:?}");
             assert_eq!(result.terminal_reason(), Some("aborted_streaming"));
-            assert!(!stopped.load(std::sync::atomic::Ordering::Relaxed), "no Stop");
+            assert!(
+                !stopped.load(std::sync::atomic::Ordering::Relaxed),
+                "no Stop"
+            );
             assert_eq!(ask(&mut claude, "again").await.text(), "fine");
         });
         Ok(())
@@ -137,9 +147,15 @@ fn mode_and_model_change_while_it_runs() {
                 .await
                 .expect("start");
             ask(&mut claude, "first").await;
-            claude.set_model("claude-sonnet-4-5").await.expect("set the model");
+            claude
+                .set_model("claude-sonnet-4-5")
+                .await
+                .expect("set the model");
             let refused = claude.set_model("claude-haiku-4-5").await;
-            assert!(matches!(&refused, Err(Error::Refused { .. })), "{refused:?}");
+            assert!(
+                matches!(&refused, Err(Error::Refused { .. })),
+                "{refused:?}"
+            );
             let plan = claude.set_permission_mode(PermissionMode::Plan).await;
             plan.expect("set the mode");
             ask(&mut claude, "second").await;
@@ -147,11 +163,22 @@ fn mode_and_model_change_while_it_runs() {
             assert!(matches!(&wrong, Err(Error::Refused { .. })), "{wrong:?}");
             let unknown = serde_json::json!({"subtype": "nonsense"});
             let unknown = claude.control().request(unknown).await;
-            assert!(matches!(&unknown, Err(Error::Refused { .. })), "{unknown:?}");
+            assert!(
+                matches!(&unknown, Err(Error::Refused { .. })),
+                "{unknown:?}"
+            );
         });
         let turns = story.model.turns();
-        assert!(!turns[1].model().contains("sonnet-4-5"), "{}", turns[1].model());
-        assert!(turns[2].model().contains("sonnet-4-5"), "{}", turns[2].model());
+        assert!(
+            !turns[1].model().contains("sonnet-4-5"),
+            "{}",
+            turns[1].model()
+        );
+        assert!(
+            turns[2].model().contains("sonnet-4-5"),
+            "{}",
+            turns[2].model()
+        );
         assert!(story.home.project().join("one").exists());
         Ok(())
     });

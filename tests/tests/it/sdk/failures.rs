@@ -15,7 +15,9 @@ fn run_with(story: &Story, hook: Hook) -> Vec<Message> {
     run(async {
         let mut claude = claude(story)
             .hook(hook)
-            .on(Stop, Any, |_, _| async { Ok(Answer::none().with_message("still here")) })
+            .on(Stop, Any, |_, _| async {
+                Ok(Answer::none().with_message("still here"))
+            })
             .start()
             .await
             .expect("start");
@@ -46,12 +48,18 @@ macro_rules! story_of {
 fn a_panic_is_that_calls_failure() {
     story(|given| {
         let story = story_of!(given);
-        run_with(&story, Hook::new(PreToolUse, "Bash", |call, _| async move {
-            assert_eq!(call.tool_name, "Read", "the test panics");
-            Ok(Answer::none())
-        }));
+        run_with(
+            &story,
+            Hook::new(PreToolUse, "Bash", |call, _| async move {
+                assert_eq!(call.tool_name, "Read", "the test panics");
+                Ok(Answer::none())
+            }),
+        );
         let (is_error, text) = tool_result(&story);
-        assert!(is_error && text.contains("hook_panicked: hook_1 panicked: "), "{text}");
+        assert!(
+            is_error && text.contains("hook_panicked: hook_1 panicked: "),
+            "{text}"
+        );
         assert!(text.contains("the test panics"), "{text}");
         Ok(())
     });
@@ -61,8 +69,8 @@ fn a_panic_is_that_calls_failure() {
 fn a_hanging_callback_is_refused_in_time() {
     story(|given| {
         let story = story_of!(given);
-        let hook = Hook::new(PreToolUse, "Bash", |_, _| pending())
-            .timeout(Duration::from_millis(300));
+        let hook =
+            Hook::new(PreToolUse, "Bash", |_, _| pending()).timeout(Duration::from_millis(300));
         let messages = run_with(&story, hook);
         let (is_error, text) = tool_result(&story);
         let ours = "hook_timeout: hook_1 did not answer within 300ms";
@@ -89,8 +97,14 @@ fn an_open_hook_that_hangs_lets_the_call_go_on() {
 #[test]
 fn garbage_is_not_sent() {
     let wrong = [
-        (Answer::json(json!("yes")), "the answer is JSON, but no object"),
-        (Answer::json(json!({"continue": "no"})), "continue must be true or false"),
+        (
+            Answer::json(json!("yes")),
+            "the answer is JSON, but no object",
+        ),
+        (
+            Answer::json(json!({"continue": "no"})),
+            "continue must be true or false",
+        ),
         (
             Answer::json(json!({"hookSpecificOutput": {"hookEventName": "Stop"}})),
             "the hook answered \"Stop\" to PreToolUse",
@@ -100,12 +114,18 @@ fn garbage_is_not_sent() {
     for (answer, why) in wrong {
         story(|given| {
             let story = story_of!(given);
-            run_with(&story, Hook::new(PreToolUse, "Bash", move |_, _| {
-                let answer = answer.clone();
-                async move { Ok(answer) }
-            }));
+            run_with(
+                &story,
+                Hook::new(PreToolUse, "Bash", move |_, _| {
+                    let answer = answer.clone();
+                    async move { Ok(answer) }
+                }),
+            );
             let (is_error, text) = tool_result(&story);
-            assert!(is_error && text.contains("hook_execution_error: "), "{text}");
+            assert!(
+                is_error && text.contains("hook_execution_error: "),
+                "{text}"
+            );
             assert!(text.contains(why), "{text}");
             Ok(())
         });
@@ -116,9 +136,12 @@ fn garbage_is_not_sent() {
 fn an_error_after_the_call_changes_nothing_but_is_shown() {
     story(|given| {
         let story = story_of!(given);
-        let messages = run_with(&story, Hook::new(PostToolUse, Any, |_, _| async {
-            Err("the log is full".into())
-        }));
+        let messages = run_with(
+            &story,
+            Hook::new(PostToolUse, Any, |_, _| async {
+                Err("the log is full".into())
+            }),
+        );
         assert_eq!(tool_result(&story), (false, "ran".to_owned()));
         assert!(warned(&messages), "{messages:?}");
         Ok(())

@@ -17,7 +17,10 @@ use super::{ask, begin, claude, run};
 /// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
 fn script(story: &Story, text: &str) -> PathBuf {
     let claude = story.claude.command()[0].to_string_lossy();
-    let file = story.home.file("wrapper", &format!("#!/bin/sh\nCLAUDE='{claude}'\n{text}\n"));
+    let file = story.home.file(
+        "wrapper",
+        &format!("#!/bin/sh\nCLAUDE='{claude}'\n{text}\n"),
+    );
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("make it a program");
     file
 }
@@ -29,9 +32,8 @@ fn is_gone(pid: u32) -> bool {
 
 /// Keeps the runtime going until the process is gone.
 async fn wait_gone(pid: u32) {
-    let gone = tokio::task::spawn_blocking(move || {
-        wait::until(PATIENCE, || is_gone(pid).then_some(()))
-    });
+    let gone =
+        tokio::task::spawn_blocking(move || wait::until(PATIENCE, || is_gone(pid).then_some(())));
     assert!(gone.await.expect("look").is_some(), "{pid} is still there");
 }
 
@@ -60,7 +62,12 @@ fn options_reach_the_program() {
         let calls = tools([bash("printenv COLOUR"), bash("pwd")]);
         let given = given.on("look", [calls, say("done")]);
         let story = begin(given)?;
-        let folder = story.home.file("inner/x", "").parent().expect("a folder").to_owned();
+        let folder = story
+            .home
+            .file("inner/x", "")
+            .parent()
+            .expect("a folder")
+            .to_owned();
         run(async {
             let mut claude = claude(&story)
                 .model("claude-sonnet-4-5")
@@ -135,7 +142,11 @@ fn a_killed_child_ends_the_turn_with_an_error() {
                 last = Some(message);
             }
             drop(turn);
-            let Some(Err(Error::Ended { status: Some(status), .. })) = last else {
+            let Some(Err(Error::Ended {
+                status: Some(status),
+                ..
+            })) = last
+            else {
                 panic!("{last:?}");
             };
             assert!(!status.success());
@@ -169,12 +180,16 @@ fn a_dropped_client_leaves_no_process() {
 fn a_child_that_never_answers_is_given_up() {
     story(|given| {
         let story = begin(given)?;
-        let silent = script(&story, "echo $$ > pid; echo 'thinking hard' >&2; exec sleep 600");
+        let silent = script(
+            &story,
+            "echo $$ > pid; echo 'thinking hard' >&2; exec sleep 600",
+        );
         run(async {
             let limit = Duration::from_secs(1);
             let started = claude(&story).program(silent).start_timeout(limit).start();
             let error = started.await.expect_err("no answer").to_string();
-            let expected = "Claude Code did not answer `initialize` within 1s\nstderr: thinking hard";
+            let expected =
+                "Claude Code did not answer `initialize` within 1s\nstderr: thinking hard";
             assert_eq!(error, expected);
             let pid = fs::read_to_string(story.home.project().join("pid")).expect("a pid");
             wait_gone(pid.trim().parse().expect("a pid")).await;
@@ -189,13 +204,21 @@ fn a_program_that_cannot_start_is_named() {
         let story = begin(given)?;
         let failing = script(&story, "echo 'no licence' >&2; exit 3");
         run(async {
-            let missing = Claude::builder().program("/nonexistent/claude").start().await;
+            let missing = Claude::builder()
+                .program("/nonexistent/claude")
+                .start()
+                .await;
             let error = missing.expect_err("it is not there").to_string();
             assert_eq!(error, "could not start /nonexistent/claude");
             let failed = claude(&story).program(failing).start().await;
             let error = failed.expect_err("it fails").to_string();
-            assert_eq!(error, "Claude Code ended (exit status: 3)\nstderr: no licence");
-            let nowhere = Claude::builder().env("PATH", "/nonexistent").env("HOME", "/nonexistent");
+            assert_eq!(
+                error,
+                "Claude Code ended (exit status: 3)\nstderr: no licence"
+            );
+            let nowhere = Claude::builder()
+                .env("PATH", "/nonexistent")
+                .env("HOME", "/nonexistent");
             assert!(matches!(nowhere.start().await, Err(Error::NotFound)));
         });
         Ok(())
@@ -230,7 +253,11 @@ fn output_that_is_cut_in_the_middle_of_a_line_is_an_error() {
 fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
     story(|given| {
         let long = format!("echo {}", "x".repeat(60_000));
-        let story = begin(given.on("look", [bash(&long), say("done")]).on("again", [say("fine")]))?;
+        let story = begin(
+            given
+                .on("look", [bash(&long), say("done")])
+                .on("again", [say("fine")]),
+        )?;
         run(async {
             let mut claude = claude(&story)
                 .max_message(50_000)
@@ -253,7 +280,11 @@ fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
             assert_eq!(ask(&mut claude, "again").await.subtype(), "success");
         });
         let result = &story.model.turns()[1].tool_results()[0];
-        assert!(result.is_error, "nobody judged it, and the hook is closed: {}", result.text);
+        assert!(
+            result.is_error,
+            "nobody judged it, and the hook is closed: {}",
+            result.text
+        );
         Ok(())
     });
 }

@@ -1,0 +1,9 @@
+//! The SDK without Claude Code: against recorded transcripts, and against a peer that a test drives.
+
+mod failures;
+mod matrix;
+mod peer;
+mod protocol;
+mod recorded;
+mod registration;
+mod turns;
