@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
+use crate::becket::{BecketOptions, Road, register};
 use crate::hooks::registry::Registry;
 use crate::hooks::service::Service;
 use crate::hooks::{CallbackResult, Context, Hook, Matcher, Selector};
@@ -29,6 +30,7 @@ pub struct Builder {
     permission: Option<PermissionFunction>,
     permission_timeout: Option<Duration>,
     timeout: Option<Duration>,
+    pub(crate) becket: Option<BecketOptions>,
 }
 
 impl Builder {
@@ -104,6 +106,9 @@ impl Builder {
     pub async fn start(mut self) -> Result<Claude, Error> {
         let service = self.service()?;
         let (process, stdin, stdout) = Process::start(self.options.command()?)?;
+        if let Some(road) = &service.0.road {
+            let _ = road.pid.set(process.pid);
+        }
         let death = process.death();
         let streams = (stdout, stdin, process.stderr.clone());
         self.begin(service, streams, death, Some(process)).await
@@ -124,13 +129,18 @@ impl Builder {
 
     fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
         let timeout = self.timeout.unwrap_or(TIMEOUT);
-        let registry = Registry::new(std::mem::take(&mut self.hooks), timeout)?;
+        let mut registry = Registry::new(std::mem::take(&mut self.hooks), timeout)?;
+        let road = self.becket.take().map(|becket| becket.road(&self.options));
+        let road: Option<Arc<Road>> = road.transpose()?;
+        if let Some(road) = &road {
+            register(&mut registry, road);
+        }
         let permission = self.permission.take().map(|function| PermissionCallback {
             function,
             timeout: self.permission_timeout.unwrap_or(timeout),
         });
         let client = CancellationToken::new();
-        Ok((Service::new(registry, permission, &client), client))
+        Ok((Service::new(registry, permission, road, &client), client))
     }
 
     async fn begin(

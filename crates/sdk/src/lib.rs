@@ -61,6 +61,7 @@
 #![deny(missing_docs)]
 
 mod ask;
+mod becket;
 mod builder;
 mod client;
 mod control;

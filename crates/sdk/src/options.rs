@@ -1,12 +1,14 @@
 //! What Claude Code is started with.
 
 mod command;
+mod environment;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use becket_wire::event::PermissionMode;
+pub(crate) use environment::Environment;
 use serde_json::Value;
 
 use crate::Builder;
@@ -19,9 +21,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Options {
     program: Option<PathBuf>,
-    cwd: Option<PathBuf>,
-    env: Vec<(OsString, OsString)>,
-    clear_env: bool,
+    environment: Environment,
     args: Vec<OsString>,
     pub(crate) asks_permission: bool,
     pub(crate) max_message: usize,
@@ -32,9 +32,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             program: None,
-            cwd: None,
-            env: Vec::new(),
-            clear_env: false,
+            environment: Environment::default(),
             args: Vec::new(),
             asks_permission: false,
             max_message: MAX_MESSAGE,
@@ -84,19 +82,22 @@ impl Builder {
 
     /// The folder that Claude Code works in. The default is this process's own.
     pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.options.cwd = Some(folder.into());
+        self.options.environment.cwd = Some(folder.into());
         self
     }
 
     /// An environment variable of Claude Code, besides those that it inherits.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.options.env.push((name.into(), value.into()));
+        self.options
+            .environment
+            .variables
+            .push((name.into(), value.into()));
         self
     }
 
     /// Claude Code inherits no environment: only what [`env`](Self::env) says.
     pub fn env_clear(mut self) -> Self {
-        self.options.clear_env = true;
+        self.options.environment.cleared = true;
         self
     }
 

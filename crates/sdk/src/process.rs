@@ -8,7 +8,7 @@ mod stderr;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-pub(crate) use find::find_claude;
+pub(crate) use find::{find_claude, find_on_path};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use outline::Outline;
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,7 +1,9 @@
 //! becket-sdk against the real Claude Code and the scripted model.
 
 mod answers;
+mod becket;
 mod control;
+mod examples;
 mod failures;
 mod life;
 

@@ -6,8 +6,9 @@ use becket_wire::event::EventName;
 use serde_json::{Map, Value, json};
 
 use super::types::Callback;
-use super::{Hook, Matcher, OnFailure};
+use super::{CallbackFailure, Hook, Matcher, OnFailure};
 use crate::Error;
+use crate::protocol::frames::Reply;
 
 /// How much longer Claude Code waits for a callback than we do, so that we answer first.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -20,6 +21,8 @@ pub(crate) struct Registered {
     pub(crate) callback: Callback,
     pub(crate) timeout: Duration,
     pub(crate) on_failure: OnFailure,
+    /// How long becket may take before the callback is called.
+    pub(crate) behind: Duration,
 }
 
 /// The callbacks of one client. It does not change once the client has started.
@@ -46,7 +49,15 @@ impl Registry {
             timeout: hook.timeout.unwrap_or(timeout),
             on_failure: hook.on_failure.unwrap_or(on_failure),
             event: hook.event,
+            behind: Duration::ZERO,
         });
+    }
+
+    /// The callbacks so far wait for becket.
+    pub(crate) fn put_behind_becket(&mut self, waits: impl Fn(&EventName) -> Duration) {
+        for registered in &mut self.0 {
+            registered.behind = waits(&registered.event);
+        }
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<&Registered> {
@@ -73,7 +84,7 @@ impl Registry {
 
 impl Registered {
     fn to_json(&self) -> Value {
-        let seconds = (self.timeout + MARGIN).as_secs_f64().ceil();
+        let seconds = (self.behind + self.timeout + MARGIN).as_secs_f64().ceil();
         let mut group = json!({
             "matcher": self.matcher.to_json(),
             "hookCallbackIds": [self.id],
@@ -83,5 +94,27 @@ impl Registered {
             group["onFailure"] = "block".into();
         }
         group
+    }
+}
+
+impl Registered {
+    /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
+    /// and counts with versions that do not know `onFailure`.
+    pub(super) fn failed(&self, failure: &CallbackFailure) -> Reply {
+        failure.log(&self.id);
+        let text = failure.to_string();
+        match self.refusal(&text) {
+            Some(refusal) => Reply::Success(refusal),
+            None => Reply::Error(text),
+        }
+    }
+
+    fn refusal(&self, reason: &str) -> Option<Value> {
+        if self.on_failure == OnFailure::Open {
+            return None;
+        }
+        let event: EventName = self.event.clone();
+        let answer = becket_wire::Answer::refusal(event, reason)?;
+        serde_json::from_slice(&answer.render().stdout).ok()
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use becket_wire::Head;
-use becket_wire::event::{EventName, PermissionMode};
+use becket_wire::event::PermissionMode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::execute::Call;
 use super::in_flight::InFlight;
 use super::registry::{Registered, Registry};
-use super::{CallbackFailure, Context, OnFailure};
+use super::{Answer, CallbackFailure, Context};
+use crate::becket::{Front, Road};
 use crate::permission::PermissionCallback;
 use crate::protocol::frames::Reply;
 
@@ -31,6 +32,8 @@ pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) permission: Option<PermissionCallback>,
     pub(crate) in_flight: InFlight,
+    /// becket, if it is in front.
+    pub(crate) road: Option<Arc<Road>>,
     scope: Mutex<Scope>,
     session: Mutex<Option<Session>>,
 }
@@ -55,6 +58,7 @@ impl Service {
     pub(crate) fn new(
         registry: Registry,
         permission: Option<PermissionCallback>,
+        road: Option<Arc<Road>>,
         client: &CancellationToken,
     ) -> Self {
         let scope = Scope {
@@ -65,6 +69,7 @@ impl Service {
             registry,
             permission,
             in_flight: InFlight::default(),
+            road,
             scope: Mutex::new(scope),
             session: Mutex::default(),
         }
@@ -132,17 +137,42 @@ impl Service {
         call: HookCall,
         cancelled: CancellationToken,
     ) -> Result<Value, CallbackFailure> {
+        let input = call.input.get().into();
+        let Some(input) = self.pass_becket(registered, input, &cancelled).await? else {
+            return Answer::none().check(&registered.event);
+        };
         let mut bounds = self.call(&registered.id, registered.timeout, &cancelled);
         bounds.context.tool_use_id = call.tool_use_id;
-        let input: Arc<str> = call.input.get().into();
         describe(&mut bounds.context, &input);
         let callback = Arc::clone(&registered.callback);
         let context = bounds.context.clone();
         // Called inside of the task, so that a panic before the first await stays there too.
-        let answer = bounds
-            .run(async move { callback(input, context).await })
-            .await?;
-        answer.check(&registered.event)
+        let answer = bounds.run(async move { callback(input, context).await });
+        answer.await?.check(&registered.event)
+    }
+
+    /// What the callback gets once becket has judged; `None` if becket has refused.
+    async fn pass_becket(
+        &self,
+        registered: &Registered,
+        input: Arc<str>,
+        cancelled: &CancellationToken,
+    ) -> Result<Option<Arc<str>>, CallbackFailure> {
+        let road = self.road.as_ref().filter(|_| !registered.behind.is_zero());
+        let Some(road) = road else {
+            return Ok(Some(input));
+        };
+        let id = registered.id.clone();
+        let mut context = Context::new(&id, Instant::now() + registered.behind);
+        describe(&mut context, &input);
+        match road
+            .front(&registered.event, input, &context, cancelled)
+            .await
+        {
+            Front::Passed(input) => Ok(Some(input)),
+            Front::Refused => Ok(None),
+            Front::Cancelled => Err(CallbackFailure::Cancelled { id }),
+        }
     }
 }
 
@@ -156,26 +186,4 @@ fn describe(context: &mut Context, input: &str) {
     context.transcript_path = head.transcript_path.as_deref().map(Into::into);
     context.permission_mode = head.permission_mode.as_deref().map(PermissionMode::from);
     context.agent_id = head.agent_id.map(Into::into);
-}
-
-impl Registered {
-    /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
-    /// and counts with versions that do not know `onFailure`.
-    fn failed(&self, failure: &CallbackFailure) -> Reply {
-        failure.log(&self.id);
-        let text = failure.to_string();
-        match self.refusal(&text) {
-            Some(refusal) => Reply::Success(refusal),
-            None => Reply::Error(text),
-        }
-    }
-
-    fn refusal(&self, reason: &str) -> Option<Value> {
-        if self.on_failure == OnFailure::Open {
-            return None;
-        }
-        let event: EventName = self.event.clone();
-        let answer = becket_wire::Answer::refusal(event, reason)?;
-        serde_json::from_slice(&answer.render().stdout).ok()
-    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tokio::process::Command;
 
-use super::Options;
+use super::{Environment, Options};
 use crate::Error;
 use crate::process::find_claude;
 
@@ -26,15 +26,7 @@ impl Options {
             command.args(["--permission-prompt-tool", "stdio"]);
         }
         command.args(&self.args);
-        if self.clear_env {
-            command.env_clear();
-        }
-        // Set inside of a Claude Code session. This one is a session of its own.
-        command.env_remove("CLAUDECODE");
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        if let Some(folder) = &self.cwd {
-            command.current_dir(folder);
-        }
+        self.environment.apply(&mut command);
         Ok(command)
     }
 
@@ -48,9 +40,10 @@ impl Options {
 
     /// A variable as Claude Code gets it, else our own.
     pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
-        let given = self.env.iter().rev().find(|(given, _)| given == name);
-        given
-            .map(|(_, value)| value.clone())
-            .or_else(|| std::env::var_os(name))
+        self.environment.variable(name)
+    }
+
+    pub(crate) fn environment(&self) -> Environment {
+        self.environment.clone()
     }
 }

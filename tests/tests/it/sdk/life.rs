@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{ask, begin, claude, run};
 
 /// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
-fn script(story: &Story, text: &str) -> PathBuf {
+pub(super) fn script(story: &Story, text: &str) -> PathBuf {
     let claude = story.claude.command()[0].to_string_lossy();
     let file = story.home.file(
         "wrapper",

@@ -193,9 +193,7 @@ async fn normal() {
         .into_iter()
         .filter(|event| !never.contains(&event.as_str()));
     let builder = events.fold(Claude::builder(), |builder, event| {
-        builder.on(event, Any, |_: Event, _| async {
-            Ok(Answer::none())
-        })
+        builder.on(event, Any, |_: Event, _| async { Ok(Answer::none()) })
     });
     let builder = builder.can_use_tool(|_, _| async { Ok(Permission::allow()) });
     let (player, mut claude) = Player::begin("normal", builder).await;
