@@ -19,11 +19,12 @@ benches:
   view           the live view with 1,000 sessions, and `becket sessions` with many events stored
   claude         what becket adds to a tool call inside the real Claude Code
   hooks          what ten named hooks add to such a call, against one
+  callback       what one callback of becket-sdk adds to such a call, against the Python SDK
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
   --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
-                 claude and hooks 240, instructions 5)
+                 claude and hooks 240, callback 480, instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -47,6 +48,7 @@ pub enum Bench {
     View,
     Claude,
     Hooks,
+    Callback,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
@@ -105,6 +107,7 @@ impl Order {
             Some("view") => Bench::View,
             Some("claude") => Bench::Claude,
             Some("hooks") => Bench::Hooks,
+            Some("callback") => Bench::Callback,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
@@ -168,6 +171,7 @@ impl Order {
             Bench::View => "view",
             Bench::Claude => "claude",
             Bench::Hooks => "hooks",
+            Bench::Callback => "callback",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",

@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod busy;
+pub mod callback;
 pub mod claude;
 pub mod client;
 pub mod echo;
@@ -54,6 +55,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::View => view::run(&order)?,
         Bench::Claude => claude::run(&order)?,
         Bench::Hooks => hooks::run(&order)?,
+        Bench::Callback => callback::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {
