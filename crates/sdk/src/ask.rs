@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::hooks::service::Scope;
+use crate::hooks::registry::LONGEST;
+use crate::hooks::scope::Scope;
 use crate::protocol::frames;
 use crate::turn::{OpenTurn, ends_turn};
 use crate::{Claude, Error, Message, Turn};
@@ -37,7 +38,7 @@ impl<'a> Ask<'a> {
     /// How long the callbacks of this turn have, all together: what is left of it bounds each call, if
     /// that is less than the call's own timeout. The turn itself may take longer.
     pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline = Some(limit);
+        self.deadline = Some(limit.min(LONGEST));
         self
     }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
 use crate::becket::{BecketOptions, Road, register};
-use crate::hooks::registry::Registry;
+use crate::hooks::registry::{LONGEST, Registry};
 use crate::hooks::service::Service;
 use crate::hooks::{CallbackResult, Context, Hook, Matcher, Selector};
 use crate::options::Options;
@@ -137,7 +137,7 @@ impl Builder {
         }
         let permission = self.permission.take().map(|function| PermissionCallback {
             function,
-            timeout: self.permission_timeout.unwrap_or(timeout),
+            timeout: self.permission_timeout.unwrap_or(timeout).min(LONGEST),
         });
         let client = CancellationToken::new();
         Ok((Service::new(registry, permission, road, &client), client))

@@ -10,6 +10,7 @@ mod in_flight;
 mod matcher;
 mod patterns;
 pub(crate) mod registry;
+pub(crate) mod scope;
 pub(crate) mod service;
 mod types;
 

@@ -60,6 +60,11 @@
 //! have stable codes: [`CallbackFailure`].
 #![deny(missing_docs)]
 
+/// The guide's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/sdk.md")]
+struct Guide;
+
 mod ask;
 mod becket;
 mod builder;

@@ -63,7 +63,7 @@ impl Process {
             let wait = ended.wait_for(Option::is_some);
             let status = tokio::time::timeout(GRACE, wait).await;
             let status = status.ok().and_then(Result::ok).and_then(|status| *status);
-            let stderr = stderr.text();
+            let stderr = stderr.last_words().await;
             Death { status, stderr }
         }
     }

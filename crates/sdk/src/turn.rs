@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::service::Scope;
+use crate::hooks::scope::Scope;
 use crate::protocol::Link;
 use crate::{Claude, Error, Message, TurnResult};
 

@@ -118,36 +118,33 @@ impl Road {
 
     fn command(&self, event: &EventName, context: &Context) -> Command {
         let mut command = Command::new(&self.program);
-        command
-            .args(["--event", event.as_str(), "--from", "sdk"])
-            .args(&self.args);
+        command.args(["--event", event.as_str(), "--from", "sdk"]);
+        command.args(&self.args);
         self.environment.apply(&mut command);
-        // As Claude Code sets them for a command hook of a session that a program drives.
-        command
-            .env("CLAUDECODE", "1")
-            .env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli");
-        command.envs(
-            self.environment
-                .folder()
-                .map(|folder| ("CLAUDE_PROJECT_DIR", folder)),
-        );
-        command.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
-        command.envs(self.pid.get().map(|pid| ("CLAUDE_PID", pid.to_string())));
-        command.envs(
-            context
-                .session_id
-                .iter()
-                .map(|id| ("CLAUDE_CODE_SESSION_ID", id)),
-        );
+        command.envs(self.variables(context));
         if let Some(folder) = context.cwd.as_ref().filter(|folder| folder.is_dir()) {
             command.current_dir(folder);
         }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(Stdio::piped()).kill_on_drop(true);
         command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.kill_on_drop(true);
-        command
+    }
+
+    /// As Claude Code sets them for a command hook of a session that a program drives.
+    fn variables(&self, context: &Context) -> Vec<(&'static str, OsString)> {
+        let fixed = [
+            ("CLAUDECODE", "1"),
+            ("CLAUDE_CODE_ENTRYPOINT", "sdk-cli"),
+            ("CLAUDE_CODE_SESSION_ATTENDED", "0"),
+        ];
+        let mut variables: Vec<_> = fixed.map(|(name, value)| (name, value.into())).into();
+        let pid = self.pid.get().map(|pid| pid.to_string().into());
+        let folder = self.environment.folder().map(Into::into);
+        let session = context.session_id.clone().map(Into::into);
+        variables.extend(pid.map(|pid| ("CLAUDE_PID", pid)));
+        variables.extend(folder.map(|folder| ("CLAUDE_PROJECT_DIR", folder)));
+        variables.extend(session.map(|id| ("CLAUDE_CODE_SESSION_ID", id)));
+        variables
     }
 }
 

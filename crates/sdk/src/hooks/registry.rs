@@ -13,6 +13,9 @@ use crate::protocol::frames::Reply;
 /// How much longer Claude Code waits for a callback than we do, so that we answer first.
 const MARGIN: Duration = Duration::from_secs(5);
 
+/// A longer timeout means none, and would not fit into a clock.
+pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// A callback in force.
 pub(crate) struct Registered {
     pub(crate) id: String,
@@ -46,7 +49,7 @@ impl Registry {
             id,
             matcher: hook.matcher,
             callback: hook.callback,
-            timeout: hook.timeout.unwrap_or(timeout),
+            timeout: hook.timeout.unwrap_or(timeout).min(LONGEST),
             on_failure: hook.on_failure.unwrap_or(on_failure),
             event: hook.event,
             behind: Duration::ZERO,

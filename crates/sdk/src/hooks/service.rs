@@ -1,7 +1,6 @@
 //! Who answers Claude Code's callback requests: looks up, runs, checks, and applies the policy.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use becket_wire::Head;
@@ -15,17 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::execute::Call;
 use super::in_flight::InFlight;
 use super::registry::{Registered, Registry};
+use super::scope::{Scope, Session};
 use super::{Answer, CallbackFailure, Context};
 use crate::becket::{Front, Road};
 use crate::permission::PermissionCallback;
 use crate::protocol::frames::Reply;
-
-/// What the calls of now belong to: a turn, or the client between turns.
-#[derive(Debug, Clone)]
-pub(crate) struct Scope {
-    pub(crate) token: CancellationToken,
-    pub(crate) deadline: Option<Instant>,
-}
 
 /// The callbacks of one client, and their calls.
 pub(crate) struct Service {
@@ -34,15 +27,8 @@ pub(crate) struct Service {
     pub(crate) in_flight: InFlight,
     /// becket, if it is in front.
     pub(crate) road: Option<Arc<Road>>,
-    scope: Mutex<Scope>,
-    session: Mutex<Option<Session>>,
-}
-
-/// What the program said of its session, for requests that do not say it.
-#[derive(Debug, Clone, Deserialize)]
-struct Session {
-    session_id: String,
-    cwd: PathBuf,
+    pub(super) scope: Mutex<Scope>,
+    pub(super) session: Mutex<Option<Session>>,
 }
 
 /// The body of a `hook_callback` request.
@@ -73,31 +59,6 @@ impl Service {
             scope: Mutex::new(scope),
             session: Mutex::default(),
         }
-    }
-
-    pub(crate) fn scope(&self) -> Scope {
-        self.lock().clone()
-    }
-
-    /// Calls that come from now on belong to this scope.
-    pub(crate) fn enter(&self, scope: Scope) {
-        *self.lock() = scope;
-    }
-
-    /// Takes over what an `init` message says.
-    pub(crate) fn learn_session(&self, init: &Value) {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        *session = Session::deserialize(init).ok();
-    }
-
-    pub(crate) fn describe_session(&self, context: &mut Context) {
-        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        context.session_id = session.as_ref().map(|session| session.session_id.clone());
-        context.cwd = session.as_ref().map(|session| session.cwd.clone());
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Scope> {
-        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bounds a call: its own timeout, or what is left of the turn's deadline if that is less.

@@ -26,7 +26,7 @@ mod sealed {
 
 /// What a hook is registered for, and the type its callback gets.
 ///
-/// The constants of this crate that are named like events ([`PreToolUse`](crate::PreToolUse) and the
+/// The constants of this crate that are named like events ([`PreToolUse`](const@crate::PreToolUse) and the
 /// others) give their callback the event's own type. An [`EventName`] gives it an [`Event`], for one
 /// callback on several events, or for an event that this version of the crate does not know.
 pub trait Selector: sealed::Sealed {
@@ -40,8 +40,8 @@ pub trait Selector: sealed::Sealed {
     fn reader(&self) -> fn(Event) -> Option<Self::Input>;
 }
 
-/// The selector of one known event. There is a constant for each: [`PreToolUse`](crate::PreToolUse),
-/// [`Stop`](crate::Stop), and so on.
+/// The selector of one known event. There is a constant for each: [`PreToolUse`](const@crate::PreToolUse),
+/// [`Stop`](const@crate::Stop), and so on.
 #[derive(Debug, Clone)]
 pub struct On<T> {
     pub(super) name: EventName,

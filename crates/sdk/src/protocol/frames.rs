@@ -24,17 +24,21 @@ pub(crate) struct Frame<'a> {
 /// The body of a control response.
 #[derive(Deserialize)]
 pub(crate) struct Response {
+    subtype: String,
     pub(crate) request_id: String,
     #[serde(default)]
     response: Value,
     #[serde(default)]
-    error: Option<String>,
+    error: String,
 }
 
 impl Response {
     /// What was answered, else the error's text.
     pub(crate) fn outcome(self) -> Result<Value, String> {
-        self.error.map_or(Ok(self.response), Err)
+        match self.subtype.as_str() {
+            "error" => Err(self.error),
+            _ => Ok(self.response),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use becket_sdk::{Answer, Any, Builder, Claude, Hook, Permission, PostToolUse, PreToolUse, Stop};
+use becket_sdk::{Answer, Any, Builder, Claude, Hook, PostToolUse, PreToolUse, Stop};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -136,43 +136,4 @@ async fn a_callback_that_blocks_its_thread_is_answered_in_time() {
     peer.call_with("r1", "hook_1", input).await;
     assert!(text(&peer.receive().await).starts_with("hook_timeout: "));
     drop(release);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_permission_callback_that_fails_denies() {
-    let ask = json!({"type": "control_request", "request_id": "r1", "request": {
-        "subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"},
-    }});
-    let builders: [(Builder, &str); 3] = [
-        (
-            Claude::builder().can_use_tool(|_, _| async { Err("no rule".into()) }),
-            "hook_execution_error: no rule",
-        ),
-        (
-            Claude::builder().can_use_tool(|_, _| async { panic!("x") }),
-            "hook_panicked: ",
-        ),
-        (
-            Claude::builder().can_use_tool(|_, _| std::future::pending()),
-            "hook_timeout: ",
-        ),
-    ];
-    for (builder, code) in builders {
-        let (mut peer, _claude, _) = Peer::greeted(builder).await;
-        peer.send(&ask).await;
-        let answer = peer.receive().await["response"]["response"].clone();
-        assert_eq!(answer["behavior"], "deny");
-        assert!(
-            answer["message"].as_str().expect("why").starts_with(code),
-            "{answer}"
-        );
-    }
-    let builder = Claude::builder().can_use_tool(|_, _| async { Ok(Permission::allow()) });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
-    peer.send(&ask).await;
-    let answer = peer.receive().await["response"]["response"].clone();
-    assert_eq!(
-        answer,
-        json!({"behavior": "allow", "updatedInput": {"command": "ls"}})
-    );
 }

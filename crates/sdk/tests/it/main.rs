@@ -3,6 +3,7 @@
 mod failures;
 mod matrix;
 mod peer;
+mod permission;
 mod protocol;
 mod recorded;
 mod registration;

@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::peer::Peer;
 
+mod interrupts;
+mod normal;
 mod stories;
 
 /// One frame of a transcript.

@@ -62,6 +62,33 @@ async fn the_rest_of_a_dropped_turn_is_not_shown_to_the_next() {
     assert_eq!(turn.result().await.expect("a result").text(), "done");
 }
 
+/// Without a `drop`: the next prompt ends the turn before it.
+#[tokio::test]
+async fn the_next_prompt_interrupts_an_unfinished_turn() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let mut turn = claude.ask("one").await.expect("ask");
+    peer.receive().await;
+    peer.send(&assistant("begun")).await;
+    assert_eq!(
+        turn.next()
+            .await
+            .expect("a message")
+            .expect("no error")
+            .text(),
+        "begun"
+    );
+    let playing = tokio::spawn(async move {
+        assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+        peer.send(&result("interrupted")).await;
+        assert_eq!(peer.receive().await["message"]["content"], "two");
+        peer.send(&result("done")).await;
+        peer
+    });
+    let turn = claude.ask("two").await.expect("ask");
+    assert_eq!(turn.result().await.expect("a result").text(), "done");
+    playing.await.expect("played").silent_so_far().await;
+}
+
 #[tokio::test]
 async fn a_peer_that_dies_ends_everything() {
     let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;

@@ -1,11 +1,10 @@
 //! One test per transcript, doing what the recorded client did.
 
 use becket_sdk::{
-    Answer, Any, Builder, Claude, Event, EventName, Hook, Message, OnFailure, Permission,
-    PermissionMode, PermissionRequest, PreToolUse, Stop, StopFailure, TurnResult,
+    Answer, Any, Builder, Claude, Hook, Message, OnFailure, Permission, PermissionRequest,
+    PreToolUse, Stop, TurnResult,
 };
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
 use super::{Player, transcript};
 
@@ -138,96 +137,4 @@ async fn callbacks_beside_hooks_of_the_settings() {
         .on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) })
         .on(Stop, Any, |_, _| async { Ok(Answer::none()) });
     play("sdk_and_settings_hooks", "BASHOK please", builder).await;
-}
-
-#[tokio::test]
-async fn interrupt_while_a_hook_is_pending() {
-    let (called, mut calls) = mpsc::unbounded_channel();
-    let builder = Claude::builder().on(PreToolUse, "Bash", move |_, _| {
-        called.send(()).expect("the test looks");
-        std::future::pending()
-    });
-    let (player, mut claude) = Player::begin("interrupt_while_hook_pending", builder).await;
-    let control = claude.control();
-    let turn = claude.ask("BASHOK please").await.expect("ask");
-    let user = serde_json::from_str(USER).expect("JSON");
-    let playing = tokio::spawn(player.play(Some(user), |_, _| false));
-    calls.recv().await.expect("a call");
-    control.interrupt().await.expect("interrupt");
-    assert!(turn.result().await.expect("a result").is_error());
-    playing.await.expect("played").silent_so_far().await;
-}
-
-const USER: &str = r#"{"type": "user", "session_id": "", "parent_tool_use_id": null,
-    "message": {"role": "user", "content": "BASHOK please"}}"#;
-
-#[tokio::test]
-async fn interrupt_while_the_model_speaks() {
-    let builder = Claude::builder()
-        .on(Stop, Any, |_, _| async { panic!("there is no Stop") })
-        .on(StopFailure, Any, |_, _| async { panic!("nor a failure") });
-    let (player, mut claude) = Player::begin("interrupt_while_model", builder).await;
-    let mut turn = claude.ask("SLOW").await.expect("ask");
-    let user = USER.replace("BASHOK please", "SLOW");
-    let user = serde_json::from_str(&user).expect("JSON");
-    let playing = tokio::spawn(player.play(Some(user), |_, _| false));
-    let first = turn.next().await.expect("a message").expect("no error");
-    assert!(matches!(first, Message::System(init) if init.subtype() == "init"));
-    turn.interrupt().await.expect("interrupt");
-    let result = turn.result().await.expect("a result");
-    assert_eq!(result.terminal_reason(), Some("aborted_streaming"));
-    playing.await.expect("played");
-}
-
-/// Every event that can be registered, and every request that the recorded client made.
-#[tokio::test]
-async fn normal() {
-    let never = [
-        "SessionStart",
-        "SessionEnd",
-        "Setup",
-        "WorktreeCreate",
-        "WorktreeRemove",
-    ];
-    let events = EventName::ALL
-        .into_iter()
-        .filter(|event| !never.contains(&event.as_str()));
-    let builder = events.fold(Claude::builder(), |builder, event| {
-        builder.on(event, Any, |_: Event, _| async { Ok(Answer::none()) })
-    });
-    let builder = builder.can_use_tool(|_, _| async { Ok(Permission::allow()) });
-    let (player, mut claude) = Player::begin("normal", builder).await;
-    let listing = serde_json::from_str(
-        r#"{"type": "control_request", "request_id": "req_2_lab",
-        "request": {"subtype": "get_hooks_listing"}}"#,
-    );
-    let playing = tokio::spawn(player.play(Some(listing.expect("JSON")), |_, _| false));
-    let control = claude.control();
-    control
-        .request(json!({"subtype": "get_hooks_listing"}))
-        .await
-        .expect("a listing");
-    let result = claude
-        .ask("BASHOK please")
-        .await
-        .expect("ask")
-        .result()
-        .await;
-    assert_eq!(result.expect("a result").text(), "Bash ran.");
-    control
-        .set_model("claude-sonnet-5-5")
-        .await
-        .expect("the model");
-    control
-        .set_permission_mode(PermissionMode::AcceptEdits)
-        .await
-        .expect("the mode");
-    let root =
-        json!({"subtype": "register_repo_root", "directory": "/home/user/project/other_root"});
-    control.request(root).await.expect("the root");
-    control
-        .request(json!({"subtype": "mcp_status"}))
-        .await
-        .expect("the servers");
-    playing.await.expect("the transcript is played to its end");
 }
