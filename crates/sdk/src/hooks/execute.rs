@@ -44,7 +44,7 @@ impl Call {
     ) -> Result<T, CallbackFailure> {
         match joined {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(CallbackFailure::failed(error)),
+            Ok(Err(error)) => Err(CallbackFailure::failed(error.to_string())),
             Err(error) => Err(self.lost(error)),
         }
     }

@@ -75,8 +75,8 @@ impl CallbackFailure {
         }
     }
 
-    pub(crate) fn failed(why: impl ToString) -> Self {
-        let why = why.to_string();
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        let why = why.into();
         Self::Failed { why }
     }
 }

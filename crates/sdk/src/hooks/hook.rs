@@ -59,8 +59,9 @@ impl Hook {
         F: Fn(S::Input, Context) -> R + Send + Sync + 'static,
         R: Future<Output = CallbackResult> + Send + 'static,
     {
-        let callback = stored(&selector, function);
-        Self::stored(selector.event(), matcher.into(), callback)
+        let event = selector.event();
+        let callback = stored(selector, function);
+        Self::stored(event, matcher.into(), callback)
     }
 
     pub(crate) fn stored(event: EventName, matcher: Matcher, callback: Callback) -> Self {

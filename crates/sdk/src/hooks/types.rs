@@ -37,7 +37,7 @@ pub trait Selector: sealed::Sealed {
     fn event(&self) -> EventName;
 
     /// How the event becomes what the callback gets; `None` if Claude Code sent another event.
-    fn reader(&self) -> fn(Event) -> Option<Self::Input>;
+    fn reader(self) -> fn(Event) -> Option<Self::Input>;
 }
 
 /// The selector of one known event. There is a constant for each: [`PreToolUse`](const@crate::PreToolUse),
@@ -57,7 +57,7 @@ impl<T: Send + 'static> Selector for On<T> {
         self.name.clone()
     }
 
-    fn reader(&self) -> fn(Event) -> Option<T> {
+    fn reader(self) -> fn(Event) -> Option<T> {
         self.read
     }
 }
@@ -71,13 +71,13 @@ impl Selector for EventName {
         self.clone()
     }
 
-    fn reader(&self) -> fn(Event) -> Option<Event> {
+    fn reader(self) -> fn(Event) -> Option<Event> {
         Some
     }
 }
 
 /// Makes what is stored of what the user wrote: reads the event, then calls the function.
-pub(crate) fn stored<S, F, R>(selector: &S, function: F) -> Callback
+pub(crate) fn stored<S, F, R>(selector: S, function: F) -> Callback
 where
     S: Selector,
     F: Fn(S::Input, Context) -> R + Send + Sync + 'static,

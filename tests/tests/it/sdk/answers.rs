@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use becket_sdk::{
-    Answer, Any, Context, Permission, PermissionRequest, PostToolUse, PreToolUse, Stop,
-    UserPromptSubmit, block_patterns,
+    Answer, Any, Context, Permission, PermissionMode, PermissionRequest, PostToolUse, PreToolUse,
+    Stop, UserPromptSubmit, block_patterns,
 };
 use becket_tests::model::{bash, say, tools, write};
 use becket_tests::story::story;
@@ -222,7 +222,7 @@ fn the_context_says_where_the_call_is() {
         assert_eq!(context.cwd, Some(story.home.project()));
         assert_eq!(context.agent_id, None);
         assert_eq!(context.ended(), None);
-        let mode = context.permission_mode.as_ref().map(|mode| mode.as_str());
+        let mode = context.permission_mode.as_ref().map(PermissionMode::as_str);
         assert_eq!(mode, Some("bypassPermissions"));
         assert!(
             context

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Arc, Mutex};
 
 use becket_sdk::{Answer, Any, Builder, Error, Event, EventName, PreToolUse, UserPromptSubmit};
-use becket_tests::model::{bash, say};
+use becket_tests::model::{Request, bash, say};
 use becket_tests::story::{Becket, Given, Recorder, Story, story};
 use becket_tests::world::World;
 use serde::Deserialize;
@@ -75,7 +75,7 @@ fn told_by(story: &Story, builder: Builder) -> (Vec<String>, u32) {
         (results, pid)
     });
     let turns = story.model.turns();
-    let results = turns.iter().flat_map(|turn| turn.tool_results());
+    let results = turns.iter().flat_map(Request::tool_results);
     let results = results.map(|result| format!("{} {}", result.is_error, result.text));
     let noted = turns
         .iter()
@@ -189,7 +189,7 @@ fn becket_that_is_not_installed_is_an_error() {
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct Line {
     request: Option<Body>,
 }
 
@@ -228,7 +228,7 @@ fn a_callbacks_input_has_the_bytes_of_the_command_hooks() {
         let requests = output
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
-        let inputs = requests.filter_map(|request: Request| request.request?.input);
+        let inputs = requests.filter_map(|line: Line| line.request?.input);
         let inputs: Vec<String> = inputs.map(|input| format!("{}\n", input.get())).collect();
         let recorded = story.events();
         let recorded = recorded

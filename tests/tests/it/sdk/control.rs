@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_sdk::{
-    Answer, Any, Context, Ended, Error, PermissionMode, PreModelSwitch, PreToolUse, Stop,
+    Answer, Any, Context, Ended, Error, Hook, PermissionMode, PreModelSwitch, PreToolUse, Stop,
 };
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::story;
@@ -22,29 +22,22 @@ impl Drop for Cleanup {
     }
 }
 
-/// A PreToolUse callback that says that it is called, and never answers.
-fn hanging() -> (
-    impl Fn(
-        PreToolUse,
-        Context,
-    ) -> std::pin::Pin<Box<dyn Future<Output = becket_sdk::CallbackResult> + Send>>
-    + Send
-    + Sync
-    + 'static,
-    mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>,
-) {
+/// For each call, why it ended.
+type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
+
+/// A PreToolUse hook that says that it is called, and never answers.
+fn hanging() -> (Hook, Calls) {
     let (called, calls) = mpsc::unbounded_channel();
-    let callback =
-        move |_: PreToolUse, ctx: Context| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
-            let (sender, receiver) = oneshot::channel();
-            let cleanup = Cleanup(ctx, Some(sender));
-            let _ = called.send(receiver);
-            Box::pin(async move {
-                let _cleanup = cleanup;
-                std::future::pending().await
-            })
-        };
-    (callback, calls)
+    let hook = Hook::new(PreToolUse, Any, move |_, ctx| {
+        let (sender, receiver) = oneshot::channel();
+        let cleanup = Cleanup(ctx, Some(sender));
+        let _ = called.send(receiver);
+        async move {
+            let _cleanup = cleanup;
+            std::future::pending().await
+        }
+    });
+    (hook, calls)
 }
 
 #[test]
@@ -52,13 +45,9 @@ fn an_interrupt_cancels_the_callback_that_runs() {
     story(|given| {
         let given = given.on("look", [bash("echo x"), say("done")]);
         let story = begin(given.on("again", [say("fine")]))?;
-        let (callback, mut calls) = hanging();
+        let (hook, mut calls) = hanging();
         run(async {
-            let mut claude = claude(&story)
-                .on(PreToolUse, Any, callback)
-                .start()
-                .await
-                .expect("start");
+            let mut claude = claude(&story).hook(hook).start().await.expect("start");
             let control = claude.control();
             let turn = claude.ask("look").await.expect("ask");
             let ended = calls.recv().await.expect("a call");
@@ -77,13 +66,9 @@ fn a_dropped_turn_cancels_its_callbacks_and_the_next_one_works() {
     story(|given| {
         let given = given.on("look", [bash("echo x"), say("done")]);
         let story = begin(given.on("again", [say("fine")]))?;
-        let (callback, mut calls) = hanging();
+        let (hook, mut calls) = hanging();
         run(async {
-            let mut claude = claude(&story)
-                .on(PreToolUse, Any, callback)
-                .start()
-                .await
-                .expect("start");
+            let mut claude = claude(&story).hook(hook).start().await.expect("start");
             let turn = claude.ask("look").await.expect("ask");
             let ended = calls.recv().await.expect("a call");
             drop(turn);

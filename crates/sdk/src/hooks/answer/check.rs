@@ -31,9 +31,7 @@ impl Answer {
                     let why = format!("the answer is for {}, not for {event}", whole.event());
                     return Err(CallbackFailure::failed(why));
                 }
-                part => part
-                    .put_into(&mut answer)
-                    .map_err(CallbackFailure::failed)?,
+                part => part.put_into(&mut answer).map_err(failed)?,
             }
         }
         Ok(answer)
@@ -66,5 +64,9 @@ fn read(event: &EventName, json: &Value) -> Result<WireAnswer, CallbackFailure> 
         return Err(CallbackFailure::failed("the answer is JSON, but no object"));
     }
     let text = json.to_string();
-    WireAnswer::read(event.clone(), 0, text.as_bytes(), b"").map_err(CallbackFailure::failed)
+    WireAnswer::read(event.clone(), 0, text.as_bytes(), b"").map_err(failed)
+}
+
+fn failed(why: impl std::error::Error) -> CallbackFailure {
+    CallbackFailure::failed(why.to_string())
 }
