@@ -54,6 +54,8 @@ pub enum Bench {
     Spin,
     /// The floor of `ingest`: answers every frame and keeps nothing.
     Echo(PathBuf),
+    /// Stands between an SDK and Claude Code in `callback`: a log, the program, its arguments.
+    Spy(Vec<String>),
 }
 
 /// What is to be measured, and how.
@@ -111,6 +113,7 @@ impl Order {
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
+            Some("spy") => Bench::Spy(args.by_ref().collect()),
             Some(other) => bail!("there is no bench `{other}`\nhint: becket-bench --help"),
         };
         order.said = format!("becket-bench {}", order.name());
@@ -175,6 +178,7 @@ impl Order {
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",
+            Bench::Spy(_) => "spy",
         }
     }
 }

@@ -3,7 +3,9 @@
 //! opinion, and without one.
 
 mod python;
+pub mod spy;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -13,7 +15,7 @@ use becket_tests::model::Model;
 use serde_json::json;
 
 use crate::args::Order;
-use crate::inside::{PROMPT, SESSION, calls_of_session, measure};
+use crate::inside::{PROMPT, SESSION, WARM_UP, calls_of_session, measure};
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
 use python::Python;
@@ -22,7 +24,7 @@ use python::Python;
 const CALLS: usize = 480;
 const BOUND: Duration = Duration::from_secs(180);
 
-/// In the order of the table. What a callback adds is counted from the line before.
+/// In the order of the table.
 const CONTENDERS: [(&str, Sdk, bool); 4] = [
     ("becket-sdk, no callback", Sdk::Becket, false),
     ("becket-sdk, one callback", Sdk::Becket, true),
@@ -54,12 +56,13 @@ pub fn run(order: &Order) -> Result<Report> {
             return Ok(report);
         }
     };
-    let mut samples = [const { Samples::new() }; CONTENDERS.len()];
+    let program = PathBuf::from(&claude.command()[0]);
+    let mut samples = [const { (Samples::new(), Samples::new()) }; CONTENDERS.len()];
     let sessions = (order.rounds.unwrap_or(CALLS) * order.runs).div_ceil(SESSION);
     for round in 0..sessions {
         for turn in 0..CONTENDERS.len() {
             let at = (round + turn) % CONTENDERS.len();
-            session(&claude, &python, at, &mut samples[at])?;
+            session(&program, &python, at, &mut samples[at])?;
         }
     }
     tell(&samples, &mut report);
@@ -70,30 +73,37 @@ pub fn run(order: &Order) -> Result<Report> {
     Ok(report)
 }
 
-fn session(claude: &Claude, python: &Python, at: usize, samples: &mut Samples) -> Result<()> {
+/// One session: the time of each call, and of each callback.
+fn session(
+    claude: &Path,
+    python: &Python,
+    at: usize,
+    (calls, waits): &mut (Samples, Samples),
+) -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let model = Model::script()
-        .on(PROMPT, calls_of_session(folder.path())?)
-        .start();
+    let model = Model::script().on(PROMPT, calls_of_session(folder.path())?);
+    let model = model.start();
     let home = Home::new(&model.url());
+    let spied = spy::program(folder.path(), claude)?;
     let (_, sdk, callback) = CONTENDERS[at];
     match sdk {
         Sdk::Python => {
-            let mut running = python.start(claude, &home, callback)?;
-            measure(&model, samples);
-            running.finish()
+            let mut running = python.start(&spied, &home, callback)?;
+            measure(&model, calls);
+            running.finish()?;
         }
         Sdk::Becket => std::thread::scope(|scope| {
-            let driving = scope.spawn(|| drive(builder(claude, &home, callback)));
-            measure(&model, samples);
+            let driving = scope.spawn(|| drive(builder(&spied, &home, callback)));
+            measure(&model, calls);
             driving.join().expect("the driver does not panic")
-        }),
+        })?,
     }
+    spy::read(folder.path(), WARM_UP, waits)
 }
 
-fn builder(claude: &Claude, home: &Home, callback: bool) -> Builder {
+fn builder(program: &Path, home: &Home, callback: bool) -> Builder {
     let builder = becket_sdk::Claude::builder()
-        .program(&claude.command()[0])
+        .program(program)
         .env_clear()
         .cwd(home.project())
         .permission_mode("bypassPermissions");
@@ -115,32 +125,34 @@ fn drive(builder: Builder) -> Result<()> {
     Ok(())
 }
 
-fn tell(samples: &[Samples; CONTENDERS.len()], report: &mut Report) {
-    let figures: Vec<Figures> = samples.iter().filter_map(Samples::figures).collect();
-    let [rust, rust_with, python, python_with] = figures[..] else {
+fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) {
+    let calls: Vec<Figures> = samples
+        .iter()
+        .filter_map(|(calls, _)| calls.figures())
+        .collect();
+    let waits = samples.each_ref().map(|(_, waits)| waits.figures());
+    let (Some(ours), Some(theirs)) = (waits[1], waits[3]) else {
         return;
     };
-    let ours = rust_with.median - rust.median;
-    let theirs = python_with.median - python.median;
-    let added = ["".to_owned(), number(ours), "".to_owned(), number(theirs)];
-    let rows = CONTENDERS.iter().zip(&figures).zip(added);
-    let rows = rows.map(|(((name, ..), figures), added)| {
-        let count = figures.count.to_string();
+    let rows = CONTENDERS.iter().zip(&calls).zip(&waits);
+    let rows = rows.map(|(((name, ..), call), wait)| {
+        let of_wait = |figure: fn(&Figures) -> f64| wait.as_ref().map(figure).map(number);
         vec![
             (*name).to_owned(),
-            number(figures.median),
-            added,
-            number(figures.p99),
-            count,
+            number(call.median),
+            of_wait(|wait| wait.median).unwrap_or_default(),
+            of_wait(|wait| wait.p99).unwrap_or_default(),
+            call.count.to_string(),
         ]
     });
     report.tables.push(Table {
         title: "One tool call inside Claude Code (a Read), driven by an SDK".to_owned(),
-        columns: vec!["driven by", "median µs", "added µs", "p99 µs", "calls"],
+        columns: vec!["driven by", "call µs", "callback µs", "p99 µs", "calls"],
         rows: rows.collect(),
     });
-    let ratio = ours / theirs;
-    let what = "what a callback of becket-sdk adds × what one of the Python SDK adds";
+    let ratio = ours.median / theirs.median;
+    let what = "a callback of becket-sdk × one of the Python SDK";
     report.bars.push(Bar::at_most(what, ratio, 1.0, None));
+    let (ours, theirs) = (ours.median, theirs.median);
     report.figures = json!({"becket_sdk_us": ours, "python_sdk_us": theirs, "ratio": ratio});
 }

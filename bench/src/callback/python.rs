@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
-use becket_tests::claude::{Claude, Home};
+use becket_tests::claude::Home;
 
 use crate::inside::PROMPT;
 
@@ -44,11 +44,11 @@ impl Python {
         })
     }
 
-    pub fn start(&self, claude: &Claude, home: &Home, callback: bool) -> Result<Running> {
+    pub fn start(&self, program: &Path, home: &Home, callback: bool) -> Result<Running> {
         let project: &Path = &home.project();
         let child = Command::new(&self.interpreter)
             .arg(&self.driver)
-            .arg(&claude.command()[0])
+            .arg(program)
             .arg(project)
             .arg(PROMPT)
             .args(callback.then_some("callback"))

@@ -1,5 +1,7 @@
 //! The other end of the protocol: a Claude Code that does what the test says.
 
+use std::time::Duration;
+
 use becket_sdk::{Builder, Claude, Context, Ended, Error};
 use serde_json::{Value, json};
 use tokio::io::{
@@ -7,6 +9,9 @@ use tokio::io::{
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+/// Longer than all that a test waits for, also where time is virtual.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 pub struct Peer {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -57,12 +62,9 @@ impl Peer {
 
     /// The client's next frame.
     pub async fn receive(&mut self) -> Value {
-        let line = self
-            .lines
-            .next_line()
-            .await
-            .expect("read")
-            .expect("a frame");
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("the client never sent the frame");
+        let line = line.expect("read").expect("a frame");
         serde_json::from_str(&line).expect("JSON")
     }
 
