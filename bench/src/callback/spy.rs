@@ -1,6 +1,7 @@
 //! Stands between an SDK and Claude Code, and takes the time of each callback: from the moment that the
 //! request goes to the SDK until its answer is there. That is what Claude Code waits for. The difference
-//! of whole calls is about a millisecond, and gets lost in the noise of a busy machine.
+//! of whole calls, with a callback and without, does not tell the SDKs apart: four runs gave 0.52, 1.61,
+//! 1.35 and 0.47.
 
 use std::collections::HashMap;
 use std::fs;

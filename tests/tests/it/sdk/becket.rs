@@ -173,6 +173,8 @@ fn becket_stands_in_front_of_the_callbacks() {
             ["look", "hook_1 echo SHOUT"],
             "neither psql nor the poem"
         );
+        let runs = fs::read_to_string(story.home.project().join("runs")).expect("runs");
+        assert_eq!(runs, "run\nrun\n", "asked once for all callbacks of a call");
         Ok(())
     });
 }

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use becket_sdk::{
-    Answer, Any, Context, Ended, Error, Hook, PermissionMode, PreModelSwitch, PreToolUse, Stop,
+    Answer, Any, Context, DirectoryAdded, Ended, Error, Hook, PermissionMode, PreModelSwitch,
+    PreToolUse, Stop,
 };
 use becket_tests::model::{bash, gate, say};
 use becket_tests::story::story;
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{all, ask, begin, claude, run};
@@ -146,7 +148,7 @@ fn mode_and_model_change_while_it_runs() {
             ask(&mut claude, "second").await;
             let wrong = claude.set_permission_mode("nonsense").await;
             assert!(matches!(&wrong, Err(Error::Refused { .. })), "{wrong:?}");
-            let unknown = serde_json::json!({"subtype": "nonsense"});
+            let unknown = json!({"subtype": "nonsense"});
             let unknown = claude.control().request(unknown).await;
             assert!(
                 matches!(&unknown, Err(Error::Refused { .. })),
@@ -165,6 +167,38 @@ fn mode_and_model_change_while_it_runs() {
             turns[2].model()
         );
         assert!(story.home.project().join("one").exists());
+        Ok(())
+    });
+}
+
+/// The other requests of the recorded transcripts, which have no function of their own.
+#[test]
+fn requests_without_a_function_are_answered() {
+    story(|given| {
+        let story = begin(given.on("look", [say("done")]))?;
+        let other = story.home.file("other/x", "");
+        let folder = other.parent().expect("a folder").display().to_string();
+        let (added, mut folders) = mpsc::unbounded_channel();
+        run(async {
+            let mut claude = claude(&story)
+                .on(DirectoryAdded, Any, move |event, _| {
+                    let _ = added.send(event.directory);
+                    async { Ok(Answer::none()) }
+                })
+                .start()
+                .await
+                .expect("start");
+            ask(&mut claude, "look").await;
+            let control = claude.control();
+            let request = async |body| control.request(body).await.expect("an answer");
+            let listing = request(json!({"subtype": "get_hooks_listing"})).await;
+            let events = listing["eventCatalog"].as_array().map(Vec::len);
+            assert_eq!(events, Some(33), "{listing}");
+            let servers = request(json!({"subtype": "mcp_status"})).await;
+            assert_eq!(servers, json!({"mcpServers": []}));
+            request(json!({"subtype": "register_repo_root", "directory": folder})).await;
+            assert_eq!(folders.recv().await, Some(Some(folder)));
+        });
         Ok(())
     });
 }
