@@ -20,11 +20,12 @@ benches:
   claude         what becket adds to a tool call inside the real Claude Code
   hooks          what ten named hooks add to such a call, against one
   launch         what `becket run` adds before Claude Code's first screen
+  callback       what one callback of becket-sdk adds to such a call, against the Python SDK
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
   --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
-                 claude and hooks 240, launch 20, instructions 5)
+                 claude and hooks 240, launch 20, callback 480, instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -49,11 +50,14 @@ pub enum Bench {
     Claude,
     Hooks,
     Launch,
+    Callback,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
     /// The floor of `ingest`: answers every frame and keeps nothing.
     Echo(PathBuf),
+    /// Stands between an SDK and Claude Code in `callback`: a log, the program, its arguments.
+    Spy(Vec<String>),
 }
 
 /// What is to be measured, and how.
@@ -108,9 +112,11 @@ impl Order {
             Some("claude") => Bench::Claude,
             Some("hooks") => Bench::Hooks,
             Some("launch") => Bench::Launch,
+            Some("callback") => Bench::Callback,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
+            Some("spy") => Bench::Spy(args.by_ref().collect()),
             Some(other) => bail!("there is no bench `{other}`\nhint: becket-bench --help"),
         };
         order.said = format!("becket-bench {}", order.name());
@@ -172,9 +178,11 @@ impl Order {
             Bench::Claude => "claude",
             Bench::Hooks => "hooks",
             Bench::Launch => "launch",
+            Bench::Callback => "callback",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",
+            Bench::Spy(_) => "spy",
         }
     }
 }

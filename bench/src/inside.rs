@@ -1,6 +1,7 @@
 //! Tool calls inside the real Claude Code, one contender's beside the others'. A scripted model on
 //! 127.0.0.1 asks for one tool after another; a call lasts from one of its requests to the next.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -20,7 +21,7 @@ const CALLS: usize = 240;
 pub const SESSION: usize = 30;
 /// The first calls of a session load what later ones have.
 pub const WARM_UP: usize = 5;
-const PROMPT: &str = "read it again and again";
+pub const PROMPT: &str = "read it again and again";
 const BOUND: Duration = Duration::from_secs(180);
 
 /// What may be registered besides a program's path.
@@ -132,13 +133,7 @@ impl<const N: usize> Contest<N> {
 
 /// One session of the real program, with its own home and model.
 fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Samples) -> Result<()> {
-    let calls = SESSION + WARM_UP;
-    let file = world.root().join("read-me");
-    std::fs::write(&file, "a line\n")?;
-    let mut turns: Vec<Turn> = (0..calls)
-        .map(|_| tool("Read", json!({"file_path": file})))
-        .collect();
-    turns.push(say("read"));
+    let turns = calls_of_session(world.root())?;
     let model = Model::script().on(PROMPT, turns).start();
     let home = Home::new(&model.url());
     register(world, &home, registered)?;
@@ -146,8 +141,26 @@ fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Sampl
         .mode("bypassPermissions")
         .bound(BOUND)
         .start();
+    measure(&model, samples);
+    running.finish().succeeded();
+    Ok(())
+}
+
+/// What the model does in one session: the calls, then its last words.
+pub fn calls_of_session(folder: &Path) -> Result<Vec<Turn>> {
+    let file = folder.join("read-me");
+    std::fs::write(&file, "a line\n")?;
+    let mut turns: Vec<Turn> = (0..SESSION + WARM_UP)
+        .map(|_| tool("Read", json!({"file_path": file})))
+        .collect();
+    turns.push(say("read"));
+    Ok(turns)
+}
+
+/// Takes the time from each of the model's requests to the next, while a session runs.
+pub fn measure(model: &Model, samples: &mut Samples) {
     let mut before = None;
-    for call in 0..=calls {
+    for call in 0..=SESSION + WARM_UP {
         model.wait_for("the next call", |requests| {
             let seen = requests
                 .iter()
@@ -161,8 +174,6 @@ fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Sampl
             samples.push(now - before);
         }
     }
-    running.finish().succeeded();
-    Ok(())
 }
 
 /// Writes it into the user's settings of this home, in the form of `becket init`.

@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod busy;
+pub mod callback;
 pub mod claude;
 pub mod client;
 pub mod echo;
@@ -49,6 +50,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             echo::serve(socket)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Bench::Spy(args) => return callback::spy::run(args),
         Bench::Spawn => spawn::run(&order)?,
         Bench::Ingest => ingest::run(&order)?,
         Bench::Growth => growth::run(&order)?,
@@ -56,6 +58,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Claude => claude::run(&order)?,
         Bench::Hooks => hooks::run(&order)?,
         Bench::Launch => launch::run(&order)?,
+        Bench::Callback => callback::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

@@ -19,6 +19,7 @@ mod path;
 mod real;
 mod replay;
 mod runs;
+mod sdk;
 mod statusline;
 mod switch;
 mod tmux;

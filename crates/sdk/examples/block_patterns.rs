@@ -1,0 +1,20 @@
+//! Denies Bash commands that contain `rm -rf`, and shows the rest of the turn.
+//!
+//! `cargo run --example block_patterns -- "Delete the build folder with rm -rf"`
+
+mod shown;
+
+use becket_sdk::{Claude, Error, PreToolUse, block_patterns};
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut claude = Claude::builder()
+        .on(PreToolUse, "Bash", block_patterns(["rm -rf"]))
+        .start()
+        .await?;
+    let mut turn = claude.ask(shown::prompt()).await?;
+    while let Some(message) = turn.next().await {
+        shown::show(&message?);
+    }
+    claude.close().await
+}

@@ -1,0 +1,163 @@
+//! How a client is made: callbacks first, then `start`.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::CancellationToken;
+
+use crate::becket::{BecketOptions, Road, register};
+use crate::hooks::registry::{LONGEST, Registry};
+use crate::hooks::service::Service;
+use crate::hooks::{CallbackResult, Context, Hook, Matcher, Selector};
+use crate::options::Options;
+use crate::permission::{PermissionCallback, PermissionFunction, PermissionResult, ToolRequest};
+use crate::process::{Process, Stderr};
+use crate::protocol::writer::Writer;
+use crate::protocol::{Death, Link};
+use crate::{Claude, Error};
+
+/// How long a callback may take, unless it is told otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How a client is made. See [`Claude::builder`].
+#[must_use = "a builder does nothing until `start`"]
+#[derive(Debug, Default)]
+pub struct Builder {
+    pub(crate) options: Options,
+    hooks: Vec<Hook>,
+    permission: Option<PermissionFunction>,
+    permission_timeout: Option<Duration>,
+    timeout: Option<Duration>,
+    pub(crate) becket: Option<BecketOptions>,
+}
+
+impl Builder {
+    /// Registers a callback for an event.
+    ///
+    /// The first argument is one of this crate's constants, or an [`EventName`](crate::EventName); the
+    /// second says which calls, as in Claude Code's settings: `"Bash"`, `"Write|Edit"`,
+    /// [`Any`](Matcher::Any).
+    ///
+    /// ```
+    /// use becket_sdk::{Answer, Any, Claude, Event, EventName, Stop, UserPromptSubmit};
+    ///
+    /// let builder = Claude::builder()
+    ///     .on(UserPromptSubmit, Any, |event, _ctx| async move {
+    ///         Ok(match event.prompt.contains("deploy") {
+    ///             true => Answer::block("deploys are for people"),
+    ///             false => Answer::none(),
+    ///         })
+    ///     })
+    ///     .on(Stop, Any, |_event, _ctx| async { Ok(Answer::none()) })
+    ///     .on(EventName::from("SomeNewEvent"), Any, |event: Event, _ctx| async move {
+    ///         println!("{:?}", event.rest());
+    ///         Ok(Answer::none())
+    ///     });
+    /// ```
+    pub fn on<S, F, R>(self, selector: S, matcher: impl Into<Matcher>, function: F) -> Self
+    where
+        S: Selector,
+        F: Fn(S::Input, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = CallbackResult> + Send + 'static,
+    {
+        self.hook(Hook::new(selector, matcher, function))
+    }
+
+    /// Registers a callback that has limits of its own.
+    pub fn hook(mut self, hook: Hook) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// Registers the permission callback: it is asked when a tool call would need the user's
+    /// permission. If it fails, the call is denied.
+    ///
+    /// PermissionRequest hooks are asked at the same time, and the first answer counts.
+    pub fn can_use_tool<F, R>(mut self, function: F) -> Self
+    where
+        F: Fn(ToolRequest, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = PermissionResult> + Send + 'static,
+    {
+        self.options.asks_permission = true;
+        let function = Arc::new(function);
+        self.permission = Some(PermissionFunction(Arc::new(move |request, context| {
+            let function = Arc::clone(&function);
+            Box::pin(async move { function(request, context).await })
+        })));
+        self
+    }
+
+    /// How long a callback may take: 30 seconds by default. A [hook](Hook::timeout) may say otherwise.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How long the permission callback may take, if a person is asked. The default is that of
+    /// [`timeout`](Self::timeout).
+    pub fn permission_timeout(mut self, timeout: Duration) -> Self {
+        self.permission_timeout = Some(timeout);
+        self
+    }
+
+    /// Starts Claude Code, registers the callbacks, and waits until it is ready.
+    pub async fn start(mut self) -> Result<Claude, Error> {
+        let service = self.service()?;
+        let (process, stdin, stdout) = Process::start(self.options.command()?)?;
+        if let Some(road) = &service.0.road {
+            let _ = road.pid.set(process.pid);
+        }
+        let death = process.death();
+        let streams = (stdout, stdin, process.stderr.clone());
+        self.begin(service, streams, death, Some(process)).await
+    }
+
+    /// Talks to a Claude Code that something else has started, in a container say: its stdout and its
+    /// stdin. The options that are for the program's command line count for nothing.
+    pub async fn connect(
+        mut self,
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<Claude, Error> {
+        let service = self.service()?;
+        let streams = (output, input, Stderr::default());
+        self.begin(service, streams, async { Death::default() }, None)
+            .await
+    }
+
+    fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
+        let timeout = self.timeout.unwrap_or(TIMEOUT);
+        let mut registry = Registry::new(std::mem::take(&mut self.hooks), timeout)?;
+        let road = self.becket.take().map(|becket| becket.road(&self.options));
+        let road: Option<Arc<Road>> = road.transpose()?;
+        if let Some(road) = &road {
+            register(&mut registry, road);
+        }
+        let permission = self.permission.take().map(|function| PermissionCallback {
+            function,
+            timeout: self.permission_timeout.unwrap_or(timeout).min(LONGEST),
+        });
+        let client = CancellationToken::new();
+        Ok((Service::new(registry, permission, road, &client), client))
+    }
+
+    async fn begin(
+        self,
+        (service, client): (Service, CancellationToken),
+        (output, input, stderr): (
+            impl AsyncRead + Send + Unpin + 'static,
+            impl AsyncWrite + Send + Unpin + 'static,
+            Stderr,
+        ),
+        death: impl Future<Output = Death> + Send + 'static,
+        process: Option<Process>,
+    ) -> Result<Claude, Error> {
+        let (link, messages) = Link::new(Writer::start(input), service, stderr, client);
+        link.read_from(output, self.options.max_message, death);
+        let mut claude = Claude::new(link, messages, process);
+        claude.greet(self.options.start_timeout).await?;
+        Ok(claude)
+    }
+}

@@ -1,0 +1,125 @@
+//! A running Claude Code.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::process::Process;
+use crate::protocol::Link;
+use crate::protocol::link::Messages;
+use crate::turn::OpenTurn;
+use crate::{Ask, Builder, Control, Error, PermissionMode};
+
+/// A running Claude Code, and the conversation with it.
+///
+/// Dropping it cancels its callbacks and ends the process: SIGTERM, five seconds later SIGKILL. The
+/// process is reaped in both cases, as long as the tokio runtime is alive. [`close`](Self::close) ends
+/// it in order, and waits.
+pub struct Claude {
+    pub(crate) link: Arc<Link>,
+    pub(crate) messages: Messages,
+    /// The last turn.
+    pub(crate) open: Option<Arc<OpenTurn>>,
+    process: Option<Process>,
+    greeting: Value,
+}
+
+impl Claude {
+    /// Begins to make a client.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    pub(crate) fn new(link: Arc<Link>, messages: Messages, process: Option<Process>) -> Self {
+        Self {
+            link,
+            messages,
+            open: None,
+            process,
+            greeting: Value::Null,
+        }
+    }
+
+    pub(crate) async fn greet(&mut self, limit: Duration) -> Result<(), Error> {
+        self.greeting = self.link.initialize(limit).await?.0;
+        Ok(())
+    }
+
+    /// Gives a prompt. Await it for the [`Turn`](crate::Turn), the stream of what happens.
+    ///
+    /// A turn that was dropped before its end was interrupted; this waits for that interrupt first.
+    pub fn ask(&mut self, prompt: impl Into<String>) -> Ask<'_> {
+        Ask::new(self, prompt.into())
+    }
+
+    /// A handle for requests that can be made at any time, from anywhere.
+    pub fn control(&self) -> Control {
+        Control::new(Arc::clone(&self.link))
+    }
+
+    /// Interrupts what Claude Code is doing.
+    pub async fn interrupt(&self) -> Result<(), Error> {
+        self.control().interrupt().await
+    }
+
+    /// Changes how much Claude Code may do without asking.
+    pub async fn set_permission_mode(&self, mode: impl Into<PermissionMode>) -> Result<(), Error> {
+        self.control().set_permission_mode(mode).await
+    }
+
+    /// Changes the model. PreModelSwitch callbacks may refuse it.
+    pub async fn set_model(&self, model: &str) -> Result<(), Error> {
+        self.control().set_model(model).await
+    }
+
+    /// The process. Absent if the client was made with [`Builder::connect`].
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(|process| process.pid)
+    }
+
+    /// Claude Code's version. Absent in versions that do not say it.
+    pub fn version(&self) -> Option<&str> {
+        self.greeting["claude_code_version"].as_str()
+    }
+
+    /// What Claude Code said of itself when it started: commands, models, account.
+    pub fn greeting(&self) -> &Value {
+        &self.greeting
+    }
+
+    /// Ends Claude Code in order: its input is closed, and it may finish for five seconds.
+    ///
+    /// Returns an error if it ended with another exit code than 0.
+    pub async fn close(self) -> Result<(), Error> {
+        self.link.writer.close();
+        let Some(process) = &self.process else {
+            return Ok(());
+        };
+        let death = process.end().await;
+        match death.status {
+            Some(status) if status.success() => Ok(()),
+            _ => Err(death.error()),
+        }
+    }
+}
+
+impl Drop for Claude {
+    fn drop(&mut self) {
+        self.link.client.cancel();
+        self.link.writer.close();
+        if let Some(process) = &self.process {
+            process.stop();
+        }
+    }
+}
+
+impl fmt::Debug for Claude {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claude")
+            .field("pid", &self.pid())
+            .field("version", &self.version())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! What can go wrong with a client.
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use becket_wire::event::EventName;
+use thiserror::Error;
+
+/// What can go wrong with a client. Failures of single callbacks are
+/// [`CallbackFailure`](crate::CallbackFailure)s.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no `claude` on the PATH, nor where it is usually installed.
+    #[error(
+        "Claude Code was not found on the PATH\nhint: npm install -g @anthropic-ai/claude-code, or name it with Builder::program"
+    )]
+    NotFound,
+    /// The program could not be started.
+    #[error("could not start {}", program.display())]
+    Start {
+        /// The program.
+        program: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// becket is asked for, and `becket-hook` is not installed.
+    #[error(
+        "becket-hook was not found on the PATH\nhint: install becket, or name it with Builder::becket_program"
+    )]
+    NoBecket,
+    /// The program is older than what this crate works with.
+    #[error("Claude Code {found} is too old: this needs {needed} or newer\nhint: claude update")]
+    TooOld {
+        /// Its version.
+        found: String,
+        /// The oldest version that works.
+        needed: &'static str,
+    },
+    /// Claude Code never calls callbacks for this event.
+    #[error("Claude Code never calls {event} callbacks\nhint: {instead}")]
+    NeverCalled {
+        /// The event.
+        event: EventName,
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// Claude Code did not say that it applies the registered hooks.
+    #[error(
+        "Claude Code did not confirm the registered hooks\nhint: update it, and look for disableAllHooks in its settings"
+    )]
+    HooksNotApplied,
+    /// Claude Code did not answer a request in time.
+    #[error("Claude Code did not answer `{request}` within {limit:?}{}", tail(.stderr))]
+    NoAnswer {
+        /// The request's subtype.
+        request: String,
+        /// The time that it had.
+        limit: Duration,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// Claude Code answered a request with an error.
+    #[error("Claude Code refused `{request}`: {message}")]
+    Refused {
+        /// The request's subtype.
+        request: String,
+        /// Its words.
+        message: String,
+    },
+    /// Claude Code ended, or closed its output.
+    #[error("Claude Code ended{}{}", status_text(.status.as_ref()), tail(.stderr))]
+    Ended {
+        /// How it ended; `None` if only its output is closed.
+        status: Option<ExitStatus>,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// One message is longer than the bound. The client goes on with the next one.
+    #[error("a message ({kind}) is longer than {bound} bytes\nhint: Builder::max_message")]
+    TooLong {
+        /// The bound.
+        bound: usize,
+        /// The message's type: `assistant`, `result` and so on. A `result` ends the turn.
+        kind: String,
+    },
+    /// One message is no JSON. The client goes on with the next one.
+    #[error("a message is not JSON ({why}): {start}")]
+    NotJson {
+        /// What is wrong with it.
+        why: String,
+        /// How it begins.
+        start: String,
+    },
+    /// The output ended in the middle of a message.
+    #[error("the output ended in the middle of a message, after {bytes} bytes of it")]
+    Cut {
+        /// How much of the message there is.
+        bytes: usize,
+    },
+}
+
+fn tail(stderr: &str) -> String {
+    match stderr.trim() {
+        "" => String::new(),
+        text => format!("\nstderr: {text}"),
+    }
+}
+
+fn status_text(status: Option<&ExitStatus>) -> String {
+    status.map_or_else(String::new, |status| format!(" ({status})"))
+}

@@ -1,0 +1,82 @@
+//! One call of a callback: its time, its cancellation, its panic.
+
+use std::any::Any;
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+
+use super::{CallbackError, CallbackFailure, Context, Ended};
+
+/// What bounds one call.
+pub(crate) struct Call {
+    pub(crate) context: Context,
+    /// The time that it had at the start.
+    pub(crate) limit: Duration,
+    /// Cancelled when Claude Code no longer waits, not when the time is up.
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl Call {
+    /// Runs the callback to its end, its deadline or its cancellation, whichever is first.
+    ///
+    /// It runs as a task of its own: its panic stays there, and a callback that blocks its thread does
+    /// not hold up the deadline. On the way out the task is aborted, which drops the callback's future.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        callback: impl Future<Output = Result<T, CallbackError>> + Send + 'static,
+    ) -> Result<T, CallbackFailure> {
+        let mut task = JoinSet::new();
+        task.spawn(callback);
+        tokio::select! {
+            biased;
+            () = self.cancelled.cancelled() => Err(self.cancel()),
+            Some(joined) = task.join_next() => self.read(joined),
+            () = sleep_until(self.context.deadline) => Err(self.time_out()),
+        }
+    }
+
+    fn read<T>(
+        &self,
+        joined: Result<Result<T, CallbackError>, JoinError>,
+    ) -> Result<T, CallbackFailure> {
+        match joined {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(CallbackFailure::failed(error.to_string())),
+            Err(error) => Err(self.lost(error)),
+        }
+    }
+
+    fn cancel(&self) -> CallbackFailure {
+        self.context.end(Ended::Cancelled);
+        let id = self.context.callback_id.clone();
+        CallbackFailure::Cancelled { id }
+    }
+
+    fn time_out(&self) -> CallbackFailure {
+        self.context.end(Ended::TimedOut);
+        CallbackFailure::TimedOut {
+            id: self.context.callback_id.clone(),
+            limit: self.limit,
+        }
+    }
+
+    fn lost(&self, error: JoinError) -> CallbackFailure {
+        match error.try_into_panic() {
+            Ok(panic) => CallbackFailure::Panicked {
+                id: self.context.callback_id.clone(),
+                message: panic_text(&*panic),
+            },
+            // The runtime is shutting down.
+            Err(_) => self.cancel(),
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "no message".to_owned())
+}

@@ -1,0 +1,36 @@
+//! The requests of Claude Code that wait for an answer.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// The requests in flight, by id. A request leaves it once, answered or cancelled, so a cancelled one
+/// is never answered.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    requests: Mutex<HashMap<String, CancellationToken>>,
+}
+
+impl InFlight {
+    pub(crate) fn begin(&self, id: &str, token: CancellationToken) {
+        self.with(|requests| requests.insert(id.to_owned(), token));
+    }
+
+    /// Whether the request may still be answered; it is no longer in flight.
+    pub(crate) fn finish(&self, id: &str) -> bool {
+        let token = self.with(|requests| requests.remove(id));
+        token.is_some_and(|token| !token.is_cancelled())
+    }
+
+    pub(crate) fn cancel(&self, id: &str) {
+        if let Some(token) = self.with(|requests| requests.remove(id)) {
+            token.cancel();
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, CancellationToken>) -> T) -> T {
+        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut requests)
+    }
+}

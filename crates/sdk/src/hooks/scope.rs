@@ -1,0 +1,53 @@
+//! What the calls of now belong to.
+
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use super::service::Service;
+
+/// What the calls of now belong to: a turn, or the client between turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Scope {
+    pub(crate) token: CancellationToken,
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// What the program said of its session, for requests that do not say it.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Session {
+    session_id: String,
+    cwd: PathBuf,
+}
+
+impl Service {
+    pub(crate) fn scope(&self) -> Scope {
+        self.lock().clone()
+    }
+
+    /// Calls that come from now on belong to this scope.
+    pub(crate) fn enter(&self, scope: Scope) {
+        *self.lock() = scope;
+    }
+
+    /// Takes over what an `init` message says.
+    pub(crate) fn learn_session(&self, init: &Value) {
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        *session = Session::deserialize(init).ok();
+    }
+
+    pub(crate) fn describe_session(&self, context: &mut Context) {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        context.session_id = session.as_ref().map(|session| session.session_id.clone());
+        context.cwd = session.as_ref().map(|session| session.cwd.clone());
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Scope> {
+        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,54 @@
+//! How a turn ended.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::text;
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnResult(pub(crate) Value);
+
+impl TurnResult {
+    /// The last words of the model. Empty if the turn failed.
+    pub fn text(&self) -> &str {
+        text(&self.0, "result")
+    }
+
+    /// Whether the turn failed or was interrupted.
+    pub fn is_error(&self) -> bool {
+        self.0["is_error"] == true
+    }
+
+    /// `success`, or the kind of error.
+    pub fn subtype(&self) -> &str {
+        text(&self.0, "subtype")
+    }
+
+    /// Why the turn ended: `completed`, `hook_stopped`, `aborted_streaming` and others. Absent in old
+    /// versions.
+    pub fn terminal_reason(&self) -> Option<&str> {
+        self.0["terminal_reason"].as_str()
+    }
+
+    /// The session, to resume it later.
+    pub fn session_id(&self) -> &str {
+        text(&self.0, "session_id")
+    }
+
+    /// How long the turn took. Absent if Claude Code does not say.
+    pub fn duration(&self) -> Option<Duration> {
+        self.0["duration_ms"].as_u64().map(Duration::from_millis)
+    }
+
+    /// What the session has cost so far, by Claude Code's own reckoning. Absent if it does not say.
+    pub fn total_cost_usd(&self) -> Option<f64> {
+        self.0["total_cost_usd"].as_f64()
+    }
+
+    /// The whole message.
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+}

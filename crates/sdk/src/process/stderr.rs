@@ -1,0 +1,59 @@
+//! The end of what the process writes to stderr, kept for errors.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::process::ChildStderr;
+use tokio_util::sync::CancellationToken;
+
+/// How much of it is kept.
+const KEPT: usize = 16 << 10;
+
+/// How long its end is waited for when the process has ended: others may hold it open.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// The last bytes of stderr.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stderr {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    ended: CancellationToken,
+}
+
+impl Stderr {
+    /// Reads to the end, so that the process never waits for a reader.
+    pub(super) fn collect(stream: Option<ChildStderr>) -> Self {
+        let kept = Self::default();
+        if let Some(mut stream) = stream {
+            let kept = kept.clone();
+            tokio::spawn(async move {
+                let mut buffer = [0; 4096];
+                while let Ok(read @ 1..) = stream.read(&mut buffer).await {
+                    kept.push(&buffer[..read]);
+                }
+                kept.ended.cancel();
+            });
+        }
+        kept
+    }
+
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(bytes);
+        let over = kept.len().saturating_sub(KEPT);
+        kept.drain(..over);
+    }
+
+    /// What there is once the process has ended.
+    pub(super) async fn last_words(&self) -> String {
+        let _ = tokio::time::timeout(PATIENCE, self.ended.cancelled()).await;
+        self.text()
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        String::from_utf8_lossy(&bytes).trim().to_owned()
+    }
+}

@@ -1,0 +1,68 @@
+//! What is done with a request of Claude Code, by its subtype.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use super::frames::Reply;
+use super::link::Link;
+use crate::hooks::Boxed;
+use crate::hooks::service::Service;
+
+/// Answers a request, given its body.
+type Handler = fn(Arc<Service>, String, CancellationToken) -> Boxed<Reply>;
+
+/// The subtypes that are understood. A new one is a line here.
+const HANDLERS: [(&str, Handler); 2] = [
+    ("hook_callback", |service, body, cancelled| {
+        Box::pin(async move {
+            match read(&body) {
+                Ok(call) => service.hook_callback(call, cancelled).await,
+                Err(reply) => reply,
+            }
+        })
+    }),
+    ("can_use_tool", |service, body, cancelled| {
+        Box::pin(async move {
+            match read(&body) {
+                Ok(request) => service.can_use_tool(request, cancelled).await,
+                Err(reply) => reply,
+            }
+        })
+    }),
+];
+
+#[derive(Deserialize)]
+struct Subtype {
+    subtype: String,
+}
+
+impl Link {
+    /// Answers a request in a task of its own, unless it is cancelled first.
+    pub(super) fn serve(self: &Arc<Self>, id: String, body: String) {
+        let subtype = match read::<Subtype>(&body) {
+            Ok(body) => body.subtype,
+            Err(reply) => return self.writer.send(&reply.into_frame(&id)),
+        };
+        let Some((_, handler)) = HANDLERS.iter().find(|(name, _)| *name == subtype) else {
+            let text = format!("unknown_subtype: this client does not know {subtype}");
+            return self.writer.send(&Reply::Error(text).into_frame(&id));
+        };
+        let cancelled = self.service.scope().token.child_token();
+        self.service.in_flight.begin(&id, cancelled.clone());
+        let reply = handler(Arc::clone(&self.service), body, cancelled);
+        let link = Arc::clone(self);
+        tokio::spawn(async move {
+            let reply = reply.await;
+            if link.service.in_flight.finish(&id) {
+                link.writer.send(&reply.into_frame(&id));
+            }
+        });
+    }
+}
+
+fn read<T: DeserializeOwned>(body: &str) -> Result<T, Reply> {
+    serde_json::from_str(body).map_err(|why| Reply::Error(format!("invalid_request: {why}")))
+}

@@ -1,0 +1,152 @@
+//! The stream of what happens until a prompt's result.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::scope::Scope;
+use crate::protocol::Link;
+use crate::{Claude, Error, Message, TurnResult};
+
+/// The stream of one turn: everything that Claude Code says until the turn's result.
+///
+/// Dropping it before the result cancels its callbacks and interrupts Claude Code. So does the next
+/// [`Claude::ask`].
+#[must_use = "a turn that is dropped is interrupted"]
+pub struct Turn<'a> {
+    claude: &'a mut Claude,
+    early: VecDeque<Result<Message, Error>>,
+    open: Guard,
+}
+
+impl<'a> Turn<'a> {
+    pub(crate) fn new(
+        claude: &'a mut Claude,
+        early: VecDeque<Result<Message, Error>>,
+        open: Arc<OpenTurn>,
+    ) -> Self {
+        let open = Guard(open);
+        Self {
+            claude,
+            early,
+            open,
+        }
+    }
+
+    /// The next message; `None` after the result, or after Claude Code has ended.
+    ///
+    /// An error is about one message, and the stream goes on, unless it is [`Error::Ended`]. It is safe
+    /// to drop the returned future: no message is lost.
+    pub async fn next(&mut self) -> Option<Result<Message, Error>> {
+        if let Some(early) = self.early.pop_front() {
+            return Some(early);
+        }
+        if self.open.0.is_done() {
+            return None;
+        }
+        let message = self.claude.messages.recv().await;
+        if message.as_ref().is_none_or(ends_turn) {
+            self.open.0.finish();
+        }
+        message
+    }
+
+    /// Reads to the end, and gives the result.
+    pub async fn result(mut self) -> Result<TurnResult, Error> {
+        while let Some(message) = self.next().await {
+            let done = self.open.0.is_done();
+            match message {
+                Ok(Message::Result(result)) if done => return Ok(result),
+                Err(error) if done || matches!(error, Error::Ended { .. }) => return Err(error),
+                _ => {}
+            }
+        }
+        Err(self.claude.link.death().error())
+    }
+
+    /// Interrupts the turn. Its stream then ends with its result.
+    pub async fn interrupt(&self) -> Result<(), Error> {
+        self.claude.interrupt().await
+    }
+}
+
+impl fmt::Debug for Turn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Turn")
+            .field("done", &self.open.0.is_done())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether a turn ends with it: its result, or a result that is too long to be read.
+pub(crate) fn ends_turn(message: &Result<Message, Error>) -> bool {
+    match message {
+        Ok(message) => matches!(message, Message::Result(_)),
+        Err(Error::TooLong { kind, .. }) => kind == "result",
+        Err(_) => false,
+    }
+}
+
+const RUNNING: u8 = 0;
+const DONE: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// A turn as the client knows it, also when its stream is gone.
+pub(crate) struct OpenTurn {
+    link: Arc<Link>,
+    token: CancellationToken,
+    state: AtomicU8,
+}
+
+impl OpenTurn {
+    pub(crate) fn new(link: Arc<Link>, token: CancellationToken) -> Self {
+        let state = AtomicU8::new(RUNNING);
+        Self { link, token, state }
+    }
+
+    fn is_done(&self) -> bool {
+        self.state.load(Ordering::Acquire) != RUNNING
+    }
+
+    fn finish(&self) -> bool {
+        self.leave(DONE)
+    }
+
+    /// Cancels and interrupts it if it runs. Says whether its result is still to come.
+    pub(crate) fn abandon(&self) -> bool {
+        if self.leave(ABANDONED) {
+            self.token.cancel();
+            self.link.interrupt_and_forget();
+        }
+        self.state.load(Ordering::Acquire) == ABANDONED
+    }
+
+    fn leave(&self, state: u8) -> bool {
+        let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
+        let left = self
+            .state
+            .compare_exchange(RUNNING, state, set, seen)
+            .is_ok();
+        if left {
+            // Calls between turns belong to the client, and have no deadline.
+            self.link.service.enter(Scope {
+                token: self.link.client.child_token(),
+                deadline: None,
+            });
+        }
+        left
+    }
+}
+
+/// Drops a turn's stream. It is a type of its own so that `Turn` has no `Drop`: the client can be used
+/// again after the last use of the turn, not only after the end of its scope.
+struct Guard(Arc<OpenTurn>);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

@@ -1,0 +1,139 @@
+//! A call that fails has a text with a stable code, and the calls beside it go on.
+
+use std::time::Duration;
+
+use becket_sdk::{Answer, Any, Builder, Claude, Hook, PostToolUse, PreToolUse, Stop};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::peer::Peer;
+
+/// The error's text, or the reason of the refusal.
+fn text(frame: &Value) -> &str {
+    let response = &frame["response"];
+    let reason = &response["response"]["hookSpecificOutput"]["permissionDecisionReason"];
+    let text = response["error"].as_str().or(reason.as_str());
+    text.unwrap_or_else(|| panic!("neither an error nor a refusal: {frame}"))
+}
+
+async fn failing(builder: Builder) -> String {
+    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    peer.call("r1", "hook_1").await;
+    text(&peer.receive().await).to_owned()
+}
+
+#[tokio::test]
+async fn each_failure_has_its_code() {
+    let panics = Claude::builder().on(PreToolUse, Any, |_, _| async { panic!("by the test") });
+    assert_eq!(
+        failing(panics).await,
+        "hook_panicked: hook_1 panicked: by the test"
+    );
+    let before = Claude::builder().on(PreToolUse, Any, |call, _| {
+        let number: usize = call.tool_name.parse().expect("a number");
+        async move { Ok(Answer::context(number.to_string())) }
+    });
+    assert!(
+        failing(before)
+            .await
+            .starts_with("hook_panicked: hook_1 panicked: a number")
+    );
+    let error = Claude::builder().on(PreToolUse, Any, |_, _| async { Err("no disk".into()) });
+    assert_eq!(failing(error).await, "hook_execution_error: no disk");
+    let wrong = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::block("x")) });
+    let why = "hook_execution_error: a PreToolUse event takes no block";
+    assert_eq!(failing(wrong).await, why);
+    let stray = Claude::builder().on(Stop, Any, |_, _| async { Ok(Answer::none()) });
+    let why = "hook_execution_error: the callback is registered for Stop, and Claude Code sent PreToolUse";
+    assert_eq!(failing(stray).await, why);
+    assert_eq!(
+        failing(Claude::builder()).await,
+        "unknown_callback: no callback has the id hook_1"
+    );
+}
+
+#[tokio::test]
+async fn a_panic_leaves_the_others_alone() {
+    let builder = Claude::builder()
+        .on(PreToolUse, Any, |_, _| async { panic!("by the test") })
+        .on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
+    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    for round in 0..3 {
+        peer.call(&format!("bad{round}"), "hook_1").await;
+        assert!(text(&peer.receive().await).starts_with("hook_panicked: "));
+        peer.call(&format!("good{round}"), "hook_2").await;
+        let response = peer.receive().await["response"].clone();
+        assert_eq!(response["response"], json!({}), "{response}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_read_is_the_calls_failure() {
+    let builder = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
+    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let nameless = json!({"hook_event_name": "PreToolUse", "tool_input": {}});
+    peer.call_with("r1", "hook_1", nameless).await;
+    let frame = peer.receive().await;
+    assert!(
+        text(&frame).starts_with("hook_execution_error: "),
+        "{frame}"
+    );
+    assert!(text(&frame).contains("tool_name"), "{frame}");
+}
+
+/// The least of client, callback and turn counts.
+#[tokio::test(start_paused = true)]
+async fn timeouts_per_client_callback_and_turn() {
+    let never = |_, _| std::future::pending();
+    let builder = Claude::builder()
+        .timeout(Duration::from_secs(20))
+        .on(PreToolUse, Any, never)
+        .hook(Hook::new(PreToolUse, Any, never).timeout(Duration::from_secs(40)));
+    let (mut peer, mut claude, _) = Peer::greeted(builder).await;
+    assert_eq!(seconds(&mut peer, "hook_1").await, 20);
+    assert_eq!(seconds(&mut peer, "hook_2").await, 40);
+    let turn = claude
+        .ask("look")
+        .deadline(Duration::from_secs(5))
+        .await
+        .expect("ask");
+    peer.receive().await;
+    assert_eq!(seconds(&mut peer, "hook_2").await, 5);
+    assert_eq!(
+        seconds(&mut peer, "hook_1").await,
+        0,
+        "nothing is left of the deadline"
+    );
+    drop(turn);
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    assert_eq!(
+        seconds(&mut peer, "hook_1").await,
+        20,
+        "between turns there is none"
+    );
+}
+
+async fn seconds(peer: &mut Peer, callback: &str) -> u64 {
+    let before = Instant::now();
+    peer.call("r", callback).await;
+    let frame = peer.receive().await;
+    assert!(text(&frame).starts_with("hook_timeout: "), "{frame}");
+    before.elapsed().as_secs()
+}
+
+/// Blocking is the user's error, but the answer comes in time all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_callback_that_blocks_its_thread_is_answered_in_time() {
+    let (release, blocked) = std::sync::mpsc::channel::<()>();
+    let blocked = std::sync::Mutex::new(blocked);
+    let hook = Hook::new(PostToolUse, Any, move |_, _| {
+        let _ = blocked.lock().expect("one call").recv();
+        async { Ok(Answer::none()) }
+    });
+    let hook = hook.timeout(Duration::from_millis(100));
+    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let input = json!({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {}});
+    peer.call_with("r1", "hook_1", input).await;
+    assert!(text(&peer.receive().await).starts_with("hook_timeout: "));
+    drop(release);
+}

@@ -1,0 +1,10 @@
+//! The SDK without Claude Code: against recorded transcripts, and against a peer that a test drives.
+
+mod failures;
+mod matrix;
+mod peer;
+mod permission;
+mod protocol;
+mod recorded;
+mod registration;
+mod turns;

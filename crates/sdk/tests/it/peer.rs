@@ -1,0 +1,126 @@
+//! The other end of the protocol: a Claude Code that does what the test says.
+
+use std::time::Duration;
+
+use becket_sdk::{Builder, Claude, Context, Ended, Error};
+use serde_json::{Value, json};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
+};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Longer than all that a test waits for, also where time is virtual.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+pub struct Peer {
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    output: WriteHalf<DuplexStream>,
+}
+
+impl Peer {
+    /// The peer, and the client that is about to be greeted.
+    pub fn new(builder: Builder) -> (Self, JoinHandle<Result<Claude, Error>>) {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (read, write) = tokio::io::split(theirs);
+        let client = tokio::spawn(builder.connect(read, write));
+        let (read, output) = tokio::io::split(ours);
+        let lines = BufReader::new(read).lines();
+        (Self { lines, output }, client)
+    }
+
+    /// A peer that has greeted its client, and what the client registered.
+    pub async fn greeted(builder: Builder) -> (Self, Claude, Value) {
+        let (mut peer, client) = Self::new(builder);
+        let initialize = peer.receive().await;
+        peer.greet(&initialize, json!({"hooks_applied": true}))
+            .await;
+        let claude = client.await.expect("join").expect("start");
+        (peer, claude, initialize["request"].clone())
+    }
+
+    pub async fn greet(&mut self, initialize: &Value, greeting: Value) {
+        assert_eq!(initialize["request"]["subtype"], "initialize");
+        self.answer(initialize, greeting).await;
+    }
+
+    /// Answers a request of the client.
+    pub async fn answer(&mut self, request: &Value, answer: Value) {
+        let id = &request["request_id"];
+        let response = json!({"subtype": "success", "request_id": id, "response": answer});
+        self.send(&json!({"type": "control_response", "response": response}))
+            .await;
+    }
+
+    pub async fn send(&mut self, frame: &Value) {
+        self.send_text(&format!("{frame}\n")).await;
+    }
+
+    pub async fn send_text(&mut self, text: &str) {
+        self.output.write_all(text.as_bytes()).await.expect("send");
+    }
+
+    /// The client's next frame.
+    pub async fn receive(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("the client never sent the frame");
+        let line = line.expect("read").expect("a frame");
+        serde_json::from_str(&line).expect("JSON")
+    }
+
+    /// Calls a PreToolUse callback for a Bash command.
+    pub async fn call(&mut self, request: &str, callback: &str) {
+        let input = json!({
+            "session_id": "s1", "cwd": "/home/user", "hook_event_name": "PreToolUse",
+            "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "toolu_1",
+        });
+        self.call_with(request, callback, input).await;
+    }
+
+    pub async fn call_with(&mut self, request: &str, callback: &str, input: Value) {
+        let body = json!({
+            "subtype": "hook_callback", "callback_id": callback, "input": input,
+            "tool_use_id": "toolu_1",
+        });
+        let frame = json!({"type": "control_request", "request_id": request, "request": body});
+        self.send(&frame).await;
+    }
+
+    pub async fn cancel(&mut self, request: &str) {
+        self.send(&json!({"type": "control_cancel_request", "request_id": request}))
+            .await;
+    }
+
+    /// The client writes nothing more about what came before: the next frame is the answer to this
+    /// marker, which every client refuses at once.
+    pub async fn silent_so_far(&mut self) {
+        let body = json!({"subtype": "marker"});
+        self.send(&json!({"type": "control_request", "request_id": "marker", "request": body}))
+            .await;
+        let frame = self.receive().await;
+        assert_eq!(frame["response"]["request_id"], "marker", "{frame}");
+    }
+
+    /// Ends the output, as a process that dies does.
+    pub async fn hang_up(mut self) {
+        self.output.shutdown().await.expect("shut down");
+    }
+}
+
+/// A call that never answers, and reports why it ended when it is dropped.
+pub struct Hanging(Context, Option<oneshot::Sender<Option<Ended>>>);
+
+impl Hanging {
+    pub fn new(context: Context) -> (Self, oneshot::Receiver<Option<Ended>>) {
+        let (sender, receiver) = oneshot::channel();
+        (Self(context, Some(sender)), receiver)
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        if let Some(sender) = self.1.take() {
+            let _ = sender.send(self.0.ended());
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Frames that are strange, large, broken or unknown.
+
+use becket_sdk::{Answer, Any, Claude, Error, Message, PreToolUse};
+use serde_json::json;
+
+use crate::peer::Peer;
+
+#[tokio::test]
+async fn unknown_subtypes_are_answered_with_an_error() {
+    let (mut peer, _claude, _) = Peer::greeted(Claude::builder()).await;
+    for (body, code) in [
+        (
+            json!({"subtype": "mcp_message", "server_name": "x"}),
+            "unknown_subtype: ",
+        ),
+        (json!({"subtype": 7}), "invalid_request: "),
+        (json!({"subtype": "hook_callback"}), "invalid_request: "),
+        (json!(null), "invalid_request: "),
+    ] {
+        peer.send(&json!({"type": "control_request", "request_id": "r1", "request": body}))
+            .await;
+        let response = peer.receive().await["response"].clone();
+        assert_eq!(
+            (&response["subtype"], &response["request_id"]),
+            (&json!("error"), &json!("r1"))
+        );
+        assert!(
+            response["error"]
+                .as_str()
+                .expect("a text")
+                .starts_with(code),
+            "{response}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn messages_of_unknown_type_are_kept() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let mut turn = claude.ask("look").await.expect("ask");
+    let strange = json!({"type": "from_the_future", "x": [1, 2.50]});
+    peer.send(&strange).await;
+    peer.send(&json!({"no": "type"})).await;
+    peer.send(&json!({"type": "result", "result": "done"}))
+        .await;
+    let next = turn.next().await.expect("a message").expect("no error");
+    assert_eq!(next, Message::Other(strange));
+    let next = turn.next().await.expect("a message").expect("no error");
+    assert_eq!(next, Message::Other(json!({"no": "type"})));
+    assert_eq!(turn.result().await.expect("a result").text(), "done");
+}
+
+#[tokio::test]
+async fn broken_lines_are_errors_of_their_own() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder().max_message(1000)).await;
+    let mut turn = claude.ask("look").await.expect("ask");
+    peer.send_text("not JSON\n\n[1]\n").await;
+    peer.send(&json!({"type": "assistant", "x": "y".repeat(2000)}))
+        .await;
+    peer.send(&json!({"type": "assistant", "message": {"content": "fine"}}))
+        .await;
+    let mut next = async || turn.next().await.expect("a message");
+    assert!(matches!(next().await, Err(Error::NotJson { .. })));
+    assert!(
+        matches!(next().await, Err(Error::NotJson { .. })),
+        "no object"
+    );
+    let Err(Error::TooLong { bound: 1000, kind }) = next().await else {
+        panic!("it is too long");
+    };
+    assert_eq!(kind, "assistant");
+    assert_eq!(next().await.expect("a message").text(), "fine");
+    peer.send_text("{\"type\": \"assis").await;
+    peer.hang_up().await;
+    assert!(matches!(
+        turn.next().await,
+        Some(Err(Error::Cut { bytes: 15 }))
+    ));
+    assert!(matches!(turn.next().await, Some(Err(Error::Ended { .. }))));
+    assert!(turn.next().await.is_none());
+}
+
+#[tokio::test]
+async fn a_request_over_the_bound_is_answered() {
+    let builder = Claude::builder().max_message(1000);
+    let builder = builder.on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
+    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let input = json!({"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": "x".repeat(2000)});
+    peer.call_with("r1", "hook_1", input).await;
+    let response = peer.receive().await["response"].clone();
+    assert_eq!(
+        (&response["subtype"], &response["request_id"]),
+        (&json!("error"), &json!("r1"))
+    );
+    peer.call("r2", "hook_1").await;
+    assert_eq!(peer.receive().await["response"]["response"], json!({}));
+}
+
+/// Requests of both sides are under way at once, and answers come in any order.
+#[tokio::test]
+async fn requests_of_both_sides_are_matched_by_id() {
+    let builder = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
+    let (mut peer, claude, _) = Peer::greeted(builder).await;
+    let (one, two) = (claude.control(), claude.control());
+    let first = tokio::spawn(async move { one.request(json!({"subtype": "first"})).await });
+    let asked_first = peer.receive().await;
+    let second = tokio::spawn(async move { two.request(json!({"subtype": "second"})).await });
+    let asked_second = peer.receive().await;
+    peer.call("r1", "hook_1").await;
+    assert_eq!(peer.receive().await["response"]["request_id"], "r1");
+    peer.answer(&asked_second, json!(2)).await;
+    assert_eq!(second.await.expect("join").expect("an answer"), json!(2));
+    peer.answer(&asked_first, json!(1)).await;
+    assert_eq!(first.await.expect("join").expect("an answer"), json!(1));
+}
+
+#[tokio::test]
+async fn twenty_calls_are_answered_each_by_its_id() {
+    let builder = Claude::builder().on(PreToolUse, Any, |call, _| async move {
+        let n = call.tool_input["n"].as_u64().unwrap_or_default();
+        // The later ones answer first.
+        tokio::time::sleep(std::time::Duration::from_millis(100 - n * 5)).await;
+        Ok(Answer::context(n.to_string()))
+    });
+    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    for n in 0..20 {
+        let input =
+            json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"n": n}});
+        peer.call_with(&n.to_string(), "hook_1", input).await;
+    }
+    for _ in 0..20 {
+        let response = peer.receive().await["response"].clone();
+        let context = &response["response"]["hookSpecificOutput"]["additionalContext"];
+        assert_eq!(*context, response["request_id"]);
+    }
+}

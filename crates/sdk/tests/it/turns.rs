@@ -1,0 +1,126 @@
+//! Turns: where one ends and the next begins.
+
+use becket_sdk::{Claude, Error};
+use serde_json::{Value, json};
+
+use crate::peer::Peer;
+
+fn assistant(text: &str) -> Value {
+    json!({"type": "assistant", "message": {"content": [{"type": "text", "text": text}]}})
+}
+
+fn result(text: &str) -> Value {
+    json!({"type": "result", "subtype": "success", "result": text})
+}
+
+#[tokio::test]
+async fn a_turn_ends_with_its_result() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    for (prompt, words) in [("one", "first"), ("two", "second")] {
+        let mut turn = claude.ask(prompt).await.expect("ask");
+        assert_eq!(peer.receive().await["message"]["content"], prompt);
+        peer.send(&assistant(words)).await;
+        peer.send(&result(words)).await;
+        let mut texts = Vec::new();
+        while let Some(message) = turn.next().await {
+            texts.push(message.expect("a message").text());
+        }
+        assert_eq!(texts, [words, ""]);
+        assert!(turn.next().await.is_none(), "it stays at its end");
+    }
+}
+
+/// A background task can make Claude Code speak, and end a turn, without being asked.
+#[tokio::test]
+async fn a_result_from_before_the_prompt_does_not_end_the_turn() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    peer.send(&assistant("by the way")).await;
+    peer.send(&result("unasked")).await;
+    peer.silent_so_far().await;
+    let turn = claude.ask("one").await.expect("ask");
+    peer.receive().await;
+    peer.send(&result("asked")).await;
+    assert_eq!(turn.result().await.expect("a result").text(), "asked");
+}
+
+#[tokio::test]
+async fn the_rest_of_a_dropped_turn_is_not_shown_to_the_next() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let turn = claude.ask("one").await.expect("ask");
+    peer.receive().await;
+    drop(turn);
+    let interrupt = peer.receive().await;
+    peer.answer(&interrupt, json!({"still_queued": []})).await;
+    peer.send(&assistant("late")).await;
+    peer.send(&result("interrupted")).await;
+    let mut turn = claude.ask("two").await.expect("ask");
+    assert_eq!(peer.receive().await["message"]["content"], "two");
+    peer.send(&assistant("fresh")).await;
+    peer.send(&result("done")).await;
+    let first = turn.next().await.expect("a message").expect("no error");
+    assert_eq!(first.text(), "fresh");
+    assert_eq!(turn.result().await.expect("a result").text(), "done");
+}
+
+/// Without a `drop`: the next prompt ends the turn before it.
+#[tokio::test]
+async fn the_next_prompt_interrupts_an_unfinished_turn() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let mut turn = claude.ask("one").await.expect("ask");
+    peer.receive().await;
+    peer.send(&assistant("begun")).await;
+    assert_eq!(
+        turn.next()
+            .await
+            .expect("a message")
+            .expect("no error")
+            .text(),
+        "begun"
+    );
+    let playing = tokio::spawn(async move {
+        assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+        peer.send(&result("interrupted")).await;
+        assert_eq!(peer.receive().await["message"]["content"], "two");
+        peer.send(&result("done")).await;
+        peer
+    });
+    let turn = claude.ask("two").await.expect("ask");
+    assert_eq!(turn.result().await.expect("a result").text(), "done");
+    playing.await.expect("played").silent_so_far().await;
+}
+
+#[tokio::test]
+async fn a_peer_that_dies_ends_everything() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let control = claude.control();
+    let waiting = tokio::spawn(async move { control.interrupt().await });
+    peer.receive().await;
+    let turn = claude.ask("one").await.expect("ask");
+    peer.hang_up().await;
+    assert!(matches!(turn.result().await, Err(Error::Ended { .. })));
+    assert!(matches!(
+        waiting.await.expect("join"),
+        Err(Error::Ended { .. })
+    ));
+    assert!(matches!(claude.interrupt().await, Err(Error::Ended { .. })));
+    let next = claude.ask("two").await.expect("ask").result().await;
+    assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
+}
+
+#[tokio::test]
+async fn an_error_answer_is_the_requests_error() {
+    let (mut peer, claude, _) = Peer::greeted(Claude::builder()).await;
+    let control = claude.control();
+    let asked = tokio::spawn(async move { control.set_model("nonsense").await });
+    let request = peer.receive().await;
+    assert_eq!(
+        request["request"],
+        json!({"subtype": "set_model", "model": "nonsense"})
+    );
+    let response =
+        json!({"subtype": "error", "request_id": request["request_id"], "error": "no such model"});
+    peer.send(&json!({"type": "control_response", "response": response}))
+        .await;
+    let error = asked.await.expect("join").expect_err("refused").to_string();
+    assert_eq!(error, "Claude Code refused `set_model`: no such model");
+}

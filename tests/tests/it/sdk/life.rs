@@ -1,0 +1,290 @@
+//! The process: sessions that are resumed, clients side by side, and every way to end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use becket_sdk::{Answer, Any, Claude, Error, PreToolUse};
+use becket_tests::model::{bash, gate, say, tools};
+use becket_tests::story::{Story, story};
+use becket_tests::wait::{self, PATIENCE};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{ask, begin, claude, run};
+
+/// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
+pub(super) fn script(story: &Story, text: &str) -> PathBuf {
+    let claude = story.claude.command()[0].to_string_lossy();
+    let file = story.home.file(
+        "wrapper",
+        &format!("#!/bin/sh\nCLAUDE='{claude}'\n{text}\n"),
+    );
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("make it a program");
+    file
+}
+
+/// Gone and reaped: a zombie would still have a folder.
+fn is_gone(pid: u32) -> bool {
+    !Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// Keeps the runtime going until the process is gone.
+async fn wait_gone(pid: u32) {
+    let gone =
+        tokio::task::spawn_blocking(move || wait::until(PATIENCE, || is_gone(pid).then_some(())));
+    assert!(gone.await.expect("look").is_some(), "{pid} is still there");
+}
+
+#[test]
+fn a_session_is_resumed() {
+    story(|given| {
+        let given = given.on("remember", [say("noted")]);
+        let story = begin(given.on("and now", [say("I know")]))?;
+        run(async {
+            let mut first = claude(&story).start().await.expect("start");
+            let before = ask(&mut first, "remember").await;
+            first.close().await.expect("close");
+            let resumed = claude(&story).resume(before.session_id()).start();
+            let mut second = resumed.await.expect("start again");
+            let after = ask(&mut second, "and now").await;
+            assert_eq!(after.session_id(), before.session_id());
+        });
+        assert!(story.model.turns()[1].contains("noted"));
+        Ok(())
+    });
+}
+
+#[test]
+fn options_reach_the_program() {
+    story(|given| {
+        let calls = tools([bash("printenv COLOUR"), bash("pwd")]);
+        let given = given.on("look", [calls, say("done")]);
+        let story = begin(given)?;
+        let folder = story
+            .home
+            .file("inner/x", "")
+            .parent()
+            .expect("a folder")
+            .to_owned();
+        run(async {
+            let mut claude = claude(&story)
+                .model("claude-sonnet-4-5")
+                .system_prompt("You are a lighthouse.")
+                .allowed_tools(["Bash(printenv:*)", "Bash(pwd)"])
+                .permission_mode("default")
+                .disallowed_tools(["WebFetch"])
+                .cwd(&folder)
+                .env("COLOUR", "green")
+                .start()
+                .await
+                .expect("start");
+            ask(&mut claude, "look").await;
+            let version = claude.version().expect("a version");
+            assert_eq!(version, story.claude.version);
+        });
+        let turns = story.model.turns();
+        assert!(turns[0].model().contains("sonnet-4-5"));
+        assert!(turns[0].system().contains("You are a lighthouse."));
+        assert!(!turns[0].tools().contains(&"WebFetch"));
+        let results = turns[1].tool_results();
+        assert!(results[0].text.starts_with("green"), "{results:?}");
+        let folder = folder.display().to_string();
+        assert!(results[1].text.starts_with(&folder), "{results:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn two_clients_do_not_mix() {
+    story(|given| {
+        let given = given.on("left", [bash("echo left"), say("left is done")]);
+        let story = begin(given.on("right", [bash("echo right"), say("right is done")]))?;
+        let seen: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
+        let client = |name: &'static str| {
+            let seen = Arc::clone(&seen);
+            claude(&story).on(PreToolUse, Any, move |call, _| {
+                let command = call.tool_input["command"].as_str().unwrap_or_default();
+                let pair = (name.to_owned(), command.to_owned());
+                seen.lock().expect("calls").push(pair);
+                async { Ok(Answer::none()) }
+            })
+        };
+        run(async {
+            let (left, right) = tokio::join!(client("left").start(), client("right").start());
+            let (mut left, mut right) = (left.expect("start"), right.expect("start"));
+            let results = tokio::join!(ask(&mut left, "left"), ask(&mut right, "right"));
+            assert_eq!(results.0.text(), "left is done");
+            assert_eq!(results.1.text(), "right is done");
+        });
+        let mut seen = seen.lock().expect("calls").clone();
+        seen.sort();
+        let pair = |name: &str| (name.to_owned(), format!("echo {name}"));
+        assert_eq!(seen, [pair("left"), pair("right")]);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_killed_child_ends_the_turn_with_an_error() {
+    story(|given| {
+        let story = begin(given.on("wait", [gate("shut").then(say("too late"))]))?;
+        run(async {
+            let mut claude = claude(&story).start().await.expect("start");
+            let pid = claude.pid().expect("a pid");
+            let mut turn = claude.ask("wait").await.expect("ask");
+            tokio::task::block_in_place(|| story.model.wait_at("shut"));
+            let process = Pid::from_raw(pid.cast_signed()).expect("a pid");
+            kill_process(process, Signal::KILL).expect("kill it");
+            let mut last = None;
+            while let Some(message) = turn.next().await {
+                last = Some(message);
+            }
+            drop(turn);
+            let Some(Err(Error::Ended {
+                status: Some(status),
+                ..
+            })) = last
+            else {
+                panic!("{last:?}");
+            };
+            assert!(!status.success());
+            assert!(matches!(claude.interrupt().await, Err(Error::Ended { .. })));
+            let next = claude.ask("anything").await.expect("ask").result().await;
+            assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
+            assert!(is_gone(pid));
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn a_dropped_client_leaves_no_process() {
+    story(|given| {
+        let story = begin(given.on("wait", [gate("shut").then(say("too late"))]))?;
+        run(async {
+            let mut claude = claude(&story).start().await.expect("start");
+            let pid = claude.pid().expect("a pid");
+            let turn = claude.ask("wait").await.expect("ask");
+            tokio::task::block_in_place(|| story.model.wait_at("shut"));
+            drop(turn);
+            drop(claude);
+            wait_gone(pid).await;
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn a_child_that_never_answers_is_given_up() {
+    story(|given| {
+        let story = begin(given)?;
+        let silent = script(
+            &story,
+            "echo $$ > pid; echo 'thinking hard' >&2; exec sleep 600",
+        );
+        run(async {
+            let limit = Duration::from_secs(1);
+            let started = claude(&story).program(silent).start_timeout(limit).start();
+            let error = started.await.expect_err("no answer").to_string();
+            let expected =
+                "Claude Code did not answer `initialize` within 1s\nstderr: thinking hard";
+            assert_eq!(error, expected);
+            let pid = fs::read_to_string(story.home.project().join("pid")).expect("a pid");
+            wait_gone(pid.trim().parse().expect("a pid")).await;
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn a_program_that_cannot_start_is_named() {
+    story(|given| {
+        let story = begin(given)?;
+        let failing = script(&story, "echo 'no licence' >&2; exit 3");
+        run(async {
+            let missing = Claude::builder()
+                .program("/nonexistent/claude")
+                .start()
+                .await;
+            let error = missing.expect_err("it is not there").to_string();
+            assert_eq!(error, "could not start /nonexistent/claude");
+            let failed = claude(&story).program(failing).start().await;
+            let error = failed.expect_err("it fails").to_string();
+            assert_eq!(
+                error,
+                "Claude Code ended (exit status: 3)\nstderr: no licence"
+            );
+            let nowhere = Claude::builder()
+                .env("PATH", "/nonexistent")
+                .env("HOME", "/nonexistent");
+            assert!(matches!(nowhere.start().await, Err(Error::NotFound)));
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn output_that_is_cut_in_the_middle_of_a_line_is_an_error() {
+    story(|given| {
+        let story = begin(given.on("look", [say("x".repeat(40_000))]))?;
+        // The answer to initialize passes whole, the model's words do not.
+        let cut = "mkfifo out; exec 3<&0; \"$CLAUDE\" \"$@\" <&3 >out & \
+            exec dd bs=1 count=50000 status=none <out";
+        let cut = script(&story, cut);
+        run(async {
+            let mut claude = claude(&story).program(cut).start().await.expect("start");
+            let mut turn = claude.ask("look").await.expect("ask");
+            let mut errors = Vec::new();
+            while let Some(message) = turn.next().await {
+                errors.extend(message.err());
+            }
+            let [Error::Cut { bytes }, Error::Ended { .. }] = &errors[..] else {
+                panic!("{errors:?}");
+            };
+            assert!(*bytes > 0);
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
+    story(|given| {
+        let long = format!("echo {}", "x".repeat(60_000));
+        let story = begin(
+            given
+                .on("look", [bash(&long), say("done")])
+                .on("again", [say("fine")]),
+        )?;
+        run(async {
+            let mut claude = claude(&story)
+                .max_message(50_000)
+                .on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) })
+                .start()
+                .await
+                .expect("start");
+            let mut turn = claude.ask("look").await.expect("ask");
+            let (mut kinds, mut texts) = (Vec::new(), Vec::new());
+            while let Some(message) = turn.next().await {
+                match message {
+                    Err(Error::TooLong { kind, .. }) => kinds.push(kind),
+                    message => texts.push(message.expect("a message").text()),
+                }
+            }
+            drop(turn);
+            // The result has the denied call in it, and ends the turn all the same.
+            assert_eq!(kinds, ["assistant", "control_request", "result"]);
+            assert!(texts.iter().any(|text| text == "done"), "{texts:?}");
+            assert_eq!(ask(&mut claude, "again").await.subtype(), "success");
+        });
+        let result = &story.model.turns()[1].tool_results()[0];
+        assert!(
+            result.is_error,
+            "nobody judged it, and the hook is closed: {}",
+            result.text
+        );
+        Ok(())
+    });
+}
