@@ -151,6 +151,14 @@ fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) {
         rows: rows.collect(),
     });
     let ratio = ours.median / theirs.median;
+    if let [bare, with, their_bare, their_with] = calls[..] {
+        let added = with.median - bare.median;
+        let theirs = their_with.median - their_bare.median;
+        let (added, theirs) = (number(added), number(theirs));
+        report.notes.push(format!(
+            "a callback adds {added} µs to the whole call, and {theirs} µs with the Python SDK"
+        ));
+    }
     let what = "a callback of becket-sdk × one of the Python SDK";
     report.bars.push(Bar::at_most(what, ratio, 1.0, None));
     let (ours, theirs) = (ours.median, theirs.median);
