@@ -32,7 +32,7 @@ not start it yourself. `becket --help` shows what you can do.
 Usage: becket-hook [--event EVENT] [--from SOURCE] [--home FOLDER] < event.json
 
   --event EVENT   the event that this registration is for
-  --from SOURCE   where this registration stands: settings, plugin, run
+  --from SOURCE   where this registration stands: settings, plugin, run, sdk
   --home FOLDER   the becket home, if it is not ~/.becket
   --statusline    take the status line's JSON instead, and print the line
   --version, -V   print the version

@@ -20,7 +20,7 @@ pub struct Envelope {
     /// `--event` of the registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
-    /// `--from` of the registration: settings, plugin, run.
+    /// `--from` of the registration: settings, plugin, run, sdk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The becket home that the shim works for.

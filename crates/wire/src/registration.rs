@@ -12,7 +12,7 @@ use crate::frame::Kind;
 pub struct Registration {
     /// The event that it is for.
     pub event: Option<String>,
-    /// Where it stands: settings, plugin, run.
+    /// Where it stands: settings, plugin, run, sdk.
     pub from: Option<String>,
     /// The becket home that it works for.
     pub home: Option<PathBuf>,

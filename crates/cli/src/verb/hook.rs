@@ -26,7 +26,7 @@ pub struct Hook {
     /// The event that this registration is for
     #[arg(long, value_name = "EVENT")]
     event: Option<String>,
-    /// Where this registration stands: settings, plugin, run
+    /// Where this registration stands: settings, plugin, run, sdk
     #[arg(long, value_name = "SOURCE")]
     from: Option<String>,
 }
