@@ -8,7 +8,7 @@ pub mod spy;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use becket_sdk::{Answer, Any, Builder, PreToolUse};
 use becket_tests::claude::{Claude, Home};
 use becket_tests::model::Model;
@@ -65,7 +65,7 @@ pub fn run(order: &Order) -> Result<Report> {
             session(&program, &python, at, &mut samples[at])?;
         }
     }
-    tell(&samples, &mut report);
+    tell(&samples, &mut report)?;
     let (version, sdk) = (&claude.version, python::VERSION);
     report
         .notes
@@ -125,14 +125,14 @@ fn drive(builder: Builder) -> Result<()> {
     Ok(())
 }
 
-fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) {
+fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) -> Result<()> {
     let calls: Vec<Figures> = samples
         .iter()
         .filter_map(|(calls, _)| calls.figures())
         .collect();
     let waits = samples.each_ref().map(|(_, waits)| waits.figures());
     let (Some(ours), Some(theirs)) = (waits[1], waits[3]) else {
-        return;
+        bail!("no callback was seen on Claude Code's pipes");
     };
     let rows = CONTENDERS.iter().zip(&calls).zip(&waits);
     let rows = rows.map(|(((name, ..), call), wait)| {
@@ -163,4 +163,5 @@ fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) {
     report.bars.push(Bar::at_most(what, ratio, 1.0, None));
     let (ours, theirs) = (ours.median, theirs.median);
     report.figures = json!({"becket_sdk_us": ours, "python_sdk_us": theirs, "ratio": ratio});
+    Ok(())
 }

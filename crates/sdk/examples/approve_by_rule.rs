@@ -1,19 +1,19 @@
 //! Answers Claude Code's permission requests by a rule: commands that only look are allowed, everything
 //! else is denied.
 //!
-//! `cargo run --example approve_by_rule -- "Show the git log, then delete the last commit"`
+//! `cargo run --example approve_by_rule -- "Show what changed, then delete it"`
 
 mod shown;
 
 use becket_sdk::{Claude, Error, Permission, ToolRequest};
 
 /// Commands that only look.
-const LOOKING: [&str; 4] = ["ls", "cat", "git log", "git status"];
+const LOOKING: [&str; 3] = ["ls", "cat", "git status"];
 
 fn approve(request: &ToolRequest) -> Permission {
     let command = request.input["command"].as_str().unwrap_or_default();
     // Whatever could hold a second command is not looked into.
-    let plain = !command.contains([';', '&', '|', '`', '$', '>', '\n']);
+    let plain = !command.contains([';', '&', '|', '`', '$', '<', '>', '(', ')', '\n']);
     let looks = LOOKING.iter().any(|name| {
         let rest = command.strip_prefix(name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))

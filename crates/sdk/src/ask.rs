@@ -14,7 +14,7 @@ use crate::protocol::frames;
 use crate::turn::{OpenTurn, ends_turn};
 use crate::{Claude, Error, Message, Turn};
 
-/// How long an interrupted turn may take to end before the next one starts anyway.
+/// How long an interrupted turn may take to end before the next one can start.
 const INTERRUPTED: Duration = Duration::from_secs(10);
 
 /// A prompt that is about to be given. Await it for the [`Turn`].
@@ -44,8 +44,11 @@ impl<'a> Ask<'a> {
 
     async fn begin(self) -> Result<Turn<'a>, Error> {
         let claude = self.claude;
-        let early = claude.catch_up().await;
+        let early = claude.catch_up().await?;
         let link = &claude.link;
+        if let Some(error) = link.dead() {
+            return Err(error);
+        }
         let scope = Scope {
             token: link.client.child_token(),
             deadline: self.deadline.map(|limit| Instant::now() + limit),
@@ -70,18 +73,25 @@ impl<'a> IntoFuture for Ask<'a> {
 impl Claude {
     /// Ends the turn before, and gives what came since. That is not of the next turn, so no result
     /// among it ends that one.
-    async fn catch_up(&mut self) -> VecDeque<Result<Message, Error>> {
-        if let Some(open) = self.open.take()
+    async fn catch_up(&mut self) -> Result<VecDeque<Result<Message, Error>>, Error> {
+        // It stays open until its result has come, also if this future is dropped meanwhile.
+        if let Some(open) = self.open.clone()
             && open.abandon()
         {
-            self.skip_to_result().await;
+            let limit = INTERRUPTED;
+            let skipped = tokio::time::timeout(limit, self.skip_to_result()).await;
+            skipped.map_err(|_| Error::NoAnswer {
+                request: "interrupt".to_owned(),
+                limit,
+                stderr: self.link.stderr.text(),
+            })?;
         }
-        std::iter::from_fn(|| self.messages.try_recv().ok()).collect()
+        self.open = None;
+        Ok(std::iter::from_fn(|| self.messages.try_recv().ok()).collect())
     }
 
     async fn skip_to_result(&mut self) {
-        let end = Instant::now() + INTERRUPTED;
-        while let Ok(Some(message)) = tokio::time::timeout_at(end, self.messages.recv()).await {
+        while let Some(message) = self.messages.recv().await {
             if ends_turn(&message) {
                 return;
             }

@@ -18,7 +18,7 @@ pub(crate) use front::Front;
 pub(crate) use road::Road;
 
 use crate::hooks::registry::Registry;
-use crate::hooks::{Hook, Matcher};
+use crate::hooks::{Hook, Matcher, OnFailure};
 use crate::options::Options;
 use crate::process::find_on_path;
 use crate::{Builder, Error};
@@ -34,7 +34,8 @@ pub(crate) struct BecketOptions {
 impl Builder {
     /// Puts becket's guards and named hooks in front of the callbacks, for every event that a callback
     /// can get. An event that becket refuses does not reach them; an input that becket rewrites reaches
-    /// them as rewritten.
+    /// them as rewritten. The permission callback is the exception: Claude Code asks it and
+    /// PermissionRequest hooks at the same time, and the first answer counts.
     ///
     /// `becket-hook` is looked for on the PATH. If becket is also registered with `becket init`, it
     /// notices, and runs its named hooks once. SessionStart, SessionEnd and Setup come only over
@@ -83,9 +84,11 @@ pub(crate) fn register(registry: &mut Registry, road: &Arc<Road>) {
             Matcher::Any,
             Arc::new(move |input, context| {
                 let (event, road) = (of_callback.clone(), Arc::clone(&road));
-                Box::pin(async move { road.own(&event, &input, &context).await })
+                Box::pin(async move { road.own(&event, input, &context).await })
             }),
         );
+        // As over a command hook: a becket that cannot be run lets Claude Code go on.
+        let hook = hook.on_failure(OnFailure::Open);
         registry.add(format!("becket_{event}"), hook, event.waits());
     }
 }

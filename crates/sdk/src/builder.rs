@@ -109,9 +109,9 @@ impl Builder {
         if let Some(road) = &service.0.road {
             let _ = road.pid.set(process.pid);
         }
-        let death = process.death();
+        let ends = (process.ended(), process.death());
         let streams = (stdout, stdin, process.stderr.clone());
-        self.begin(service, streams, death, Some(process)).await
+        self.begin(service, streams, ends, Some(process)).await
     }
 
     /// Talks to a Claude Code that something else has started, in a container say: its stdout and its
@@ -123,8 +123,8 @@ impl Builder {
     ) -> Result<Claude, Error> {
         let service = self.service()?;
         let streams = (output, input, Stderr::default());
-        self.begin(service, streams, async { Death::default() }, None)
-            .await
+        let ends = (std::future::pending(), async { Death::default() });
+        self.begin(service, streams, ends, None).await
     }
 
     fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
@@ -151,11 +151,14 @@ impl Builder {
             impl AsyncWrite + Send + Unpin + 'static,
             Stderr,
         ),
-        death: impl Future<Output = Death> + Send + 'static,
+        (ended, death): (
+            impl Future<Output = ()> + Send + 'static,
+            impl Future<Output = Death> + Send + 'static,
+        ),
         process: Option<Process>,
     ) -> Result<Claude, Error> {
         let (link, messages) = Link::new(Writer::start(input), service, stderr, client);
-        link.read_from(output, self.options.max_message, death);
+        link.read_from(output, self.options.max_message, ended, death);
         let mut claude = Claude::new(link, messages, process);
         claude.greet(self.options.start_timeout).await?;
         Ok(claude)

@@ -86,10 +86,12 @@ pub enum Error {
         kind: String,
     },
     /// One message is no JSON. The client goes on with the next one.
-    #[error("a message is not JSON ({why}): {start}")]
+    #[error("a message ({kind}) cannot be read ({why}): {start}")]
     NotJson {
         /// What is wrong with it.
         why: String,
+        /// The message's type, if that could be read. A `result` ends the turn.
+        kind: String,
         /// How it begins.
         start: String,
     },

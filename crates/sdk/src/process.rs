@@ -42,7 +42,7 @@ impl Process {
             source,
         })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let (stdin, stdout) = stdin.zip(stdout).ok_or(Error::NotFound)?;
+        let (stdin, stdout) = stdin.zip(stdout).expect("both are piped");
         let stderr = Stderr::collect(child.stderr.take());
         let (sender, ended) = watch::channel(None);
         let process = Self {
@@ -53,6 +53,14 @@ impl Process {
         };
         tokio::spawn(watch_over(child, process.stop.clone(), sender));
         Ok((process, stdin, stdout))
+    }
+
+    /// Waits until it has ended.
+    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut ended = self.ended.clone();
+        async move {
+            let _ = ended.wait_for(Option::is_some).await;
+        }
     }
 
     /// How it ended, and what it wrote to stderr; waits for it.
@@ -75,6 +83,8 @@ impl Process {
             return death;
         }
         self.stop();
+        // KILL sees to it.
+        self.ended().await;
         self.death().await
     }
 

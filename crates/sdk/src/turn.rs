@@ -81,11 +81,11 @@ impl fmt::Debug for Turn<'_> {
     }
 }
 
-/// Whether a turn ends with it: its result, or a result that is too long to be read.
+/// Whether a turn ends with it: its result, or a result that cannot be read.
 pub(crate) fn ends_turn(message: &Result<Message, Error>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Result(_)),
-        Err(Error::TooLong { kind, .. }) => kind == "result",
+        Err(Error::TooLong { kind, .. } | Error::NotJson { kind, .. }) => kind == "result",
         Err(_) => false,
     }
 }

@@ -68,6 +68,11 @@ impl From<JsonError> for EventError {
     }
 }
 
+/// Reads one JSON value as Claude Code writes it: a lone surrogate becomes U+FFFD.
+pub fn parse_json(text: &[u8]) -> Result<Value, EventError> {
+    Ok(json::parse(text)?)
+}
+
 impl Event {
     /// Reads a payload. Only what cannot be judged at all is an error.
     pub fn parse(payload: impl AsRef<[u8]>) -> Result<Self, EventError> {

@@ -6,6 +6,7 @@ use becket_wire::answer::{Change, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::{Answer, Head};
 use serde_json::Value;
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::Road;
@@ -22,9 +23,10 @@ pub(crate) enum Front {
 }
 
 impl Road {
-    /// Waits for becket's verdict. A becket that fails is answered for by its own callback.
+    /// Waits for becket's verdict, until the context's deadline. A becket that fails or is late is
+    /// answered for by its own callback.
     pub(crate) async fn front(
-        &self,
+        self: &Arc<Self>,
         event: &EventName,
         input: Arc<str>,
         context: &Context,
@@ -33,7 +35,8 @@ impl Road {
         let verdict = tokio::select! {
             biased;
             () = cancelled.cancelled() => return Front::Cancelled,
-            verdict = self.verdict(event, &input, context, false) => verdict,
+            verdict = self.verdict(event, Arc::clone(&input), context, false) => verdict,
+            () = sleep_until(context.deadline) => return Front::Passed(input),
         };
         match verdict {
             Ok(answer) if refuses(&answer) => Front::Refused,

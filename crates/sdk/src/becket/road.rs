@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{CallbackResult, Context};
 use crate::options::Environment;
@@ -31,7 +31,9 @@ pub(crate) struct Road {
     environment: Environment,
     /// Claude Code's process, once it is started.
     pub(crate) pid: OnceLock<u32>,
-    judged: Mutex<HashMap<u64, Judged>>,
+    /// Cancelled when the client is dropped.
+    pub(crate) client: OnceLock<CancellationToken>,
+    judged: Mutex<HashMap<Arc<str>, Judged>>,
 }
 
 /// One event, judged once for all of its callbacks.
@@ -49,42 +51,48 @@ impl Road {
             args,
             environment,
             pid: OnceLock::new(),
+            client: OnceLock::new(),
             judged: Mutex::default(),
         }
     }
 
     /// The answer of becket's own callback.
     pub(super) async fn own(
-        &self,
+        self: &Arc<Self>,
         event: &EventName,
-        input: &str,
+        input: Arc<str>,
         context: &Context,
     ) -> CallbackResult {
         let verdict = self.verdict(event, input, context, true).await;
         Ok(verdict?.into())
     }
 
-    /// What becket says of an event: asked once, whichever of the event's callbacks asks first.
+    /// What becket says of an event: asked once, whichever of the event's callbacks asks first. It is
+    /// asked in a task of its own, which goes on if that callback is cancelled.
     pub(super) async fn verdict(
-        &self,
+        self: &Arc<Self>,
         event: &EventName,
-        input: &str,
+        input: Arc<str>,
         context: &Context,
         own: bool,
     ) -> Verdict {
-        let verdict = self.entry(input, own);
-        let judge = || self.judge(event, input, context);
-        verdict.get_or_init(judge).await.clone()
+        let verdict = self.entry(&input, own);
+        let (road, event, context) = (Arc::clone(self), event.clone(), context.clone());
+        let judging = tokio::spawn(async move {
+            let judge = || road.judge(&event, &input, &context);
+            verdict.get_or_init(judge).await.clone()
+        });
+        judging
+            .await
+            .unwrap_or_else(|why| Err(format!("becket-hook: {why}")))
     }
 
-    fn entry(&self, input: &str, own: bool) -> Arc<OnceCell<Verdict>> {
-        let mut hasher = DefaultHasher::new();
-        input.hash(&mut hasher);
+    fn entry(&self, input: &Arc<str>, own: bool) -> Arc<OnceCell<Verdict>> {
         let now = Instant::now();
         let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
         judged.retain(|_, entry| now - entry.at < TOGETHER || entry.verdict.get().is_none());
         let entry = judged
-            .entry(hasher.finish())
+            .entry(Arc::clone(input))
             .or_insert_with(|| Judged::new(now));
         if own && entry.own {
             *entry = Judged::new(now);
@@ -94,7 +102,11 @@ impl Road {
     }
 
     async fn judge(&self, event: &EventName, input: &str, context: &Context) -> Verdict {
-        let output = self.run(event, input, context).await;
+        let client = self.client.get().cloned().unwrap_or_default();
+        let output = tokio::select! {
+            output = self.run(event, input, context) => output,
+            () = client.cancelled() => return Err("the client was dropped".to_owned()),
+        };
         let output = output.map_err(|why| format!("could not run becket-hook: {why}"))?;
         let exit = output.status.code().unwrap_or(-1);
         let answer = Answer::read(event.clone(), exit, &output.stdout, &output.stderr);

@@ -42,8 +42,9 @@ pub struct Context {
     pub callback_id: String,
     /// When the call times out.
     pub deadline: Instant,
-    /// Cancelled when nobody waits for the answer any more: on timeout, on cancel, on drop. The
-    /// callback's future is dropped then too, so only tasks that it started itself need to look.
+    /// Cancelled when nobody waits for the answer any more: when it is given, on timeout, on cancel, on
+    /// drop. The callback's future is dropped then too, so only tasks that it started itself need to
+    /// look.
     pub cancellation: CancellationToken,
     pub(crate) ended: Arc<OnceLock<Ended>>,
 }

@@ -28,6 +28,8 @@ impl Call {
         &self,
         callback: impl Future<Output = Result<T, CallbackError>> + Send + 'static,
     ) -> Result<T, CallbackFailure> {
+        // Whichever way the call ends, nobody waits for it then.
+        let _over = self.context.cancellation.clone().drop_guard();
         let mut task = JoinSet::new();
         task.spawn(callback);
         tokio::select! {

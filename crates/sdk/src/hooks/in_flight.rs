@@ -17,10 +17,15 @@ impl InFlight {
         self.with(|requests| requests.insert(id.to_owned(), token));
     }
 
-    /// Whether the request may still be answered; it is no longer in flight.
-    pub(crate) fn finish(&self, id: &str) -> bool {
-        let token = self.with(|requests| requests.remove(id));
-        token.is_some_and(|token| !token.is_cancelled())
+    /// Answers the request if it may still be answered; it is no longer in flight. A cancel comes
+    /// before the answer or finds nothing.
+    pub(crate) fn finish(&self, id: &str, answer: impl FnOnce()) {
+        self.with(|requests| {
+            let token = requests.remove(id);
+            if token.is_some_and(|token| !token.is_cancelled()) {
+                answer();
+            }
+        });
     }
 
     pub(crate) fn cancel(&self, id: &str) {

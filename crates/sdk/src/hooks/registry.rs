@@ -13,8 +13,8 @@ use crate::protocol::frames::Reply;
 /// How much longer Claude Code waits for a callback than we do, so that we answer first.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// A longer timeout means none, and would not fit into a clock.
-pub(crate) const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// A longer timeout means none. JavaScript's timers end at 24.8 days.
+pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 /// A callback in force.
 pub(crate) struct Registered {

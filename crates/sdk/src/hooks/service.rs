@@ -51,6 +51,9 @@ impl Service {
             token: client.child_token(),
             deadline: None,
         };
+        if let Some(road) = &road {
+            let _ = road.client.set(client.clone());
+        }
         Self {
             registry,
             permission,
@@ -124,7 +127,9 @@ impl Service {
             return Ok(Some(input));
         };
         let id = registered.id.clone();
-        let mut context = Context::new(&id, Instant::now() + registered.behind);
+        let deadline = Instant::now() + registered.behind;
+        let turn = self.scope().deadline;
+        let mut context = Context::new(&id, turn.map_or(deadline, |turn| turn.min(deadline)));
         describe(&mut context, &input);
         match road
             .front(&registered.event, input, &context, cancelled)

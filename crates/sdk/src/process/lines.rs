@@ -24,6 +24,8 @@ pub(crate) struct Lines<R> {
     line: Vec<u8>,
     length: usize,
     over: Option<Outline>,
+    /// The line was given out.
+    given: bool,
     bound: usize,
 }
 
@@ -34,19 +36,23 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             line: Vec::new(),
             length: 0,
             over: None,
+            given: false,
             bound,
         }
     }
 
-    /// The next line that is not empty; `None` at the end of the stream.
+    /// The next line that is not empty; `None` at the end of the stream. Nothing is lost if the
+    /// returned future is dropped.
     pub(crate) async fn next(&mut self) -> Option<Line<'_>> {
-        self.line.clear();
-        self.length = 0;
+        if std::mem::take(&mut self.given) {
+            self.line.clear();
+            self.length = 0;
+        }
         loop {
             // A stream that fails has ended.
             let buffer = self.reader.fill_buf().await.unwrap_or_default();
             if buffer.is_empty() {
-                let bytes = self.length;
+                let bytes = std::mem::take(&mut self.length);
                 return (bytes > 0).then_some(Line::Cut { bytes });
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
@@ -54,6 +60,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.reader.consume(part.len() + usize::from(end.is_some()));
             self.add(&part);
             if end.is_some() && self.length > 0 {
+                self.given = true;
                 return Some(match self.over.take() {
                     Some(outline) => Line::TooLong(outline),
                     None => Line::Whole(&self.line),

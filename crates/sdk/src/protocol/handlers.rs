@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use becket_wire::event::parse_json;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
@@ -56,13 +57,19 @@ impl Link {
         let link = Arc::clone(self);
         tokio::spawn(async move {
             let reply = reply.await;
-            if link.service.in_flight.finish(&id) {
-                link.writer.send(&reply.into_frame(&id));
-            }
+            let frame = reply.into_frame(&id);
+            link.service
+                .in_flight
+                .finish(&id, || link.writer.send(&frame));
         });
     }
 }
 
 fn read<T: DeserializeOwned>(body: &str) -> Result<T, Reply> {
-    serde_json::from_str(body).map_err(|why| Reply::Error(format!("invalid_request: {why}")))
+    let invalid = |why: String| Reply::Error(format!("invalid_request: {why}"));
+    // A body with a text that was cut inside a character is read all the same, if it is mended first.
+    serde_json::from_str(body).or_else(|first| {
+        let mended = parse_json(body.as_bytes()).map_err(|why| invalid(why.to_string()))?;
+        serde_json::from_value(mended).map_err(|_| invalid(first.to_string()))
+    })
 }

@@ -113,6 +113,11 @@ impl Link {
             .take();
     }
 
+    /// The error of every request to a Claude Code that has ended.
+    pub(crate) fn dead(&self) -> Option<Error> {
+        self.death.get().map(Death::error)
+    }
+
     pub(crate) fn death(&self) -> Death {
         self.death.get().cloned().unwrap_or_default()
     }

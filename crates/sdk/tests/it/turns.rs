@@ -1,5 +1,8 @@
 //! Turns: where one ends and the next begins.
 
+use std::future::IntoFuture;
+use std::time::Duration;
+
 use becket_sdk::{Claude, Error};
 use serde_json::{Value, json};
 
@@ -103,8 +106,53 @@ async fn a_peer_that_dies_ends_everything() {
         Err(Error::Ended { .. })
     ));
     assert!(matches!(claude.interrupt().await, Err(Error::Ended { .. })));
-    let next = claude.ask("two").await.expect("ask").result().await;
+    let next = claude.ask("two").await.map(drop);
     assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
+}
+
+/// JavaScript cuts a text inside a character now and then: its half is no reason to wait for ever.
+#[tokio::test]
+async fn a_result_with_half_a_character_ends_its_turn() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let turn = claude.ask("one").await.expect("ask");
+    peer.receive().await;
+    let half = r#"{"type":"result","subtype":"success","result":"half \ud83d"}"#;
+    peer.send_text(&format!("{half}\n")).await;
+    assert_eq!(
+        turn.result().await.expect("a result").text(),
+        "half \u{fffd}"
+    );
+
+    let turn = claude.ask("two").await.expect("ask");
+    peer.receive().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    peer.send_text(&format!("{{\"type\":\"result\",\"x\":{deep}}}\n"))
+        .await;
+    let error = turn.result().await.expect_err("too deep");
+    assert!(matches!(error, Error::NotJson { .. }), "{error:?}");
+}
+
+/// A prompt that was given up on while it waited for the turn before does not forget that turn.
+#[tokio::test]
+async fn a_late_result_never_ends_the_next_turn() {
+    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    drop(claude.ask("one").await.expect("ask"));
+    peer.receive().await;
+    peer.receive().await;
+    let given_up = claude.ask("two").into_future();
+    assert!(
+        tokio::time::timeout(Duration::from_millis(50), given_up)
+            .await
+            .is_err()
+    );
+    peer.send(&result("of the first")).await;
+    let turn = claude.ask("three").await.expect("ask");
+    assert_eq!(peer.receive().await["message"]["content"], "three");
+    peer.send(&result("of the third")).await;
+    assert_eq!(
+        turn.result().await.expect("a result").text(),
+        "of the third"
+    );
 }
 
 #[tokio::test]
