@@ -151,7 +151,7 @@ fn a_killed_child_ends_the_turn_with_an_error() {
             };
             assert!(!status.success());
             assert!(matches!(claude.interrupt().await, Err(Error::Ended { .. })));
-            let next = claude.ask("anything").await.expect("ask").result().await;
+            let next = claude.ask("anything").await.map(drop);
             assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
             assert!(is_gone(pid));
         });
