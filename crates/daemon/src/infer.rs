@@ -31,7 +31,7 @@ const SETTLED: i64 = 500;
 const SAID: i64 = 5_000;
 
 /// So long after its turn a transcript is read on, in milliseconds: the tokens of its last reply.
-pub(crate) const LAST_REPLY: i64 = 3_000;
+pub(crate) const LAST_REPLY: i64 = 20_000;
 
 /// A session that is at work, or may be without a word of it.
 #[derive(Debug, Clone)]
