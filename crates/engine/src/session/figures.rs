@@ -21,7 +21,9 @@ impl Session {
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);
         }
-        if figures.model_id.is_some() {
+        // A transcript tells of the last reply; events of an attended session know the model after it.
+        let late = figures.from_transcript && self.attended && self.model.is_some();
+        if figures.model_id.is_some() && !late {
             self.model.clone_from(&self.figures.model_id);
         }
         true
@@ -45,5 +47,24 @@ mod tests {
         assert!(!session.figure(&cost(2.0, false)), "nothing new");
         assert!(!session.figure(&cost(3.0, true)));
         assert_eq!(session.figures.cost_usd, Some(2.0));
+    }
+
+    #[test]
+    fn a_transcript_does_not_take_a_switch_of_the_model_back() {
+        let of = |model: &str, from_transcript| Figures {
+            model_id: Some(model.to_owned()),
+            from_transcript,
+            ..Figures::default()
+        };
+        let mut session = Session::new("s", 0);
+        session.figure(&of("opus", true));
+        assert_eq!(session.model.as_deref(), Some("opus"));
+        session.model = Some("sonnet".to_owned());
+        let again = Figures {
+            cost_usd: Some(1.0),
+            ..of("opus", true)
+        };
+        assert!(session.figure(&again));
+        assert_eq!(session.model.as_deref(), Some("sonnet"));
     }
 }
