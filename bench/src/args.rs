@@ -56,8 +56,8 @@ pub enum Bench {
     Spin,
     /// The floor of `ingest`: answers every frame and keeps nothing.
     Echo(PathBuf),
-    /// Stands between an SDK and Claude Code in `callback`: a log, the program, its arguments.
-    Spy(Vec<String>),
+    /// Drives a session with becket-sdk in `callback`.
+    SdkDriver(Vec<String>),
 }
 
 /// What is to be measured, and how.
@@ -116,7 +116,7 @@ impl Order {
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
-            Some("spy") => Bench::Spy(args.by_ref().collect()),
+            Some("sdk-driver") => Bench::SdkDriver(args.by_ref().collect()),
             Some(other) => bail!("there is no bench `{other}`\nhint: becket-bench --help"),
         };
         order.said = format!("becket-bench {}", order.name());
@@ -182,7 +182,7 @@ impl Order {
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",
-            Bench::Spy(_) => "spy",
+            Bench::SdkDriver(_) => "sdk-driver",
         }
     }
 }

@@ -1,42 +1,51 @@
 //! `callback`: what one SDK callback adds to a tool call inside the real Claude Code: becket-sdk beside
-//! Anthropic's Python SDK. Each SDK drives the same program, with a PreToolUse callback that has no
-//! opinion, and without one.
+//! Anthropic's Python SDK, each driven from a process of its own.
+//!
+//! Sessions differ by more than a callback costs. So twenty callbacks are registered, and what they add
+//! is divided by twenty; and the difference is taken within a session: its calls take turns between two
+//! tools, of which one has the callbacks. Half of the sessions register them for the one tool and half
+//! for the other, so the tools' own cost cancels.
 
 mod python;
-pub mod spy;
 
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use becket_sdk::{Answer, Any, Builder, PreToolUse};
+use anyhow::{Context, Result, bail, ensure};
+use becket_sdk::{Answer, PreToolUse};
 use becket_tests::claude::{Claude, Home};
-use becket_tests::model::Model;
+use becket_tests::model::{Model, Turn, say, tool};
 use serde_json::json;
 
 use crate::args::Order;
-use crate::inside::{PROMPT, SESSION, WARM_UP, calls_of_session, measure};
+use crate::inside::{PROMPT, each_call};
 use crate::report::{Bar, Report, Table, number};
-use crate::samples::{Figures, Samples};
+use crate::samples::{Samples, median};
 use python::Python;
 
-/// Calls of each contender that count.
-const CALLS: usize = 480;
+/// Callbacks on each call of the tool that has them. `driver.py` has the same number.
+const CALLBACKS: usize = 20;
+/// Sessions of each SDK for each tool.
+const SESSIONS: usize = 8;
+/// Calls of each tool in one session.
+const CALLS: usize = 30;
+/// Calls of a session that do not count: the first ones load what later ones have.
+const WARM_UP: usize = 10;
+const TOOLS: [&str; 2] = ["Read", "Write"];
 const BOUND: Duration = Duration::from_secs(180);
 
 /// In the order of the table.
-const CONTENDERS: [(&str, Sdk, bool); 4] = [
-    ("becket-sdk, no callback", Sdk::Becket, false),
-    ("becket-sdk, one callback", Sdk::Becket, true),
-    ("Python SDK, no callback", Sdk::Python, false),
-    ("Python SDK, one callback", Sdk::Python, true),
-];
+const SDKS: [&str; 2] = ["becket-sdk", "Python SDK"];
 
-#[derive(Debug, Clone, Copy)]
-enum Sdk {
-    Becket,
-    Python,
+/// What one session showed, in microseconds.
+struct Session {
+    with: f64,
+    without: f64,
 }
+
+/// A process that drives a session with an SDK.
+struct Driver(Child);
 
 pub fn run(order: &Order) -> Result<Report> {
     let mut report = Report::new(order);
@@ -50,118 +59,151 @@ pub fn run(order: &Order) -> Result<Report> {
     let python = match Python::install() {
         Ok(python) => python,
         Err(why) => {
-            report
-                .notes
-                .push(format!("SKIPPED: no Python SDK: {why:#}"));
+            let note = format!("SKIPPED: no Python SDK: {why:#}");
+            report.notes.push(note);
             return Ok(report);
         }
     };
     let program = PathBuf::from(&claude.command()[0]);
-    let mut samples = [const { (Samples::new(), Samples::new()) }; CONTENDERS.len()];
-    let sessions = (order.rounds.unwrap_or(CALLS) * order.runs).div_ceil(SESSION);
-    for round in 0..sessions {
-        for turn in 0..CONTENDERS.len() {
-            let at = (round + turn) % CONTENDERS.len();
-            session(&program, &python, at, &mut samples[at])?;
+    // By SDK, then by the tool that has the callback.
+    let mut sessions: [[Vec<Session>; 2]; 2] = Default::default();
+    for round in 0..order.rounds.unwrap_or(SESSIONS) * order.runs {
+        for turn in 0..4 {
+            let (sdk, tool) = ((round + turn) % 2, turn / 2);
+            sessions[sdk][tool].push(session(&program, &python, sdk, tool)?);
         }
     }
-    tell(&samples, &mut report)?;
+    tell(&sessions, &mut report)?;
     let (version, sdk) = (&claude.version, python::VERSION);
-    report
-        .notes
-        .push(format!("Claude Code {version}, claude-agent-sdk {sdk}"));
+    let note = format!("Claude Code {version}, claude-agent-sdk {sdk}");
+    report.notes.push(note);
     Ok(report)
 }
 
-/// One session: the time of each call, and of each callback.
-fn session(
-    claude: &Path,
-    python: &Python,
-    at: usize,
-    (calls, waits): &mut (Samples, Samples),
-) -> Result<()> {
+fn session(claude: &Path, python: &Python, sdk: usize, watched: usize) -> Result<Session> {
     let folder = tempfile::tempdir()?;
-    let model = Model::script().on(PROMPT, calls_of_session(folder.path())?);
-    let model = model.start();
+    let model = Model::script().on(PROMPT, turns(folder.path())?).start();
     let home = Home::new(&model.url());
-    let spied = spy::program(folder.path(), claude)?;
-    let (_, sdk, callback) = CONTENDERS[at];
-    match sdk {
-        Sdk::Python => {
-            let mut running = python.start(&spied, &home, callback)?;
-            measure(&model, calls);
-            running.finish()?;
+    let mut command = match SDKS[sdk] {
+        "Python SDK" => python.driver(),
+        _ => {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg("sdk-driver");
+            command
         }
-        Sdk::Becket => std::thread::scope(|scope| {
-            let driving = scope.spawn(|| drive(builder(&spied, &home, callback)));
-            measure(&model, calls);
-            driving.join().expect("the driver does not panic")
-        })?,
-    }
-    spy::read(folder.path(), WARM_UP, waits)
+    };
+    let project: &Path = &home.project();
+    command.arg(claude).arg(project).arg(PROMPT);
+    command
+        .arg(TOOLS[watched])
+        .env_clear()
+        .envs(home.env().iter().cloned());
+    command.current_dir(project).stdin(Stdio::null());
+    let mut driver = Driver(command.spawn().context("could not start the driver")?);
+    let mut samples = [const { Samples::new() }; 2];
+    each_call(&model, WARM_UP + 2 * CALLS, |call, took| {
+        if call >= WARM_UP {
+            samples[call % 2].push(took);
+        }
+    });
+    let status = driver.0.wait()?;
+    ensure!(status.success(), "{} ended with {status}", SDKS[sdk]);
+    let medians = samples.map(|samples| samples.figures().expect("calls").median);
+    Ok(Session {
+        with: medians[watched],
+        without: medians[1 - watched],
+    })
 }
 
-fn builder(program: &Path, home: &Home, callback: bool) -> Builder {
+fn turns(folder: &Path) -> Result<Vec<Turn>> {
+    let file = folder.join("read-me");
+    std::fs::write(&file, "a line\n")?;
+    let calls = (0..WARM_UP + 2 * CALLS).map(|call| match call % 2 {
+        0 => tool(TOOLS[0], json!({"file_path": file})),
+        _ => tool(
+            TOOLS[1],
+            json!({"file_path": folder.join("written"), "content": "a line\n"}),
+        ),
+    });
+    Ok(calls.chain([say("done")]).collect())
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // A driver that has ended is reaped already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Drives a session with becket-sdk, as `driver.py` does with the other: PROGRAM FOLDER PROMPT TOOL.
+pub fn drive(args: &[String]) -> Result<ExitCode> {
+    let [program, folder, prompt, tool] = args else {
+        bail!("sdk-driver needs a program, a folder, a prompt and a tool");
+    };
     let builder = becket_sdk::Claude::builder()
         .program(program)
-        .env_clear()
-        .cwd(home.project())
+        .cwd(folder)
         .permission_mode("bypassPermissions");
-    let env = home.env().iter();
-    let builder = env.fold(builder, |builder, (name, value)| builder.env(name, value));
-    match callback {
-        true => builder.on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) }),
-        false => builder,
-    }
-}
-
-fn drive(builder: Builder) -> Result<()> {
+    let builder = (0..CALLBACKS).fold(builder, |builder, _| {
+        builder.on(PreToolUse, tool.as_str(), |_, _| async {
+            Ok(Answer::none())
+        })
+    });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let query = async { tokio::time::timeout(BOUND, builder.query(PROMPT)).await };
+    let query = async { tokio::time::timeout(BOUND, builder.query(prompt)).await };
     let result = runtime.block_on(query).context("it took too long")??;
-    anyhow::ensure!(!result.is_error(), "the turn failed: {result:?}");
-    Ok(())
+    ensure!(!result.is_error(), "the turn failed: {result:?}");
+    Ok(ExitCode::SUCCESS)
 }
 
-fn tell(samples: &[(Samples, Samples); CONTENDERS.len()], report: &mut Report) -> Result<()> {
-    let calls: Vec<Figures> = samples
-        .iter()
-        .filter_map(|(calls, _)| calls.figures())
-        .collect();
-    let waits = samples.each_ref().map(|(_, waits)| waits.figures());
-    let (Some(ours), Some(theirs)) = (waits[1], waits[3]) else {
-        bail!("no callback was seen on Claude Code's pipes");
+fn tell(sessions: &[[Vec<Session>; 2]; 2], report: &mut Report) -> Result<()> {
+    let added = sessions.each_ref().map(|by_tool| {
+        let [one, other] = by_tool
+            .each_ref()
+            .map(|sessions| middle(sessions, |session| session.with - session.without));
+        Some((one? + other?) / 2.0 / CALLBACKS as f64)
+    });
+    let [Some(ours), Some(theirs)] = added else {
+        bail!("no session ran");
     };
-    let rows = CONTENDERS.iter().zip(&calls).zip(&waits);
-    let rows = rows.map(|(((name, ..), call), wait)| {
-        let of_wait = |figure: fn(&Figures) -> f64| wait.as_ref().map(figure).map(number);
+    let rows = SDKS.iter().zip(sessions).zip([ours, theirs]);
+    let rows = rows.map(|((name, by_tool), added)| {
+        let calls = by_tool.each_ref().map(|sessions| {
+            middle(sessions, |session| session.with).map_or_else(String::new, number)
+        });
+        let [read, write] = calls;
+        let count = by_tool.iter().map(Vec::len).sum::<usize>();
         vec![
             (*name).to_owned(),
-            number(call.median),
-            of_wait(|wait| wait.median).unwrap_or_default(),
-            of_wait(|wait| wait.p99).unwrap_or_default(),
-            call.count.to_string(),
+            number(added),
+            read,
+            write,
+            count.to_string(),
         ]
     });
     report.tables.push(Table {
-        title: "One tool call inside Claude Code (a Read), driven by an SDK".to_owned(),
-        columns: vec!["driven by", "call µs", "callback µs", "p99 µs", "calls"],
+        title: "One callback on a tool call inside Claude Code".to_owned(),
+        columns: vec![
+            "driven by",
+            "one adds µs",
+            "Read with 20 µs",
+            "Write with 20 µs",
+            "sessions",
+        ],
         rows: rows.collect(),
     });
-    let ratio = ours.median / theirs.median;
-    if let [bare, with, their_bare, their_with] = calls[..] {
-        let added = with.median - bare.median;
-        let theirs = their_with.median - their_bare.median;
-        let (added, theirs) = (number(added), number(theirs));
-        report.notes.push(format!(
-            "a callback adds {added} µs to the whole call, and {theirs} µs with the Python SDK"
-        ));
-    }
-    let what = "a callback of becket-sdk × one of the Python SDK";
+    let ratio = ours / theirs;
+    let what = "what a callback of becket-sdk adds × what one of the Python SDK adds";
     report.bars.push(Bar::at_most(what, ratio, 1.0, None));
-    let (ours, theirs) = (ours.median, theirs.median);
     report.figures = json!({"becket_sdk_us": ours, "python_sdk_us": theirs, "ratio": ratio});
     Ok(())
+}
+
+fn middle(sessions: &[Session], figure: impl Fn(&Session) -> f64) -> Option<f64> {
+    let mut figures: Vec<f64> = sessions.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    median(&figures)
 }

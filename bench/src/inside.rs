@@ -147,7 +147,7 @@ fn session(claude: &Claude, world: &World, registered: &str, samples: &mut Sampl
 }
 
 /// What the model does in one session: the calls, then its last words.
-pub fn calls_of_session(folder: &Path) -> Result<Vec<Turn>> {
+fn calls_of_session(folder: &Path) -> Result<Vec<Turn>> {
     let file = folder.join("read-me");
     std::fs::write(&file, "a line\n")?;
     let mut turns: Vec<Turn> = (0..SESSION + WARM_UP)
@@ -157,21 +157,27 @@ pub fn calls_of_session(folder: &Path) -> Result<Vec<Turn>> {
     Ok(turns)
 }
 
+fn measure(model: &Model, samples: &mut Samples) {
+    each_call(model, SESSION + WARM_UP, |call, took| {
+        if call >= WARM_UP {
+            samples.push(took);
+        }
+    });
+}
+
 /// Takes the time from each of the model's requests to the next, while a session runs.
-pub fn measure(model: &Model, samples: &mut Samples) {
+pub fn each_call(model: &Model, calls: usize, mut took: impl FnMut(usize, Duration)) {
     let mut before = None;
-    for call in 0..=SESSION + WARM_UP {
+    for request in 0..=calls {
         model.wait_for("the next call", |requests| {
             let seen = requests
                 .iter()
                 .filter(|request| matches!(request.kind, Kind::Turn { .. }));
-            (seen.count() > call).then_some(())
+            (seen.count() > request).then_some(())
         });
         let now = Instant::now();
-        if let Some(before) = before.replace(now)
-            && call > WARM_UP
-        {
-            samples.push(now - before);
+        if let Some(before) = before.replace(now) {
+            took(request - 1, now - before);
         }
     }
 }

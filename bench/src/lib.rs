@@ -50,7 +50,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
             echo::serve(socket)?;
             return Ok(ExitCode::SUCCESS);
         }
-        Bench::Spy(args) => return callback::spy::run(args),
+        Bench::SdkDriver(args) => return callback::drive(args),
         Bench::Spawn => spawn::run(&order)?,
         Bench::Ingest => ingest::run(&order)?,
         Bench::Growth => growth::run(&order)?,

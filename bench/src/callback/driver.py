@@ -1,4 +1,4 @@
-"""Drives Claude Code with Anthropic's SDK: PROGRAM, FOLDER, PROMPT, then `callback` or nothing."""
+"""Drives Claude Code with Anthropic's SDK: PROGRAM, FOLDER, PROMPT, TOOL."""
 import sys
 
 import anyio
@@ -10,8 +10,8 @@ async def no_opinion(input, tool_use_id, context):
 
 
 async def main():
-    program, folder, prompt = sys.argv[1:4]
-    hooks = {"PreToolUse": [HookMatcher(hooks=[no_opinion])]} if sys.argv[4:] else None
+    program, folder, prompt, tool = sys.argv[1:]
+    hooks = {"PreToolUse": [HookMatcher(matcher=tool, hooks=[no_opinion] * 20)]}
     options = ClaudeAgentOptions(
         cli_path=program, cwd=folder, hooks=hooks, permission_mode="bypassPermissions"
     )

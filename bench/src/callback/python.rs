@@ -1,12 +1,9 @@
 //! Anthropic's Python SDK, installed from its package into a folder of the bench's own.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
-use becket_tests::claude::Home;
-
-use crate::inside::PROMPT;
+use anyhow::{Context, Result, bail};
 
 /// The version whose own program is the one that the tests use.
 pub const VERSION: &str = "0.2.182";
@@ -18,9 +15,6 @@ pub struct Python {
     interpreter: PathBuf,
     driver: PathBuf,
 }
-
-/// A session that the SDK drives.
-pub struct Running(Child);
 
 impl Python {
     /// Finds it below the target folder, or installs it there with pip.
@@ -44,40 +38,11 @@ impl Python {
         })
     }
 
-    pub fn start(&self, program: &Path, home: &Home, callback: bool) -> Result<Running> {
-        let project: &Path = &home.project();
-        let child = Command::new(&self.interpreter)
-            .arg(&self.driver)
-            .arg(program)
-            .arg(project)
-            .arg(PROMPT)
-            .args(callback.then_some("callback"))
-            .env_clear()
-            .envs(home.env().iter().map(|(name, value)| (name, value)))
-            .current_dir(project)
-            .stdin(Stdio::null())
-            .spawn()
-            .context("could not start Python")?;
-        Ok(Running(child))
-    }
-}
-
-impl Running {
-    pub fn finish(&mut self) -> Result<()> {
-        let status = self.0.wait()?;
-        ensure!(
-            status.success(),
-            "the Python SDK's driver ended with {status}"
-        );
-        Ok(())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // A driver that has ended is reaped already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    /// The driver, still without its arguments.
+    pub fn driver(&self) -> Command {
+        let mut command = Command::new(&self.interpreter);
+        command.arg(&self.driver);
+        command
     }
 }
 
