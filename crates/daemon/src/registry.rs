@@ -1,68 +1,52 @@
-//! The live sessions, owned by the dispatcher alone: which of them an event concerns, what the next
-//! daemon must find again, and what the views are told.
+//! The live sessions, owned by the core thread: which of them an event concerns, what is to be written
+//! with the next commit, and what views are told after it.
 
 mod ask;
 mod chain;
 mod figures;
-mod news;
-mod project;
-mod room;
-mod secret;
-mod stop;
 
-use std::collections::HashMap;
-use std::path::Path;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use becket_engine::mask::Masker;
 use becket_engine::notice::Change;
-use becket_engine::session::{Inference, Mark, Moment, Session};
-use becket_wire::bounds::FIRST_WORD;
+use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
 use becket_wire::event::EventName;
-use becket_wire::rpc::Envelope;
+use becket_wire::rpc::{Envelope, Source};
 use becket_wire::session::{Figures, SessionRow};
-use becket_wire::{Head, Place};
-use rusqlite::Connection;
+use becket_wire::Head;
 use tokio::sync::broadcast;
-use tracing::warn;
 
 use crate::life::now_ms;
-use crate::store::{self, Kept, TurnFigures, Which};
+use crate::store::{Record, Store, StoredSession, TurnFigures, Which};
 
 pub(crate) use ask::Asked;
-pub(crate) use news::News;
-use room::open_reader;
 
-/// More sessions than this are not shown. Whoever was quiet longest goes first, and comes back with
-/// the next word of theirs: the database has them all.
+/// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
+/// with its next event: the database has them all.
 const MAX_SESSIONS: usize = 10_000;
-/// An id is a UUID. What is far longer makes no session: it would be written with every event.
+/// An id is a UUID. A far longer one makes no session: it would be written with every event.
 const LONGEST_ID: usize = 256;
-/// How long an ended session stays at hand: `/clear` goes on from one that has ended, and what its
-/// last async events say comes late.
+/// How long an ended session stays at hand: `/clear` goes on from one that has ended, and its last async
+/// events come late.
 const AT_HAND: i64 = 60_000;
-
-/// So many that ended last are looked at whether they are to be at hand.
+/// Of so many that ended last, those within `AT_HAND` are loaded at the start.
 const ENDED: u32 = 64;
 
-/// Changes of sessions, for whoever looks on.
+/// Changes of sessions, for views.
 pub(crate) type Changes = broadcast::Sender<Arc<SessionRow>>;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
-    place: Place,
     sessions: HashMap<String, Live>,
-    /// The newest state of any session has this number.
-    revision: i64,
     changes: Changes,
-    /// How many rows there were to tell.
-    news: u64,
-    /// To find what was here before, in the file of this inode.
-    reader: Option<(u64, Connection)>,
-    /// The file that the sessions were written to.
-    written_to: Option<u64>,
+    /// Sessions to be written with the next commit.
+    unwritten: HashSet<String>,
+    /// Sessions whose figures changed: written with the next tick.
+    figured: HashSet<String>,
+    /// Sessions that views are told of after the next commit.
+    news: HashSet<String>,
     room: usize,
-    /// A live one had to go for another, and somebody was told so.
+    /// A live session had to go for another, and it was reported.
     crowded: bool,
     told_of_crowd: bool,
     /// Figures of turns that are over, and not written yet.
@@ -72,13 +56,10 @@ pub(crate) struct Registry {
 #[derive(Debug, Default)]
 struct Live {
     session: Session,
-    /// The state of the config that this session's person was told of.
+    /// The state of the config that this session's user was told of.
     told: Option<u64>,
-    /// What changed without an event, and is not written yet.
-    unwritten: bool,
     /// What is not known of it, and why.
     troubles: Vec<String>,
-    newest: news::Newest,
     turn: figures::Turn,
 }
 
@@ -86,12 +67,11 @@ struct Live {
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
     pub(crate) session: String,
-    /// From when it counts.
+    /// When it counts from.
     at: i64,
-    pub(crate) changed: bool,
     /// A session that goes on from another since this event: from which, and which.
     pub(crate) chained: Option<(String, String)>,
-    /// What whoever looks at the session sees now, if that is something else.
+    /// What is displayed of the session now, if that changed.
     pub(crate) display: Option<Change>,
 }
 
@@ -99,36 +79,22 @@ pub(crate) struct Applied {
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
-    /// Goes on where the last daemon ended. A state with a revision that was given before would never
-    /// be written, so whoever writes has to say which was the last.
-    pub(crate) fn open(place: &Place, revision: i64, changes: Changes) -> Self {
-        let reader = open_reader(place);
-        let mut sessions = HashMap::new();
-        if let Some((_, reader)) = &reader {
-            let read = |which| {
-                store::sessions(reader, which).unwrap_or_else(|why| {
-                    warn!(%why, "could not read the sessions");
-                    Vec::new()
-                })
-            };
-            let at_hand = now_ms() - AT_HAND;
-            let mut ended = read(Which::Ended(ENDED));
-            ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-            sessions = read(Which::Live)
-                .into_iter()
-                .take(MAX_SESSIONS)
-                .chain(ended)
-                .map(|session| (session.session_id.clone(), Live::new(session)))
-                .collect();
-        }
+    /// Loads the sessions that live, and those that ended a moment ago.
+    pub(crate) fn open(store: &Store, changes: Changes) -> Self {
+        let at_hand = now_ms() - AT_HAND;
+        let mut ended = store.sessions(Which::Ended(ENDED));
+        ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
+        let live = store.sessions(Which::Live).into_iter().take(MAX_SESSIONS);
+        let sessions = live
+            .chain(ended)
+            .map(|session| (session.session_id.clone(), Live::new(session)))
+            .collect();
         Self {
-            place: place.clone(),
             sessions,
-            revision,
             changes,
-            news: 0,
-            written_to: reader.as_ref().map(|(inode, _)| *inode),
-            reader,
+            unwritten: HashSet::new(),
+            figured: HashSet::new(),
+            news: HashSet::new(),
             room: MAX_SESSIONS,
             crowded: false,
             told_of_crowd: false,
@@ -136,15 +102,16 @@ impl Registry {
         }
     }
 
-    /// Applies one event. What Claude Code waits for counts from when it was `heard`, so in order of
-    /// arrival; what it does not wait for, and what was spooled, from when it happened. None if it
-    /// concerns no session.
+    /// Applies one event; `head` is that of the masked payload. An event that Claude Code waits for counts
+    /// from when it was `heard`, so in order of arrival; any other, and a spooled one, from when it
+    /// happened. None if it concerns no session.
     pub(crate) fn apply(
         &mut self,
+        store: &Store,
         head: &Head<'_>,
         envelope: &Envelope,
+        project: Option<&str>,
         heard: Option<Mark>,
-        masker: &Masker,
     ) -> Option<Applied> {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
@@ -153,7 +120,7 @@ impl Registry {
             return None;
         }
         let event = EventName::from(event);
-        // Unknown is normal, and makes no session.
+        // An event of unknown name makes no session.
         let makes = !matches!(event, EventName::Other(_) | EventName::SessionEnd);
         let happened = Mark {
             at: envelope.at,
@@ -162,16 +129,17 @@ impl Registry {
         let heard = heard.filter(|_| !event.comes_late());
         let Mark { at, id: mark } = heard.unwrap_or(happened);
         let moment = Moment {
-            head: &secret::without_secrets(head, masker),
+            head,
             event,
             at,
             id: mark,
             envelope,
+            project,
         };
         if !self.sessions.contains_key(id) {
-            self.admit(id, &moment, makes)?;
+            self.admit(store, id, &moment, makes)?;
         }
-        let mut chained = self.chain(id, &moment);
+        let mut chained = self.chain(store, id, &moment);
         if moment.event == EventName::UserPromptSubmit {
             self.turn_over(id);
         }
@@ -180,59 +148,99 @@ impl Registry {
             live.session.nothing_after(now);
         }
         let before = live.session.shown();
-        let mut changed = live.session.apply(&moment) | chained.is_some();
-        changed |= live.session.find_project(envelope, is_git_root);
+        let changed = live.session.apply(&moment) | chained.is_some();
         let display = Change::of(before, &live.session, moment.at);
         if changed && moment.event == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
+        self.unwritten.insert(id.to_owned());
+        if changed {
+            self.news.insert(id.to_owned());
+        }
         Some(Applied {
             session: id.to_owned(),
             at,
-            changed,
             chained,
             display,
         })
     }
 
-    /// becket itself blocked the prompt.
-    pub(crate) fn prompt_blocked(&mut self, applied: &mut Applied) {
-        if let Some(live) = self.sessions.get_mut(&applied.session) {
-            applied.changed |= live.session.prompt_blocked(applied.at);
+    /// What was decided about an event that was applied.
+    pub(crate) fn decided(&mut self, applied: &Applied, record: &Record, decided: Decided) {
+        let (name, agent) = (record.event_name(), record.agent_id());
+        let event = DecidedEvent {
+            id: record.id(),
+            name: &name,
+            agent,
+            at: applied.at,
+        };
+        self.touch(&applied.session, |session| session.decided(&event, decided));
+    }
+
+    /// The same for an event that the spool completed: it was applied before. Gives what the user may want
+    /// to know of it.
+    pub(crate) fn decided_late(&mut self, record: &Record) -> Option<Change> {
+        let id = record.session_id()?.to_owned();
+        let before = self.sessions.get(&id)?.session.shown();
+        let (name, sent) = (record.event_name(), record.envelope().at);
+        let event = DecidedEvent {
+            id: record.id(),
+            name: &name,
+            agent: record.agent_id(),
+            at: now_ms().min(sent + becket_wire::bounds::FIRST_WORD.as_millis() as i64),
+        };
+        let decided = record.decided_as();
+        self.touch(&id, |session| session.decided(&event, decided));
+        // The main agent goes on with what a subagent brought; a daemon has told of its own.
+        let is_told = record.source == Source::Alone && record.agent_id().is_none();
+        let ended = sent.saturating_add(record.took_us.unwrap_or(0) / 1000);
+        is_told.then(|| Change::of(before, &self.sessions.get(&id)?.session, ended))?
+    }
+
+    /// The sessions to be written now. They count as written, unless `not_written` says otherwise.
+    pub(crate) fn unwritten(&mut self) -> Vec<StoredSession> {
+        let ids = std::mem::take(&mut self.unwritten);
+        let session = |id: String| StoredSession::new(&self.sessions.get(&id)?.session);
+        ids.into_iter().filter_map(session).collect()
+    }
+
+    /// These could not be written: with the next commit, then.
+    pub(crate) fn not_written(&mut self, sessions: &[StoredSession]) {
+        let ids = sessions.iter().map(|kept| kept.session_id().to_owned());
+        self.unwritten.extend(ids);
+    }
+
+    /// The database was begun anew: all of them are to be written.
+    pub(crate) fn write_all(&mut self) {
+        self.unwritten.extend(self.sessions.keys().cloned());
+    }
+
+    /// What the status lines brought is to be written now.
+    pub(crate) fn figures_are_due(&mut self) {
+        self.unwritten.extend(self.figured.drain());
+    }
+
+    /// Tells views of the sessions that changed since the last time.
+    pub(crate) fn tell_news(&mut self, now: i64) {
+        let news = std::mem::take(&mut self.news);
+        if self.changes.receiver_count() == 0 {
+            return;
+        }
+        for id in news {
+            if let Some(live) = self.sessions.get(&id) {
+                drop(self.changes.send(Arc::new(live.row(now))));
+            }
         }
     }
 
-    /// A blocked prompt where that is known later, of a prompt that was sent at that time: the event was
-    /// applied before, and counts from its arrival. True if that is news.
-    pub(crate) fn prompt_was_blocked(&mut self, id: &str, sent: i64) -> bool {
-        let arrived = now_ms().min(sent + FIRST_WORD.as_millis() as i64);
-        let live = self.sessions.get_mut(id);
-        live.is_some_and(|live| live.session.prompt_blocked(arrived))
-    }
-
-    /// The session as it is now, to be written with the event.
-    pub(crate) fn kept(&mut self, id: &str) -> Option<Kept> {
-        let live = self.sessions.get_mut(id)?;
-        live.unwritten = false;
-        self.revision += 1;
-        Kept::new(&live.session, self.revision)
-    }
-
-    /// Applies what was found out without an event, and tells whoever looks on.
-    /// Gives what is displayed then, if that is something else.
-    pub(crate) fn infer(
-        &mut self,
-        id: &str,
-        inference: &Inference,
-        at: i64,
-        now: i64,
-    ) -> Option<Change> {
+    /// Applies what was found out without an event. Gives what is displayed then, if that changed.
+    pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
         let before = self.sessions.get(id)?.session.shown();
-        self.touch(id, now, |session| session.infer(inference, at));
+        self.touch(id, |session| session.infer(inference, at));
         Change::of(before, &self.sessions.get(id)?.session, at)
     }
 
-    /// The session as whoever looks on gets it.
+    /// The session as views get it.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
         Some(self.sessions.get(id)?.row(now))
     }
@@ -245,96 +253,116 @@ impl Registry {
     /// The processes of these sessions are gone. A session may have another by now.
     pub(crate) fn gone(&mut self, gone: &[(String, Process)], now: i64) {
         for (id, (pid, start)) in gone {
-            self.touch(id, now, |session| {
+            self.touch(id, |session| {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
         }
     }
 
-    /// Figures of the status line: no event, and written only now and then.
-    pub(crate) fn figures(&mut self, id: &str, figures: &Figures, now: i64) {
-        self.touch(id, now, |session| session.figure(figures));
+    /// Figures of a status line: no event, and written only with the next tick.
+    pub(crate) fn figures(&mut self, id: &str, figures: &Figures) {
+        let live = self.sessions.get_mut(id);
+        if live.is_some_and(|live| live.session.figure(figures)) {
+            self.figured.insert(id.to_owned());
+            self.news.insert(id.to_owned());
+        }
     }
 
     /// What is not known of a session now, in words; none if everything is.
-    pub(crate) fn trouble(&mut self, id: &str, trouble: Option<String>, now: i64) {
+    pub(crate) fn trouble(&mut self, id: &str, trouble: Option<String>) {
         let troubles: Vec<String> = trouble.into_iter().collect();
-        match self.sessions.get_mut(id) {
-            Some(live) if live.troubles != troubles => live.troubles = troubles,
-            _ => return,
-        }
-        self.tell_of(id, now);
-    }
-
-    fn touch(&mut self, id: &str, now: i64, change: impl FnOnce(&mut Session) -> bool) {
-        let Some(live) = self.sessions.get_mut(id) else {
-            return;
-        };
-        if change(&mut live.session) {
-            live.unwritten = true;
-            self.tell_of(id, now);
+        if let Some(live) = self.sessions.get_mut(id)
+            && live.troubles != troubles
+        {
+            live.troubles = troubles;
+            self.news.insert(id.to_owned());
         }
     }
 
-    /// Sessions that changed without an event since the last time; all of them if the database was
-    /// begun anew.
-    pub(crate) fn unwritten(&mut self) -> Vec<Kept> {
-        let file = store::inode(&self.place.database());
-        if file.is_some() && file != self.written_to {
-            self.written_to = file;
-            for live in self.sessions.values_mut() {
-                live.unwritten = true;
-            }
-        }
-        let changed: Vec<String> = self
-            .sessions
-            .iter()
-            .filter(|(_, live)| live.unwritten)
-            .map(|(id, _)| id.clone())
-            .collect();
-        changed.iter().filter_map(|id| self.kept(id)).collect()
-    }
-
-    /// These could not be written: the next time, then.
-    pub(crate) fn not_written(&mut self, sessions: &[Kept]) {
-        for kept in sessions {
-            if let Some(live) = self.sessions.get_mut(kept.session_id()) {
-                live.unwritten = true;
-            }
+    fn touch(&mut self, id: &str, change: impl FnOnce(&mut Session) -> bool) {
+        let live = self.sessions.get_mut(id);
+        if live.is_some_and(|live| change(&mut live.session)) {
+            self.unwritten.insert(id.to_owned());
+            self.news.insert(id.to_owned());
         }
     }
 
     /// The processes of the live sessions.
     pub(crate) fn processes(&self) -> Vec<(String, Process)> {
-        self.live()
-            .filter_map(|(id, live)| {
-                Some((id.clone(), (live.session.pid?, live.session.pid_start)))
-            })
-            .collect()
+        let process = |(id, live): (&String, &Live)| {
+            Some((id.clone(), (live.session.pid?, live.session.pid_start)))
+        };
+        self.live().filter_map(process).collect()
     }
 
     fn live(&self) -> impl Iterator<Item = (&String, &Live)> {
-        self.sessions
-            .iter()
-            .filter(|(_, live)| live.session.ended_at.is_none())
+        (self.sessions.iter()).filter(|(_, live)| live.session.ended_at.is_none())
     }
 
     pub(crate) fn len(&self) -> u64 {
         self.live().count() as u64
     }
 
-    /// Whether this session's person knows of this state of the config.
+    /// Whether this session's user knows of this state of the config.
     pub(crate) fn was_told(&self, id: &str, generation: u64) -> bool {
-        self.sessions
-            .get(id)
-            .is_some_and(|live| live.told == Some(generation))
+        let live = self.sessions.get(id);
+        live.is_some_and(|live| live.told == Some(generation))
     }
 
     pub(crate) fn tell(&mut self, id: &str, generation: u64) {
         if let Some(live) = self.sessions.get_mut(id) {
             live.told = Some(generation);
         }
+    }
+
+    /// Finds a session that was here before, or makes a new one.
+    fn admit(&mut self, store: &Store, id: &str, moment: &Moment<'_>, makes: bool) -> Option<()> {
+        let session = match store.session(id) {
+            Some(session) => session,
+            None if makes => Session::new(id, moment.at),
+            None => return None,
+        };
+        if self.sessions.len() >= self.room {
+            self.make_room()?;
+        }
+        self.sessions.insert(id.to_owned(), Live::new(session));
+        Some(())
+    }
+
+    /// Drops the session that was quiet longest, ended ones first.
+    fn make_room(&mut self) -> Option<()> {
+        let written = self.sessions.iter();
+        let written = written.filter(|(id, _)| !self.unwritten.contains(*id));
+        let quiet = written.min_by_key(|(id, Live { session, .. })| {
+            (session.ended_at.is_none(), session.last_activity, *id)
+        });
+        let id = quiet?.0.clone();
+        let gone = self.sessions.remove(&id)?;
+        self.crowded |= gone.session.ended_at.is_none();
+        Some(())
+    }
+
+    /// That live sessions are not shown; once.
+    pub(crate) fn news_of_crowd(&mut self) -> Option<String> {
+        let told = std::mem::replace(&mut self.told_of_crowd, self.crowded);
+        (self.crowded && !told).then(|| {
+            let room = self.room;
+            format!("more than {room} sessions live; those that were quiet longest are not shown")
+        })
+    }
+
+    /// Drops what ended a while ago: the database has it.
+    pub(crate) fn forget(&mut self, now: i64) {
+        let Self {
+            sessions,
+            unwritten,
+            ..
+        } = self;
+        sessions.retain(|id, live| {
+            let ended = live.session.ended_at;
+            unwritten.contains(id) || ended.is_none_or(|end| now - end < AT_HAND)
+        });
     }
 }
 
@@ -352,10 +380,6 @@ impl Live {
             ..self.session.row(now)
         }
     }
-}
-
-fn is_git_root(folder: &Path) -> bool {
-    folder.join(".git").exists()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Configuration: TOML in layers, each value with the place that set it. The rules are pure; only
 //! the loader touches files.
 
+mod cache;
 mod hook;
 mod key;
 mod layer;
@@ -15,6 +16,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use cache::ConfigCache;
 pub use hook::{HOOK_KEYS, HookKey, is_name as is_hook_name};
 pub(crate) use hook::{longest_on, room_on};
 pub use key::{KEYS, Key};

@@ -1,65 +1,15 @@
-//! The one door of the engine: daemon and alone mode judge every event here, so that what holds in
-//! the one holds in the other.
-
-use std::sync::Arc;
+//! What becket itself says to an event: problems of the configuration, the name of a launched session,
+//! notices. Guards join here. Pure.
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
-use becket_wire::head::HeadError;
-use becket_wire::rpc::{DecisionRow, Envelope};
+use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Head, Output};
 
-use crate::config::Snapshot;
 use crate::merge::weight;
-use crate::notice::{self, Change, Notice};
+use crate::notice::{self, Notice};
+use crate::pipeline::{Context, PreparedEvent};
 use crate::trust::{Project, Trust};
-
-/// One event with everything that its judgement depends on.
-#[derive(Debug, Clone, Copy)]
-pub struct Case<'a> {
-    pub envelope: &'a Envelope,
-    /// As Claude Code gave it, secrets and all.
-    pub payload: &'a [u8],
-    pub head: Result<&'a Head<'a>, &'a HeadError>,
-    pub config: &'a Snapshot,
-    /// Whether this session's person knows of the config's troubles already.
-    pub told: bool,
-    /// What the event changed for whoever looks at the session.
-    pub change: Option<&'a Change>,
-    /// When the session began, if `becket run` started it.
-    pub launched_at: Option<i64>,
-    /// The local time of day, in minutes.
-    pub minute: u16,
-}
-
-/// What the judgement of an event depends on besides its payload: kept while its hooks run, because
-/// they may change that.
-#[derive(Debug, Clone)]
-pub struct Grounds {
-    pub envelope: Envelope,
-    pub config: Arc<Snapshot>,
-    pub told: bool,
-    pub change: Option<Change>,
-    pub launched_at: Option<i64>,
-    pub minute: u16,
-}
-
-impl Grounds {
-    /// Judges the event as if it had come with this payload.
-    pub fn judge(&self, payload: &[u8]) -> Verdict {
-        let head = Head::read(payload);
-        judge(&Case {
-            envelope: &self.envelope,
-            payload,
-            head: head.as_ref(),
-            config: &self.config,
-            told: self.told,
-            change: self.change.as_ref(),
-            launched_at: self.launched_at,
-            minute: self.minute,
-        })
-    }
-}
 
 /// What becket says to one event, and on whose account.
 #[derive(Debug, Clone)]
@@ -184,34 +134,24 @@ impl Verdict {
     }
 }
 
-/// Judges one event.
-pub fn judge(case: &Case<'_>) -> Verdict {
-    let name = match case.head {
-        Ok(Head {
-            event: Some(name), ..
-        }) => EventName::from(&**name),
-        _ => EventName::from(case.envelope.event.as_deref().unwrap_or_default()),
-    };
-    let mut verdict = Verdict::silent(name);
-    tell_of_troubles(case, &mut verdict);
-    name_session(case, &mut verdict);
-    ring(case, &mut verdict);
+/// Judges one event as if it had this payload.
+pub(crate) fn judge(event: &PreparedEvent, payload: &[u8], context: &Context) -> Verdict {
+    let head = Head::read(payload).ok();
+    let mut verdict = Verdict::silent(event.event.clone());
+    if let Some(head) = &head {
+        tell_of_problems(event, head, context, &mut verdict);
+        name_session(event, head, context, &mut verdict);
+    }
+    ring(event, context, &mut verdict);
     verdict
 }
 
 /// Tells the model of a launched session which one it is, with each prompt.
-fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
-    let (Some(began), Ok(head), true) = (
-        case.launched_at,
-        case.head,
-        case.config.config.launch.context,
-    ) else {
+fn name_session(event: &PreparedEvent, head: &Head<'_>, context: &Context, verdict: &mut Verdict) {
+    let (Some(began), Some(session)) = (context.launched_at, head.session_id.as_deref()) else {
         return;
     };
-    let Some(session) = head.session_id.as_deref() else {
-        return;
-    };
-    if *verdict.answer.event() != EventName::UserPromptSubmit {
+    if event.event != EventName::UserPromptSubmit || !event.config.config.launch.context {
         return;
     }
     let began = jiff::Timestamp::from_second(began.div_euclid(1000)).unwrap_or_default();
@@ -220,13 +160,12 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.by.get_or_insert_with(|| Account::Launch.by());
 }
 
-/// A notice goes by the answer if the terminal shows it. That is no opinion: nothing is decided.
-fn ring(case: &Case<'_>, verdict: &mut Verdict) {
-    let wishes = &case.config.config.notice;
-    let event = Some(verdict.answer.event());
-    let notice = case
-        .change
-        .and_then(|change| notice::of(wishes, change, event, case.minute));
+/// A notice goes with the answer if the terminal shows it there. It decides nothing.
+fn ring(event: &PreparedEvent, context: &Context, verdict: &mut Verdict) {
+    let wishes = &event.config.config.notice;
+    let change = context.change.as_ref();
+    let notice = change
+        .and_then(|change| notice::of(wishes, change, Some(&event.event), context.minute));
     match notice {
         Some(Notice {
             sequence: Some(sequence),
@@ -239,62 +178,62 @@ fn ring(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// A config that does not parse, and a project that nobody trusts, are told where the person looks
-/// anyway: when a session starts or a prompt is sent, once a session and state of the config.
-fn tell_of_troubles(case: &Case<'_>, verdict: &mut Verdict) {
-    let (false, Ok(head)) = (case.told, case.head) else {
+/// A configuration that does not parse, and a project that is not trusted, are reported when a session
+/// starts or a prompt is sent, once per session and state of the configuration.
+fn tell_of_problems(
+    event: &PreparedEvent,
+    head: &Head<'_>,
+    context: &Context,
+    verdict: &mut Verdict,
+) {
+    let starts = event.event == EventName::SessionStart;
+    let prompts = event.event == EventName::UserPromptSubmit;
+    let Some(session) = head.session_id.as_deref() else {
         return;
     };
-    let starts = *verdict.answer.event() == EventName::SessionStart;
-    if !starts && *verdict.answer.event() != EventName::UserPromptSubmit {
+    if context.told || !(starts || prompts) {
         return;
     }
-    let errors: Vec<String> = case.config.errors().map(ToString::to_string).collect();
+    let errors: Vec<String> = event.config.errors().map(ToString::to_string).collect();
     let config = (!errors.is_empty()).then(|| {
         let errors = errors.join("\n");
         format!("becket: {errors}\nRun `becket config check` to see it all.")
     });
-    // Where nobody looks, nobody is asked; and what was trusted a moment ago is missed at once.
+    // An untrusted project is reported at the start only; lost trust with the next prompt too.
     let asks = |project: &&Project| starts || project.trust == Trust::Changed;
-    let project = case.config.project.as_ref();
-    let project = project.filter(|_| case.envelope.attended()).filter(asks);
+    let project = event.config.project.as_ref();
+    let project = project.filter(|_| event.envelope.attended()).filter(asks);
     let trust = project.and_then(Project::says);
     let account = match (&config, trust) {
         (None, None) => return,
         (Some(_), _) => Account::Config,
         (None, Some(_)) => Account::Trust,
     };
-    let Some(session) = head.session_id.as_deref() else {
-        return;
-    };
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
     verdict.answer.tell(told.join("\n"));
     verdict.by = Some(account.by());
-    verdict.told = Some((session.to_owned(), case.config.generation));
+    verdict.told = Some((session.to_owned(), event.config.generation));
 }
 
 #[cfg(test)]
 mod tests {
+    use becket_wire::Place;
+    use becket_wire::rpc::{Envelope, EventRequest};
     use becket_wire::session::Display;
 
     use super::*;
-    use crate::config::{Files, Loader};
+    use crate::config::ConfigCache;
+    use crate::notice::Change;
+    use crate::pipeline::prepare;
     use crate::session::Session;
 
     #[test]
     fn a_notice_decides_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let place = becket_wire::Place::new(folder.path());
-        let file = |name: &str| folder.path().join(name);
-        let files = Files {
-            system: file("none"),
-            user: file("config.toml"),
-            project: None,
-            managed: file("none"),
-        };
-        std::fs::write(&files.user, "[notice]\non = \"all\"\nafter = \"0s\"\n").unwrap();
-        let config = Loader::with_files(&files, &place, false).current();
+        let place = Place::new(folder.path());
+        std::fs::write(place.config(), "[notice]\non = \"all\"\nafter = \"0s\"\n").unwrap();
+        let cache = ConfigCache::new(&place, [7; 32], false);
         let envelope: Envelope = serde_json::from_value(serde_json::json!({
             "id": becket_wire::EventId::new(5, [7; 2]), "at": 5,
             "version": becket_wire::Version::current(), "home": "/h", "pid": 4,
@@ -307,22 +246,20 @@ mod tests {
             ("Stop", Display::Working, Display::Done),
         ] {
             let payload = format!(r#"{{"hook_event_name": "{event}", "session_id": "s"}}"#);
-            let head = Head::read(payload.as_bytes()).unwrap();
+            let request = EventRequest {
+                envelope: envelope.clone(),
+                payload: payload.into_bytes(),
+                sent: 5,
+            };
+            let prepared = prepare(request, &cache);
             let mut session = Session::new("s", 1);
             session.prompted_at = Some(1);
             let change = Change::of(before, &session, 5);
-            let change = change.map(|change| Change { after, ..change });
-            let case = Case {
-                envelope: &envelope,
-                payload: payload.as_bytes(),
-                head: Ok(&head),
-                config: &config,
-                told: false,
-                change: change.as_ref(),
-                launched_at: None,
-                minute: 0,
+            let mut context = Context {
+                change: change.map(|change| Change { after, ..change }),
+                ..Context::default()
             };
-            let verdict = judge(&case);
+            let verdict = judge(&prepared, &prepared.payload, &context);
             let output = verdict.output();
             assert_eq!(output.exit, 0, "{event}");
             assert_eq!(
@@ -330,11 +267,9 @@ mod tests {
                 "{event}"
             );
             assert!(verdict.repeated().is_silent(), "{event} twice");
-            let unchanged = Case {
-                change: None,
-                ..case
-            };
-            assert!(judge(&unchanged).output().is_silent(), "{event}");
+            context.change = None;
+            let unchanged = judge(&prepared, &prepared.payload, &context);
+            assert!(unchanged.output().is_silent(), "{event}");
         }
     }
 }

@@ -10,6 +10,7 @@ pub mod mask;
 pub mod matcher;
 pub mod merge;
 pub mod notice;
+pub mod pipeline;
 pub mod price;
 mod program;
 pub mod replace;

@@ -106,13 +106,13 @@ impl Change {
     pub fn alone(
         head: &Head<'_>,
         envelope: &Envelope,
-        is_git_root: impl Fn(&Path) -> bool,
+        project: Option<&Path>,
     ) -> Option<Self> {
-        let moment = Moment::new(head, envelope);
+        let project = project.and_then(Path::to_str);
+        let moment = Moment::new(head, envelope).in_project(project);
         let mut session = Session::new(head.session_id.as_deref()?, moment.at);
         let before = session.display().0;
         session.apply(&moment);
-        session.find_project(envelope, is_git_root);
         Self::of(before, &session, moment.at)
     }
 

@@ -20,7 +20,7 @@ use crate::sparse::is_default;
 use crate::status::Agent;
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
-pub use infer::{Inference, PROCESS_GONE};
+pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
 pub use project::project_of;
 
@@ -88,9 +88,6 @@ pub struct Session {
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
-    /// Where the project was looked for.
-    #[serde(skip_serializing_if = "is_default")]
-    project_from: Option<(String, Option<String>)>,
     /// The newest event that facts were taken from.
     #[serde(skip_serializing_if = "is_default")]
     learned: Option<Mark>,
@@ -216,6 +213,7 @@ impl Session {
             return changed;
         }
         learn(&mut self.cwd, &head.cwd);
+        learn(&mut self.project, &moment.project.map(Cow::Borrowed));
         learn(&mut self.permission_mode, &head.permission_mode);
         // What becket answers is no part of what the session is about: it names nothing.
         let answered_here = slash::parse(head, moment.envelope).is_some();

@@ -37,7 +37,7 @@ pub struct Envelope {
     /// Code that it started, and of no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid_parent: Option<u32>,
-    /// The variables of `CARRIED` and `BECKET_*` that were set.
+    /// The variables of `CARRIED` that were set.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
     /// Set when the payload is not all that was sent. It stands in the frame beside the envelope,
@@ -46,9 +46,8 @@ pub struct Envelope {
     pub cut: Option<Cut>,
 }
 
-/// The environment variables that an envelope carries, besides other `BECKET_*`: whatever there is,
-/// these are among them. What may tighten the config is.
-pub const CARRIED: [&str; 10] = [
+/// The environment variables that an envelope carries.
+pub const CARRIED: [&str; 8] = [
     "TMUX",
     "TMUX_PANE",
     "CLAUDE_PROJECT_DIR",
@@ -57,8 +56,6 @@ pub const CARRIED: [&str; 10] = [
     "CLAUDE_ENV_FILE",
     "AGENT_ID",
     LAUNCH,
-    "BECKET_MASK_ENABLED",
-    "BECKET_NOTICE_ON",
 ];
 
 /// Names the `becket run` that started Claude Code: `<pid>:<start time>`, the latter in clock ticks
@@ -72,9 +69,7 @@ pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
 /// so no environment can say it.
 pub const WRONG: &str = "wrong";
 
-/// How many others are carried, and how long one may be: an environment must not push an event
-/// out of its frame.
-const MAX_VARIABLES: usize = 64;
+/// How long one may be: an environment must not push an event out of its frame.
 const MAX_VARIABLE: usize = 8 << 10;
 
 /// The variables of an environment that an envelope carries: those that all do, and these.
@@ -82,18 +77,10 @@ pub fn carried(
     environment: impl Iterator<Item = (OsString, OsString)>,
     besides: &[&str],
 ) -> BTreeMap<String, String> {
-    let listed = |name: &str| CARRIED.contains(&name) || besides.contains(&name);
-    let fits = |name: &str, value: &OsString| name.len() + value.len() <= MAX_VARIABLE;
-    // Whoever sets many of them pushes none out that is listed.
-    let mut others = 0;
+    let wanted = |name: &str| CARRIED.contains(&name) || besides.contains(&name);
     environment
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, value)| {
-            let other = !listed(name);
-            others += usize::from(other && name.starts_with("BECKET_"));
-            let wanted = !other || (name.starts_with("BECKET_") && others <= MAX_VARIABLES);
-            wanted && fits(name, value)
-        })
+        .filter(|(name, value)| wanted(name) && name.len() + value.len() <= MAX_VARIABLE)
         .map(|(name, value)| (name, value.to_string_lossy().into_owned()))
         .collect()
 }
@@ -252,21 +239,4 @@ pub(crate) fn encode_sent(
     let mut frame = EventFrame::begin(envelope)?;
     frame.buffer().extend_from_slice(payload);
     frame.finish(kind, sent, envelope.cut)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_variables_push_none_out_that_is_listed() {
-        let pair = |name: &str| (OsString::from(name), OsString::from("x"));
-        let crowd: Vec<String> = (0..100).map(|nth| format!("BECKET_A{nth}")).collect();
-        let listed = CARRIED.iter().chain(&CARRIED_BY_LINE);
-        let environment = crowd.iter().map(|name| pair(name)).chain([pair("OTHER")]);
-        let environment = environment.chain(listed.clone().map(|name| pair(name)));
-        let carried = carried(environment, &CARRIED_BY_LINE);
-        assert!(listed.clone().all(|name| carried.contains_key(*name)));
-        assert_eq!(carried.len(), listed.count() + MAX_VARIABLES);
-    }
 }

@@ -70,9 +70,8 @@ fn fold(beats: &[Beat], now: i64) -> Result<(Vec<EventRow>, Vec<SessionRow>)> {
             payload: serde_json::to_vec(payload)?,
         };
         let head = Head::read(&request.payload)?;
-        session.apply(&Moment::new(&head, &request.envelope));
-        // The folders of the script are nowhere on this disk.
-        session.find_project(&request.envelope, |_| false);
+        let moment = Moment::new(&head, &request.envelope);
+        session.apply(&moment.in_project(head.cwd.as_deref()));
         events.push(row(&request, payload, number));
     }
     let live = sessions

@@ -10,6 +10,7 @@ use tokio::sync::oneshot::Sender;
 
 use super::{Live, Registry};
 use crate::infer::{AtWork, LAST_REPLY};
+use crate::store::{Store, Which};
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub(crate) enum Asked {
 }
 
 impl Registry {
-    pub(crate) fn answer(&mut self, asked: Asked, now: i64) {
+    pub(crate) fn answer(&mut self, store: &Store, asked: Asked, now: i64) {
         match asked {
             Asked::Live(reply) => drop(reply.send(self.rows(now))),
             Asked::Watch(reply) => {
@@ -41,8 +42,8 @@ impl Registry {
                 session,
                 title,
                 done,
-            } => drop(done.send(self.name(&session, title, now))),
-            Asked::Seen(at, done) => drop(done.send(self.seen(&at, now))),
+            } => drop(done.send(self.name(store, &session, title))),
+            Asked::Seen(at, done) => drop(done.send(self.seen(store, &at, now))),
         }
     }
 
@@ -88,20 +89,20 @@ impl Registry {
             .count()
     }
 
-    fn name(&mut self, prefix: &str, title: Option<String>, now: i64) -> Told {
-        match self.complete(prefix) {
+    fn name(&mut self, store: &Store, prefix: &str, title: Option<String>) -> Told {
+        match self.complete(store, prefix) {
             Ok(id) => {
-                self.touch(&id, now, |session| session.name(title));
+                self.touch(&id, |session| session.name(title));
                 Told::Done
             }
             Err(told) => told,
         }
     }
 
-    fn seen(&mut self, at: &SeenAt, now: i64) -> Told {
+    fn seen(&mut self, store: &Store, at: &SeenAt, now: i64) -> Told {
         match at {
-            SeenAt::Session(prefix) => match self.complete(prefix) {
-                Ok(id) => self.touch(&id, now, |session| session.seen(now)),
+            SeenAt::Session(prefix) => match self.complete(store, prefix) {
+                Ok(id) => self.touch(&id, |session| session.seen(now)),
                 Err(told) => return told,
             },
             SeenAt::Pane { tmux_socket, pane } => {
@@ -115,7 +116,7 @@ impl Registry {
                     .map(|(id, _)| id.clone())
                     .collect();
                 for id in there {
-                    self.touch(&id, now, |session| session.seen(now));
+                    self.touch(&id, |session| session.seen(now));
                 }
             }
         }
@@ -123,14 +124,14 @@ impl Registry {
     }
 
     /// The one session that has an id that begins so; it is at hand then.
-    fn complete(&mut self, prefix: &str) -> Result<String, Told> {
+    fn complete(&mut self, store: &Store, prefix: &str) -> Result<String, Told> {
         let mut found: Vec<String> = self
             .sessions
             .keys()
             .filter(|id| id.starts_with(prefix))
             .cloned()
             .collect();
-        for session in self.like(prefix) {
+        for session in store.sessions(Which::Like(prefix)) {
             let id = session.session_id.clone();
             if !self.sessions.contains_key(&id) {
                 self.sessions.insert(id.clone(), Live::new(session));

@@ -4,18 +4,23 @@ use becket_engine::session::{Chain, Moment};
 use becket_wire::event::EventName;
 
 use super::Registry;
-use crate::life::now_ms;
+use crate::store::Store;
 
 impl Registry {
     /// Chains a session that starts. Gives the one that it goes on from, and itself.
-    pub(super) fn chain(&mut self, id: &str, moment: &Moment<'_>) -> Option<(String, String)> {
+    pub(super) fn chain(
+        &mut self,
+        store: &Store,
+        id: &str,
+        moment: &Moment<'_>,
+    ) -> Option<(String, String)> {
         if moment.event != EventName::SessionStart || !moment.envelope.pid_is_claude {
             return None;
         }
         let found = match moment.head.source.as_deref() {
             Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
             Some("fork") => self
-                .forked(id, moment.envelope.pid)
+                .forked(store, id, moment.envelope.pid)
                 .map(|prev| (prev, Chain::Fork)),
             _ => None,
         };
@@ -46,9 +51,9 @@ impl Registry {
             return None;
         }
         live.session.continue_from(&ended, Chain::Clear);
-        live.unwritten = true;
         let next = next.clone();
-        self.tell_of(&next, now_ms());
+        self.unwritten.insert(next.clone());
+        self.news.insert(next.clone());
         Some((ended.session_id, next))
     }
 
@@ -68,14 +73,14 @@ impl Registry {
     }
 
     /// The session that was named when Claude Code was started: a fork's own events do not tell.
-    fn forked(&mut self, id: &str, pid: u32) -> Option<String> {
+    fn forked(&mut self, store: &Store, id: &str, pid: u32) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let prev = resumed(&line)?;
         if prev == id {
             return None;
         }
         if !self.sessions.contains_key(&prev) {
-            let session = self.stored(&prev)?;
+            let session = store.session(&prev)?;
             self.sessions
                 .insert(prev.clone(), super::Live::new(session));
         }

@@ -129,28 +129,22 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// The daemon's: keeps a copy of each file that parsed.
-    pub fn for_daemon(place: &Place) -> Self {
-        Self::with_files(&Files::of(place), place, true)
-    }
-
-    /// For everybody else: uses those copies, and writes nothing.
-    pub fn read_only(place: &Place) -> Self {
-        Self::with_files(&Files::of(place), place, false)
-    }
-
-    /// The daemon's, with the files of a project.
-    pub fn for_daemon_in(place: &Place, project: &Path) -> Self {
+    /// The files of becket's home, and of a project. `may_write` keeps a copy of each file that parses:
+    /// only the daemon does.
+    pub fn new(place: &Place, project: Option<&Path>, may_write: bool) -> Self {
         let mut files = Files::of(place);
-        files.project = Some(project.to_path_buf());
-        Self::with_files(&files, place, true)
+        files.project = project.map(Path::to_path_buf);
+        Self::with_files(&files, place, may_write)
+    }
+
+    /// Read only, without a project.
+    pub fn read_only(place: &Place) -> Self {
+        Self::new(place, None, false)
     }
 
     /// Read only, with the files of a project.
     pub fn for_project(place: &Place, project: &Path) -> Self {
-        let mut files = Files::of(place);
-        files.project = Some(project.to_path_buf());
-        Self::with_files(&files, place, false)
+        Self::new(place, Some(project), false)
     }
 
     /// With files that stand elsewhere.

@@ -76,7 +76,14 @@ pub struct Plan {
     made: Instant,
 }
 
-/// What came of it.
+/// What the hooks of a plan did that the answer waits for.
+#[derive(Debug)]
+pub struct HooksRan<'a> {
+    plan: &'a Plan,
+    ran: Vec<Ran>,
+}
+
+/// What they come to together.
 #[derive(Debug)]
 pub struct Done {
     /// What becket itself says, of the input as it is in the end.
@@ -148,20 +155,17 @@ impl Plan {
         (first + rest.unwrap_or_default()).min(room_on(&self.event))
     }
 
-    /// Runs it all. `own` is what becket itself says of the event as it came; where hooks changed its
-    /// input, `judge` is asked about the final one too, and what is stricter holds.
-    /// `answered` gets what is to be answered; `later` the runs that nobody waits for.
-    pub fn carry_out(
-        self,
+    /// Runs the hooks. `answered` gets those that the answer waits for, as soon as all of them have
+    /// ended; `later` gets each run that goes on in the background, when it ends.
+    pub fn run(
+        &self,
         kit: &Kit,
         cancel: &Cancel,
-        own: Verdict,
-        judge: impl FnOnce(&[u8]) -> Verdict,
-        answered: impl FnOnce(Done),
+        answered: impl FnOnce(HooksRan<'_>),
         mut later: impl FnMut(RunRow),
     ) {
         let mut stage = Stage {
-            plan: &self,
+            plan: self,
             kit,
             payload: Arc::clone(&self.payload),
             until: self.made + room_on(&self.event),
@@ -207,44 +211,10 @@ impl Plan {
         }
         let finish = |rest: Vec<Ran>| {
             ran.extend(rest);
-            answered(self.done(ran, own, judge));
+            answered(HooksRan { plan: self, ran });
         };
         let later = |late| later(self.row_behind(&late));
         run_beside(behind, jobs, cancel, finish, later);
-    }
-
-    fn done(
-        &self,
-        mut ran: Vec<Ran>,
-        mut own: Verdict,
-        judge: impl FnOnce(&[u8]) -> Verdict,
-    ) -> Done {
-        let place = |ran: &Ran| self.hooks.iter().position(|hook| hook.name == ran.hook);
-        ran.sort_by_key(place);
-        let (mut runs, mut said) = (Vec::new(), Vec::new());
-        for ran in ran {
-            let read = ran.answer(&self.event);
-            // Who goes on in the background is told of at the end.
-            if ran.outcome != Outcome::WentAsync {
-                runs.push(self.row_of(&ran, &read));
-            }
-            let hook = ran.hook;
-            said.extend(read.ok().map(|answer| Said { hook, answer }));
-        }
-        let mut merged = merge(&self.event, own.answer().clone(), &said);
-        if let Some(input) = changed_input(&merged.answer) {
-            if let Some(payload) = with_input(&self.payload, input) {
-                own = own.and_of_the_result(judge(&payload));
-                merged = merge(&self.event, own.answer().clone(), &said);
-            } else {
-                // What cannot be judged does not go out.
-                merged.answer.leave(Change::Input(Rest::new()).key());
-            }
-        }
-        if !self.attended {
-            unattended(&mut merged.answer);
-        }
-        Done { own, merged, runs }
     }
 
     /// The row of a hook that goes on where nobody sees its end.
@@ -273,6 +243,40 @@ impl Plan {
             agent_id: self.agent_id.as_deref(),
         };
         ran.row(on, read)
+    }
+}
+
+impl HooksRan<'_> {
+    /// Merges what they said. `own` is what becket itself says of the event as it came; where hooks
+    /// changed the input, `judge` judges the result too, and the stricter verdict holds.
+    pub(crate) fn merge(self, mut own: Verdict, judge: impl FnOnce(&[u8]) -> Verdict) -> Done {
+        let Self { plan, mut ran } = self;
+        let place = |ran: &Ran| plan.hooks.iter().position(|hook| hook.name == ran.hook);
+        ran.sort_by_key(place);
+        let (mut runs, mut said) = (Vec::new(), Vec::new());
+        for ran in ran {
+            let read = ran.answer(&plan.event);
+            // Who goes on in the background is told of at the end.
+            if ran.outcome != Outcome::WentAsync {
+                runs.push(plan.row_of(&ran, &read));
+            }
+            let hook = ran.hook;
+            said.extend(read.ok().map(|answer| Said { hook, answer }));
+        }
+        let mut merged = merge(&plan.event, own.answer().clone(), &said);
+        if let Some(input) = changed_input(&merged.answer) {
+            if let Some(payload) = with_input(&plan.payload, input) {
+                own = own.and_of_the_result(judge(&payload));
+                merged = merge(&plan.event, own.answer().clone(), &said);
+            } else {
+                // What cannot be judged does not go out.
+                merged.answer.leave(Change::Input(Rest::new()).key());
+            }
+        }
+        if !plan.attended {
+            unattended(&mut merged.answer);
+        }
+        Done { own, merged, runs }
     }
 }
 
@@ -368,6 +372,22 @@ fn changed_input(answer: &Answer) -> Option<&Rest> {
         Change::Input(input) => Some(input),
         _ => None,
     })
+}
+
+#[cfg(test)]
+impl Plan {
+    /// Runs and merges at once.
+    pub(crate) fn carry_out(
+        self,
+        kit: &Kit,
+        cancel: &Cancel,
+        own: Verdict,
+        judge: impl FnOnce(&[u8]) -> Verdict,
+        answered: impl FnOnce(Done),
+        later: impl FnMut(RunRow),
+    ) {
+        self.run(kit, cancel, |ran| answered(ran.merge(own, judge)), later);
+    }
 }
 
 #[cfg(test)]

@@ -308,8 +308,8 @@ fn where_nothing_is_known_of_a_session_a_question_is_told_of() {
             r#"{{"hook_event_name": "{event}", "session_id": "s", "cwd": "/home/you/shop/src", "tool_name": "Bash", "tool_input": {{}}}}"#
         );
         let head = Head::read(payload.as_bytes()).unwrap();
-        let is_root = |folder: &Path| folder == Path::new("/home/you/shop");
-        let change = Change::alone(&head, &envelope(attended), is_root)?;
+        let project = Path::new("/home/you/shop");
+        let change = Change::alone(&head, &envelope(attended), Some(project))?;
         let event = EventName::from(event);
         of(&wishes(), &change, Some(&event), 720).map(|notice| (notice.title, notice.text))
     };

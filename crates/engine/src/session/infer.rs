@@ -1,6 +1,7 @@
 //! What no event says of a session: told by the transcript, the process, the person, or becket.
 
 use becket_wire::EventId;
+use becket_wire::event::EventName;
 
 use super::Session;
 
@@ -22,6 +23,27 @@ pub enum Inference {
     TurnDied { error: Option<String> },
     /// Claude Code is gone without a SessionEnd.
     ProcessGone,
+}
+
+/// An event about which something was decided after it was applied.
+#[derive(Debug, Clone, Copy)]
+pub struct DecidedEvent<'a> {
+    pub id: EventId,
+    pub name: &'a EventName,
+    /// The subagent whose event it is.
+    pub agent: Option<&'a str>,
+    /// When it counts from.
+    pub at: i64,
+}
+
+/// How far the decision about an event is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decided {
+    /// Hooks still judge it.
+    Pending,
+    /// The prompt is not sent; the agent has to go on.
+    Blocked,
+    Passed,
 }
 
 /// The `end_reason` of a session whose process is gone.
@@ -100,7 +122,7 @@ impl Session {
     }
 
     /// becket itself blocked the prompt: nothing follows it.
-    pub fn prompt_blocked(&mut self, at: i64) -> bool {
+    pub(super) fn prompt_blocked(&mut self, at: i64) -> bool {
         self.ended_at.is_none()
             && self.main.may_infer(at)
             && (self.main.rests(at, false) | self.redisplay(at))
@@ -108,7 +130,7 @@ impl Session {
 
     /// becket's own hooks judge whether an agent (none: the main one) may stop by this event: until they
     /// have, and if they say no, it works.
-    pub fn stop_judged(&mut self, agent: Option<&str>, stop: EventId, at: i64) -> bool {
+    pub(super) fn stop_judged(&mut self, agent: Option<&str>, stop: EventId, at: i64) -> bool {
         if self.ended_at.is_some() {
             return false;
         }
@@ -120,7 +142,7 @@ impl Session {
     }
 
     /// They let whoever wanted to stop by this event. It may have gone on since.
-    pub fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
+    pub(super) fn stop_let_through(&mut self, stop: EventId, at: i64) -> bool {
         let changed = match self.main.awaits(stop) {
             true => self.main.is_let_stop(at),
             false => self.child_stops(stop, at),
@@ -128,6 +150,22 @@ impl Session {
         changed && {
             self.redisplay(at);
             true
+        }
+    }
+
+    /// What was decided about an event of this session after it was applied. True if a user can see a
+    /// difference.
+    pub fn decided(&mut self, event: &DecidedEvent<'_>, answer: Decided) -> bool {
+        let DecidedEvent { id, agent, at, .. } = *event;
+        match (event.name, agent) {
+            (EventName::UserPromptSubmit | EventName::UserPromptExpansion, _) => {
+                answer == Decided::Blocked && self.prompt_blocked(at)
+            }
+            (EventName::Stop, None) | (EventName::SubagentStop, Some(_)) => match answer {
+                Decided::Pending | Decided::Blocked => self.stop_judged(agent, id, at),
+                Decided::Passed => self.stop_let_through(id, at),
+            },
+            _ => false,
         }
     }
 

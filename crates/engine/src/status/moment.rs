@@ -21,6 +21,8 @@ pub struct Moment<'a> {
     pub at: i64,
     pub id: EventId,
     pub envelope: &'a Envelope,
+    /// Where the event comes from, as far as anybody looked.
+    pub project: Option<&'a str>,
 }
 
 /// The place of an event in time.
@@ -93,7 +95,12 @@ impl<'a> Moment<'a> {
             at: envelope.at,
             id: envelope.id,
             envelope,
+            project: None,
         }
+    }
+
+    pub fn in_project(self, project: Option<&'a str>) -> Self {
+        Self { project, ..self }
     }
 
     pub fn mark(&self) -> Mark {

@@ -376,24 +376,3 @@ fn a_project_is_a_git_root_else_what_claude_says_else_the_folder() {
         "not/absolute"
     );
 }
-
-#[test]
-fn the_project_is_looked_for_only_when_the_folder_changes() {
-    let looks = std::cell::Cell::new(0);
-    let git = |folder: &Path| {
-        looks.set(looks.get() + 1);
-        folder == Path::new("/p")
-    };
-    let mut play = Play::after(&["SessionStart cwd=/p/src"]);
-    let envelope = Line::new("Stop", 0).envelope;
-    assert!(play.session.find_project(&envelope, git));
-    assert_eq!(
-        (play.session.project.as_deref(), looks.get()),
-        (Some("/p"), 2)
-    );
-    assert!(!play.session.find_project(&envelope, git));
-    assert_eq!(looks.get(), 2);
-    play.then("CwdChanged new_cwd=/q");
-    assert!(play.session.find_project(&envelope, git));
-    assert_eq!(play.session.project.as_deref(), Some("/q"));
-}

@@ -1,0 +1,199 @@
+//! The one path of an event: [`prepare`] → [`decide`] → run → [`finish`] → record.
+//!
+//! The daemon and the standalone process (`becket hook`) are its two hosts. They call these functions in
+//! this order and record what comes of them, so a guard, a hook rule or an effort rule is written once
+//! and holds in both. `run` is [`Plan::run`]; recording belongs to the host.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use becket_wire::answer::Answer;
+use becket_wire::event::EventName;
+use becket_wire::rpc::{Envelope, EventRequest};
+use becket_wire::run::RunRow;
+use becket_wire::{Head, Place};
+
+use crate::config::{ConfigCache, Snapshot};
+use crate::hooks::carry::{Asked, HooksRan, Plan};
+use crate::hooks::kept;
+use crate::hooks::slash::{self, Scene, Slash};
+use crate::hooks::switch::Switches;
+use crate::judge::{Verdict, judge};
+use crate::mask::Masker;
+use crate::notice::Change;
+use crate::session::project_of;
+
+/// An event with everything it is judged by. Making it reads files; using it does not.
+#[derive(Debug, Clone)]
+pub struct PreparedEvent {
+    pub envelope: Envelope,
+    pub event: EventName,
+    /// As Claude Code sent it. Guards and named hooks see this; nothing stores it.
+    pub payload: Arc<[u8]>,
+    /// The payload with secrets masked, for the database and the session.
+    pub masked: Arc<[u8]>,
+    /// How many secrets were masked.
+    pub secrets: u32,
+    /// None if the payload names no folder.
+    pub project: Option<PathBuf>,
+    pub config: Arc<Snapshot>,
+    pub masker: Arc<Masker>,
+    switches: Arc<Switches>,
+    /// The slash command of ours that the user typed.
+    slash: Option<Slash>,
+}
+
+/// What else the judgement depends on: what only the host knows.
+#[derive(Debug, Clone, Default)]
+pub struct Context {
+    /// The user knows of the config's problems already.
+    pub told: bool,
+    /// What the event changed in the session's display.
+    pub change: Option<Change>,
+    /// When the session began, if `becket run` started it.
+    pub launched_at: Option<i64>,
+    /// Local time of day, in minutes.
+    pub minute: u16,
+    /// No hook runs and no switch is set: the event repeats another one, comes too late to be
+    /// answered, or its hooks ran elsewhere.
+    pub judge_only: bool,
+}
+
+/// What [`decide`] wants done next.
+#[derive(Debug)]
+pub enum Step {
+    /// Answer with this.
+    Done(Verdict),
+    /// Run these hooks, then [`finish`].
+    Run(Box<Plan>, Verdict),
+    /// Call [`switch`], then answer with what it gives.
+    Switch(Verdict),
+}
+
+/// What hooks made of a verdict.
+#[derive(Debug)]
+pub struct Finished {
+    pub verdict: Verdict,
+    pub runs: Vec<RunRow>,
+}
+
+/// Parses and masks an event, and reads what it is judged by. May block on the project's file system.
+pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
+    let EventRequest {
+        envelope, payload, ..
+    } = request;
+    let head = Head::read(&payload).unwrap_or_default();
+    let event = head
+        .event
+        .as_deref()
+        .or(envelope.event.as_deref())
+        .unwrap_or_default()
+        .into();
+    let claude_project = envelope.variable("CLAUDE_PROJECT_DIR");
+    let cwd = head.cwd.as_deref();
+    let project = cwd.map(|cwd| PathBuf::from(project_of(cwd, claude_project, is_git_root)));
+    let (config, masker) = configs.current(project.as_deref());
+    let slash = slash::parse(&head, &envelope);
+    let session = head.session_id.as_deref().unwrap_or_default();
+    let switches = match config.hooks.is_empty() {
+        true => Arc::default(),
+        false => Arc::new(Switches::read(configs.place(), session).switches),
+    };
+    drop(head);
+    let payload: Arc<[u8]> = payload.into();
+    let (masked, secrets) = {
+        let found = masker.mask(&payload);
+        let masked = match found.count {
+            0 => Arc::clone(&payload),
+            _ => found.bytes.into(),
+        };
+        (masked, found.count)
+    };
+    PreparedEvent {
+        envelope,
+        event,
+        payload,
+        masked,
+        secrets,
+        project,
+        config,
+        masker,
+        switches,
+        slash,
+    }
+}
+
+/// Judges an event. Pure: reads no file and no clock.
+pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
+    let verdict = judge(event, &event.payload, context);
+    if context.judge_only {
+        return Step::Done(verdict);
+    }
+    if event.slash.is_some() {
+        return Step::Switch(verdict);
+    }
+    if verdict.refuses() {
+        return Step::Done(verdict);
+    }
+    match event.plan() {
+        Some(plan) => Step::Run(Box::new(plan), verdict),
+        None => Step::Done(verdict),
+    }
+}
+
+/// Sets the switch that the user asked for, and says so. Writes a file, and may wait for its lock.
+pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
+    let head = Head::read(&event.payload).unwrap_or_default();
+    let Some(slash) = &event.slash else {
+        return verdict;
+    };
+    let scene = Scene {
+        place,
+        session: head.session_id.as_deref().unwrap_or_default(),
+        cwd: head.cwd.as_deref().unwrap_or_default().as_ref(),
+        agent_type: None,
+        hooks: &event.config.hooks,
+    };
+    let acted = slash::act(slash.verb, &slash.argument, &scene);
+    let answer = slash::answer(verdict.event().clone(), &acted.lines);
+    verdict.switched(answer)
+}
+
+/// Merges what the hooks said into the verdict. Where they changed the input, the result is judged too,
+/// and the stricter of both verdicts holds.
+pub fn finish(
+    event: &PreparedEvent,
+    context: &Context,
+    own: Verdict,
+    ran: HooksRan,
+    place: &Place,
+) -> Finished {
+    let done = ran.merge(own, |payload| judge(event, payload, context));
+    let answer: Answer = done.merged.answer;
+    let answer = kept::shorten(answer, place, event.envelope.id, &event.masker);
+    Finished {
+        verdict: done.own.merged(answer, done.merged.by),
+        runs: kept::masked(done.runs, &event.masker),
+    }
+}
+
+impl PreparedEvent {
+    /// The hooks that want this event and are on in its session.
+    pub fn plan(&self) -> Option<Plan> {
+        let head = Head::read(&self.payload).ok()?;
+        let root = Path::new("/");
+        let asked = Asked {
+            id: self.envelope.id,
+            event: &self.event,
+            head: &head,
+            payload: &self.payload,
+            project: self.project.as_deref().unwrap_or(root),
+            attended: self.envelope.attended(),
+        };
+        Plan::of(&asked, &self.config.hooks, || Arc::clone(&self.switches))
+    }
+}
+
+fn is_git_root(folder: &Path) -> bool {
+    folder.join(".git").exists()
+}
