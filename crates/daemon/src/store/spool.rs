@@ -364,7 +364,7 @@ fn next_group(
             }
             Ok(None) => {
                 *bad += 1;
-                put_away(place, &path);
+                put_away(place, id, &path);
             }
             // It cannot be read now: the next intake looks again.
             Err(_) => {}
@@ -446,12 +446,10 @@ fn let_through(connection: &Connection, record: &Record) -> rusqlite::Result<Opt
 }
 
 /// Sets a file aside that is none of ours, so that it is looked at once only.
-fn put_away(place: &Place, path: &Path) {
+fn put_away(place: &Place, id: EventId, path: &Path) {
     let folder = place.spool_bad();
     drop(private_folder(&folder));
-    if let Some(name) = path.file_name() {
-        drop(fs::rename(path, folder.join(name)));
-    }
+    drop(fs::rename(path, folder.join(format!("{id}.ev"))));
 }
 
 /// Whether a file has waited long enough. One from the future would wait for ever.
