@@ -13,7 +13,6 @@ use anyhow::{Context, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{Decision, mask_key, not_whole};
 use becket_engine::config::{Loader, Snapshot, variables_among};
-use becket_engine::doubles::{Delivery, mark};
 use becket_engine::hooks::carry::{Asked, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::hooks::slash::{self, Scene};
@@ -26,7 +25,7 @@ use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Envelope, EventRequest, Request, Source};
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head, Output, Place};
+use becket_wire::{Head, Output, Place};
 
 /// How this process came to judge alone.
 #[derive(Debug, Clone, Copy)]
@@ -106,9 +105,6 @@ impl Event<'_> {
     /// What is to be said, once it is left in the spool.
     fn answer(&self, held: bool, frame: Vec<u8>) -> Output {
         let verdict = self.judge();
-        if let Some(first) = self.first() {
-            return self.repeated(first, &verdict);
-        }
         if let Some(switched) = self.switched(&verdict) {
             return self.answered(&switched);
         }
@@ -117,24 +113,6 @@ impl Event<'_> {
             Some(plan) => self.carry_out(plan, verdict, frame),
             None => self.answered(&verdict),
         }
-    }
-
-    /// The event that this one repeats, because another registration told of it too.
-    fn first(&self) -> Option<EventId> {
-        let head = self.head.as_ref().ok()?;
-        let delivery = Delivery::new(head, self.payload);
-        let is_kept = |id| spool::is_kept(self.place, id);
-        mark::first_of(self.place, self.envelope, &delivery, &is_kept)
-    }
-
-    /// Whoever came first runs the hooks, and refuses for both.
-    fn repeated(&self, first: EventId, verdict: &Verdict) -> Output {
-        let output = verdict.repeated();
-        report(self.leave(Left {
-            double_of: Some(first),
-            ..self.left(Some((verdict, &output)), Vec::new())
-        }));
-        output
     }
 
     /// Nothing more is asked: the event is left with its answer.
@@ -210,11 +188,11 @@ impl Event<'_> {
             source: Source::Alone,
             why: self.why.to_owned(),
             runs: kept::masked(runs, self.masker),
-            double_of: None,
             held: false,
         }
     }
 
+    /// Leaves the event in the spool, or rewrites what was left of it.
     fn leave(&self, left: Left) -> Result<(), SpoolError> {
         let payload = self.masker.mask(self.payload);
         let left = Left {

@@ -66,7 +66,7 @@ impl Tell {
 }
 
 /// The counts by the names that a person knows them by.
-pub fn counts(counts: &Counts) -> [(&'static str, u64); 12] {
+pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
     [
         ("busy", counts.busy),
         ("other users refused", counts.strangers),
@@ -74,7 +74,6 @@ pub fn counts(counts: &Counts) -> [(&'static str, u64); 12] {
         ("garbage", counts.garbage),
         ("too late", counts.late),
         ("sent to the spool", counts.to_spool),
-        ("only in memory", counts.in_memory),
         ("lost", counts.lost),
         ("runs of hooks lost", counts.runs_lost),
         ("taken in from the spool", counts.taken_in),

@@ -13,10 +13,6 @@ impl Counter {
         self.0.fetch_add(more, Ordering::Relaxed);
     }
 
-    pub fn set(&self, to: u64) {
-        self.0.store(to, Ordering::Relaxed);
-    }
-
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -31,7 +27,6 @@ pub struct Counters {
     pub garbage: Counter,
     pub late: Counter,
     pub to_spool: Counter,
-    pub in_memory: Counter,
     pub lost: Counter,
     pub runs_lost: Counter,
     pub taken_in: Counter,
@@ -55,7 +50,6 @@ impl Counters {
             garbage: self.garbage.get(),
             late: self.late.get(),
             to_spool: self.to_spool.get(),
-            in_memory: self.in_memory.get(),
             lost: self.lost.get(),
             runs_lost: self.runs_lost.get(),
             taken_in: self.taken_in.get(),

@@ -16,7 +16,6 @@ use becket_engine::run::Cancel;
 use becket_engine::session::Mark;
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::rpc::{EventRequest, Response};
-use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Version};
 use tokio::sync::{mpsc, oneshot};
 
@@ -47,8 +46,8 @@ pub(crate) enum Message {
     Hooked(Box<Hooked>),
     /// They will never be: whoever waits for them goes alone.
     Unhooked(i64),
-    /// A hook that nobody waited for has ended: its run, masked.
-    HookEnded(Vec<RunRow>),
+    /// A hook in the background has ended: its event with its run, masked.
+    HookEnded(Box<Record>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
     /// What is taken in from the spool; it is committed with the sessions that it changes.
@@ -79,8 +78,6 @@ pub(crate) struct Arrival {
     pub(crate) now_ms: i64,
     /// Whoever sent it does not wait for an answer any more.
     pub(crate) hung_up: bool,
-    /// Nobody else waits for an answer.
-    pub(crate) alone: bool,
     pub(crate) answerer: Answerer,
 }
 
@@ -95,7 +92,6 @@ pub(crate) struct Judged {
     /// When it arrived.
     pub(crate) at: Instant,
     pub(crate) applied: Option<Applied>,
-    pub(crate) alone: bool,
     pub(crate) answerer: Answerer,
 }
 
@@ -122,7 +118,7 @@ impl Dispatcher {
                 Message::Judged(judged) => self.judged(*judged),
                 Message::Hooked(hooked) => self.hooked(*hooked),
                 Message::Unhooked(seq) => self.hooks.give_up(seq),
-                Message::HookEnded(runs) => self.hook_ended(runs),
+                Message::HookEnded(record) => self.hook_ended(&record),
                 Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
                 Message::Asked(asked) => self.asked(asked),
                 Message::TookIn(brought, reply) => drop(reply.send(self.took_in(&brought))),
@@ -161,7 +157,6 @@ impl Dispatcher {
             at,
             now_ms,
             hung_up,
-            alone,
             answerer,
         } = arrival;
         let payload = std::mem::take(&mut event.payload);
@@ -236,7 +231,6 @@ impl Dispatcher {
                 masker,
                 at,
                 applied,
-                alone,
                 answerer,
             });
         }
@@ -252,7 +246,6 @@ impl Dispatcher {
                     masker,
                     at,
                     applied,
-                    alone: false,
                     answerer,
                 }))));
             }
@@ -289,7 +282,6 @@ impl Dispatcher {
             mut record,
             verdict,
             applied,
-            alone,
             answerer,
             ..
         } = judged;
@@ -324,16 +316,12 @@ impl Dispatcher {
                 news.tell();
             }
         });
-        self.keep(record, then, alone);
+        self.keep(record, then);
     }
 
     /// Has an event written, and then does this.
-    pub(crate) fn keep(&self, record: Record, then: Then, alone: bool) {
-        let kept = match alone {
-            true => self.writer.keep_one(record, then),
-            false => self.writer.keep(record, then),
-        };
-        if kept.is_err() {
+    pub(crate) fn keep(&self, record: Record, then: Then) {
+        if self.writer.keep(record, then).is_err() {
             // The answerer is gone, and that makes it `Busy`: the shim goes alone, and the event
             // into the spool.
             self.counters.busy.add(1);

@@ -1,13 +1,15 @@
-//! The events of the last seconds, to know one that comes again from another registration.
+//! Double registrations: the same event from settings.json and from the plugin, say. The events of
+//! the last seconds are remembered to know one that comes again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use becket_engine::doubles::{Delivery, is_double};
 use becket_wire::Head;
 use becket_wire::rpc::Envelope;
 
+/// Within this time the same event from another registration is a double.
+const WITHIN: Duration = Duration::from_secs(5);
 /// How many events are remembered to find doubles.
 const REMEMBERED: usize = 1024;
 
@@ -35,12 +37,15 @@ impl Doubles {
         at: Instant,
     ) -> Option<i64> {
         let from = envelope.from.as_deref();
-        // Its name would cost ten times as much, and nobody else has to know it.
+        let head = head?;
         let mut hasher = DefaultHasher::new();
-        Delivery::new(head?, payload).hash(&mut hasher);
+        let call = head.tool_use_id.as_ref().or(head.prompt_id.as_ref());
+        (&head.session_id, &head.agent_id, &head.event, call, payload).hash(&mut hasher);
         let key = hasher.finish();
+        // Two deliveries from one registration are never doubles.
         if let Some(seen) = self.seen.get(&key)
-            && is_double(seen.from.as_deref(), from, at.duration_since(seen.at))
+            && seen.from.as_deref() != from
+            && at.duration_since(seen.at) < WITHIN
         {
             return Some(seen.seq);
         }

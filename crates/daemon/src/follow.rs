@@ -16,8 +16,7 @@ const AHEAD: usize = 64;
 
 /// Sends what was asked for. False if nobody is there any more.
 pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
-    // Listening begins before reading, and before the inbox is settled into what is read: nothing
-    // falls between.
+    // Listening begins before reading: nothing falls between.
     let mut feed = door.feed.subscribe();
     let mut running = door.writer.take_in().await;
     if let Some(prefix) = &query.session {

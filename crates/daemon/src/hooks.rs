@@ -16,7 +16,7 @@ use becket_engine::mask::Masker;
 use becket_engine::run::{Cancel, Keeper};
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Output, Place};
+use becket_wire::{Output, Place};
 use tokio::sync::{Semaphore, oneshot};
 use tracing::{error, warn};
 
@@ -188,7 +188,6 @@ impl Dispatcher {
             masker,
             at,
             mut applied,
-            alone,
             answerer,
         } = judged;
         let Some(Planned { plan, grounds }) = held else {
@@ -237,7 +236,7 @@ impl Dispatcher {
             begun: begun_word,
         };
         let slots = Arc::clone(&self.hooks.slots);
-        self.keep(record, then, alone);
+        self.keep(record, then);
         tokio::spawn(run.start(slots, begun, handed));
     }
 
@@ -308,25 +307,26 @@ impl Dispatcher {
         if let Err((record, then)) = self.writer.decide(record, then) {
             // There is too much to write, or another daemon writes by now. The event is kept, and
             // whoever waits gets what was decided.
-            self.leave_later(record.id(), &Left::of(&record, ""));
+            self.leave_later(&record);
             then();
         }
     }
 
-    pub(crate) fn hook_ended(&mut self, runs: Vec<RunRow>) {
-        if let Err(runs) = self.writer.runs(runs)
-            && let Some(id) = runs.first().map(|run| run.event_id)
-        {
-            self.leave_later(id, &Left::of_runs(runs));
+    pub(crate) fn hook_ended(&mut self, record: &Record) {
+        if self.writer.runs(record.runs.clone()).is_err() {
+            self.leave_later(record);
         }
     }
 
-    /// For whoever next takes in the spool. A home that was thrown away does not come back by it.
-    fn leave_later(&self, id: EventId, left: &Left) {
+    /// For the next intake of the spool. A home that was thrown away does not come back by it.
+    fn leave_later(&self, record: &Record) {
         let place = &self.hooks.place;
-        if !place.home().exists() || spool::amend(place, id, left).is_err() {
-            error!(event = %id, runs = left.runs.len(), "what hooks did could not be kept anywhere");
-            self.counters.runs_lost.add(left.runs.len() as u64);
+        let (left, payload) = (Left::of(record, ""), record.payload());
+        if !place.home().exists() || spool::add(place, record.envelope(), &payload, &left).is_err()
+        {
+            let runs = record.runs.len();
+            error!(event = %record.id(), runs, "what hooks did could not be kept anywhere");
+            self.counters.runs_lost.add(runs as u64);
         }
     }
 
@@ -352,7 +352,7 @@ impl Dispatcher {
         pending
             .doubles
             .push(answerer.hold(hold, None, pending.askers.and_another()));
-        self.keep(record, Box::new(|| ()), false);
+        self.keep(record, Box::new(|| ()));
     }
 
     /// A session that goes on from another keeps its switches.

@@ -150,12 +150,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let opened = store::open(&place.database(), now_ms())?;
     private(&place.database());
     if let Some(aside) = &opened.set_aside {
-        let what = format!(
-            "the database was damaged; it was set aside as {}",
-            aside.display()
-        );
-        warn!("{what}");
-        counters.trouble(what);
+        warn!("{aside}");
+        counters.trouble(aside.clone());
     }
     let unread = |why| OpenError::Sqlite {
         path: place.database(),
@@ -163,7 +159,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     };
     let newest: Option<i64> = opened
         .connection
-        .query_row("SELECT max(seq) FROM (SELECT max(seq) AS seq FROM events UNION ALL SELECT max(seq) FROM inbox)", [], |row| row.get(0))
+        .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
         .map_err(unread)?;
     let revision = store::last_revision(&opened.connection).map_err(unread)?;
     let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));

@@ -1,7 +1,9 @@
 //! What an ending daemon still runs, though another one serves. A file in its home tells it to
 //! whoever asks, and counts for as long as that daemon holds its lock.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+#[cfg(test)]
+use std::collections::HashSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -154,6 +156,7 @@ pub fn outlasting(place: &Place) -> Vec<CurrentRun> {
 }
 
 /// The events that daemons which are ending are still to decide.
+#[cfg(test)]
 pub(crate) fn awaited(place: &Place) -> HashSet<EventId> {
     told(place).flat_map(|still| still.awaited).collect()
 }

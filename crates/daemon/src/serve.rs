@@ -161,7 +161,6 @@ async fn judge(
         at: Instant::now(),
         now_ms: now_ms(),
         hung_up,
-        alone: door.in_flight.load(Ordering::Relaxed) == 1,
         answerer,
     });
     let taken = door.dispatcher.try_send(message(arrival)).is_ok();

@@ -73,7 +73,7 @@ pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -
 
 /// Sends the sessions that were asked for. False if nobody is there any more.
 pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door: &Door) -> bool {
-    // What the spool holds may change a status, and what waits in the inbox may have ended.
+    // What the spool holds may change a status.
     door.writer.take_in().await;
     let (reply, live) = oneshot::channel();
     drop(

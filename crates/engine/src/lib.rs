@@ -2,7 +2,6 @@
 
 pub mod checkpoint;
 pub mod config;
-pub mod doubles;
 pub mod hooks;
 pub mod judge;
 pub mod limit;

@@ -82,11 +82,6 @@ impl Place {
         self.spool().join(format!("{id}.ev"))
     }
 
-    /// What is said of an event after it was left or committed: by whom, and how often before.
-    pub fn amendment(&self, id: EventId, pid: u32, nth: u32) -> PathBuf {
-        self.spool().join(format!("{id}.{pid}-{nth}.left"))
-    }
-
     /// Spool files that could not be read are moved here, and never taken in again.
     pub fn spool_bad(&self) -> PathBuf {
         self.spool().join("bad")
@@ -107,11 +102,6 @@ impl Place {
 
     pub fn run(&self) -> PathBuf {
         self.home.join("run")
-    }
-
-    /// The events of the last seconds, by what two registrations tell alike.
-    pub fn doubles(&self) -> PathBuf {
-        self.run().join("doubles")
     }
 
     /// Held by whoever starts a daemon, until it is ready.

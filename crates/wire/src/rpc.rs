@@ -225,8 +225,6 @@ pub struct Counts {
     pub late: u64,
     /// Events that the database would not take and the spool did.
     pub to_spool: u64,
-    /// Events in memory, because neither database nor spool took them.
-    pub in_memory: u64,
     /// Events that nothing could keep.
     pub lost: u64,
     /// Runs of hooks that nothing could keep.

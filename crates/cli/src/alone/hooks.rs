@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, mpsc};
 
-use becket_daemon::store::spool::{self, Left, SpoolError};
+use becket_daemon::store::spool::{self, Left};
 use becket_engine::hooks::carry::{Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::judge::Verdict;
@@ -20,10 +20,10 @@ impl Event<'_> {
     /// Runs the hooks, and gives what they and becket say together.
     pub(super) fn carry_out(&self, mut plan: Plan, verdict: Verdict, frame: Vec<u8>) -> Output {
         let behind: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        let kept = self.leave(Left {
+        report(self.leave(Left {
             held: true,
             ..self.left(None, Vec::new())
-        });
+        }));
         let mut runs = Vec::new();
         // Of what began that process tells: this one may end before it does.
         if !behind.is_empty()
@@ -40,20 +40,9 @@ impl Event<'_> {
         let output = verdict.output();
         // Whoever hung up heard nothing of it.
         let heard = !runs.iter().any(RunRow::was_cancelled);
-        let left = self.left(heard.then_some((&verdict, &output)), runs);
-        self.complete(kept, left);
+        report(self.leave(self.left(heard.then_some((&verdict, &output)), runs)));
         keeper.leave();
         output
-    }
-
-    /// Says more of the event, if it could be left.
-    fn complete(&self, kept: Result<(), SpoolError>, left: Left) {
-        report(match kept {
-            Ok(()) => spool::amend(self.place, self.envelope.id, &left),
-            Err(full @ SpoolError::Full { .. }) => Err(full),
-            // What was wrong may be over.
-            Err(_) => self.leave(left),
-        });
     }
 
     /// Runs what somebody waits for.
@@ -119,9 +108,13 @@ impl Event<'_> {
         plan.hooks.retain(|hook| hook.is_async);
         let silent = self.judge();
         let again = silent.clone();
+        let payload = self.masker.mask(self.payload);
         let tell = |runs| {
-            let left = Left::of_runs(kept::masked(runs, self.masker));
-            report(spool::amend(self.place, self.envelope.id, &left));
+            let left = Left {
+                masked: payload.count,
+                ..Left::of_runs(kept::masked(runs, self.masker))
+            };
+            report(spool::add(self.place, self.envelope, &payload.bytes, &left));
         };
         tell(
             (plan.hooks.iter())

@@ -1,11 +1,10 @@
-//! Where runs come from: the database, and what waits before it in inbox and spool.
+//! Where runs come from: the database and the spool.
 
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
 use becket_daemon::outlasting::outlasting;
-use becket_daemon::store::spool::{Amendment, Spooled};
-use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery};
+use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
 use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
 use becket_wire::run::{CurrentRun, RunRow};
@@ -22,8 +21,6 @@ pub struct Runs<'a> {
     database: Option<Connection>,
     /// What waits to be written.
     waiting: Vec<Record>,
-    /// What waits to be said of others.
-    later: Vec<Amendment>,
     /// What is not recorded yet. Only daemons know it, the one that serves and those that end.
     current: Vec<CurrentRun>,
 }
@@ -41,17 +38,10 @@ impl<'a> Runs<'a> {
         }
         let masker = log::masker(world);
         let database = store::open_to_read(&world.place.database())?;
-        let mut waiting = match &database {
-            Some(connection) => store::in_inbox(connection, &masker).unwrap_or_default(),
-            None => Vec::new(),
-        };
-        let spooled = Spooled::read(&world.place, &masker);
-        waiting.extend(spooled.events);
         Ok(Self {
             world,
             database,
-            waiting,
-            later: spooled.later,
+            waiting: spool::read_all(&world.place, &masker),
             current,
         })
     }
@@ -61,8 +51,7 @@ impl<'a> Runs<'a> {
         let Some(prefix) = prefix else {
             return Ok(None);
         };
-        let waiting: Vec<EventRow> = self.waiting.iter().map(Record::to_row).collect();
-        log::complete(prefix, self.database.as_ref(), &waiting).map(Some)
+        log::complete(prefix, self.database.as_ref(), &self.waiting).map(Some)
     }
 
     /// The runs that are asked for: those that go on, then the others, each the newest first.
@@ -91,39 +80,24 @@ impl<'a> Runs<'a> {
             }
             None => Vec::new(),
         };
-        let known: HashSet<(EventId, String)> = found.iter().map(key).collect();
-        let waiting = self.waiting.iter().flat_map(|record| {
-            let tool = record.to_row().tool;
-            record.runs.iter().map(move |run| FoundRun {
-                run: run.clone(),
-                tool: tool.clone(),
-                until: None,
-            })
-        });
-        let is_new = |one: &FoundRun| query.wants(&one.run) && !known.contains(&key(one));
-        found.extend(waiting.filter(is_new));
-        self.amend(&mut found, query)?;
+        for record in &self.waiting {
+            for run in record.runs.iter().filter(|run| query.wants(run)) {
+                let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
+                match found.iter_mut().find(same) {
+                    // The end of a run takes the place of its beginning.
+                    Some(_) if run.is_under_way() => {}
+                    Some(one) => one.run = run.clone(),
+                    None => found.push(FoundRun {
+                        run: run.clone(),
+                        tool: record.to_row().tool,
+                        until: None,
+                    }),
+                }
+            }
+        }
         found.sort_by_key(|one| std::cmp::Reverse(one.run.at));
         found.truncate(most(query));
         Ok(found)
-    }
-
-    /// The end of a run takes the place of its beginning.
-    fn amend(&self, found: &mut Vec<FoundRun>, query: &RunQuery) -> Result<()> {
-        let later = self.later.iter().flat_map(|amendment| &amendment.left.runs);
-        for run in later.filter(|run| query.wants(run)) {
-            let same = |one: &&mut FoundRun| key(one) == (run.event_id, run.hook.clone());
-            match found.iter_mut().find(same) {
-                Some(_) if run.is_under_way() => {}
-                Some(one) => one.run = run.clone(),
-                None => found.push(FoundRun {
-                    run: run.clone(),
-                    tool: self.event(run.event_id)?.and_then(|row| row.tool),
-                    until: None,
-                }),
-            }
-        }
-        Ok(())
     }
 
     /// The newest event that a hook or a guard decided, or on which a hook failed.
@@ -136,13 +110,6 @@ impl<'a> Runs<'a> {
         for record in &self.waiting {
             let row = record.to_row();
             if tells(record.decision.as_ref(), &record.runs) && of_session(&row) {
-                last = last.max(Some((row.at, row.id)));
-            }
-        }
-        for Amendment { id, left } in &self.later {
-            if tells(left.decision.as_ref(), &left.runs)
-                && let Some(row) = self.event(*id)?.filter(of_session)
-            {
                 last = last.max(Some((row.at, row.id)));
             }
         }

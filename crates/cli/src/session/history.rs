@@ -1,11 +1,9 @@
-//! Where the past of sessions comes from: the database, and what waits before it in inbox and spool.
-//! It is read, and nothing is written.
+//! Where the past of sessions comes from: the database and the spool. Nothing is written.
 
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::spool::Spooled;
-use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures};
+use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures, spool};
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
 use rusqlite::Connection;
 
@@ -32,13 +30,13 @@ impl History {
         }
         let masker = log::masker(world);
         let database = store::open_to_read(&world.place.database())?;
-        let mut waiting = Vec::new();
-        let mut facts = Vec::new();
-        if let Some(connection) = &database {
-            waiting = store::in_inbox(connection, &masker).unwrap_or_default();
-            facts = store::session_facts(connection).context("could not read the sessions")?;
-        }
-        waiting.extend(Spooled::read(&world.place, &masker).events);
+        let facts = match &database {
+            Some(connection) => {
+                store::session_facts(connection).context("could not read the sessions")?
+            }
+            None => Vec::new(),
+        };
+        let waiting = spool::read_all(&world.place, &masker);
         let by_id = |facts: SessionFacts| (facts.session_id.clone(), facts);
         Ok(Self {
             database,

@@ -30,11 +30,7 @@ enum What {
     /// Start the daemon in the background, unless it runs
     Start,
     /// End the daemon; the next event starts it again
-    Stop {
-        /// Also if that loses what it could not write anywhere
-        #[arg(long)]
-        force: bool,
-    },
+    Stop,
     /// Show the daemon (exit 4 if there is none)
     Status {
         /// Print JSON
@@ -56,7 +52,7 @@ impl Daemon {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.what {
             What::Start => start(world),
-            What::Stop { force } => stop(world, force),
+            What::Stop => stop(world),
             What::Status { json } => status(world, json),
             What::Run {
                 detached,
@@ -94,11 +90,8 @@ fn refuse_values_inside_claude(world: &World) -> Result<()> {
     }
 }
 
-fn stop(world: &World, force: bool) -> Result<ExitCode> {
+fn stop(world: &World) -> Result<ExitCode> {
     world.refuse_inside_claude("daemon stop")?;
-    if !force {
-        refuse_to_lose(world)?;
-    }
     let running = running(world);
     let said = match end(world)? {
         true => "The daemon has ended.",
@@ -112,21 +105,6 @@ fn stop(world: &World, force: bool) -> Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Where the disk is full, some events are nowhere but in the daemon.
-fn refuse_to_lose(world: &World) -> Result<()> {
-    let client = Client::connect(world).ok().flatten();
-    let status = client.and_then(|mut client| client.status().ok());
-    match status.map_or(0, |status| status.counts.in_memory) {
-        0 => Ok(()),
-        events => {
-            let what =
-                format!("{events} event(s) are only in the daemon's memory, and would be lost");
-            let hint = "make room on the disk and try again in two seconds, or add --force";
-            Err(Failure::new(Code::Failed, what).hint(hint).into())
-        }
-    }
 }
 
 /// The hooks that run now, by name.

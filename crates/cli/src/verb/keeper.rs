@@ -8,10 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use becket_daemon::store::spool::{self, Left};
 use becket_engine::run::{Calm, keep};
-use becket_wire::Place;
-use becket_wire::run::RunRow;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::world::World;
@@ -26,12 +23,12 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    pub fn run(self, world: &World) -> Result<ExitCode> {
+    pub fn run(self, _: &World) -> Result<ExitCode> {
         stay();
         // Not through std's own buffer: what waits in that, no poll tells.
         let stdin = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
         let told = BufReader::with_capacity(64 << 10, Calm(stdin));
-        keep(told, self.of, |run| leave(&world.place, run));
+        keep(told, self.of, |_| ());
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -43,15 +40,4 @@ fn stay() {
         // Where they cannot be heard they do what they always do.
         drop(signal_hook::flag::register(signal, Arc::default()));
     }
-}
-
-/// Leaves a run for the next daemon: the event that it ran on was kept before it began.
-fn leave(place: &Place, run: RunRow) {
-    // A home that was thrown away does not come back for it.
-    if !place.home().is_dir() {
-        return;
-    }
-    let id = run.event_id;
-    // There is nobody to tell that it failed.
-    drop(spool::amend(place, id, &Left::of_runs(vec![run])));
 }

@@ -184,6 +184,8 @@ impl Run {
         } = self;
         let event = plan.event_id;
         let (cancel, dispatcher) = (watched.cancel.clone(), watched.dispatcher.clone());
+        // What a hook in the background did is told with its event.
+        let told = record.clone();
         let answered = |done: Done| {
             let answer = kept::shorten(done.merged.answer, &place, event, &masker);
             let by = done.merged.by;
@@ -203,8 +205,10 @@ impl Run {
         let judge = |payload: &[u8]| grounds.judge(payload);
         let later = |run| {
             if let Some(dispatcher) = dispatcher.upgrade() {
-                let runs = kept::masked(vec![run], &masker);
-                drop(dispatcher.blocking_send(Message::HookEnded(runs)));
+                let mut record = told.clone();
+                record.runs = kept::masked(vec![run], &masker);
+                record.session = None;
+                drop(dispatcher.blocking_send(Message::HookEnded(Box::new(record))));
             }
         };
         plan.carry_out(&kit, &cancel, verdict, judge, answered, later);

@@ -1,339 +1,121 @@
-//! Checkpoints on a thread of their own, off the reply's path.
+//! Checkpoints: a thread of its own moves SQLite's log into the database, off the path of a reply.
 
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, InterruptHandle, Row};
+use rusqlite::{Connection, Row};
 use tracing::warn;
 
 use super::open::BUSY;
 
-/// How long the log may be, in pages of 8 KB.
-#[derive(Debug, Clone, Copy)]
-struct Bounds {
-    /// A log of so many is moved into the database, in the background, and begins anew; while nobody
-    /// writes much, it is moved long before. Every time costs the writer a few milliseconds, because
-    /// the disk is busy: with 2 MB here the hundredth answer took three times as long. A log that
-    /// grows for ever is slow too: a new block on the disk costs many times one that is used again.
-    long: i64,
-    /// What may be left for the writer to move. A log begins anew by itself only when all of it was
-    /// moved and nobody writes; under constant load the writer has to move the last part itself, and
-    /// everybody waits for the disk meanwhile. So it is caught up with first, pass by pass.
-    little: i64,
-    /// Where even that leaves so many, whoever writes waits for it, a little each time.
-    too_long: i64,
-}
+/// A log of so many pages (64 MB) is begun anew. Under constant load it does not begin anew by itself.
+const LONG: i64 = 8 << 10;
+/// The writer moves at most so many pages (8 MB) itself; the thread moves the others first.
+const LITTLE: i64 = 1 << 10;
 
-const USUAL: Bounds = Bounds {
-    long: 32 << 10,
-    little: 4 << 10,
-    too_long: 96 << 10,
-};
-/// So many pages from one tick to the next are not much.
-const NOT_MUCH: i64 = 1 << 10;
-/// Nobody waits longer than a second for an answer.
-const MOMENT: Duration = Duration::from_millis(100);
-/// So long the file of the log stays when it begins anew; what was longer is given back. Under load it
-/// is nearly twice as long as `long` when it does, and to shorten it takes some 40 ms, in which
-/// everybody waits.
-const KEPT: i64 = 512 << 20;
-
-enum Order {
-    Checkpoint,
-    Reopen,
-}
-
-/// What writer and checkpoints know of the log, in pages.
-#[derive(Default)]
+/// The log, in pages.
+#[derive(Debug, Default)]
 struct Log {
-    now: Mutex<Now>,
-    ended: Condvar,
-    /// Breaks off the checkpoint that is on its way.
-    breaks_off: Mutex<Option<InterruptHandle>>,
-}
-
-impl std::fmt::Debug for Log {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Log")
-            .field("now", &self.now)
-            .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Now {
-    length: i64,
-    moved: i64,
-    /// How often it has begun anew: what was moved of another one does not count.
-    times: u64,
-    /// Somebody was in the way: it is left alone until it is so long.
-    until: i64,
-    /// A checkpoint is on its way.
-    under_way: bool,
-    /// The last one left more than too much.
-    stuck: bool,
-}
-
-impl Now {
-    fn left(&self) -> i64 {
-        self.length - self.moved
-    }
-
-    fn begin_anew(&mut self) {
-        *self = Self {
-            times: self.times + 1,
-            under_way: self.under_way,
-            ..Self::default()
-        };
-    }
+    length: AtomicI64,
+    /// So many of them are in the database.
+    moved: AtomicI64,
 }
 
 impl Log {
-    fn now(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The writer has committed, and it is so long now.
-    fn wrote(&self, length: i64) {
-        let mut now = self.now();
-        if length < now.length {
-            now.begin_anew();
+    fn committed(&self, length: i64) {
+        if length < self.length.swap(length, Relaxed) {
+            self.moved.store(0, Relaxed);
         }
-        now.length = length;
     }
 
-    /// Moves what can be moved while others write.
-    fn move_on(&self, connection: Option<&Connection>, bounds: &Bounds) {
-        let times = self.now().times;
-        let done = connection.and_then(|connection| checkpoint(connection, "PASSIVE"));
-        let mut now = self.now();
-        if let Some(done) = done.filter(|_| now.times == times) {
-            // Somebody reads what is old already, or writes faster than we move.
-            now.stuck = now.length - done.moved > bounds.too_long;
-            if done.moved <= now.moved && now.left() >= bounds.little {
-                // The next time would move nothing either.
-                now.until = now.length + bounds.long;
-            }
-            now.moved = done.moved;
-        }
-        now.under_way = false;
-        self.ended.notify_all();
-    }
-
-    /// Waits a moment for a checkpoint that is on its way. True if it still is.
-    fn await_end(&self) -> bool {
-        let under_way = |now: &mut Now| now.under_way;
-        let waited = self.ended.wait_timeout_while(self.now(), MOMENT, under_way);
-        let (now, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        now.under_way
-    }
-
-    /// The connection that moves it.
-    fn connect(&self, database: &Path) -> Option<Connection> {
-        let connection = connect(database);
-        let breaks_off = connection.as_ref().map(Connection::get_interrupt_handle);
-        *self.breaks_off() = breaks_off;
-        connection
-    }
-
-    fn breaks_off(&self) -> MutexGuard<'_, Option<InterruptHandle>> {
-        self.breaks_off
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn left(&self) -> i64 {
+        self.length.load(Relaxed) - self.moved.load(Relaxed)
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
-    orders: Option<SyncSender<Order>>,
-    thread: Option<JoinHandle<()>>,
+    wake: SyncSender<()>,
     log: Arc<Log>,
-    bounds: Bounds,
-    /// How long the log was at the last tick.
-    before: i64,
+    /// A reader was in the way of the last `RESTART`: the next one waits for a log of this length.
+    next: i64,
 }
 
 impl Checkpointer {
-    pub(super) fn start(database: PathBuf) -> std::io::Result<Self> {
-        Self::with_bounds(database, USUAL)
-    }
-
-    fn with_bounds(database: PathBuf, bounds: Bounds) -> std::io::Result<Self> {
-        let (orders, waiting) = sync_channel(1);
+    /// Starts the thread. It ends when this is dropped.
+    pub(super) fn start(database: PathBuf, writer: &mut Connection) -> io::Result<Self> {
         let log = Arc::new(Log::default());
-        let shared = Arc::clone(&log);
-        let work = move || {
-            step_back();
-            let mut connection = shared.connect(&database);
-            for order in waiting {
-                match order {
-                    Order::Reopen => connection = shared.connect(&database),
-                    Order::Checkpoint => shared.move_on(connection.as_ref(), &bounds),
-                }
-            }
-        };
-        let thread = std::thread::Builder::new()
+        let (watched, moving) = (Arc::clone(&log), Arc::clone(&log));
+        let (wake, woken) = sync_channel(1);
+        std::thread::Builder::new()
             .name("checkpoint".into())
-            .spawn(work)?;
-        Ok(Self {
-            orders: Some(orders),
-            thread: Some(thread),
-            log,
-            bounds,
-            before: 0,
-        })
-    }
-
-    /// Has this writer tell how long the log is.
-    pub(super) fn watch(&self, writer: &mut Connection) {
-        drop(writer.pragma_update(None, "journal_size_limit", KEPT));
-        let log = Arc::clone(&self.log);
-        let wrote = move |_: &mut Wal, pages| {
-            log.wrote(i64::from(pages));
+            .spawn(move || {
+                let Ok(connection) = connect(&database) else {
+                    return;
+                };
+                for () in woken {
+                    // A log that was begun anew meanwhile is shorter.
+                    if let Ok((_, length, moved)) = checkpoint(&connection, "PASSIVE")
+                        && length <= moving.length.load(Relaxed)
+                    {
+                        moving.moved.store(moved, Relaxed);
+                    }
+                }
+            })?;
+        let committed = move |_: &mut Wal, pages| {
+            watched.committed(i64::from(pages));
             Ok(())
         };
-        if let Err(why) = writer.wal_hook(Some(wrote)) {
-            warn!(%why, "nobody tells how long the log is");
+        if let Err(why) = writer.wal_hook(Some(committed)) {
+            warn!(%why, "the length of the log is not known");
         }
+        Ok(Self { wake, log, next: 0 })
     }
 
-    /// Whether there is something to look after.
-    pub(super) fn has_much(&self) -> bool {
-        let now = self.log.now();
-        now.length > self.bounds.long.max(now.until)
-    }
-
-    /// Has the log moved into the database now and then. It may take a while.
+    /// Called after each commit: has a long log moved, and begins it anew when little is left.
     pub(super) fn look_after(&mut self, writer: &Connection) {
-        if !self.has_much() {
+        let length = self.log.length.load(Relaxed);
+        if length < LONG.max(self.next) {
             return;
         }
-        let now = *self.log.now();
-        // Two checkpoints at once would only be in each other's way.
-        if now.under_way {
-            if now.length > 2 * self.bounds.too_long {
-                // Whoever writes faster than can be moved waits for it, a little each time.
-                self.log.await_end();
-            }
-            return;
+        if self.log.left() >= LITTLE {
+            return self.nudge();
         }
-        // However long it is: what much there is to move is moved by whom nobody waits for. Here it
-        // would take seconds, and nobody would be answered.
-        if now.left() >= self.bounds.little {
-            self.nudge();
-            if now.stuck {
-                self.log.await_end();
-            }
-            return;
-        }
-        // Who reads is not waited for.
+        // Readers are not waited for.
         drop(writer.busy_timeout(Duration::ZERO));
-        let done = checkpoint(writer, "RESTART");
+        let restarted = checkpoint(writer, "RESTART").is_ok_and(|(busy, ..)| !busy);
         drop(writer.busy_timeout(BUSY));
-        let mut now = self.log.now();
-        if done.is_some_and(|done| !done.busy) {
-            // Until something is written, nobody tells that the log is a new one.
-            now.begin_anew();
-        } else {
-            now.until = now.length + self.bounds.long;
+        self.next = if restarted { 0 } else { length + LONG };
+        if restarted {
+            self.log.committed(0);
         }
     }
 
-    /// While nobody writes much, the log is moved at every tick. Who writes much is not held up then.
-    pub(super) fn tick(&mut self) {
-        let now = *self.log.now();
-        let grown = now.length - std::mem::replace(&mut self.before, now.length);
-        if now.left() > 0 && grown.abs() < NOT_MUCH {
-            self.nudge();
-        }
-    }
-
-    /// Asks for a checkpoint, unless one is on its way.
-    pub(super) fn nudge(&mut self) {
-        let Some(orders) = &self.orders else { return };
-        let mut now = self.log.now();
-        now.under_way = now.under_way || orders.try_send(Order::Checkpoint).is_ok();
-    }
-
-    /// The database is another file now.
-    pub(super) fn reopen(&mut self, writer: &mut Connection) {
-        self.log.now().begin_anew();
-        self.watch(writer);
-        if let Some(orders) = &self.orders {
-            drop(orders.send(Order::Reopen));
-        }
-    }
-
-    /// Ends the thread, in the middle of a checkpoint too: on a busy machine that has no time to end
-    /// by itself, and what it leaves the writer or the next daemon moves.
-    pub(super) fn end(&mut self) {
-        self.orders = None;
-        // Where the thread is gone, nobody says that its checkpoint is.
-        let lives = |thread: &JoinHandle<()>| !thread.is_finished();
-        while self.log.now().under_way && self.thread.as_ref().is_some_and(lives) {
-            if let Some(handle) = &*self.log.breaks_off() {
-                handle.interrupt();
-            }
-            if !self.log.await_end() {
-                break;
-            }
-        }
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
+    /// Has the thread move what there is.
+    pub(super) fn nudge(&self) {
+        if self.log.left() > 0 {
+            let _ = self.wake.try_send(());
         }
     }
 }
 
-/// Whoever waits for an answer comes first, on whatever core is left. To run only when nobody else
-/// wants to (`SCHED_IDLE`) would be gentler still, but where all cores are busy the log then grew until
-/// the writer had to move a gigabyte itself, for seconds.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    {
-        // On Linux a thread has a priority of its own.
-        let this = rustix::thread::gettid();
-        let _ = rustix::process::setpriority_process(Some(this), 19);
-    }
+/// Whether something was in the way, the length of the log, and how much of it is in the database.
+fn checkpoint(connection: &Connection, how: &str) -> rusqlite::Result<(bool, i64, i64)> {
+    let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    connection.query_row(&format!("PRAGMA wal_checkpoint({how})"), [], read)
 }
 
-/// What a checkpoint did.
-struct Done {
-    /// Somebody was in the way.
-    busy: bool,
-    /// So many pages of the log are in the database.
-    moved: i64,
+fn connect(database: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(database)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "synchronous", "normal")?;
+    connection.pragma_update(None, "cache_size", -256)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    Ok(connection)
 }
-
-fn checkpoint(connection: &Connection, how: &str) -> Option<Done> {
-    let pragma = format!("PRAGMA wal_checkpoint({how})");
-    let read = |row: &Row<'_>| {
-        Ok(Done {
-            busy: row.get::<_, i64>(0)? != 0,
-            moved: row.get(2)?,
-        })
-    };
-    connection.query_row(&pragma, [], read).ok()
-}
-
-fn connect(database: &Path) -> Option<Connection> {
-    let connection = Connection::open(database).ok()?;
-    connection
-        .pragma_update(None, "wal_autocheckpoint", 0)
-        .ok()?;
-    connection
-        .pragma_update(None, "synchronous", "normal")
-        .ok()?;
-    connection.pragma_update(None, "cache_size", -256).ok()?;
-    connection
-        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
-        .ok()?;
-    Some(connection)
-}
-
-#[cfg(test)]
-mod tests;

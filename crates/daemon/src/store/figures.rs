@@ -2,8 +2,6 @@
 
 use rusqlite::{Connection, Row, params};
 
-use super::open;
-
 /// The figures of one turn, as they were heard last. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TurnFigures {
@@ -74,9 +72,6 @@ pub fn figures(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Vec<TurnFigures>> {
-    if open::user_version(connection)? < 6 {
-        return Ok(Vec::new());
-    }
     let mut select = connection.prepare(
         "SELECT session_id, began, at, model, cost_usd, input_tokens, output_tokens FROM figures
          WHERE ?1 IS NULL OR session_id = ?1 ORDER BY session_id, began",

@@ -1,4 +1,4 @@
-//! Opens the database: migrations, and what to do with one that is damaged or newer than us.
+//! Opens the database, and sets one aside that is damaged or of an older becket.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,57 +11,61 @@ use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
-use super::gather;
-
-/// The steps from an empty database to today's, in order. A step that was released never changes.
-const MIGRATIONS: [&str; 6] = [
-    include_str!("1.sql"),
-    include_str!("2.sql"),
-    include_str!("3.sql"),
-    include_str!("4.sql"),
-    include_str!("5.sql"),
-    include_str!("6.sql"),
-];
+const SCHEMA: &str = include_str!("schema.sql");
+/// The `user_version` that the schema sets.
+const VERSION: i64 = 6;
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Error)]
 pub enum OpenError {
-    #[error("the database {path} is of version {found}, newer than this becket's {known}")]
-    Newer {
-        path: PathBuf,
-        found: i64,
-        known: i64,
-    },
+    #[error("the database {path} is of version {found}, newer than this becket's {VERSION}")]
+    Newer { path: PathBuf, found: i64 },
     #[error("could not open the database {path}: {why}")]
     Sqlite { path: PathBuf, why: rusqlite::Error },
-    #[error("could not set aside the damaged database {path}: {why}")]
+    #[error("could not set aside the database {path}: {why}")]
     Aside { path: PathBuf, why: std::io::Error },
 }
 
-/// An open database, and where a damaged one went.
+/// An open database, and what the user should know if another one was set aside for it.
 #[derive(Debug)]
 pub struct Opened {
     pub connection: Connection,
-    pub set_aside: Option<PathBuf>,
+    pub set_aside: Option<String>,
 }
 
-/// Opens the database for its one writer. A damaged one is set aside, and a new one begun.
+/// Opens the database for its one writer. One that is damaged or of an older becket is set aside, and
+/// a new one begun.
 pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
-    match try_open(path) {
-        Err(OpenError::Sqlite { why, .. }) if is_damage(&why) => {
-            let aside = set_aside(path, now_ms)?;
-            Ok(Opened {
-                connection: try_open(path)?,
-                set_aside: Some(aside),
-            })
+    let failed = |why| OpenError::Sqlite {
+        path: path.to_owned(),
+        why,
+    };
+    let unusable = match try_open(path) {
+        Ok((Some(connection), _)) => {
+            return Ok(Opened {
+                connection,
+                set_aside: None,
+            });
         }
-        opened => Ok(Opened {
-            connection: opened?,
-            set_aside: None,
-        }),
-    }
+        Ok((None, found)) if found > VERSION => {
+            let path = path.to_owned();
+            return Err(OpenError::Newer { path, found });
+        }
+        Ok((None, _)) => "was made by an older becket".to_owned(),
+        Err(why) if is_damage(&why) => format!("was damaged ({why})"),
+        Err(why) => return Err(failed(why)),
+    };
+    let aside = set_aside(path, now_ms)?;
+    let connection = try_open(path).map_err(failed)?.0;
+    Ok(Opened {
+        connection: connection.ok_or_else(|| failed(rusqlite::Error::InvalidQuery))?,
+        set_aside: Some(format!(
+            "the database {unusable}; it was set aside as {}",
+            aside.display()
+        )),
+    })
 }
 
 /// Which file stands there now.
@@ -78,16 +82,16 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> {
-    let damaged = beside(path, &format!(".damaged-{now_ms}"));
-    std::fs::rename(path, &damaged).map_err(|why| OpenError::Aside {
+    let aside = beside(path, &format!(".damaged-{now_ms}"));
+    std::fs::rename(path, &aside).map_err(|why| OpenError::Aside {
         path: path.to_owned(),
         why,
     })?;
     for part in ["-wal", "-shm"] {
-        // What is left of the log belongs to the damaged file; a new database must not replay it.
-        drop(std::fs::rename(beside(path, part), beside(&damaged, part)));
+        // What is left of the log belongs to the old file; a new database must not replay it.
+        drop(std::fs::rename(beside(path, part), beside(&aside, part)));
     }
-    Ok(damaged)
+    Ok(aside)
 }
 
 /// A file that belongs to another by its name.
@@ -97,95 +101,40 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn try_open(path: &Path) -> Result<Connection, OpenError> {
-    let failed = |why| OpenError::Sqlite {
-        path: path.to_owned(),
-        why,
-    };
-    let known = MIGRATIONS.len() as i64;
-    let not_newer = |found| {
-        if found <= known {
-            return Ok(found);
-        }
-        Err(OpenError::Newer {
-            path: path.to_owned(),
-            found,
-            known,
-        })
-    };
-    not_newer(version(path).map_err(failed)?)?;
-    let mut connection = connect(path).map_err(failed)?;
-    let found = not_newer(user_version(&connection).map_err(failed)?)?;
-    prepare(&connection).map_err(failed)?;
-    migrate(&mut connection, found).map_err(failed)?;
-    probe(&connection).map_err(failed)?;
-    Ok(connection)
-}
-
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    match gather::name() {
-        Some(vfs) => Connection::open_with_flags_and_vfs(path, OpenFlags::default(), vfs),
-        None => Connection::open(path),
-    }
-}
-
-/// The version of what lies there; 0 if nothing does. It is only read: a newer becket's database
-/// must not change, not even in its head.
-fn version(path: &Path) -> rusqlite::Result<i64> {
-    if !path.exists() {
-        return Ok(0);
-    }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
+/// The connection, unless the database is of another version, which comes with it.
+fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
+    let mut connection = Connection::open(path)?;
     connection.busy_timeout(BUSY)?;
-    match user_version(&connection) {
-        Err(why) if is_half_begun(&why) => Ok(0),
-        found => found,
+    // An end must be quick, for the next daemon waits: the log is left to it. And a newer becket's
+    // database must not change.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let found = user_version(&connection)?;
+    if found != 0 && found != VERSION {
+        return Ok((None, found));
     }
-}
-
-/// Whether whoever made the database died before it was in WAL mode, where nobody has to be able to
-/// write to take back what a dead writer left. Such a database holds nothing yet.
-fn is_half_begun(error: &rusqlite::Error) -> bool {
-    error
-        .sqlite_error()
-        .is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
-}
-
-pub(super) fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
-    connection.pragma_query_value(None, "user_version", |row| row.get(0))
-}
-
-fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(BUSY)?;
-    // Of an event of 2 KB one fits into SQLite's usual page, and three into this: a third more events
-    // a second. A database that is there already keeps its own.
+    // Three events of 2 KB fit into a page of this size, and one into SQLite's usual page.
     connection.pragma_update(None, "page_size", 8192)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
-    // In KB. The ends of all indexes have to fit, one a session too: with half of it, and a million
-    // events of 500 sessions, an event cost half as much again.
+    // In bytes: what the file of the log keeps when it begins anew.
+    connection.pragma_update(None, "journal_size_limit", 128 << 20)?;
+    // In KB. The ends of all indexes have to fit.
     connection.pragma_update(None, "cache_size", -16384)?;
     connection.pragma_update(None, "temp_store", "memory")?;
-    // An end must be quick, for the next daemon waits: the log is left to it.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     connection.set_prepared_statement_cache_capacity(32);
-    Ok(())
-}
-
-fn migrate(connection: &mut Connection, found: i64) -> rusqlite::Result<()> {
-    for (version, step) in (1..)
-        .zip(MIGRATIONS)
-        .filter(|(version, _)| *version > found)
-    {
+    if found == 0 {
         let transaction = connection.transaction()?;
-        transaction.execute_batch(step)?;
-        transaction.pragma_update(None, "user_version", version)?;
+        transaction.execute_batch(SCHEMA)?;
         transaction.commit()?;
     }
-    Ok(())
+    probe(&connection)?;
+    Ok((Some(connection), found))
+}
+
+fn user_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
 /// Touches every table and index once: damage at their roots shows now, not under load.
@@ -194,10 +143,10 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(seq) FROM events",
         "SELECT max(id) FROM events",
         "SELECT max(at) FROM events",
-        "SELECT max(seq >> 10) FROM events",
-        "SELECT max(event) FROM events",
+        "SELECT max(session_id) FROM events",
         "SELECT max(seq) FROM payloads",
         "SELECT max(seq) FROM decisions",
+        "SELECT max(session_id) FROM sessions",
         "SELECT max(event_id) FROM runs",
         "SELECT max(session_id) FROM figures",
         "SELECT max(at) FROM runs",
@@ -209,7 +158,8 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Opens the database to read, beside the daemon or without one. None if there is none.
+/// Opens the database to read, beside the daemon or without one. None if there is none, or one of an
+/// older becket, which the next daemon sets aside.
 pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     if !path.exists() {
         return Ok(None);
@@ -230,8 +180,14 @@ pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
         Err(why) if is_half_begun(&why) => return Ok(None),
         found => (connection, found.map_err(failed)?),
     };
-    // A database whose first migration was never committed holds nothing.
-    Ok((found > 0).then_some(connection))
+    Ok((found >= VERSION).then_some(connection))
+}
+
+/// Whether the process that made the database died before it was in WAL mode. It holds nothing yet.
+fn is_half_begun(error: &rusqlite::Error) -> bool {
+    error
+        .sqlite_error()
+        .is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
 }
 
 fn is_unopened(error: &rusqlite::Error) -> bool {
@@ -255,37 +211,33 @@ fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection
 
 #[cfg(test)]
 mod tests {
-    use super::super::run::{self, RunQuery};
-    use super::super::sample::{Home, masker, record, rows, run as sample_run};
-    use super::super::session::{self, Which};
-    use super::super::{inbox, spool};
     use super::*;
 
     #[test]
-    fn a_damaged_database_is_set_aside_and_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("becket.db");
-        std::fs::write(
-            &path,
-            "this is no database, and it is longer than a header of SQLite's would be".repeat(99),
-        )
-        .unwrap();
-        let opened = open(&path, 17).unwrap();
-        let aside = opened.set_aside.unwrap();
-        assert!(
-            std::fs::read(&aside)
-                .unwrap()
-                .starts_with(b"this is no database")
-        );
-        assert!(aside.to_string_lossy().ends_with("becket.db.damaged-17"));
-        opened
-            .connection
-            .query_row("SELECT count(*) FROM events", [], |row| {
-                row.get::<_, i64>(0)
-            })
-            .unwrap();
-        drop(opened.connection);
-        assert!(open(&path, 18).unwrap().set_aside.is_none());
+    fn a_damaged_or_older_database_is_set_aside_and_kept() {
+        for older in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("becket.db");
+            if older {
+                let made = Connection::open(&path).unwrap();
+                made.execute_batch("CREATE TABLE events (seq); PRAGMA user_version = 5;")
+                    .unwrap();
+                assert!(open_to_read(&path).unwrap().is_none());
+            } else {
+                std::fs::write(&path, "this is no database".repeat(999)).unwrap();
+            }
+            let before = std::fs::read(&path).unwrap();
+            let opened = open(&path, 17).unwrap();
+            let told = opened.set_aside.unwrap();
+            let why = if older { "an older becket" } else { "damaged" };
+            assert!(told.contains(why), "{told}");
+            let aside = beside(&path, ".damaged-17");
+            assert!(told.ends_with(&*aside.to_string_lossy()), "{told}");
+            assert_eq!(std::fs::read(aside).unwrap(), before);
+            assert_eq!(user_version(&opened.connection).unwrap(), VERSION);
+            drop(opened.connection);
+            assert!(open(&path, 18).unwrap().set_aside.is_none());
+        }
     }
 
     #[test]
@@ -335,61 +287,5 @@ mod tests {
             Err(OpenError::Newer { found: 99, .. })
         ));
         assert_eq!(std::fs::read(&path).unwrap(), before);
-    }
-
-    #[test]
-    fn a_database_without_runs_gets_them_and_keeps_all_else() {
-        let home = Home::new();
-        let path = home.place.database();
-        {
-            let older = Connection::open(&path).unwrap();
-            older.execute_batch(&MIGRATIONS[..2].concat()).unwrap();
-            older.pragma_update(None, "user_version", 2).unwrap();
-            older.execute_batch(include_str!("fixture-2.sql")).unwrap();
-        }
-        let asked = RunQuery::default();
-        let unchanged = open_to_read(&path).unwrap().unwrap();
-        let before = rows(&unchanged);
-        assert_eq!(before.len(), 2);
-        assert_eq!(run::runs(&unchanged, &asked).unwrap(), []);
-        drop(unchanged);
-        let connection = open(&path, 0).unwrap().connection;
-        let newest = i64::try_from(MIGRATIONS.len()).unwrap();
-        assert_eq!(user_version(&connection).unwrap(), newest);
-        assert_eq!(rows(&connection), before);
-        let live = session::sessions(&connection, Which::Live).unwrap();
-        assert_eq!(live[0].title.as_deref(), Some("kept"));
-        run::insert(&connection, &[sample_run(1, "lint")]).unwrap();
-        let found = run::runs(&connection, &asked).unwrap();
-        assert_eq!(found[0].tool.as_deref(), Some("Bash"));
-    }
-
-    #[test]
-    fn what_waits_in_the_inbox_of_an_older_becket_is_settled() {
-        let home = Home::new();
-        let path = home.place.database();
-        {
-            let older = Connection::open(&path).unwrap();
-            older.execute_batch(MIGRATIONS[0]).unwrap();
-            older.pragma_update(None, "user_version", 1).unwrap();
-            let frames = spool::encode(&record(7, 1)).unwrap();
-            older
-                .execute("INSERT INTO inbox VALUES (7, ?1)", [frames])
-                .unwrap();
-        }
-        let unchanged = open_to_read(&path).unwrap().unwrap();
-        assert_eq!(inbox::waiting(&unchanged, &masker()).unwrap().len(), 1);
-        let live = session::sessions(&unchanged, Which::Live).unwrap();
-        assert!(live.is_empty());
-        drop(unchanged);
-        let mut connection = open(&path, 0).unwrap().connection;
-        let waiting = inbox::waiting(&connection, &masker()).unwrap();
-        inbox::settle(&mut connection, &waiting).unwrap();
-        assert_eq!(rows(&connection), [record(7, 1).to_row()]);
-        assert!(
-            session::sessions(&connection, Which::Live)
-                .unwrap()
-                .is_empty()
-        );
     }
 }

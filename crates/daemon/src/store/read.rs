@@ -3,24 +3,16 @@
 use becket_wire::EventId;
 use becket_wire::rpc::{DecisionRow, EventQuery, EventRow, Source};
 use rusqlite::types::Value;
-use rusqlite::{Connection, Row, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
 use super::record::unpack;
+
+/// Tools that change the file which their input names.
+const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 const COLUMNS: &str =
     "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
     e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body";
-
-/// The events `e` of a session, for a FROM: they stand together for each thousand only (4.sql).
-pub(super) fn of_session(session: &str) -> String {
-    format!(
-        "{THOUSANDS} CROSS JOIN events e ON e.seq >> 10 = thousand AND e.session_id = {session}"
-    )
-}
-
-const THOUSANDS: &str = "(WITH RECURSIVE t (thousand) AS
-    (SELECT max(seq) >> 10 FROM events UNION ALL SELECT thousand - 1 FROM t WHERE thousand > 0)
-    SELECT thousand FROM t)";
 
 /// Calls `each` with the events that were asked for, in order of (at, seq), until it says stop.
 pub fn find(
@@ -40,14 +32,15 @@ pub fn find(
 }
 
 fn select(query: &EventQuery) -> (String, Vec<Value>) {
-    let mut wheres = vec!["1".to_owned()];
+    let mut wheres = vec!["1"];
     let mut values: Vec<Value> = Vec::new();
-    // It stands first in the text, too.
-    values.extend(query.session.clone().map(Value::from));
-    let mut only = |condition: &str, value: Value| {
-        wheres.push(condition.to_owned());
+    let mut only = |condition, value: Value| {
+        wheres.push(condition);
         values.push(value);
     };
+    if let Some(session) = &query.session {
+        only("e.session_id = ?", session.clone().into());
+    }
     if let Some(after) = query.after {
         only("e.seq > ?", after.into());
     }
@@ -64,22 +57,19 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
         only("e.id = ?", id.as_bytes().to_vec().into());
     }
     if !query.duplicates {
-        wheres.push("e.duplicate_of IS NULL".to_owned());
+        wheres.push("e.duplicate_of IS NULL");
     }
-    let wheres = wheres.join(" AND ");
-    // The newest first finds a limit's worth quickly; the answer goes out oldest first. Payloads are
-    // joined after the limit, or a sort would carry them along.
+    // The newest first finds a limit's worth quickly: by session, else by time, which no filter on
+    // event or tool needs an index for. The answer goes out oldest first. Payloads are joined after
+    // the limit, or a sort would carry them along.
     let limit = query.limit.map_or(-1, i64::from);
-    let from = match query.session {
-        Some(_) => of_session("?"),
-        None => "events e".to_owned(),
-    };
     let sql = format!(
         "SELECT {COLUMNS} FROM
-         (SELECT e.seq AS s FROM {from} WHERE {wheres} ORDER BY e.at DESC, e.seq DESC LIMIT {limit}) AS wanted
+         (SELECT e.seq AS s FROM events e WHERE {} ORDER BY e.at DESC, e.seq DESC LIMIT {limit}) AS wanted
          JOIN events e ON e.seq = wanted.s
          LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
-         ORDER BY e.at, e.seq"
+         ORDER BY e.at, e.seq",
+        wheres.join(" AND ")
     );
     (sql, values)
 }
@@ -119,11 +109,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
 
 /// The sessions whose id begins so, a few at the most. A whole id stands for itself.
 pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<String>> {
-    // A range instead of LIKE: it uses the index, and no character in it is special.
-    let mut query = connection.prepare(&format!(
-        "SELECT DISTINCT e.session_id FROM {THOUSANDS} CROSS JOIN events e ON e.seq >> 10 = thousand
-         AND e.session_id >= ?1 AND e.session_id < ?1 || char(1114111) LIMIT 8"
-    ))?;
+    // From one id to the next by the index: DISTINCT would read every event of a session.
+    let mut query = connection.prepare(
+        "WITH RECURSIVE found (session) AS (
+             SELECT min(session_id) FROM events WHERE session_id >= ?1
+             UNION ALL
+             SELECT (SELECT min(session_id) FROM events WHERE session_id > session) FROM found
+             WHERE session < ?1 || char(1114111)
+         ) SELECT session FROM found WHERE session < ?1 || char(1114111) LIMIT 8",
+    )?;
     let found = query
         .query_map([prefix], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<String>>>()?;
@@ -132,17 +126,6 @@ pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<
     } else {
         found
     })
-}
-
-/// Whether a session of this process was seen here. The process is known by its start time too.
-pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusqlite::Result<bool> {
-    // The words of the partial index, to the letter: else SQLite does not take it.
-    connection
-        .prepare(
-            "SELECT 1 FROM events WHERE pid = ?1 AND pid_start = ?2 AND pid_is_claude
-             AND event IN ('SessionStart', 'UserPromptSubmit') LIMIT 1",
-        )?
-        .exists(rusqlite::params![pid, pid_start as i64])
 }
 
 /// How many events there are.
@@ -180,5 +163,279 @@ pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Fa
     )
 }
 
+/// One event in brief. Only prompts have their payload, and in the events of one session the calls
+/// that wrote a file; retention may have dropped it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Brief<'r> {
+    pub seq: i64,
+    /// Milliseconds since 1970.
+    pub at: i64,
+    pub session: Option<&'r str>,
+    pub agent: Option<&'r str>,
+    pub event: &'r str,
+    pub tool: Option<&'r str>,
+    pub decision: Option<DecisionRow>,
+    pub payload: Option<Vec<u8>>,
+}
+
+impl<'r> From<&'r EventRow> for Brief<'r> {
+    fn from(row: &'r EventRow) -> Self {
+        Self {
+            seq: row.seq,
+            at: row.at,
+            session: row.session_id.as_deref(),
+            agent: row.agent_id.as_deref(),
+            event: row.event.as_deref().unwrap_or_default(),
+            tool: row.tool.as_deref(),
+            decision: row.decision.clone(),
+            payload: row.payload.clone(),
+        }
+    }
+}
+
+impl<'r> Brief<'r> {
+    fn read(row: &'r Row<'_>) -> rusqlite::Result<Self> {
+        let text = |column: usize| Ok::<_, rusqlite::Error>(row.get_ref(column)?.as_str_or_null()?);
+        let decision = match row.get::<_, Option<String>>(5)? {
+            Some(answer) => Some(DecisionRow {
+                answer,
+                by: row.get(6)?,
+                reason: row.get(7)?,
+            }),
+            None => None,
+        };
+        let payload = match row.get::<_, Option<bool>>(8)? {
+            Some(compressed) => unpack(row.get_ref(9)?.as_blob()?, compressed).ok(),
+            None => None,
+        };
+        Ok(Self {
+            seq: row.get(10)?,
+            at: row.get(0)?,
+            session: text(1)?,
+            agent: text(2)?,
+            event: text(3)?.unwrap_or_default(),
+            tool: text(4)?,
+            decision,
+            payload,
+        })
+    }
+}
+
+/// Calls `each` with the events of a session, with their files, oldest first; or with those of all
+/// since then, in the order of the log. Duplicates are left out.
+pub fn events_in_brief(
+    connection: &Connection,
+    session: Option<&str>,
+    since: i64,
+    each: &mut dyn FnMut(Brief<'_>),
+) -> rusqlite::Result<()> {
+    let (which, order, files) = match session {
+        Some(_) => (
+            "e.session_id = ?1",
+            "ORDER BY e.at, e.seq",
+            FILE_TOOLS.join("', '"),
+        ),
+        // A sort of a million rows takes longer than to read them.
+        None => ("?1 IS NULL", "", String::new()),
+    };
+    let mut select = connection.prepare(&format!(
+        "SELECT e.at, e.session_id, e.agent_id, e.event, e.tool, d.answer, d.by, d.reason, p.encoding, p.body, e.seq
+         FROM events e LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
+         AND (e.event = 'UserPromptSubmit' OR e.event = 'PostToolUse' AND e.tool IN ('{files}'))
+         WHERE e.duplicate_of IS NULL AND e.at >= ?2 AND {which} {order}"
+    ))?;
+    let mut rows = select.query(params![session, since])?;
+    while let Some(row) = rows.next()? {
+        each(Brief::read(row)?);
+    }
+    Ok(())
+}
+
+/// The payload of one event; none if retention has dropped it.
+pub fn payload(connection: &Connection, seq: i64) -> rusqlite::Result<Option<Vec<u8>>> {
+    let mut select =
+        connection.prepare_cached("SELECT encoding, body FROM payloads WHERE seq = ?1")?;
+    let mut rows = select.query([seq])?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
+    Ok(unpack(row.get_ref(1)?.as_blob()?, row.get(0)?).ok())
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::sample::{Home, envelope, found, id, record_of};
+    use super::*;
+
+    /// Events 1 to 6, in two sessions, the third a double of the second, the last from the past.
+    fn log(home: &Home) -> Connection {
+        let connection = home.open();
+        for number in 1..=6_u32 {
+            let session = if number % 2 == 0 { "aa-2" } else { "aa-1" };
+            let mut envelope = envelope(number);
+            envelope.at = if number == 6 { 0 } else { i64::from(number) };
+            let payload = format!(
+                r#"{{"hook_event_name":"{}","session_id":"{session}","tool_name":"T{number}"}}"#,
+                if number < 4 { "PreToolUse" } else { "Stop" }
+            );
+            let mut record = record_of(i64::from(number), envelope, payload.as_bytes());
+            record.duplicate_of = (number == 3).then_some(2);
+            record.insert(&connection).unwrap();
+        }
+        connection
+    }
+
+    fn seqs(connection: &Connection, query: &EventQuery) -> Vec<i64> {
+        found(connection, query).iter().map(|row| row.seq).collect()
+    }
+
+    #[test]
+    fn the_log_is_in_order_of_time_and_doubles_are_left_out() {
+        let home = Home::new();
+        let connection = log(&home);
+        let all = EventQuery::default();
+        assert_eq!(seqs(&connection, &all), [6, 1, 2, 4, 5]);
+        let duplicates = EventQuery {
+            duplicates: true,
+            ..all
+        };
+        assert_eq!(seqs(&connection, &duplicates), [6, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn every_question_finds_what_it_asks_for() {
+        let home = Home::new();
+        let connection = log(&home);
+        let all = EventQuery::default;
+        let text = |text: &str| Some(text.to_owned());
+        let cases: [(EventQuery, &[i64]); 8] = [
+            (
+                EventQuery {
+                    session: text("aa-2"),
+                    ..all()
+                },
+                &[6, 2, 4],
+            ),
+            (
+                EventQuery {
+                    event: text("Stop"),
+                    ..all()
+                },
+                &[6, 4, 5],
+            ),
+            (
+                EventQuery {
+                    tool: text("T2"),
+                    ..all()
+                },
+                &[2],
+            ),
+            (
+                EventQuery {
+                    since: Some(4),
+                    ..all()
+                },
+                &[4, 5],
+            ),
+            (
+                EventQuery {
+                    after: Some(4),
+                    ..all()
+                },
+                &[6, 5],
+            ),
+            (
+                EventQuery {
+                    id: Some(id(4)),
+                    ..all()
+                },
+                &[4],
+            ),
+            (
+                EventQuery {
+                    limit: Some(2),
+                    ..all()
+                },
+                &[4, 5],
+            ),
+            (
+                EventQuery {
+                    session: text("aa-1"),
+                    event: text("Stop"),
+                    limit: Some(9),
+                    ..all()
+                },
+                &[5],
+            ),
+        ];
+        for (query, expected) in cases {
+            assert_eq!(seqs(&connection, &query), expected, "{query:?}");
+            // Whoever follows is told the same by `wants`.
+            let everything = found(
+                &connection,
+                &EventQuery {
+                    duplicates: true,
+                    ..all()
+                },
+            );
+            let wanted = everything.iter().filter(|row| query.wants(row)).count();
+            assert!(
+                query.limit.is_some() || wanted == expected.len(),
+                "{query:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_payload_that_is_gone_is_none() {
+        let home = Home::new();
+        let connection = log(&home);
+        connection
+            .execute("DELETE FROM payloads WHERE seq = 4", [])
+            .unwrap();
+        let rows = found(&connection, &EventQuery::default());
+        let gone: Vec<i64> = rows
+            .iter()
+            .filter(|row| row.payload.is_none())
+            .map(|row| row.seq)
+            .collect();
+        assert_eq!(gone, [4]);
+    }
+
+    #[test]
+    fn a_session_is_known_by_its_beginning() {
+        let home = Home::new();
+        let connection = log(&home);
+        let like = |prefix| sessions_like(&connection, prefix).unwrap();
+        assert_eq!(like("aa"), ["aa-1", "aa-2"]);
+        assert_eq!(like("aa-1"), ["aa-1"]);
+        assert_eq!(like("b"), [] as [&str; 0]);
+        assert_eq!(like("%"), [] as [&str; 0], "no character is special");
+        // One whole id stands for itself, although another goes on from it.
+        let payload = br#"{"hook_event_name":"Stop","session_id":"aa-11"}"#;
+        record_of(7, envelope(7), payload)
+            .insert(&connection)
+            .unwrap();
+        assert_eq!(like("aa-1"), ["aa-1"]);
+    }
+
+    #[test]
+    fn faults_are_counted_and_the_newest_is_told() {
+        let home = Home::new();
+        let connection = log(&home);
+        assert_eq!(faults(&connection, 7).unwrap(), None);
+        let whole = r#"{"session_id":"s","hook_event_name":"Newer"}"#;
+        for (number, payload) in [(7, "{"), (8, "[1]"), (9, whole)] {
+            record_of(i64::from(number), envelope(number), payload.as_bytes())
+                .insert(&connection)
+                .unwrap();
+        }
+        let found = |since| faults(&connection, since).unwrap();
+        let two = found(7).unwrap();
+        assert_eq!((two.count, two.at), (2, 8));
+        assert_eq!(two.fault, "the event is JSON, but no object");
+        assert_eq!(found(8).unwrap().count, 1);
+        assert_eq!(found(9), None);
+        assert_eq!(count(&connection).unwrap(), 9);
+    }
+}

@@ -1,26 +1,23 @@
 //! One event on its way into the database.
 
-mod decision;
-
 use std::borrow::Cow;
 
+use becket_engine::mask::Masker;
 use becket_wire::head::HeadError;
-use becket_wire::rpc::{Cut, Envelope, EventRow, Source};
+use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head};
+use becket_wire::{EventId, Head, Output};
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::run;
 use super::session::Kept;
-use super::spool::Left;
-pub use decision::Decision;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
 /// Cheap enough for the way of one event; three is a third smaller and twice as slow.
 const LEVEL: i32 = 1;
-/// Roughly what a run of a hook takes.
-const RUN_WEIGHT: usize = 256;
 
 /// An event, masked and packed, ready to be written.
 #[derive(Debug, Clone)]
@@ -43,18 +40,26 @@ pub struct Record {
     pub took_us: Option<i64>,
     pub decision: Option<Decision>,
     pub duplicate_of: Option<i64>,
-    /// The same, as whoever left it in the spool knows it.
-    pub(super) double_of: Option<EventId>,
     /// What the named hooks did.
     pub runs: Vec<RunRow>,
     /// Named hooks run now: it will be decided. Onlookers see it then, and once.
     pub held: bool,
-    /// They have run: this completes what was kept before.
+    /// They have run: this completes the row that was kept before.
     pub(super) decided: bool,
     /// Why it did not come by the daemon.
     pub(super) detour: Option<String>,
     /// Its session as it is after this event.
     pub(crate) session: Option<Kept>,
+}
+
+/// What writing a record did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    New,
+    /// The row with this number was not answered, or by the daemon only, and is now.
+    Completed(i64),
+    /// The event was there already. Its runs may be new.
+    Known,
 }
 
 /// What is wrong with an event, in words: it is no whole event, or lacks fields that every event of
@@ -123,7 +128,6 @@ impl Record {
             took_us: None,
             decision: None,
             duplicate_of: None,
-            double_of: None,
             runs: Vec::new(),
             held: false,
             decided: false,
@@ -166,28 +170,9 @@ impl Record {
             && self.decision.as_ref().is_some_and(Decision::blocks)
     }
 
-    /// Roughly what the event takes in the log of the database.
-    pub(super) fn weight(&self) -> usize {
-        let session = self.session.as_ref().map_or(0, Kept::weight);
-        let said = |decision: &Decision| decision.stdout.len() + decision.stderr.len();
-        // The reason stands in the output once more.
-        let decision = self.decision.as_ref().map_or(0, said) * 2;
-        self.body.len() + session + decision + self.runs.len() * RUN_WEIGHT + 1024
-    }
-
-    /// Whether it may wait in the inbox: what is compressed has its own price already.
-    pub(super) fn is_small(&self) -> bool {
-        !self.compressed && self.body.len() <= COMPRESS_OVER
-    }
-
     /// Why it did not come by the daemon, in the words of whoever answered it.
     pub fn detour(&self) -> Option<&str> {
         self.detour.as_deref()
-    }
-
-    /// The event that this one repeats, where it came by the spool.
-    pub fn double_of(&self) -> Option<EventId> {
-        self.double_of
     }
 
     pub fn masked(&self) -> i64 {
@@ -199,8 +184,8 @@ impl Record {
         unpack(&self.body, self.compressed).unwrap_or_default()
     }
 
-    /// Writes the event, unless its id is there already. True if it was new.
-    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<bool> {
+    /// Writes the event, or completes the row that has its id already.
+    pub(super) fn insert(&self, connection: &Connection) -> rusqlite::Result<Written> {
         let mut insert = connection.prepare_cached(
             "INSERT OR IGNORE INTO events (seq, id, at, session_id, agent_id, event, tool, tool_use_id, prompt_id, cwd,
              project_dir, pane, pid, pid_start, pid_is_claude, attended, entrypoint, origin, source, fault, masked,
@@ -235,39 +220,102 @@ impl Record {
             self.duplicate_of,
             self.detour,
         ])? > 0;
-        if new {
+        let written = if new {
             connection
                 .prepare_cached("INSERT INTO payloads (seq, encoding, body) VALUES (?1, ?2, ?3)")?
                 .execute(params![self.seq, self.compressed, self.body])?;
-            if let Some(decision) = &self.decision {
-                insert_decision(connection, self.seq, decision)?;
-            }
+            self.insert_decision(connection, self.seq)?;
+            Written::New
         } else {
-            let (detour, decision) = (self.detour(), self.decision.as_ref());
-            complete(
-                connection,
-                self.id(),
-                self.took_us,
-                self.source,
-                detour,
-                decision,
-            )?;
-        }
+            self.complete(connection)?
+        };
         run::insert(connection, &self.runs)?;
-        Ok(new)
+        Ok(written)
     }
 
-    /// Takes over what was said of it later, as the log does.
-    pub(super) fn amend(&mut self, left: Left) {
-        self.held &= !left.is_unheard();
-        if left.completes(self.took_us, self.source) {
-            self.detour = left.detour().map(str::to_owned);
-            self.took_us = left.took_us;
-            self.source = left.source;
-            self.decision = left.decision;
+    /// The event is there already: its hooks have run since, or standalone answered it because the
+    /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
+    /// Claude Code heard, so it replaces the daemon's answer. [`Record::completes`] is the same rule.
+    fn complete(&self, connection: &Connection) -> rusqlite::Result<Written> {
+        let seq: Option<i64> = connection
+            .prepare_cached(
+                "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
+                 AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
+            )?
+            .query_map(
+                params![
+                    self.id().as_bytes(),
+                    self.took_us,
+                    self.source.as_str(),
+                    self.detour
+                ],
+                |row| row.get(0),
+            )?
+            .next()
+            .transpose()?;
+        let Some(seq) = seq else {
+            return Ok(Written::Known);
+        };
+        connection
+            .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
+            .execute([seq])?;
+        self.insert_decision(connection, seq)?;
+        Ok(Written::Completed(seq))
+    }
+
+    fn insert_decision(&self, connection: &Connection, seq: i64) -> rusqlite::Result<()> {
+        let Some(decision) = &self.decision else {
+            return Ok(());
+        };
+        connection
+            .prepare_cached(
+                "INSERT OR IGNORE INTO decisions (seq, answer, by, reason, exit, stdout, stderr)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            )?
+            .execute(params![
+                seq,
+                decision.answer,
+                decision.by,
+                decision.reason,
+                decision.exit,
+                decision.stdout.as_bytes(),
+                decision.stderr.as_bytes(),
+            ])
+            .map(drop)
+    }
+
+    /// Whether this one tells how an event was answered of which so much is known.
+    fn completes(&self, took_us: Option<i64>, source: Source) -> bool {
+        let replaces = source == Source::Daemon && self.source == Source::Alone;
+        self.took_us.is_some() && (took_us.is_none() || replaces)
+    }
+
+    /// Completes a row of the log, as the database will when it takes this in.
+    pub fn complete_row(&self, row: &mut EventRow) {
+        if row.id == self.id() && self.completes(row.took_us, row.source) {
+            (row.took_us, row.source) = (self.took_us, self.source);
+            row.decision = self.decision.as_ref().map(Decision::to_row);
+        }
+    }
+
+    /// Takes over what a later record of the same event says, as the database does.
+    pub(super) fn merge(&mut self, later: Self) {
+        self.held &= !later.is_unheard();
+        if later.completes(self.took_us, self.source) {
+            self.detour = later.detour;
+            (self.took_us, self.source) = (later.took_us, later.source);
+            self.decision = later.decision;
             self.held = false;
         }
-        run::amend(&mut self.runs, left.runs);
+        run::merge(&mut self.runs, later.runs);
+    }
+
+    /// Whether it will never be answered: hooks that were waited for were ended first. A record that
+    /// only brings runs is of hooks in the background.
+    pub(super) fn is_unheard(&self) -> bool {
+        let of_the_answer = self.source == Source::Daemon || self.detour.is_some();
+        let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
+        of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
     }
 
     /// The event as the log tells it.
@@ -291,66 +339,6 @@ impl Record {
     }
 }
 
-/// Whether the log has an event.
-pub(super) fn is_known(connection: &Connection, id: EventId) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("SELECT 1 FROM events WHERE id = ?1")?
-        .exists([id.as_bytes()])
-}
-
-/// The event is there already. Its hooks have run, and it is decided; or it came by two roads: alone
-/// answered it, because the daemon was too late, died over it, or its answer never arrived. What
-/// alone said is what Claude Code heard, so the row says so. Without a time nobody was answered, and
-/// nothing is new. Gives its number, if something is.
-pub(super) fn complete(
-    connection: &Connection,
-    id: EventId,
-    took_us: Option<i64>,
-    source: Source,
-    detour: Option<&str>,
-    decision: Option<&Decision>,
-) -> rusqlite::Result<Option<i64>> {
-    let seq: Option<i64> = connection
-        .prepare_cached(
-            "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
-             AND (took_us IS NULL OR (source = 'daemon' AND ?3 = 'alone')) RETURNING seq",
-        )?
-        .query_map(
-            params![id.as_bytes(), took_us, source.as_str(), detour],
-            |row| row.get(0),
-        )?
-        .next()
-        .transpose()?;
-    let Some(seq) = seq else {
-        return Ok(None);
-    };
-    connection
-        .prepare_cached("DELETE FROM decisions WHERE seq = ?1")?
-        .execute([seq])?;
-    if let Some(decision) = decision {
-        insert_decision(connection, seq, decision)?;
-    }
-    Ok(Some(seq))
-}
-
-fn insert_decision(connection: &Connection, seq: i64, decision: &Decision) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT OR IGNORE INTO decisions (seq, answer, by, reason, exit, stdout, stderr)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-        )?
-        .execute(params![
-            seq,
-            decision.answer,
-            decision.by,
-            decision.reason,
-            decision.exit,
-            decision.stdout.as_bytes(),
-            decision.stderr.as_bytes(),
-        ])
-        .map(drop)
-}
-
 fn pack(payload: Cow<'_, [u8]>) -> (Vec<u8>, bool) {
     if payload.len() > COMPRESS_OVER
         && let Ok(packed) = zstd::bulk::compress(&payload, LEVEL)
@@ -370,5 +358,202 @@ pub(super) fn unpack(body: &[u8], compressed: bool) -> std::io::Result<Vec<u8>> 
     }
 }
 
+/// What was answered, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    pub answer: String,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+    pub exit: u8,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Decision {
+    /// The decision of an answer; none for silence.
+    pub fn new(row: Option<DecisionRow>, output: &Output) -> Option<Self> {
+        let row = row?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Some(Self {
+            answer: row.answer,
+            by: row.by,
+            reason: row.reason,
+            exit: output.exit,
+            stdout: text(&output.stdout),
+            stderr: text(&output.stderr),
+        })
+    }
+
+    /// Whether a prompt with that answer is not sent.
+    pub(super) fn blocks(&self) -> bool {
+        matches!(&*self.answer, "block" | "stop")
+    }
+
+    /// Whether an agent with that answer goes on though it wanted to stop. Who ends the turn besides
+    /// has the last word.
+    pub(super) fn blocks_stop(&self) -> bool {
+        let said: Value = serde_json::from_str(&self.stdout).unwrap_or_default();
+        self.answer == "block" && said["continue"] != Value::Bool(false)
+    }
+
+    pub(super) fn to_row(&self) -> DecisionRow {
+        DecisionRow {
+            answer: self.answer.clone(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+        }
+    }
+
+    /// Without secrets: other people's programs have spoken.
+    pub fn masked(self, masker: &Masker) -> Self {
+        let mask = |text: String| {
+            let masked = masker.mask(text.as_bytes()).bytes;
+            String::from_utf8_lossy(&masked).into_owned()
+        };
+        Self {
+            reason: self.reason.map(mask),
+            stdout: mask(self.stdout),
+            stderr: mask(self.stderr),
+            ..self
+        }
+    }
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::sample::{Home, decision, envelope, id, record, record_of, rows};
+    use super::*;
+
+    #[test]
+    fn long_payloads_are_compressed_and_come_back_whole() {
+        let home = Home::new();
+        let connection = home.open();
+        let short = format!(r#"{{"a":"{}"}}"#, "x".repeat(100));
+        let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(300_000));
+        for (number, payload) in [(1, &short), (2, &long)] {
+            let record = record_of(i64::from(number), envelope(number), payload.as_bytes());
+            assert_eq!(record.payload(), payload.as_bytes());
+            assert_eq!(record.compressed, number == 2);
+            assert_eq!(record.insert(&connection).unwrap(), Written::New);
+        }
+        let rows = rows(&connection);
+        assert_eq!(rows[0].payload.as_deref(), Some(short.as_bytes()));
+        assert_eq!(rows[1].payload.as_deref(), Some(long.as_bytes()));
+        let stored: i64 = connection
+            .query_row(
+                "SELECT length(body) FROM payloads WHERE seq = 2",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert!(stored < 1_000, "{stored}");
+    }
+
+    #[test]
+    fn a_row_reads_as_it_was_written() {
+        let home = Home::new();
+        let connection = home.open();
+        let mut record = record(1, 1);
+        record.took_us = Some(30);
+        record.decision = Some(decision("deny"));
+        record.duplicate_of = Some(17);
+        assert_eq!(record.insert(&connection).unwrap(), Written::New);
+        assert_eq!(rows(&connection), [record.to_row()]);
+    }
+
+    #[test]
+    fn an_id_is_written_once() {
+        let home = Home::new();
+        let connection = home.open();
+        assert_eq!(record(1, 1).insert(&connection).unwrap(), Written::New);
+        assert_eq!(record(2, 1).insert(&connection).unwrap(), Written::Known);
+        let rows = rows(&connection);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].seq, rows[0].id), (1, id(1)));
+    }
+
+    #[test]
+    fn what_alone_answered_beats_what_the_daemon_would_have() {
+        for daemon_took in [None, Some(30)] {
+            let home = Home::new();
+            let connection = home.open();
+            let mut daemon = record(1, 1);
+            daemon.took_us = daemon_took;
+            daemon.decision = daemon_took.map(|_| decision("ask"));
+            daemon.insert(&connection).unwrap();
+            let mut alone = record(2, 1);
+            alone.source = Source::Alone;
+            alone.took_us = Some(900);
+            alone.decision = Some(decision("deny"));
+            assert_eq!(alone.insert(&connection).unwrap(), Written::Completed(1));
+            let expected = EventRow {
+                seq: 1,
+                ..alone.to_row()
+            };
+            assert_eq!(rows(&connection), std::slice::from_ref(&expected));
+            // The other order, and a late delivery of the daemon's on top.
+            daemon.seq = 3;
+            assert_eq!(daemon.insert(&connection).unwrap(), Written::Known);
+            assert_eq!(rows(&connection), [expected]);
+        }
+    }
+
+    #[test]
+    fn an_answer_of_silence_takes_an_older_decision_away() {
+        let home = Home::new();
+        let connection = home.open();
+        let mut daemon = record(1, 1);
+        daemon.took_us = Some(30);
+        daemon.decision = Some(decision("deny"));
+        daemon.insert(&connection).unwrap();
+        let mut alone = record(2, 1);
+        alone.source = Source::Alone;
+        alone.took_us = Some(900);
+        alone.insert(&connection).unwrap();
+        assert_eq!(rows(&connection)[0].decision, None);
+    }
+
+    #[test]
+    fn only_a_prompt_that_was_not_sent_is_blocked() {
+        let answered = |event: &str, answer: &str| {
+            let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
+            let mut record = record_of(1, envelope(1), payload.as_bytes());
+            record.decision = Some(decision(answer));
+            record.blocks_prompt()
+        };
+        assert!(answered("UserPromptSubmit", "block"));
+        assert!(answered("UserPromptSubmit", "stop"));
+        assert!(answered("UserPromptExpansion", "block"));
+        assert!(!answered("UserPromptSubmit", "context"));
+        assert!(!answered("Stop", "block"));
+        assert!(!record(1, 1).blocks_prompt());
+    }
+
+    #[test]
+    fn who_is_not_let_stop_goes_on_unless_the_turn_is_ended() {
+        let stops = |event: &str, decision: Option<Decision>, held: bool| {
+            let payload =
+                format!(r#"{{"hook_event_name":"{event}","session_id":"s","agent_id":"a"}}"#);
+            let payload = match event {
+                "Stop" => payload.replace(r#","agent_id":"a""#, ""),
+                _ => payload,
+            };
+            let mut record = record_of(1, envelope(1), payload.as_bytes());
+            (record.decision, record.held) = (decision, held);
+            record.is_kept_from_stopping()
+        };
+        let block = || decision("block");
+        let ends = Decision {
+            stdout: r#"{"continue":false,"decision":"block"}"#.to_owned(),
+            ..block()
+        };
+        for event in ["Stop", "SubagentStop"] {
+            assert!(stops(event, Some(block()), false));
+            assert!(stops(event, None, true), "nobody has decided");
+            assert!(!stops(event, None, false));
+            assert!(!stops(event, Some(decision("context")), false));
+            assert!(!stops(event, Some(ends.clone()), false));
+        }
+        assert!(!stops("PostToolUse", Some(block()), true));
+    }
+}

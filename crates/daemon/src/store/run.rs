@@ -1,13 +1,10 @@
 //! Runs of named hooks: written with the event that they ran on, read by whoever asks what they cost.
 
 use becket_wire::EventId;
-use becket_wire::account::{self, Account};
+use becket_wire::account;
 use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
-
-use super::open;
-use super::read::of_session;
 
 /// A run, and the tool of the event that it ran on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +39,7 @@ impl RunQuery {
 }
 
 /// Adds to the runs of an event what was told of them later, as the database does.
-pub(super) fn amend(runs: &mut Vec<RunRow>, later: Vec<RunRow>) {
+pub(super) fn merge(runs: &mut Vec<RunRow>, later: Vec<RunRow>) {
     for run in later {
         match runs.iter_mut().find(|one| one.hook == run.hook) {
             None => runs.push(run),
@@ -91,9 +88,6 @@ const COLUMNS: &str =
 
 /// The runs that were asked for, the newest first.
 pub fn runs(connection: &Connection, query: &RunQuery) -> rusqlite::Result<Vec<FoundRun>> {
-    if open::user_version(connection)? < 3 {
-        return Ok(Vec::new());
-    }
     let (sql, values) = select(query);
     let mut select = connection.prepare(&sql)?;
     select.query_map(params_from_iter(values), read)?.collect()
@@ -160,44 +154,20 @@ pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
-    let has_runs = open::user_version(connection)? >= 3;
-    let told = told(has_runs);
-    let decided = match session {
-        None => format!(
-            "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
-             WHERE ?1 IS NULL AND {told} ORDER BY d.seq DESC LIMIT 1"
-        ),
-        Some(_) => format!(
-            "SELECT e.at, e.id FROM {} JOIN decisions d ON d.seq = e.seq
-             WHERE {told} ORDER BY e.at DESC LIMIT 1",
-            of_session("?1")
-        ),
-    };
-    let mut found = first(connection, &decided, session)?;
-    if has_runs {
-        let failed = format!(
-            "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
-            FINE.join("', '"),
-            session.map_or("?1 IS NULL", |_| "session_id = ?1")
-        );
-        found = found.max(first(connection, &failed, session)?);
-    }
-    Ok(found)
-}
-
-/// [`is_told_of`] for SQL. Old rows name becket's own accounts by their bare words: there it was a
-/// hook only if one of that name ran.
-fn told(has_runs: bool) -> String {
-    let hook_ran = match has_runs {
-        true => "EXISTS (SELECT 1 FROM runs r WHERE r.event_id = e.id AND r.hook = d.by)",
-        false => "0",
-    };
-    format!(
-        "d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%'
-         AND (d.by NOT IN ('{}') OR {hook_ran}))",
-        account::OWN,
-        Account::ALL.map(Account::word).join("', '")
-    )
+    let decided = format!(
+        "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
+         WHERE {} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%')
+         ORDER BY e.seq DESC LIMIT 1",
+        session.map_or("?1 IS NULL", |_| "e.session_id = ?1"),
+        account::OWN
+    );
+    let failed = format!(
+        "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",
+        FINE.join("', '"),
+        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+    );
+    let decided = first(connection, &decided, session)?;
+    Ok(decided.max(first(connection, &failed, session)?))
 }
 
 fn first(
@@ -216,13 +186,196 @@ fn first(
 
 /// Why an event did not come by the daemon, in the words of whoever answered it.
 pub fn detour(connection: &Connection, id: EventId) -> rusqlite::Result<Option<String>> {
-    if open::user_version(connection)? < 3 {
-        return Ok(None);
-    }
     let mut select = connection.prepare("SELECT detour FROM events WHERE id = ?1")?;
     let found = select.query_map([id.as_bytes()], |row| row.get(0))?.next();
     Ok(found.transpose()?.flatten())
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use becket_wire::account::Account;
+
+    use super::super::sample::{Home, decision, envelope, id, record, record_of, run};
+    use super::*;
+
+    fn all(connection: &Connection) -> Vec<RunRow> {
+        let found = runs(connection, &RunQuery::default()).unwrap();
+        found.into_iter().map(|found| found.run).collect()
+    }
+
+    #[test]
+    fn a_run_reads_as_it_was_written() {
+        let connection = Home::new().open();
+        let failed = RunRow {
+            agent_id: Some("a1".into()),
+            exit: None,
+            outcome: "timed out".into(),
+            decision: Some("deny".into()),
+            said: 104_857_600,
+            note: Some("no end after 30s".into()),
+            ..run(2, "house-style")
+        };
+        let written = [run(1, "check-todos"), failed];
+        insert(&connection, &written).unwrap();
+        let [older, newer] = written;
+        assert_eq!(all(&connection), [newer, older]);
+    }
+
+    #[test]
+    fn only_what_is_asked_for_comes_and_the_newest_of_it() {
+        let connection = Home::new().open();
+        let elsewhere = RunRow {
+            session_id: Some("other".into()),
+            ..run(3, "lint")
+        };
+        insert(
+            &connection,
+            &[run(1, "lint"), run(2, "test"), elsewhere, run(4, "lint")],
+        )
+        .unwrap();
+        let found = |query: RunQuery| -> Vec<i64> {
+            let found = runs(&connection, &query).unwrap();
+            for one in all(&connection) {
+                let is_found = found.iter().any(|found| found.run == one);
+                assert!(
+                    query.limit.is_some() || is_found == query.wants(&one),
+                    "{query:?}"
+                );
+            }
+            found.iter().map(|found| found.run.at).collect()
+        };
+        let lint = RunQuery {
+            hook: Some("lint".into()),
+            ..RunQuery::default()
+        };
+        assert_eq!(found(lint.clone()), [4, 3, 1]);
+        let here = RunQuery {
+            session: Some("s".into()),
+            ..lint.clone()
+        };
+        assert_eq!(found(here), [4, 1]);
+        let newest = RunQuery {
+            limit: Some(2),
+            ..lint
+        };
+        assert_eq!(found(newest), [4, 3]);
+        let since = RunQuery {
+            since: Some(3),
+            ..RunQuery::default()
+        };
+        assert_eq!(found(since), [4, 3]);
+        let event = RunQuery {
+            event: Some(id(2)),
+            ..RunQuery::default()
+        };
+        assert_eq!(found(event), [2]);
+    }
+
+    #[test]
+    fn a_run_knows_the_tool_of_its_event() {
+        let connection = Home::new().open();
+        let payload = br#"{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash"}"#;
+        let mut event = record_of(1, envelope(1), payload);
+        event.runs = vec![run(1, "lint")];
+        event.insert(&connection).unwrap();
+        // Nobody kept the event of this one.
+        insert(&connection, &[run(2, "lint")]).unwrap();
+        let tools: Vec<_> = runs(&connection, &RunQuery::default())
+            .unwrap()
+            .into_iter()
+            .map(|found| found.tool)
+            .collect();
+        assert_eq!(tools, [None, Some("Bash".to_owned())]);
+    }
+
+    #[test]
+    fn the_end_of_a_run_in_the_background_takes_the_place_of_its_beginning() {
+        let connection = Home::new().open();
+        let begun = RunRow {
+            outcome: UNDER_WAY.into(),
+            ..run(1, "notify")
+        };
+        let ended = RunRow {
+            took_us: 9_000_000,
+            ..run(1, "notify")
+        };
+        insert(&connection, std::slice::from_ref(&begun)).unwrap();
+        assert_eq!(all(&connection), std::slice::from_ref(&begun));
+        for again in [&ended, &begun, &ended] {
+            insert(&connection, std::slice::from_ref(again)).unwrap();
+            assert_eq!(all(&connection), std::slice::from_ref(&ended));
+        }
+    }
+
+    #[test]
+    fn an_event_that_comes_again_brings_no_run_twice() {
+        let connection = Home::new().open();
+        let mut event = record(1, 1);
+        event.runs = vec![run(1, "lint"), run(1, "test")];
+        event.insert(&connection).unwrap();
+        event.seq = 2;
+        event.insert(&connection).unwrap();
+        assert_eq!(all(&connection).len(), 2);
+    }
+
+    #[test]
+    fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
+        let connection = Home::new().open();
+        let last = |session| last_told(&connection, session).unwrap();
+        assert_eq!(last(None), None);
+        let mut silent = record(9, 9);
+        silent.runs = vec![run(9, "lint")];
+        silent.insert(&connection).unwrap();
+        assert_eq!(last(None), None, "nothing was decided, nothing failed");
+        let mut denied = record(1, 1);
+        denied.decision = Some(decision("deny"));
+        denied.insert(&connection).unwrap();
+        assert_eq!(last(None), Some((1, id(1))));
+        assert_eq!(last(Some("s")), Some((1, id(1))));
+        let failed = RunRow {
+            outcome: "timed out".into(),
+            session_id: Some("other".into()),
+            ..run(2, "lint")
+        };
+        insert(&connection, &[failed]).unwrap();
+        assert_eq!(last(None), Some((2, id(2))));
+        assert_eq!(last(Some("s")), Some((1, id(1))));
+        assert_eq!(last(Some("other")), Some((2, id(2))));
+    }
+
+    #[test]
+    fn what_becket_says_itself_needs_no_telling() {
+        let connection = Home::new().open();
+        let decided = |number: u32, answer: &str, by: Option<&str>| {
+            let mut event = record(number.into(), number);
+            let ran = by.filter(|by| !account::is_own(by));
+            event.runs = ran.map(|by| run(number, by)).into_iter().collect();
+            let mut decision = decision(answer);
+            decision.by = by.map(str::to_owned);
+            event.decision = Some(decision);
+            event.insert(&connection).unwrap();
+            is_told_of(answer, by)
+        };
+        assert!(decided(1, "deny", Some("no-prod")));
+        for (number, account) in (2..).zip(Account::ALL) {
+            assert!(!decided(number, "message", Some(&account.by())));
+        }
+        assert!(!decided(6, "terminal", None));
+        for session in [None, Some("s")] {
+            let last = last_told(&connection, session).unwrap();
+            assert_eq!(last, Some((1, id(1))), "{session:?}");
+        }
+        assert!(decided(7, "deny", None));
+        for session in [None, Some("s")] {
+            let last = last_told(&connection, session).unwrap();
+            assert_eq!(last, Some((7, id(7))), "{session:?}");
+        }
+        for (number, account) in (8..).zip(Account::ALL) {
+            assert!(decided(number, "deny", Some(account.word())), "a hook's");
+            for session in [None, Some("s")] {
+                let last = last_told(&connection, session).unwrap();
+                assert_eq!(last, Some((number.into(), id(number))), "{session:?}");
+            }
+        }
+    }
+}

@@ -1,30 +1,43 @@
-//! The spool: one file an event, left by whoever answered without a daemon, and one for whatever is
-//! said of an event later; taken in by the next daemon. Each goes in once, whatever dies in between.
-
-mod intake;
-mod read;
+//! The spool: events that no daemon has stored yet, each in a file of its own, left by the shim, by
+//! `becket hook` or by a daemon whose database took nothing. A daemon takes them in: insert, commit,
+//! unlink. Each goes in once, whichever process dies in between.
+//!
+//! A file holds the event's frame and what is known of it besides. `ID.ev` is rewritten by a rename
+//! when more is known; intake renames it first (`ID.1.ev`), so that it removes only what it has read.
+//! `ID.more-PID-N.ev` adds to an event that another process may have left or stored.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use becket_wire::frame::{self, Kind, MAX_BODY};
-use becket_wire::rpc::{Envelope, RpcError, Source, encode_event};
+use becket_engine::config::ask_to_mask;
+use becket_engine::mask::Masker;
+use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
+use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Place};
+use becket_wire::{EventId, Head, Place};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::record::{Decision, Record};
-pub(super) use intake::take_in;
-pub(super) use read::decode;
-pub use read::{Amendment, Spooled, is_kept};
+use super::record::{Decision, Record, Written};
+use super::session;
+use super::write::{Apply, Brought, LetThrough};
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
 const MAX_BYTES: u64 = 1 << 30;
+/// An event and what is known besides: a frame each.
+const MAX_FILE: u64 = 2 * (HEAD + MAX_BODY) as u64;
+/// What one transaction takes in at the most.
+const GROUP_FILES: usize = 256;
+const GROUP_BYTES: u64 = 64 << 20;
+/// How long an unfinished file waits for its writer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What is known of an event besides its frame.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +51,37 @@ pub struct Left {
     /// What the named hooks did.
     #[serde(default)]
     pub runs: Vec<RunRow>,
-    /// The event that this one repeats: whoever left it ran no hook.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub double_of: Option<EventId>,
-    /// Its hooks run now: whoever left it says more when they have.
+    /// Its hooks run now: the file is rewritten when they have.
     #[serde(default)]
     pub held: bool,
+}
+
+impl Left {
+    /// What hooks did, and nothing else.
+    pub fn of_runs(runs: Vec<RunRow>) -> Self {
+        Self {
+            took_us: None,
+            decision: None,
+            masked: 0,
+            source: Source::Alone,
+            why: String::new(),
+            runs,
+            held: false,
+        }
+    }
+
+    /// What is known of a record.
+    pub(crate) fn of(record: &Record, why: &str) -> Self {
+        Self {
+            took_us: record.took_us,
+            decision: record.decision.clone(),
+            masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
+            source: record.source,
+            why: why.to_owned(),
+            runs: record.runs.clone(),
+            held: false,
+        }
+    }
 }
 
 #[derive(Debug, Error)]
@@ -56,48 +94,48 @@ pub enum SpoolError {
     Pack(RpcError),
 }
 
-/// Leaves an event for the next daemon. `payload` is masked already.
+/// Leaves an event for the next daemon, or rewrites what was left of it. `payload` is masked already.
 pub fn leave(
     place: &Place,
     envelope: &Envelope,
     payload: &[u8],
     left: &Left,
 ) -> Result<(), SpoolError> {
-    // The id is unique, but one event may be left twice: by the shim's successor and by the daemon.
-    let last = place.spooled(envelope.id);
-    put(place, &last, || pack(envelope, payload, left))
+    put(place, &place.spooled(envelope.id), envelope, payload, left)
 }
 
-/// Says more about an event that was left or committed before: what was decided and how long it
-/// took, if that is not known yet, and what its hooks did.
-pub fn amend(place: &Place, id: EventId, left: &Left) -> Result<(), SpoolError> {
+/// Leaves an event that another process may have left or stored: this one adds to it.
+pub fn add(
+    place: &Place,
+    envelope: &Envelope,
+    payload: &[u8],
+    left: &Left,
+) -> Result<(), SpoolError> {
     static NTH: AtomicU32 = AtomicU32::new(0);
     let nth = NTH.fetch_add(1, Ordering::Relaxed);
-    let last = place.amendment(id, std::process::id(), nth);
-    put(place, &last, || pack_left(left))
+    let name = format!("{}.more-{}-{nth}.ev", envelope.id, std::process::id());
+    put(place, &place.spool().join(name), envelope, payload, left)
 }
 
 /// Puts a file in its place, unless the spool is full.
 fn put(
     place: &Place,
     last: &Path,
-    pack: impl FnOnce() -> Result<Vec<u8>, RpcError>,
+    envelope: &Envelope,
+    payload: &[u8],
+    left: &Left,
 ) -> Result<(), SpoolError> {
     let folder = place.spool();
     let failed = |why| SpoolError::Write {
         path: folder.clone(),
         why,
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)
-        .map_err(failed)?;
+    private_folder(&folder).map_err(failed)?;
     if let Err(full) = room(&folder) {
         count_refusal(place);
         return Err(full);
     }
-    let bytes = pack().map_err(SpoolError::Pack)?;
+    let bytes = pack(envelope, payload, left).map_err(SpoolError::Pack)?;
     let temp = last.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
         let mut file = OpenOptions::new()
@@ -116,72 +154,17 @@ fn put(
     })
 }
 
+fn private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// The two frames of a spool file.
 fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, RpcError> {
     let mut bytes = encode_event(envelope, payload)?;
-    bytes.extend(pack_left(left)?);
-    Ok(bytes)
-}
-
-fn pack_left(left: &Left) -> Result<Vec<u8>, RpcError> {
     let left = serde_json::to_vec(left)?;
     let too_long = |_| RpcError::Malformed("too long");
-    frame::encode(Kind::LEFT, &[&left]).map_err(too_long)
-}
-
-/// An event as a spool file holds it.
-pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RpcError> {
-    pack(record.envelope(), &record.payload(), &Left::of(record, ""))
-}
-
-impl Left {
-    /// What hooks did, and nothing else.
-    pub fn of_runs(runs: Vec<RunRow>) -> Self {
-        Self {
-            took_us: None,
-            decision: None,
-            masked: 0,
-            source: Source::Alone,
-            why: String::new(),
-            runs,
-            double_of: None,
-            held: false,
-        }
-    }
-
-    /// Whether this tells how an event was answered of which so much is known. What alone said is
-    /// what Claude Code heard. The database goes by the same rule: `record::complete`.
-    pub(super) fn completes(&self, took_us: Option<i64>, source: Source) -> bool {
-        let outdoes = source == Source::Daemon && self.source == Source::Alone;
-        self.took_us.is_some() && (took_us.is_none() || outdoes)
-    }
-
-    /// Whether nobody will be answered: hooks that somebody waited for were ended first. What is
-    /// said of runs alone is of hooks that nobody waits for.
-    pub(super) fn is_unheard(&self) -> bool {
-        let of_the_answer = self.source == Source::Daemon || self.detour().is_some();
-        let ended = |run: &RunRow| run.was_cut_off() || run.was_cancelled();
-        of_the_answer && self.took_us.is_none() && self.runs.iter().any(ended)
-    }
-
-    /// Why no daemon had the event, if somebody said so.
-    pub(super) fn detour(&self) -> Option<&str> {
-        Some(&*self.why).filter(|why| !why.is_empty())
-    }
-
-    /// What is known of a record.
-    pub(crate) fn of(record: &Record, why: &str) -> Self {
-        Self {
-            took_us: record.took_us,
-            decision: record.decision.clone(),
-            masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
-            source: record.source,
-            why: why.to_owned(),
-            runs: record.runs.clone(),
-            double_of: record.double_of,
-            held: false,
-        }
-    }
+    bytes.extend(frame::encode(Kind::LEFT, &[&left]).map_err(too_long)?);
+    Ok(bytes)
 }
 
 fn room(folder: &Path) -> Result<(), SpoolError> {
@@ -198,7 +181,7 @@ fn room(folder: &Path) -> Result<(), SpoolError> {
     }
 }
 
-/// How many files wait in the spool, by their names alone: whoever leaves an event asks.
+/// How many files wait in the spool, by their names alone.
 fn count(folder: &Path) -> usize {
     let Ok(entries) = fs::read_dir(folder) else {
         return 0;
@@ -223,8 +206,7 @@ pub fn usage(folder: &Path) -> (usize, u64) {
 
 /// Whether a file waits to be taken in. What a kill left unfinished does not.
 fn counts(name: &Path) -> bool {
-    name.extension()
-        .is_some_and(|end| end == "ev" || end == "left")
+    name.extension().is_some_and(|end| end == "ev")
 }
 
 fn count_refusal(place: &Place) {
@@ -241,5 +223,705 @@ pub fn refused(place: &Place) -> u64 {
     fs::metadata(place.spool_refused()).map_or(0, |meta| meta.len())
 }
 
+/// The events in the spool, oldest first, each with all that was added to it. The database may have
+/// them already.
+pub fn read_all(place: &Place, masker: &Masker) -> Vec<Record> {
+    let mut records: Vec<Record> = Vec::new();
+    for (_, path) in waiting(place) {
+        match (read(&path, masker), records.last_mut()) {
+            (Ok(Some(record)), Some(last)) if last.id() == record.id() => last.merge(record),
+            (Ok(Some(record)), _) => records.push(record),
+            _ => {}
+        }
+    }
+    records
+}
+
+/// The files of events, oldest event first; for each event what was left first, then what was added.
+fn waiting(place: &Place) -> Vec<(EventId, PathBuf)> {
+    let mut found = files(place, ".ev");
+    found.sort();
+    found
+}
+
+/// The files that end so and whose names begin with an event's id.
+fn files(place: &Place, end: &str) -> Vec<(EventId, PathBuf)> {
+    let Ok(entries) = fs::read_dir(place.spool()) else {
+        return Vec::new();
+    };
+    let paths = entries.flatten().map(|entry| entry.path());
+    let found = paths.filter_map(|path| {
+        let name = path.file_name()?.to_str()?.strip_suffix(end)?;
+        let id = name.split('.').next()?.parse().ok()?;
+        Some((id, path))
+    });
+    found.collect()
+}
+
+/// Reads one file. None means that it is no spool file of ours, or not a whole one.
+fn read(path: &Path, masker: &Masker) -> io::Result<Option<Record>> {
+    let meta = fs::symlink_metadata(path)?;
+    // Reading a pipe or a device in its place would never end.
+    if !meta.is_file() || meta.len() > MAX_FILE {
+        return Ok(None);
+    }
+    Ok(decode(&fs::read(path)?, masker))
+}
+
+fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
+    let mut decoder = Decoder::new();
+    decoder.push(bytes);
+    let first = decoder.next_frame().ok()??;
+    let Ok(Request::Event(event)) = Request::from_frame(first) else {
+        return None;
+    };
+    let second = decoder.next_frame().ok().flatten();
+    let second = second.filter(|frame| frame.kind == Kind::LEFT);
+    let left: Option<Left> = second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
+    // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
+    let masked = match left.is_none() && ask_to_mask(&event.envelope.variables) {
+        true => masker.mask_anyway(&event.payload),
+        false => masker.mask(&event.payload),
+    };
+    let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
+    let source = left.as_ref().map_or(Source::Alone, |left| left.source);
+    let head = Head::read(&event.payload);
+    let mut record = Record::new(0, event.envelope, &head, masked.bytes, count, source);
+    if let Some(left) = left {
+        record.detour = Some(left.why).filter(|why| !why.is_empty());
+        record.took_us = left.took_us;
+        record.decision = left.decision;
+        record.runs = left.runs;
+        record.held = left.held;
+    }
+    Some(record)
+}
+
+/// What an intake did.
+#[derive(Debug, Default)]
+pub(super) struct TakenIn {
+    pub(super) new: Vec<Record>,
+    /// Those that completed a row, with its number.
+    pub(super) completed: Vec<Record>,
+    pub(super) bad: u64,
+}
+
+/// Takes everything in: insert, commit together with what it did to sessions, then unlink. What was
+/// done counts, also where it ended with an error.
+pub(super) fn take_in(
+    connection: &mut Connection,
+    place: &Place,
+    masker: &Masker,
+    next_seq: &mut dyn FnMut() -> i64,
+    apply: &Apply,
+) -> (TakenIn, rusqlite::Result<()>) {
+    for (_, path) in files(place, ".tmp") {
+        if is_old(&path) {
+            drop(fs::remove_file(path));
+        }
+    }
+    let mut done = TakenIn::default();
+    let mut waiting = waiting(place).into_iter().peekable();
+    while waiting.peek().is_some() {
+        let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
+        if records.is_empty() {
+            continue;
+        }
+        if let Err(why) = insert(connection, records, next_seq, apply, &mut done) {
+            return (done, Err(why));
+        }
+        for path in files {
+            drop(fs::remove_file(path));
+        }
+    }
+    (done, Ok(()))
+}
+
+/// Reads as many files as one transaction takes.
+fn next_group(
+    place: &Place,
+    masker: &Masker,
+    waiting: &mut impl Iterator<Item = (EventId, PathBuf)>,
+    bad: &mut u64,
+) -> (Vec<PathBuf>, Vec<Record>) {
+    let (mut files, mut records, mut bytes) = (Vec::new(), Vec::new(), 0);
+    while files.len() < GROUP_FILES
+        && bytes < GROUP_BYTES
+        && let Some((id, mut path)) = waiting.next()
+    {
+        if path == place.spooled(id) {
+            let claimed = place.spool().join(format!("{id}.1.ev"));
+            if fs::rename(&path, &claimed).is_err() {
+                continue;
+            }
+            path = claimed;
+        }
+        match read(&path, masker) {
+            Ok(Some(record)) => {
+                bytes += fs::metadata(&path).map_or(0, |meta| meta.len());
+                files.push(path);
+                records.push(record);
+            }
+            Ok(None) => {
+                *bad += 1;
+                put_away(place, id, &path);
+            }
+            // It cannot be read now: the next intake looks again.
+            Err(_) => {}
+        }
+    }
+    (files, records)
+}
+
+/// Inserts a group in one transaction, and the sessions as they are after it.
+fn insert(
+    connection: &mut Connection,
+    records: Vec<Record>,
+    next_seq: &mut dyn FnMut() -> i64,
+    apply: &Apply,
+    done: &mut TakenIn,
+) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let (mut brought, mut completed) = (Brought::default(), Vec::new());
+    for mut record in records {
+        record.seq = next_seq();
+        match record.insert(&transaction)? {
+            Written::New => brought.new.push(record),
+            Written::Completed(seq) => {
+                record.seq = seq;
+                brought.blocked.extend(blocked(&record));
+                brought
+                    .let_through
+                    .extend(let_through(&transaction, &record)?);
+                completed.push(record);
+            }
+            Written::Known if record.is_unheard() => {
+                brought
+                    .let_through
+                    .extend(let_through(&transaction, &record)?);
+            }
+            Written::Known => {}
+        }
+    }
+    let brought = Arc::new(brought);
+    let (sessions, then) = apply(&brought);
+    session::write(&transaction, sessions.iter())?;
+    transaction.commit()?;
+    then();
+    done.new.extend(Arc::unwrap_or_clone(brought).new);
+    done.completed.extend(completed);
+    Ok(())
+}
+
+/// The session and the time of a prompt that is blocked by what was answered.
+fn blocked(record: &Record) -> Option<(String, i64)> {
+    let session = record.blocks_prompt().then(|| record.to_row().session_id);
+    Some((session??, record.envelope().at))
+}
+
+/// The stop that is let through by what was answered, or because nothing will be.
+fn let_through(connection: &Connection, record: &Record) -> rusqlite::Result<Option<LetThrough>> {
+    let blocked = record.decision.as_ref().is_some_and(Decision::blocks_stop);
+    let is_answered = record.took_us.is_some();
+    if blocked || !record.is_stop() || !(is_answered || record.is_unheard()) {
+        return Ok(None);
+    }
+    let mut select = connection.prepare_cached(
+        "SELECT session_id, at, event = 'Stop' FROM events WHERE id = ?1 AND (?2 OR took_us IS NULL)
+         AND session_id IS NOT NULL AND duplicate_of IS NULL",
+    )?;
+    let lasted = record.took_us.unwrap_or(0) / 1000;
+    let found = select.query_row(params![record.id().as_bytes(), is_answered], |row| {
+        let at: i64 = row.get(1)?;
+        Ok(LetThrough {
+            stop: record.id(),
+            session: row.get(0)?,
+            at,
+            let_at: at.saturating_add(lasted),
+            main: row.get(2)?,
+            alone: record.source == Source::Alone,
+        })
+    });
+    found.optional()
+}
+
+/// Sets a file aside that is none of ours, so that it is looked at once only.
+fn put_away(place: &Place, id: EventId, path: &Path) {
+    let folder = place.spool_bad();
+    drop(private_folder(&folder));
+    drop(fs::rename(path, folder.join(format!("{id}.ev"))));
+}
+
+/// Whether a file has waited long enough. One from the future would wait for ever.
+fn is_old(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|meta| meta.modified());
+    modified.is_ok_and(|at| at.elapsed().map_or(true, |age| age > PATIENCE))
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::fs::File;
+    use std::sync::Mutex;
+    use std::time::SystemTime;
+
+    use becket_engine::session::Session;
+    use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
+    use proptest::prelude::*;
+
+    use super::super::sample::{
+        Home, decision, envelope, id, left, masker, payload, record, record_of, rows, run, runs_of,
+    };
+    use super::super::session::{Kept, Which, sessions};
+    use super::super::write::Then;
+    use super::*;
+
+    const EVENTS: u32 = 8;
+
+    /// What may happen to one home, in any order.
+    #[derive(Debug, Clone)]
+    enum Move {
+        /// The event is left in the spool: by standalone, or bare by a shim that found no becket.
+        Leave(u32),
+        /// Its hooks have run: the file is rewritten.
+        Rewrite(u32),
+        /// A process in the background tells what a hook did.
+        Add(u32),
+        /// The daemon gets the event by the socket, too late for an answer or in time.
+        Socket {
+            event: u32,
+            late: bool,
+        },
+        /// A daemon is killed in the middle of an intake: before the commit, or after it.
+        Killed {
+            committed: bool,
+        },
+        TakeIn,
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let with_hooks = || (0..EVENTS / 4).prop_map(|nth| 4 * nth + 3);
+        let one = prop_oneof![
+            4 => (0..EVENTS).prop_map(Move::Leave),
+            3 => with_hooks().prop_map(Move::Rewrite),
+            2 => with_hooks().prop_map(Move::Add),
+            3 => (0..EVENTS, any::<bool>()).prop_map(|(event, late)| Move::Socket { event, late }),
+            3 => any::<bool>().prop_map(|committed| Move::Killed { committed }),
+            2 => Just(Move::TakeIn),
+        ];
+        prop::collection::vec(one, 1..40)
+    }
+
+    fn answer(event: u32) -> Left {
+        left(900 + i64::from(event), (event % 2 == 1).then_some("deny"))
+    }
+
+    fn undecided() -> Left {
+        Left {
+            why: "absent".to_owned(),
+            ..Left::of_runs(Vec::new())
+        }
+    }
+
+    fn ran(event: u32, hook: &str, outcome: &str) -> RunRow {
+        RunRow {
+            outcome: outcome.to_owned(),
+            ..run(event, hook)
+        }
+    }
+
+    fn add_runs(home: &Home, event: u32, runs: Vec<RunRow>) {
+        let left = Left::of_runs(runs);
+        add(&home.place, &envelope(event), &payload(event), &left).unwrap();
+    }
+
+    struct Daemon {
+        home: Home,
+        connection: Connection,
+        next: i64,
+    }
+
+    impl Daemon {
+        fn new() -> Self {
+            let home = Home::new();
+            Self {
+                connection: home.open(),
+                home,
+                next: 1,
+            }
+        }
+
+        fn take_in(&mut self) -> TakenIn {
+            self.take_in_and(&|_| (Vec::new(), Box::new(|| ())))
+        }
+
+        fn take_in_and(&mut self, apply: &Apply) -> TakenIn {
+            let next = &mut self.next;
+            let mut next_seq = || {
+                *next += 1;
+                *next - 1
+            };
+            let place = &self.home.place;
+            let (done, ended) =
+                take_in(&mut self.connection, place, &masker(), &mut next_seq, apply);
+            ended.unwrap();
+            done
+        }
+
+        fn by_socket(&mut self, event: u32, late: bool) {
+            let mut record = record(self.next, event);
+            self.next += 1;
+            if !late {
+                record.took_us = Some(1);
+                record.decision = Some(decision("ask"));
+            }
+            record.insert(&self.connection).unwrap();
+        }
+
+        /// What a daemon leaves that is killed in the middle of an intake.
+        fn killed(&mut self, committed: bool) {
+            let files = |place: &Place| -> BTreeMap<PathBuf, Vec<u8>> {
+                let paths = waiting(place).into_iter().map(|(_, path)| path);
+                paths
+                    .map(|path| (path.clone(), fs::read(path).unwrap()))
+                    .collect()
+            };
+            next_group(
+                &self.home.place,
+                &masker(),
+                &mut waiting(&self.home.place).into_iter(),
+                &mut 0,
+            );
+            if committed {
+                let claimed = files(&self.home.place);
+                self.take_in();
+                for (path, bytes) in claimed {
+                    fs::write(path, bytes).unwrap();
+                }
+            }
+        }
+    }
+
+    /// What was sent, by which roads.
+    #[derive(Debug, Default)]
+    struct Sent {
+        left: BTreeSet<u32>,
+        answered: BTreeSet<u32>,
+        ran: BTreeSet<u32>,
+        /// Whether the daemon had it in time.
+        by_socket: BTreeMap<u32, bool>,
+    }
+
+    impl Sent {
+        fn all(&self) -> BTreeSet<u32> {
+            self.by_socket.keys().chain(&self.left).copied().collect()
+        }
+
+        /// Each event is in the database or in a file still.
+        fn nothing_is_lost(&self, daemon: &Daemon) {
+            let rows = rows(&daemon.connection);
+            let mut known: BTreeSet<EventId> = rows.iter().map(|row| row.id).collect();
+            known.extend(waiting(&daemon.home.place).into_iter().map(|(id, _)| id));
+            assert_eq!(known, self.all().into_iter().map(id).collect());
+        }
+
+        fn everything_is_there_once(&self, connection: &Connection) {
+            let rows = rows(connection);
+            let ids: Vec<EventId> = rows.iter().map(|row| row.id).collect();
+            assert_eq!(ids, self.all().into_iter().map(id).collect::<Vec<_>>());
+            for (event, row) in self.all().into_iter().zip(&rows) {
+                assert_eq!(row.payload.as_deref(), Some(&payload(event)[..]));
+                let said = row.decision.as_ref().map(|decision| &*decision.answer);
+                if self.answered.contains(&event) {
+                    let alone = answer(event);
+                    assert_eq!((row.took_us, row.source), (alone.took_us, Source::Alone));
+                    assert_eq!(said, alone.decision.as_ref().map(|it| &*it.answer));
+                } else {
+                    let in_time = self.by_socket.get(&event) == Some(&true);
+                    assert_eq!(row.took_us, in_time.then_some(1), "event {event}");
+                    assert_eq!(said, in_time.then_some("ask"), "event {event}");
+                }
+            }
+            let ran: BTreeSet<EventId> = runs_of(connection).into_iter().map(|run| run.0).collect();
+            assert_eq!(ran, self.ran.iter().copied().map(id).collect());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_interleaving_of_kills_and_intakes_gives_each_event_once(moves in moves()) {
+            let mut daemon = Daemon::new();
+            let mut sent = Sent::default();
+            for step in moves {
+                let home = &daemon.home;
+                match step {
+                    Move::Leave(event) if event % 4 == 0 => {
+                        let frame = encode_event(&envelope(event), &payload(event)).unwrap();
+                        fs::write(home.place.spooled(id(event)), frame).unwrap();
+                        sent.left.insert(event);
+                    }
+                    // Its hooks run: a file that says more is not written before.
+                    Move::Leave(event) if event % 4 == 3 => {
+                        if sent.left.insert(event) {
+                            home.leave(event, &Left { held: true, ..undecided() });
+                        }
+                    }
+                    Move::Leave(event) => {
+                        home.leave(event, &answer(event));
+                        sent.left.insert(event);
+                        sent.answered.insert(event);
+                    }
+                    Move::Rewrite(event) => {
+                        home.leave(event, &Left { runs: vec![run(event, "lint")], ..answer(event) });
+                        sent.left.insert(event);
+                        sent.answered.insert(event);
+                        sent.ran.insert(event);
+                    }
+                    Move::Add(event) => {
+                        add_runs(home, event, vec![run(event, "notify")]);
+                        sent.left.insert(event);
+                        sent.ran.insert(event);
+                    }
+                    Move::Socket { event, late } => {
+                        daemon.by_socket(event, late);
+                        *sent.by_socket.entry(event).or_default() |= !late;
+                    }
+                    Move::Killed { committed } => daemon.killed(committed),
+                    Move::TakeIn => {
+                        daemon.take_in();
+                        assert_eq!(daemon.home.files(), 0);
+                    }
+                }
+                sent.nothing_is_lost(&daemon);
+            }
+            daemon.take_in();
+            sent.everything_is_there_once(&daemon.connection);
+            assert!(daemon.take_in().new.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_during_an_intake_is_not_removed_with_it() {
+        let mut daemon = Daemon::new();
+        daemon.home.leave(3, &undecided());
+        let place = daemon.home.place.clone();
+        let rewrite = move |_: &Arc<Brought>| {
+            leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
+            (Vec::new(), Box::new(|| ()) as Then)
+        };
+        assert_eq!(daemon.take_in_and(&rewrite).new.len(), 1);
+        let done = daemon.take_in();
+        assert_eq!((done.new.len(), done.completed.len()), (0, 1));
+        assert_eq!(rows(&daemon.connection)[0].took_us, Some(903));
+        assert_eq!(daemon.home.files(), 0);
+    }
+
+    #[test]
+    fn intake_is_in_order_of_id_and_tells_what_was_new() {
+        let mut daemon = Daemon::new();
+        for event in [3, 1, 2] {
+            daemon.home.leave(event, &left(1, None));
+        }
+        daemon.by_socket(2, true);
+        let new: Vec<EventId> = daemon.take_in().new.iter().map(Record::id).collect();
+        assert_eq!(new, [id(1), id(3)]);
+        let mut rows = rows(&daemon.connection);
+        rows.sort_by_key(|row| row.seq);
+        let order: Vec<EventId> = rows.iter().map(|row| row.id).collect();
+        assert_eq!(order, [id(2), id(1), id(3)]);
+    }
+
+    #[test]
+    fn an_event_comes_with_its_session_and_what_was_taken_in_before_a_failure_counts() {
+        let mut daemon = Daemon::new();
+        for event in 0..=GROUP_FILES as u32 {
+            daemon.home.leave(event, &left(1, None));
+        }
+        // A database that takes the first group and not the second.
+        let full = format!(
+            "CREATE TRIGGER full BEFORE INSERT ON events WHEN NEW.seq >= {GROUP_FILES}
+             BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        );
+        daemon.connection.execute_batch(&full).unwrap();
+        let apply = |brought: &Arc<Brought>| {
+            let at = brought.new[0].envelope().at;
+            let kept = Kept::new(&Session::new(&format!("s{at}"), at), 1);
+            (kept.into_iter().collect(), Box::new(|| ()) as Then)
+        };
+        let mut seq = 0..;
+        let (done, ended) = take_in(
+            &mut daemon.connection,
+            &daemon.home.place,
+            &masker(),
+            &mut || seq.next().unwrap(),
+            &apply,
+        );
+        assert!(ended.is_err());
+        assert_eq!(done.new.len(), GROUP_FILES);
+        assert_eq!(daemon.home.files(), 1, "the rest waits");
+        let live = sessions(&daemon.connection, Which::Live).unwrap();
+        assert_eq!(live.len(), 1, "that of the first group");
+    }
+
+    #[test]
+    fn what_is_no_event_is_set_aside_and_holds_nothing_up() {
+        let mut daemon = Daemon::new();
+        let place = daemon.home.place.clone();
+        daemon.home.leave(1, &left(1, None));
+        let whole = fs::read(place.spooled(id(1))).unwrap();
+        for (event, bytes) in [(0, &b"garbage"[..]), (2, &whole[..20]), (3, b"")] {
+            fs::write(place.spooled(id(event)), bytes).unwrap();
+        }
+        // Not ours, or not there yet: left alone.
+        let others = ["notes.txt", "notes.ev", "x.17.tmp"].map(|name| place.spool().join(name));
+        for path in &others {
+            fs::write(path, "mine").unwrap();
+        }
+        let done = daemon.take_in();
+        assert_eq!((done.new.len(), done.bad), (1, 3));
+        assert_eq!(fs::read_dir(place.spool_bad()).unwrap().count(), 3);
+        assert!(others.iter().all(|path| path.exists()));
+        assert_eq!(daemon.take_in().bad, 0, "looked at once");
+    }
+
+    #[test]
+    fn a_bare_frame_is_masked_by_the_intake() {
+        let mut daemon = Daemon::new();
+        let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let payload = format!(r#"{{"session_id":"s","command":"curl {secret}"}}"#);
+        let frame = encode_event(&envelope(1), payload.as_bytes()).unwrap();
+        fs::write(daemon.home.place.spooled(id(1)), frame).unwrap();
+        daemon.take_in();
+        let row = &rows(&daemon.connection)[0];
+        let kept = String::from_utf8(row.payload.clone().unwrap()).unwrap();
+        assert!(!kept.contains(&secret) && row.masked == 1, "{kept}");
+    }
+
+    #[test]
+    fn an_answer_stands_and_the_end_of_a_run_replaces_its_beginning() {
+        for apart in [false, true] {
+            let mut daemon = Daemon::new();
+            let runs = vec![ran(1, "notify", UNDER_WAY), ran(1, "lint", "ok")];
+            let first = Left {
+                runs,
+                ..left(7, Some("ask"))
+            };
+            daemon.home.leave(1, &first);
+            if apart {
+                daemon.take_in();
+            }
+            let later = vec![ran(1, "notify", "failed"), ran(1, "lint", UNDER_WAY)];
+            add_runs(&daemon.home, 1, later);
+            let spooled = read_all(&daemon.home.place, &masker());
+            assert_eq!(spooled.len(), 1);
+            assert_eq!(spooled[0].took_us, (!apart).then_some(7));
+            daemon.take_in();
+            let rows = rows(&daemon.connection);
+            let said = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+            assert_eq!(
+                (rows.len(), rows[0].took_us, said),
+                (1, Some(7), Some("ask"))
+            );
+            let ran = runs_of(&daemon.connection).into_iter();
+            let ran: BTreeSet<_> = ran.map(|(_, hook, outcome)| (hook, outcome)).collect();
+            let expected = [("lint", "ok"), ("notify", "failed")];
+            let expected = expected.map(|(hook, outcome)| (hook.to_owned(), outcome.to_owned()));
+            assert_eq!(ran, BTreeSet::from(expected));
+        }
+    }
+
+    /// What sessions hear when these are taken in one after the other.
+    fn heard(payload: &[u8], by_socket: bool, files: &[Left]) -> Brought {
+        let mut daemon = Daemon::new();
+        if by_socket {
+            let record = record_of(1, envelope(7), payload);
+            record.insert(&daemon.connection).unwrap();
+            daemon.next = 2;
+        } else {
+            leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
+            daemon.take_in();
+        }
+        let heard = Arc::new(Mutex::new(Brought::default()));
+        let hears = Arc::clone(&heard);
+        let apply = move |brought: &Arc<Brought>| {
+            let mut heard = hears.lock().unwrap();
+            heard.blocked.extend(brought.blocked.clone());
+            heard.let_through.extend(brought.let_through.clone());
+            (Vec::new(), Box::new(|| ()) as Then)
+        };
+        for left in files {
+            leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
+            daemon.take_in_and(&apply);
+        }
+        heard.lock().unwrap().clone()
+    }
+
+    #[test]
+    fn sessions_hear_once_of_a_prompt_that_was_blocked_and_of_a_stop_that_was_let_through() {
+        let prompt = br#"{"hook_event_name":"UserPromptSubmit","session_id":"s"}"#;
+        let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
+        let call = br#"{"hook_event_name":"PreToolUse","session_id":"s"}"#;
+        let block = || left(900, Some("block"));
+        for by_socket in [false, true] {
+            let blocked = heard(prompt, by_socket, &[block(), block()]).blocked;
+            assert_eq!(blocked, [("s".to_owned(), 7)]);
+            let through =
+                |payload, files: &[Left]| heard(payload, by_socket, files).let_through.len();
+            assert_eq!(
+                through(stop, &[left(900, None), left(950, None)]),
+                1,
+                "once"
+            );
+            assert_eq!(through(stop, &[left(900, Some("context"))]), 1);
+            assert_eq!(through(stop, &[block()]), 0);
+            assert_eq!(through(stop, &[undecided()]), 0, "not yet");
+            assert_eq!(through(call, &[left(900, None)]), 0);
+            for outcome in [CUT_OFF, CANCELLED] {
+                let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
+                let by_daemon = Left {
+                    source: Source::Daemon,
+                    ..ended.clone()
+                };
+                let by_alone = Left {
+                    why: "absent".to_owned(),
+                    ..ended.clone()
+                };
+                for unheard in [by_daemon, by_alone] {
+                    assert_eq!(
+                        through(stop, std::slice::from_ref(&unheard)),
+                        1,
+                        "{outcome}"
+                    );
+                    assert_eq!(through(stop, &[block(), unheard]), 0, "it had to go on");
+                }
+                assert_eq!(through(stop, &[ended]), 0, "a hook in the background");
+            }
+        }
+        let lasted = &heard(stop, true, &[left(90_000_000, None)]).let_through[0];
+        let told = (lasted.stop, lasted.main, lasted.at, lasted.let_at);
+        assert_eq!(told, (id(7), true, 7, 90_007));
+    }
+
+    #[test]
+    fn an_unfinished_file_takes_no_room_and_is_removed_after_a_minute() {
+        let mut daemon = Daemon::new();
+        let spool = daemon.home.place.spool();
+        let ours = ["", ".17", ".more-17-0.17"].map(|by| spool.join(format!("{}{by}.tmp", id(1))));
+        let other = spool.join("notes.tmp");
+        for path in ours.iter().chain([&other]) {
+            fs::write(path, "half").unwrap();
+        }
+        assert_eq!((count(&spool), usage(&spool)), (0, (0, 0)));
+        daemon.take_in();
+        assert_eq!(daemon.home.files(), 4, "they may be written still");
+        let long_ago = SystemTime::now() - Duration::from_secs(61);
+        for path in ours.iter().chain([&other]) {
+            File::open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        daemon.take_in();
+        assert_eq!(daemon.home.files(), 1);
+        assert!(other.exists(), "not ours");
+    }
+}

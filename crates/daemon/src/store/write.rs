@@ -1,31 +1,39 @@
-//! The door of the one writer: what may be asked of it. The thread behind it is in
-//! `write/thread.rs`.
-
-mod thread;
+//! The one writer of the database. [`Store`] does the work; [`Writer`] hands it to a thread, which
+//! commits what waits together in one transaction.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicI64;
-use std::sync::{Arc, Mutex};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
 use becket_wire::rpc::EventRow;
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Place};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::{broadcast, mpsc, oneshot};
+use tracing::{error, info, warn};
 
-use super::figures::TurnFigures;
-use super::open::Opened;
-use super::record::Record;
-use super::retain::Limits;
-use super::session::Kept;
+use super::checkpoint::Checkpointer;
+use super::figures::{self, TurnFigures};
+use super::open::{self, Opened};
+use super::record::{Record, Written};
+use super::retention::{Limits, Retention};
+use super::run;
+use super::session::{self, Kept};
+use super::spool::{self, Left};
 use crate::counters::Counters;
-use thread::WriterThread;
 
 /// What may wait for the writer. More is answered `Busy`.
 const QUEUE: usize = 4096;
+/// What commits together at the most.
+const GROUP: usize = 512;
+/// How long one tick may drop payloads: events wait meanwhile.
+const RETENTION: Duration = Duration::from_millis(20);
 
-/// Committed events, for whoever looks on.
+/// Committed events, for followers.
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
 
 /// The writer has more to do than it may.
@@ -54,13 +62,285 @@ pub(crate) struct LetThrough {
     pub(crate) let_at: i64,
     /// Whether it was the main agent.
     pub(crate) main: bool,
-    /// No daemon did it, so that nobody was told.
+    /// No daemon did it, so that the user was not told.
     pub(crate) alone: bool,
 }
 
 /// Applies what comes from the spool: gives the sessions that change with it, and what is done once
-/// all that is kept. The writer's thread waits for it.
+/// all that is kept. The writer waits for it.
 pub(crate) type Apply = dyn Fn(&Arc<Brought>) -> (Vec<Kept>, Then) + Send;
+
+/// What the store is told now and then.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    pub(crate) now_ms: i64,
+    pub(crate) limits: Limits,
+    /// The masker of the config that is in force.
+    pub(crate) masker: Arc<Masker>,
+}
+
+/// What the store is made of.
+pub(crate) struct Parts {
+    pub(crate) opened: Opened,
+    pub(crate) place: Place,
+    pub(crate) masker: Arc<Masker>,
+    pub(crate) sequence: Arc<AtomicI64>,
+    pub(crate) feed: Feed,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) apply: Box<Apply>,
+}
+
+/// The connection that writes, and all that belongs to it.
+pub(crate) struct Store {
+    connection: Connection,
+    path: PathBuf,
+    place: Place,
+    masker: Arc<Masker>,
+    sequence: Arc<AtomicI64>,
+    feed: Feed,
+    counters: Arc<Counters>,
+    apply: Box<Apply>,
+    checkpointer: Checkpointer,
+    retention: Retention,
+    /// Events whose hooks run in this daemon: followers see them when they are decided.
+    pending: HashSet<i64>,
+    now_ms: i64,
+}
+
+impl Store {
+    pub(crate) fn new(mut parts: Parts) -> std::io::Result<Self> {
+        let path = parts.place.database();
+        let checkpointer = Checkpointer::start(path.clone(), &mut parts.opened.connection)?;
+        Ok(Self {
+            connection: parts.opened.connection,
+            path,
+            place: parts.place,
+            masker: parts.masker,
+            sequence: parts.sequence,
+            feed: parts.feed,
+            counters: parts.counters,
+            apply: parts.apply,
+            checkpointer,
+            retention: Retention::default(),
+            pending: HashSet::new(),
+            now_ms: 0,
+        })
+    }
+
+    /// Commits events in one transaction, each session once, then sends the replies. What the
+    /// database does not take goes to the spool, else it is counted as lost.
+    pub(crate) fn commit(&mut self, group: Vec<(Box<Record>, Then)>) {
+        let written = self.write("events", |transaction| {
+            let records = group.iter().map(|(record, _)| record);
+            let written: rusqlite::Result<Vec<Written>> = records
+                .clone()
+                .map(|record| record.insert(transaction))
+                .collect();
+            session::write(transaction, records.filter_map(|one| one.session.as_ref()))?;
+            written
+        });
+        match written {
+            Some(written) => {
+                for ((record, then), written) in group.into_iter().zip(written) {
+                    then();
+                    self.retention.wrote(record.envelope().at);
+                    self.show(&record, written);
+                }
+            }
+            None => {
+                for (record, then) in group {
+                    self.keep_in_spool(&record);
+                    then();
+                }
+            }
+        }
+        self.checkpointer.look_after(&self.connection);
+    }
+
+    /// Runs that ended after their event was answered.
+    pub(crate) fn runs(&mut self, runs: &[RunRow]) {
+        let written = self.write("runs of hooks", |transaction| {
+            run::insert(transaction, runs)
+        });
+        if written.is_none() {
+            self.counters.runs_lost.add(runs.len() as u64);
+        }
+    }
+
+    /// Sessions that changed without an event.
+    pub(crate) fn sessions(&mut self, sessions: &[Kept]) {
+        self.write("sessions", |transaction| {
+            session::write(transaction, sessions.iter())
+        });
+    }
+
+    pub(crate) fn figures(&mut self, turns: &[TurnFigures]) {
+        self.write("the figures of turns", |transaction| {
+            figures::write(transaction, turns)
+        });
+    }
+
+    /// Takes in the spool. Gives the numbers of the events whose hooks still run: they are in the
+    /// log, and followers get them when they are decided.
+    pub(crate) fn take_in(&mut self) -> HashSet<i64> {
+        let sequence = Arc::clone(&self.sequence);
+        let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
+        let (done, ended) = spool::take_in(
+            &mut self.connection,
+            &self.place,
+            &self.masker,
+            &mut next_seq,
+            &*self.apply,
+        );
+        // What was committed before a failure is in, all the same.
+        self.counters.taken_in.add(done.new.len() as u64);
+        self.counters.spool_bad.add(done.bad);
+        for record in &done.new {
+            self.retention.wrote(record.envelope().at);
+            self.tell(record);
+        }
+        for record in &done.completed {
+            if self.pending.remove(&record.seq) {
+                self.tell(record);
+            }
+        }
+        if !done.new.is_empty() {
+            info!(events = done.new.len(), "took in the spool");
+            self.checkpointer.nudge();
+        }
+        if let Err(why) = ended {
+            warn!(%why, "could not take in the spool");
+            self.look_for_damage(&why);
+        }
+        self.pending.clone()
+    }
+
+    /// Intake, retention, checkpoint.
+    pub(crate) fn tick(&mut self, tick: Tick) {
+        self.now_ms = tick.now_ms;
+        self.masker = tick.masker;
+        self.take_in();
+        let began = Instant::now();
+        loop {
+            let connection = &mut self.connection;
+            match self.retention.slice(connection, tick.limits, tick.now_ms) {
+                Ok(true) if began.elapsed() < RETENTION => {}
+                Ok(_) => break,
+                Err(why) => {
+                    warn!(%why, "retention failed");
+                    self.look_for_damage(&why);
+                    break;
+                }
+            }
+        }
+        self.checkpointer.nudge();
+    }
+
+    /// A reader found the file with this inode damaged. Several may find it at once; a new database
+    /// is another file.
+    pub(crate) fn damaged(&mut self, inode: Option<u64>, why: &str) {
+        if inode == open::inode(&self.path) {
+            self.begin_anew(why);
+        }
+    }
+
+    /// Closes the database. `tidy` also moves SQLite's log into it; that takes time, which the next
+    /// daemon may be waiting for.
+    pub(crate) fn close(self, tidy: bool) {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        if tidy && let Err(why) = self.connection.query_row(checkpoint, [], |_| Ok(())) {
+            warn!(%why, "could not checkpoint at the end");
+        }
+    }
+
+    /// Does this in one transaction, in a new database if the old one turns out to be damaged. None
+    /// if the database does not take it.
+    fn write<T>(
+        &mut self,
+        what: &str,
+        change: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Option<T> {
+        let write = |store: &mut Self| {
+            let how = TransactionBehavior::Immediate;
+            let transaction = store.connection.transaction_with_behavior(how)?;
+            let done = change(&transaction)?;
+            transaction.commit().map(|()| done)
+        };
+        let mut written = write(self);
+        if let Err(why) = &written
+            && self.look_for_damage(why)
+        {
+            written = write(self);
+        }
+        written
+            .inspect_err(|why| error!(%why, "could not write {what}"))
+            .ok()
+    }
+
+    fn keep_in_spool(&self, record: &Record) {
+        let left = Left::of(record, "the database took nothing");
+        match spool::add(&self.place, record.envelope(), &record.payload(), &left) {
+            Ok(()) => self.counters.to_spool.add(1),
+            Err(why) => {
+                error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
+                // A decision's event was kept, or counted, before.
+                self.counters.lost.add(u64::from(!record.decided));
+                self.counters.runs_lost.add(record.runs.len() as u64);
+            }
+        }
+    }
+
+    /// Followers see an event once: when it is new, or when its hooks have decided.
+    fn show(&mut self, record: &Record, written: Written) {
+        let is_new = written == Written::New;
+        if record.held {
+            self.pending.extend(is_new.then_some(record.seq));
+        } else if is_new || record.decided && self.pending.remove(&record.seq) {
+            self.tell(record);
+        }
+    }
+
+    fn tell(&self, record: &Record) {
+        if self.feed.receiver_count() > 0 {
+            drop(self.feed.send(Arc::new(record.to_row())));
+        }
+    }
+
+    /// Begins anew if that is what the error asks for.
+    fn look_for_damage(&mut self, why: &rusqlite::Error) -> bool {
+        let damaged = open::is_damage(why);
+        if damaged {
+            self.begin_anew(&why.to_string());
+        }
+        damaged
+    }
+
+    /// The file is damaged: it is set aside, and a new database begun.
+    fn begin_anew(&mut self, why: &str) {
+        // SQLite writes to a file that it has open wherever that goes, so it is let go first.
+        match Connection::open_in_memory() {
+            Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
+            Err(_) => return,
+        }
+        let opened = open::set_aside(&self.path, self.now_ms).and_then(|aside| {
+            error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
+            self.counters.trouble(format!(
+                "the database was damaged ({why}); it was set aside as {}",
+                aside.display()
+            ));
+            open::open(&self.path, self.now_ms)
+        });
+        match opened {
+            Ok(opened) => self.connection = opened.connection,
+            Err(why) => return error!(%why, "could not begin a new database"),
+        }
+        self.retention = Retention::default();
+        match Checkpointer::start(self.path.clone(), &mut self.connection) {
+            Ok(checkpointer) => self.checkpointer = checkpointer,
+            Err(why) => error!(%why, "could not start checkpoints"),
+        }
+    }
+}
 
 enum Job {
     Keep {
@@ -68,12 +348,9 @@ enum Job {
         then: Then,
     },
     TakeIn(oneshot::Sender<HashSet<i64>>),
+    Runs(Vec<RunRow>),
     Sessions(Vec<Kept>),
     Figures(Vec<TurnFigures>),
-    Runs(Vec<RunRow>),
-    /// Settle the inbox, and look after the log of the database.
-    Settle,
-    /// A reader found the file with this inode damaged.
     Damaged {
         inode: Option<u64>,
         why: String,
@@ -86,95 +363,74 @@ enum Job {
     },
 }
 
-/// What the writer is told now and then.
-#[derive(Debug)]
-pub(crate) struct Tick {
-    pub(crate) now_ms: i64,
-    pub(crate) limits: Limits,
-    /// The masker of the config that is in force.
-    pub(crate) masker: Arc<Masker>,
+/// The thread's life: until it is told to close, and what came before that is done.
+fn work(mut store: Store, mut jobs: mpsc::Receiver<Job>) {
+    let mut closing = None;
+    let mut next = None;
+    while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
+        match job {
+            Job::Keep { record, then } => {
+                let mut group = vec![(record, then)];
+                while group.len() < GROUP && next.is_none() {
+                    match jobs.try_recv() {
+                        Ok(Job::Keep { record, then }) => group.push((record, then)),
+                        Ok(other) => next = Some(other),
+                        Err(_) => break,
+                    }
+                }
+                store.commit(group);
+            }
+            Job::TakeIn(done) => drop(done.send(store.take_in())),
+            Job::Runs(runs) => store.runs(&runs),
+            Job::Sessions(sessions) => store.sessions(&sessions),
+            Job::Figures(figures) => store.figures(&figures),
+            Job::Damaged { inode, why, done } => {
+                store.damaged(inode, &why);
+                let _ = done.send(());
+            }
+            Job::Tick(tick) => store.tick(tick),
+            Job::Close { tidy, done } => {
+                jobs.close();
+                closing = Some((tidy, done));
+            }
+        }
+    }
+    let (tidy, done) = closing.unzip();
+    store.close(tidy.unwrap_or(true));
+    if let Some(done) = done {
+        let _ = done.send(());
+    }
 }
 
-/// The writer's door. Whoever holds it can have something written.
+/// Hands work to the writer thread.
 #[derive(Debug, Clone)]
 pub struct Writer {
     jobs: mpsc::Sender<Job>,
-    /// The thread holds it while it works. Whoever finds it free may write one event itself.
-    desk: Arc<Mutex<WriterThread>>,
-}
-
-/// What the writer thread is made of.
-pub(crate) struct Parts {
-    pub(crate) opened: Opened,
-    pub(crate) place: Place,
-    pub(crate) masker: Arc<Masker>,
-    pub(crate) sequence: Arc<AtomicI64>,
-    pub(crate) feed: Feed,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) apply: Box<Apply>,
 }
 
 impl Writer {
     pub(crate) fn start(parts: Parts) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
-        let desk = Arc::new(Mutex::new(WriterThread::new(parts)?));
-        let at_work = Arc::clone(&desk);
+        let store = Store::new(parts)?;
         let handle = std::thread::Builder::new()
             .name("writer".into())
-            .spawn(move || thread::run(&at_work, waiting))?;
-        Ok((Self { jobs, desk }, handle))
+            .spawn(move || work(store, waiting))?;
+        Ok((Self { jobs }, handle))
     }
 
     /// Has an event written. `then` is called on the writer's thread when it is committed (or kept
     /// by other means).
     pub(crate) fn keep(&self, record: Record, then: Then) -> Result<(), Full> {
-        let record = Box::new(record);
-        self.queue(Job::Keep { record, then })
-    }
-
-    /// The same for an event that comes alone. If nobody writes, it is written here and now: to wake
-    /// the thread for one event costs more than to write it (40 µs where the cores sleep).
-    pub(crate) fn keep_one(&self, record: Record, then: Then) -> Result<(), Full> {
-        if record.is_small() {
-            self.at_once(Box::new(record), then).map_err(|_| Full)
-        } else {
-            self.keep(record, then)
-        }
-    }
-
-    /// Gives back what there is no room for.
-    fn at_once(&self, record: Box<Record>, then: Then) -> Result<(), (Box<Record>, Then)> {
-        let nobody_waits = self.jobs.capacity() == self.jobs.max_capacity();
-        let mut waiting = (record, then);
-        if nobody_waits
-            && let Ok(mut desk) = self.desk.try_lock()
-            && !desk.is_closed()
-        {
-            match desk.keep_one(waiting.0, waiting.1) {
-                Ok(false) => return Ok(()),
-                Ok(true) => {
-                    drop(self.jobs.try_send(Job::Settle));
-                    return Ok(());
-                }
-                Err(back) => waiting = back,
-            }
-        }
-        let (record, then) = waiting;
-        let sent = self.jobs.try_send(Job::Keep { record, then });
-        sent.or_else(|back| match back.into_inner() {
-            Job::Keep { record, then } => Err((record, then)),
-            _ => Ok(()),
-        })
+        self.offer(record, then).map_err(|_| Full)
     }
 
     /// Completes an event that was kept before its named hooks ran (`held`): the same record, now
-    /// with its time, its decision, its runs and its session as it is after them. All of it is one
-    /// transaction, and `then` is called after it, on this thread or on the writer's. Where there is
-    /// no room, both come back: what was decided has to be said all the same.
+    /// with its time, its decision, its runs and its session as it is after them. Where there is no
+    /// room, both come back: what was decided has to be said all the same.
     pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), (Box<Record>, Then)> {
         record.held = false;
         record.decided = true;
-        self.at_once(Box::new(record), then)
+        self.offer(record, then)
     }
 
     /// Has runs written that ended after their event was answered, or gives them back.
@@ -186,19 +442,20 @@ impl Writer {
         })
     }
 
-    fn queue(&self, job: Job) -> Result<(), Full> {
-        self.jobs.try_send(job).map_err(|_| Full)
+    fn offer(&self, record: Record, then: Then) -> Result<(), (Box<Record>, Then)> {
+        let record = Box::new(record);
+        let sent = self.jobs.try_send(Job::Keep { record, then });
+        sent.or_else(|back| match back.into_inner() {
+            Job::Keep { record, then } => Err((record, then)),
+            _ => Ok(()),
+        })
     }
 
     /// A reader found the database damaged: comes back when it is set aside, or was already.
     pub(crate) async fn damaged(&self, inode: Option<u64>, why: String) {
         let (done, wait) = oneshot::channel();
-        if self
-            .jobs
-            .send(Job::Damaged { inode, why, done })
-            .await
-            .is_ok()
-        {
+        let job = Job::Damaged { inode, why, done };
+        if self.jobs.send(job).await.is_ok() {
             let _ = wait.await;
         }
     }
@@ -221,8 +478,7 @@ impl Writer {
         })
     }
 
-    /// Takes in the spool; comes back when that is done. Gives the numbers of the events whose hooks
-    /// still run: they are in the log, and onlookers get them when they are decided.
+    /// See [`Store::take_in`]; comes back when that is done.
     pub(crate) async fn take_in(&self) -> HashSet<i64> {
         let (done, wait) = oneshot::channel();
         match self.jobs.send(Job::TakeIn(done)).await {
@@ -231,13 +487,11 @@ impl Writer {
         }
     }
 
-    /// What is done now and then: intake, retention, checkpoint, another try for what is in memory.
     pub(crate) async fn tick(&self, tick: Tick) {
         drop(self.jobs.send(Job::Tick(tick)).await);
     }
 
-    /// Writes what still waits and closes the database. `tidy` also moves SQLite's log into it;
-    /// that takes time, which the next daemon may be waiting for.
+    /// Writes what still waits and closes the database; see [`Store::close`].
     pub(crate) async fn close(&self, tidy: bool) {
         let (done, wait) = oneshot::channel();
         if self.jobs.send(Job::Close { tidy, done }).await.is_ok() {
@@ -247,4 +501,327 @@ impl Writer {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::fs;
+
+    use becket_wire::rpc::Source;
+    use tokio::sync::broadcast::error::TryRecvError;
+
+    use super::super::sample::{Home, decision, id, left, masker, record, rows, run, runs_of};
+    use super::*;
+
+    /// Long enough for a loaded machine.
+    const PATIENCE: Duration = Duration::from_secs(30);
+    /// An answer that comes too early comes at once.
+    const TOO_EARLY: Duration = Duration::from_millis(200);
+    const LIMITS: Limits = Limits {
+        days: 90_000,
+        bytes: u64::MAX,
+    };
+
+    struct Started {
+        home: Home,
+        writer: Writer,
+        counters: Arc<Counters>,
+        feed: broadcast::Receiver<Arc<EventRow>>,
+    }
+
+    fn start() -> Started {
+        let home = Home::new();
+        let parts = Parts {
+            opened: open::open(&home.place.database(), 0).unwrap(),
+            place: home.place.clone(),
+            masker: Arc::new(masker()),
+            sequence: Arc::new(AtomicI64::new(1_000_000)),
+            feed: broadcast::channel(64).0,
+            counters: Arc::default(),
+            apply: Box::new(|_| (Vec::new(), Box::new(|| ()))),
+        };
+        let (counters, feed) = (Arc::clone(&parts.counters), parts.feed.subscribe());
+        let (writer, _) = Writer::start(parts).unwrap();
+        Started {
+            home,
+            writer,
+            counters,
+            feed,
+        }
+    }
+
+    /// Runs this to its end, but not for ever.
+    fn wait<T>(bound: Duration, what: impl Future<Output = T>) -> Option<T> {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap()
+            .block_on(async { tokio::time::timeout(bound, what).await.ok() })
+    }
+
+    fn tick(writer: &Writer, now_ms: i64, limits: Limits) {
+        let masker = Arc::new(masker());
+        let tick = Tick {
+            now_ms,
+            limits,
+            masker,
+        };
+        wait(PATIENCE, writer.tick(tick)).unwrap();
+        // The tick is done when something after it is.
+        take_in(writer);
+    }
+
+    fn take_in(writer: &Writer) -> HashSet<i64> {
+        wait(PATIENCE, writer.take_in()).unwrap()
+    }
+
+    /// Something to call once an event is kept, and something that hears it.
+    fn hears() -> (Then, oneshot::Receiver<()>) {
+        let (kept, wait) = oneshot::channel();
+        (Box::new(move || kept.send(()).unwrap_or_default()), wait)
+    }
+
+    fn keep(writer: &Writer, record: Record) -> Result<oneshot::Receiver<()>, Full> {
+        let (then, wait) = hears();
+        writer.keep(record, then).map(|()| wait)
+    }
+
+    fn keep_now(writer: &Writer, record: Record) {
+        assert_eq!(wait(PATIENCE, keep(writer, record).unwrap()), Some(Ok(())));
+    }
+
+    fn decide_now(writer: &Writer, record: Record) {
+        let (then, kept) = hears();
+        assert!(writer.decide(record, then).is_ok());
+        assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
+    }
+
+    /// An event before its hooks run.
+    fn held(number: u32) -> Record {
+        let mut record = record(number.into(), number);
+        record.held = true;
+        record
+    }
+
+    /// The same when they have.
+    fn decided(number: u32) -> Record {
+        let mut record = held(number);
+        record.took_us = Some(5000);
+        record.decision = Some(decision("deny"));
+        record.runs = vec![run(number, "lint"), run(number, "test")];
+        record
+    }
+
+    /// The log says what was decided, and which hooks ran.
+    fn is_whole(home: &Home, number: u32) {
+        let rows = rows(&home.open());
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        assert_eq!((rows[0].id, rows[0].took_us), (id(number), Some(5000)));
+        let said = rows[0].decision.as_ref().map(|decision| &*decision.answer);
+        assert_eq!((said, rows[0].source), (Some("deny"), Source::Daemon));
+        assert_eq!(runs_of(&home.open()).len(), 2);
+    }
+
+    fn shown(feed: &mut broadcast::Receiver<Arc<EventRow>>) -> Vec<(EventId, bool)> {
+        std::iter::from_fn(|| match feed.try_recv() {
+            Ok(row) => Some((row.id, row.decision.is_some())),
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+            Err(TryRecvError::Lagged(_)) => panic!("the feed is too short"),
+        })
+        .collect()
+    }
+
+    /// Makes the database refuse every event, or take them again.
+    fn refuse(home: &Home, refuse: bool) {
+        let change = if refuse {
+            "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        } else {
+            "DROP TRIGGER IF EXISTS full"
+        };
+        home.open().execute_batch(change).unwrap();
+    }
+
+    /// The same damage to every reader: a schema that makes no sense.
+    fn break_database(home: &Home) {
+        home.open()
+            .execute_batch(
+                "PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET rootpage = 99999 WHERE name = 'events';
+                 PRAGMA writable_schema = OFF;
+                 PRAGMA schema_version = 1000;",
+            )
+            .unwrap();
+    }
+
+    #[test]
+    fn replies_go_out_after_the_commit() {
+        let Started { home, writer, .. } = start();
+        let other = home.open();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let waiting: Vec<_> = (1..=50)
+            .map(|number| keep(&writer, record(number.into(), number)).unwrap())
+            .collect();
+        let mut waiting = waiting.into_iter();
+        let mut first = waiting.next().unwrap();
+        assert!(wait(TOO_EARLY, &mut first).is_none(), "answered too early");
+        drop(other);
+        let reader = home.open();
+        for (answered, kept) in [first].into_iter().chain(waiting).enumerate() {
+            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
+            assert!(rows(&reader).len() > answered);
+        }
+    }
+
+    #[test]
+    fn a_full_queue_says_so_and_loses_nothing_that_it_took() {
+        let Started { home, writer, .. } = start();
+        let other = home.open();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut taken = Vec::new();
+        for number in 1.. {
+            match keep(&writer, record(number.into(), number)) {
+                Ok(kept) => taken.push(kept),
+                Err(Full) => break,
+            }
+            assert!(taken.len() <= QUEUE + GROUP, "it is never full");
+        }
+        drop(other);
+        let count = taken.len();
+        for kept in taken {
+            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
+        }
+        assert_eq!(rows(&home.open()).len(), count);
+    }
+
+    #[test]
+    fn closing_writes_what_still_waits_and_gives_back_what_comes_later() {
+        let Started { home, writer, .. } = start();
+        let waiting: Vec<_> = (1..=100)
+            .map(|number| keep(&writer, record(number.into(), number)).unwrap())
+            .collect();
+        wait(PATIENCE, writer.close(true)).unwrap();
+        for kept in waiting {
+            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
+        }
+        assert!(writer.decide(decided(1), Box::new(|| ())).is_err());
+        assert!(writer.runs(vec![run(1, "late")]).is_err());
+        assert_eq!(rows(&home.open()).len(), 100);
+    }
+
+    #[test]
+    fn followers_see_an_event_once_and_with_its_decision() {
+        let Started {
+            home,
+            writer,
+            mut feed,
+            ..
+        } = start();
+        keep_now(&writer, held(1));
+        keep_now(&writer, record(2, 2));
+        assert_eq!(take_in(&writer), HashSet::from([1]));
+        assert_eq!(shown(&mut feed), [(id(2), false)]);
+        decide_now(&writer, decided(1));
+        assert!(take_in(&writer).is_empty());
+        assert_eq!(shown(&mut feed), [(id(1), true)]);
+        // By the spool: as it is then. A late delivery of the same changes nothing.
+        home.leave(3, &left(900, None));
+        take_in(&writer);
+        keep_now(&writer, record(3, 3));
+        take_in(&writer);
+        assert_eq!(shown(&mut feed), [(id(3), false)]);
+        assert_eq!(rows(&home.open()).len(), 3);
+    }
+
+    #[test]
+    fn what_the_database_refuses_comes_by_the_spool() {
+        for (held_too, taken_in) in [(false, false), (true, false), (true, true)] {
+            let Started {
+                home,
+                writer,
+                counters,
+                ..
+            } = start();
+            refuse(&home, held_too);
+            keep_now(&writer, held(1));
+            refuse(&home, !held_too);
+            if taken_in {
+                take_in(&writer);
+            }
+            decide_now(&writer, decided(1));
+            assert_eq!(counters.to_spool.get(), 1, "the answer goes out");
+            if !held_too {
+                refuse(&home, false);
+            }
+            take_in(&writer);
+            assert_eq!(home.files(), 0);
+            is_whole(&home, 1);
+        }
+    }
+
+    #[test]
+    fn what_neither_database_nor_spool_takes_is_counted() {
+        let Started {
+            home,
+            writer,
+            counters,
+            ..
+        } = start();
+        refuse(&home, true);
+        fs::remove_dir(home.place.spool()).unwrap();
+        fs::write(home.place.spool(), "no folder").unwrap();
+        keep_now(&writer, held(1));
+        decide_now(&writer, decided(1));
+        assert_eq!((counters.lost.get(), counters.runs_lost.get()), (1, 2));
+    }
+
+    #[test]
+    fn what_standalone_answered_stands_and_the_runs_are_told_all_the_same() {
+        let Started {
+            home,
+            writer,
+            mut feed,
+            ..
+        } = start();
+        keep_now(&writer, held(1));
+        // The shim waited no longer.
+        home.leave(1, &left(900, None));
+        take_in(&writer);
+        assert_eq!(shown(&mut feed), [(id(1), false)]);
+        decide_now(&writer, decided(1));
+        writer.runs(vec![run(1, "behind")]).unwrap();
+        take_in(&writer);
+        let row = rows(&home.open()).remove(0);
+        let answered = (row.seq, row.took_us, row.source, row.decision);
+        assert_eq!(answered, (1, Some(900), Source::Alone, None));
+        assert_eq!(runs_of(&home.open()).len(), 3);
+        assert_eq!(shown(&mut feed), []);
+    }
+
+    #[test]
+    fn a_tick_takes_in_and_keeps_retention() {
+        const DAY: i64 = 86_400_000;
+        let Started { home, writer, .. } = start();
+        home.leave(1, &left(900, None));
+        tick(&writer, 2 * DAY, Limits { days: 1, ..LIMITS });
+        let rows = rows(&home.open());
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].payload, None, "it is of 1970");
+    }
+
+    #[test]
+    fn a_database_that_breaks_is_set_aside_and_a_decision_keeps_its_event() {
+        let Started {
+            home,
+            writer,
+            counters,
+            ..
+        } = start();
+        keep_now(&writer, held(1));
+        tick(&writer, 17, LIMITS);
+        break_database(&home);
+        decide_now(&writer, decided(1));
+        // The new database has the event whole, although it never saw it before.
+        is_whole(&home, 1);
+        let aside = home.place.home().join("becket.db.damaged-17");
+        assert!(aside.exists());
+        let troubles = counters.troubles();
+        assert!(troubles[0].contains("becket.db.damaged-17"), "{troubles:?}");
+    }
+}

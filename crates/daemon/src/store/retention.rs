@@ -1,0 +1,220 @@
+//! Retention: payloads go after some days or over some bytes, oldest first; rows stay for ever.
+
+use rusqlite::{Connection, params};
+
+/// What is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    pub days: u32,
+    pub bytes: u64,
+}
+
+/// How many payloads one slice drops, and how many rows it looks at, at the most: a slice runs
+/// between two commits.
+const SLICE: usize = 200;
+const LOOK: usize = 2000;
+
+/// How far retention has come, in order of (at, seq): no row up to here has a payload. Rows stay,
+/// so without this every slice would walk over all of them again.
+#[derive(Debug)]
+pub(super) struct Retention {
+    done: (i64, i64),
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            done: (i64::MIN, i64::MIN),
+        }
+    }
+}
+
+impl Retention {
+    /// An event of that time is written: from the spool, or by a clock that was set back, it may be
+    /// older than what was dropped already.
+    pub(super) fn wrote(&mut self, at: i64) {
+        if at <= self.done.0 {
+            self.done = (at, i64::MIN);
+        }
+    }
+
+    /// Drops one slice of what is over the limits. True if there may be more.
+    pub(super) fn slice(
+        &mut self,
+        connection: &mut Connection,
+        limits: Limits,
+        now_ms: i64,
+    ) -> rusqlite::Result<bool> {
+        let oldest = now_ms.saturating_sub(i64::from(limits.days) * 86_400_000);
+        let over = used(connection)?.saturating_sub(limits.bytes);
+        let transaction = connection.transaction()?;
+        let (mut looked, mut dropped, mut freed) = (0, 0, 0);
+        let mut done = self.done;
+        {
+            let mut rows = transaction.prepare_cached(&format!(
+                "SELECT e.at, e.seq, length(p.body) FROM events e LEFT JOIN payloads p ON p.seq = e.seq
+                 WHERE (e.at, e.seq) > (?1, ?2) ORDER BY e.at, e.seq LIMIT {LOOK}"
+            ))?;
+            let mut delete = transaction.prepare_cached("DELETE FROM payloads WHERE seq = ?1")?;
+            let mut rows = rows.query(params![done.0, done.1])?;
+            while dropped < SLICE
+                && let Some(row) = rows.next()?
+            {
+                let (at, seq): (i64, i64) = (row.get(0)?, row.get(1)?);
+                if at >= oldest && freed >= over {
+                    break;
+                }
+                if let Some(bytes) = row.get::<_, Option<i64>>(2)? {
+                    delete.execute([seq])?;
+                    dropped += 1;
+                    freed += bytes.unsigned_abs();
+                }
+                looked += 1;
+                done = (at, seq);
+            }
+        }
+        transaction.commit()?;
+        self.done = done;
+        // What was dropped may have freed less than it was long: the next slice looks again.
+        Ok(dropped > 0 || looked == LOOK)
+    }
+}
+
+/// The bytes in use: free pages inside the file are used again and do not count.
+fn used(connection: &Connection) -> rusqlite::Result<u64> {
+    let pragma = |name| {
+        connection
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+    };
+    Ok((pragma("page_count")? - pragma("freelist_count")?) * pragma("page_size")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use becket_wire::rpc::EventRow;
+
+    use super::super::sample::{Home, envelope, record_of, rows};
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+    const NOW: i64 = 1_000 * DAY;
+    const ALL_BYTES: u64 = u64::MAX;
+
+    /// Writes one event of that age, with a payload of so many bytes that do not compress.
+    fn write(connection: &Connection, number: u32, at: i64, bytes: usize) {
+        let mut state = u64::from(number) + 1;
+        let noise: String = std::iter::repeat_with(|| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            char::from(b'!' + ((state >> 33) % 90) as u8)
+        })
+        .filter(|c| !matches!(c, '"' | '\\'))
+        .take(bytes)
+        .collect();
+        let mut envelope = envelope(number);
+        envelope.at = at;
+        let payload = format!(r#"{{"session_id":"s","noise":"{noise}"}}"#);
+        record_of(i64::from(number), envelope, payload.as_bytes())
+            .insert(connection)
+            .unwrap();
+    }
+
+    fn run(retention: &mut Retention, connection: &mut Connection, limits: Limits) {
+        while retention.slice(connection, limits, NOW).unwrap() {}
+    }
+
+    fn with_payload(rows: &[EventRow]) -> Vec<i64> {
+        rows.iter()
+            .filter(|row| row.payload.is_some())
+            .map(|row| row.seq)
+            .collect()
+    }
+
+    #[test]
+    fn old_payloads_go_and_their_rows_stay() {
+        let home = Home::new();
+        let mut connection = home.open();
+        for number in 1..=10 {
+            write(&connection, number, NOW - i64::from(11 - number) * DAY, 10);
+        }
+        let limits = Limits {
+            days: 4,
+            bytes: ALL_BYTES,
+        };
+        run(&mut Retention::default(), &mut connection, limits);
+        let rows = rows(&connection);
+        assert_eq!(rows.len(), 10);
+        // Exactly four days old is not older.
+        assert_eq!(with_payload(&rows), [7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn over_the_bytes_the_oldest_payloads_go_and_no_more_than_needed() {
+        const EACH: usize = 20_000;
+        let home = Home::new();
+        let mut connection = home.open();
+        let nothing = used(&connection).unwrap();
+        // The order of arrival is not the order of time: what came from the spool came late.
+        for number in 1..=40 {
+            write(&connection, number, NOW - i64::from(number), EACH);
+        }
+        let limits = Limits {
+            days: 100,
+            bytes: nothing + 20 * EACH as u64,
+        };
+        run(&mut Retention::default(), &mut connection, limits);
+        let rows = rows(&connection);
+        assert_eq!(rows.len(), 40);
+        let kept = with_payload(&rows);
+        let used = used(&connection).unwrap();
+        assert!(
+            used <= limits.bytes && used + EACH as u64 * 2 > limits.bytes,
+            "{kept:?}"
+        );
+        let newest: Vec<i64> = (1..=kept.len() as i64).rev().collect();
+        assert_eq!(kept, newest);
+    }
+
+    #[test]
+    fn a_clock_that_was_wrong_once_holds_nothing_up() {
+        let home = Home::new();
+        let mut connection = home.open();
+        // More than a slice of events from the future came first.
+        let first = SLICE as u32 + 50;
+        for number in 1..=first {
+            write(&connection, number, NOW + 50 * DAY, 10);
+        }
+        for number in first + 1..=first + 5 {
+            write(&connection, number, NOW - 50 * DAY, 10);
+        }
+        let limits = Limits {
+            days: 4,
+            bytes: ALL_BYTES,
+        };
+        run(&mut Retention::default(), &mut connection, limits);
+        let rows = rows(&connection);
+        assert_eq!(rows.len(), first as usize + 5);
+        assert_eq!(with_payload(&rows).len(), first as usize);
+    }
+
+    #[test]
+    fn what_comes_late_is_found_although_retention_was_past_it() {
+        let home = Home::new();
+        let mut connection = home.open();
+        let mut retention = Retention::default();
+        let limits = Limits {
+            days: 4,
+            bytes: ALL_BYTES,
+        };
+        write(&connection, 1, NOW - 10 * DAY, 10);
+        run(&mut retention, &mut connection, limits);
+        for (number, at) in [(2, NOW - 10 * DAY), (3, NOW - 20 * DAY), (4, NOW)] {
+            write(&connection, number, at, 10);
+            retention.wrote(at);
+        }
+        run(&mut retention, &mut connection, limits);
+        assert_eq!(with_payload(&rows(&connection)), [4]);
+    }
+}

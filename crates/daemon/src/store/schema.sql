@@ -1,0 +1,100 @@
+-- Narrow rows that stay for ever; payloads beside them, which retention drops.
+CREATE TABLE events (
+    seq INTEGER PRIMARY KEY,
+    id BLOB NOT NULL,
+    at INTEGER NOT NULL,
+    session_id TEXT,
+    agent_id TEXT,
+    event TEXT,
+    tool TEXT,
+    tool_use_id TEXT,
+    prompt_id TEXT,
+    cwd TEXT,
+    project_dir TEXT,
+    pane TEXT,
+    pid INTEGER NOT NULL,
+    pid_start INTEGER,
+    pid_is_claude INTEGER NOT NULL,
+    attended INTEGER NOT NULL,
+    entrypoint TEXT,
+    origin TEXT,
+    source TEXT NOT NULL,
+    fault TEXT,
+    masked INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    took_us INTEGER,        -- NULL: not answered
+    duplicate_of INTEGER,
+    detour TEXT             -- why the daemon did not answer it
+) STRICT;
+CREATE UNIQUE INDEX events_id ON events (id);
+CREATE INDEX events_session ON events (session_id, seq);
+CREATE INDEX events_at ON events (at);
+CREATE INDEX events_fault ON events (at) WHERE fault IS NOT NULL;
+
+-- encoding: 0 as it came, 1 zstd
+CREATE TABLE payloads (
+    seq INTEGER PRIMARY KEY,
+    encoding INTEGER NOT NULL,
+    body BLOB NOT NULL
+) STRICT;
+
+-- Only events that were answered with more than silence have a row here.
+CREATE TABLE decisions (
+    seq INTEGER PRIMARY KEY,
+    answer TEXT NOT NULL,
+    by TEXT,
+    reason TEXT,
+    exit INTEGER NOT NULL,
+    stdout BLOB NOT NULL,
+    stderr BLOB NOT NULL
+) STRICT;
+
+-- One row for each run of a named hook. A hook runs on an event once.
+CREATE TABLE runs (
+    event_id BLOB NOT NULL,
+    hook TEXT NOT NULL,
+    event TEXT NOT NULL,
+    session_id TEXT,
+    agent_id TEXT,
+    at INTEGER NOT NULL,
+    took_us INTEGER NOT NULL,
+    exit INTEGER,
+    outcome TEXT NOT NULL,
+    decision TEXT,
+    said INTEGER NOT NULL,
+    note TEXT,
+    PRIMARY KEY (event_id, hook)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_at ON runs (at);
+CREATE INDEX runs_hook ON runs (hook, at);
+CREATE INDEX runs_session ON runs (session_id, at);
+
+-- One row for each session: all that a daemon knows of it, as JSON. `revision` orders its states.
+CREATE TABLE sessions (
+    session_id TEXT PRIMARY KEY,
+    revision INTEGER NOT NULL,
+    last_activity INTEGER NOT NULL,
+    ended_at INTEGER,
+    pid INTEGER,
+    pid_start INTEGER,
+    state BLOB NOT NULL
+) STRICT;
+-- Their columns change only when a session ends: an event of a session writes no index.
+CREATE INDEX sessions_live ON sessions (session_id) WHERE ended_at IS NULL;
+CREATE INDEX sessions_ended ON sessions (last_activity) WHERE ended_at IS NOT NULL;
+
+-- What each turn of a session has come to, so that cost by day is true: the cost of the whole session
+-- when the turn was over, as the status line or the transcript gives it, and the tokens of the turn.
+-- A turn is known by the time of its prompt.
+CREATE TABLE figures (
+    session_id TEXT NOT NULL,
+    began INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    model TEXT,
+    cost_usd REAL,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    PRIMARY KEY (session_id, began)
+) STRICT, WITHOUT ROWID;
+
+PRAGMA user_version = 6;
