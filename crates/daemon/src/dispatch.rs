@@ -283,6 +283,10 @@ impl Dispatcher {
             self.registry.tell(session, *generation);
         }
         if judged.held.is_some() {
+            // Without its answerer it gets `Busy`, and the shim goes standalone.
+            if self.hooks.running.takes_no_more() {
+                return self.counters.busy.add(1);
+            }
             return self.hold(judged);
         }
         let Judged {

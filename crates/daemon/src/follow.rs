@@ -7,7 +7,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use crate::connection::Connection;
-use crate::life::told_to_end;
+use crate::life::closes;
 use crate::serve::Door;
 use crate::store::{self, OpenError};
 
@@ -36,14 +36,14 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if !query.follow {
         return connection.say(&Response::Told(Told::Done)).await;
     }
-    // What comes is news however low its number: another daemon may have held it back.
+    // What comes is news however low its number: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
-    let mut end = door.end.subscribe();
+    let mut closing = door.closing.subscribe();
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.gone() => return false,
-            _ = told_to_end(&mut end) => return connection.say(&Response::Told(Told::Done)).await,
+            () = closes(&mut closing) => return connection.say(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {

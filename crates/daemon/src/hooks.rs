@@ -13,7 +13,7 @@ use becket_engine::hooks::kept;
 use becket_engine::hooks::switch::{self, SwitchBoard};
 use becket_engine::judge::Verdict;
 use becket_engine::mask::Masker;
-use becket_engine::run::{Cancel, Keeper};
+use becket_engine::run::Cancel;
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Output, Place};
@@ -91,7 +91,6 @@ impl Hooks {
             place: place.clone(),
             board: SwitchBoard::new(place),
             kit: Kit {
-                keeper: Arc::new(Keeper::of(becket.clone(), place.home().to_path_buf())),
                 becket,
                 home: place.home().to_path_buf(),
                 environment: Arc::default(),
@@ -102,11 +101,6 @@ impl Hooks {
             pending: HashMap::new(),
             decided: VecDeque::new(),
         }
-    }
-
-    /// Who knows of every program that runs.
-    pub(crate) fn keeper(&self) -> Arc<Keeper> {
-        Arc::clone(&self.kit.keeper)
     }
 
     /// The decision about this event will take its time. Gives how many milliseconds at the most.
@@ -222,7 +216,6 @@ impl Dispatcher {
                 news.tell();
             }
         });
-        let key = (seq, record.id());
         let run = Run {
             plan,
             record: record.clone(),
@@ -233,7 +226,7 @@ impl Dispatcher {
             kit: self.hooks.kit.clone(),
             place: self.hooks.place.clone(),
             masker,
-            watched: Running::watch(&self.hooks.running, key, cancel, self.myself.clone()),
+            watched: Running::watch(&self.hooks.running, seq, cancel, self.myself.clone()),
             begun: begun_word,
         };
         let slots = Arc::clone(&self.hooks.slots);
@@ -294,20 +287,14 @@ impl Dispatcher {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
-        let (keeper, id) = (Arc::clone(&self.hooks.kit.keeper), record.id());
-        let (running, seq) = (Arc::clone(&self.hooks.running), record.seq);
         let then = Box::new(move || {
-            // First: who has heard the answer may take it that all is kept as it was.
-            keeper.recorded(id);
-            running.recorded(seq);
             answerer.send(frame);
             if let Some(news) = news {
                 news.tell();
             }
         });
         if let Err((record, then)) = self.writer.decide(record, then) {
-            // There is too much to write, or another daemon writes by now. The event is kept, and
-            // whoever waits gets what was decided.
+            // There is too much to write. The event is kept, and the shim gets what was decided.
             self.leave_later(record.id(), &Left::of(&record, ""));
             then();
         }

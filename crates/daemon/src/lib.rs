@@ -11,7 +11,6 @@ mod infer;
 pub mod life;
 mod namespace;
 mod notice;
-pub mod outlasting;
 mod registry;
 mod serve;
 mod statusline;

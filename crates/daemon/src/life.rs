@@ -5,8 +5,7 @@ mod detach;
 mod ending;
 mod lock;
 mod log;
-mod process;
-mod signals;
+mod processes;
 mod socket;
 
 use std::fs::{self, File};
@@ -16,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use becket_engine::run::Orphans;
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
@@ -33,14 +33,14 @@ use crate::in_force::InForce;
 use crate::infer;
 use crate::namespace::Namespaces;
 use crate::notice::Notices;
-use crate::outlasting::{self, Outlasting};
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
 use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
 use crate::{tmux, watch as sessions_watch};
-use signals::Signals;
+use ending::Signals;
 use socket::{inode, listen, make_folder, private};
 
+pub use ending::DRAIN;
 pub use lock::{Holder, yield_to};
 
 /// How often the daemon looks after itself.
@@ -59,6 +59,8 @@ pub struct Options {
     pub version: Version,
     /// Keys of the config and their values, for as long as it lives.
     pub set: Vec<(String, String)>,
+    /// How long hooks may go on once it was told to end.
+    pub drain: Duration,
 }
 
 #[derive(Debug, Error)]
@@ -141,7 +143,6 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         make_folder(&folder)?;
     }
     let lock = lock::acquire(place, options.version)?;
-    outlasting::tidy(place);
     log::begin(place);
     let set: Vec<&str> = options.set.iter().map(|(key, _)| &**key).collect();
     info!(version = %options.version, pid = std::process::id(), ?set, "starting");
@@ -219,7 +220,6 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         set: options.set.clone(),
         dispatcher: to_dispatcher,
         writer,
-        keeper: dispatcher.hooks.keeper(),
         tmux,
         feed,
         counters,
@@ -227,10 +227,10 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         uid,
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
-        held: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),
         end: watch::Sender::new(None),
+        closing: watch::Sender::new(false),
     });
     Ok(Daemon {
         options: options.clone(),
@@ -262,8 +262,7 @@ impl Daemon {
         } = self;
         let inode = inode(&socket);
         let hooks = Arc::clone(&dispatcher.hooks.running);
-        let mut still = Outlasting::of(&options.place);
-        let (end, mut signals) = runtime.block_on(async {
+        let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             tokio::spawn(dispatcher.run(messages));
             let helpers = [
@@ -279,30 +278,23 @@ impl Daemon {
                 () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
-            door.end.send_replace(Some(end));
-            // First: whoever finds nobody at the socket finds these.
-            ending::tell(&mut still, &door, &hooks);
+            ending::serve_on(&hooks, options.drain, &mut signals).await;
+            door.closing.send_replace(true);
             ending::mark(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            ending::drain(&door).await;
-            if !ending::goes_on(&door, &hooks, end) {
-                // First, so that it is recorded.
-                ending::cut(&door, &hooks).await;
-            }
+            ending::answer_all(&door).await;
             helpers.iter().for_each(JoinHandle::abort);
             // With a tick goes what changed without an event.
             drop(tick(&door).await);
             door.writer.close(end != End::Yielded).await;
-            (end, signals)
+            end
         });
         drop(writer_thread.join());
-        ending::tell(&mut still, &door, &hooks);
         // From here on another daemon may serve this home.
         drop(lock);
-        runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals, still));
         runtime.shutdown_timeout(Duration::from_millis(100));
         info!(?end, "ended");
     }
@@ -339,12 +331,17 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
     }
 }
 
-/// Comes back when somebody has asked for the end.
-pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
+/// Comes back when the end was asked for.
+async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
         Ok(None) | Err(_) => End::Broken,
     }
+}
+
+/// Comes back when the daemon stops serving.
+pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
+    drop(closing.wait_for(|closes| *closes).await);
 }
 
 /// Has the dispatcher look after itself.
@@ -358,13 +355,14 @@ async fn tick(door: &Door) -> Option<Ticked> {
 async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
+    let mut orphans = Orphans::default();
     loop {
         let Some(Ticked {
             limits,
             masker,
             idle,
             troubles,
-            processes,
+            processes: sessions,
         }) = tick(door).await
         else {
             return End::Broken;
@@ -376,7 +374,8 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             masker,
         };
         door.writer.tick(tick).await;
-        process::look_for(door, processes);
+        processes::look_for(door, sessions);
+        processes::end_orphans(door, &mut orphans).await;
         tokio::time::sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;

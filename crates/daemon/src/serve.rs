@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use becket_engine::run::Keeper;
 use becket_wire::frame::Kind;
 use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
 use becket_wire::{PROTOCOL, Place, Version};
@@ -56,8 +55,6 @@ pub(crate) struct Door {
     pub(crate) set: Vec<(String, String)>,
     pub(crate) dispatcher: mpsc::Sender<Message>,
     pub(crate) writer: Writer,
-    /// Who knows of every hook that runs.
-    pub(crate) keeper: Arc<Keeper>,
     pub(crate) tmux: mpsc::Sender<Order>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
@@ -66,12 +63,12 @@ pub(crate) struct Door {
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
     pub(crate) in_flight: AtomicUsize,
-    /// Those of them whose named hooks run.
-    pub(crate) held: AtomicUsize,
     /// Counts up with every request: a daemon that nobody speaks to ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
     pub(crate) end: tokio_watch::Sender<Option<End>>,
+    /// Its hooks have ended too, and it serves no more.
+    pub(crate) closing: tokio_watch::Sender<bool>,
 }
 
 impl Door {
@@ -166,12 +163,7 @@ async fn judge(
     });
     let taken = door.dispatcher.try_send(message(arrival)).is_ok();
     let went = match went.await {
-        Ok(Went::Held(held)) => {
-            door.held.fetch_add(1, Ordering::Relaxed);
-            let went = wait_on(connection, held, door).await;
-            door.held.fetch_sub(1, Ordering::Relaxed);
-            went
-        }
+        Ok(Went::Held(held)) => wait_on(connection, held, door).await,
         went => went.ok(),
     };
     let said = match went {
@@ -235,15 +227,6 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.say(&Response::Told(Told::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
-        Ask::Running => {
-            // Whoever starts a program may hold its lock for a moment.
-            let keeper = Arc::clone(&door.keeper);
-            let running = tokio::task::spawn_blocking(move || keeper.current()).await;
-            let running = running.unwrap_or_default();
-            connection
-                .say(&Response::Told(Told::Running(running)))
-                .await
-        }
         Ask::Sessions(query) => watch::sessions(connection, query, door).await,
         Ask::Watch => watch::changes(connection, door).await,
         Ask::Name { session, title } => {

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use crate::connection::Connection;
 use crate::dispatch::Message;
-use crate::life::{now_ms, told_to_end};
+use crate::life::{closes, now_ms};
 use crate::registry::Asked;
 use crate::serve::Door;
 use crate::store::{self, Which};
@@ -171,7 +171,7 @@ where
 /// Sends the live sessions, and then every change until one side ends.
 pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
     door.writer.take_in().await;
-    let mut ending = door.end.subscribe();
+    let mut closing = door.closing.subscribe();
     loop {
         let Some((rows, mut changes)) = watch(door).await else {
             return false;
@@ -183,7 +183,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
             let change = tokio::select! {
                 change = changes.recv() => change,
                 () = connection.gone() => return false,
-                _ = told_to_end(&mut ending) => return false,
+                () = closes(&mut closing) => return false,
             };
             match change {
                 Ok(row) => {

@@ -3,13 +3,13 @@
 
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_engine::hooks::carry::{Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::judge::Verdict;
-use becket_engine::run::{Cancel, Keeper};
+use becket_engine::run::Cancel;
 use becket_wire::Output;
 use becket_wire::run::RunRow;
 
@@ -34,7 +34,6 @@ impl Event<'_> {
         }
         drop(frame);
         let kit = self.kit();
-        let keeper = Arc::clone(&kit.keeper);
         let (verdict, ran) = self.run(plan, verdict, kit);
         runs.extend(ran);
         let output = verdict.output();
@@ -42,7 +41,6 @@ impl Event<'_> {
         let heard = !runs.iter().any(RunRow::was_cancelled);
         let left = self.left(heard.then_some((&verdict, &output)), runs);
         self.complete(kept, left);
-        keeper.leave();
         output
     }
 
@@ -67,8 +65,8 @@ impl Event<'_> {
         let ending = cancel.clone();
         // Claude Code asks us to go when the time is up: nobody would end the hooks then.
         leave::when_asked(move || ending.cancel());
-        // On a thread of its own: a hook that goes on in the background is not waited for, and
-        // only the keeper watches it when this process has ended.
+        // On a thread of its own: a hook that goes on in the background is not waited for. The next
+        // daemon ends it by its file.
         std::thread::spawn(move || {
             let answered = |done| drop(tell.send(done));
             let judge = |payload: &[u8]| grounds.judge(payload);
@@ -92,7 +90,6 @@ impl Event<'_> {
         let becket = std::env::current_exe().unwrap_or_else(|_| "becket".into());
         let home = self.place.home().to_path_buf();
         Kit {
-            keeper: Arc::new(Keeper::of(becket.clone(), home.clone())),
             becket,
             home,
             environment: std::env::vars_os().collect(),

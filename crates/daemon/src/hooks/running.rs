@@ -1,7 +1,8 @@
-//! The threads in which hooks run, one an event, and their end: none outlives a daemon that ends in
-//! order (of one that is killed, the keeper knows), and none that fails leaves somebody waiting.
+//! The threads in which hooks run, one an event, and their end. None outlives a daemon that ends in
+//! order; what a killed daemon leaves behind, the next one ends by its file.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,9 +11,9 @@ use becket_engine::hooks::kept;
 use becket_engine::judge::{Grounds, Verdict};
 use becket_engine::mask::Masker;
 use becket_engine::run::Cancel;
+use becket_wire::Place;
 use becket_wire::rpc::read_environment;
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Place};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::warn;
 
@@ -28,32 +29,20 @@ const MOST: usize = 320;
 /// The events whose hooks run, also in the background.
 #[derive(Debug, Default)]
 pub(crate) struct Running {
-    all: Mutex<HashMap<i64, Event>>,
+    all: Mutex<HashMap<i64, Cancel>>,
     fewer: Condvar,
-}
-
-/// One of them, as whoever ends it or asks about it needs it.
-#[derive(Debug)]
-struct Event {
-    id: EventId,
-    cancel: Cancel,
-    /// What was decided is kept: nobody waits, and what runs still does so in the background.
-    recorded: bool,
+    /// The daemon ends: it begins no hooks any more.
+    closed: AtomicBool,
 }
 
 impl Running {
     pub(super) fn watch(
         running: &Arc<Self>,
-        (seq, id): (i64, EventId),
+        seq: i64,
         cancel: Cancel,
         dispatcher: mpsc::WeakSender<Message>,
     ) -> Watched {
-        let event = Event {
-            id,
-            cancel: cancel.clone(),
-            recorded: false,
-        };
-        running.lock().insert(seq, event);
+        running.lock().insert(seq, cancel.clone());
         Watched {
             seq,
             cancel,
@@ -67,30 +56,25 @@ impl Running {
         !self.lock().is_empty()
     }
 
-    pub(super) fn recorded(&self, seq: i64) {
-        if let Some(event) = self.lock().get_mut(&seq) {
-            event.recorded = true;
-        }
+    pub(crate) fn take_no_more(&self) {
+        self.closed.store(true, Ordering::Relaxed);
     }
 
-    /// The events that are to be decided.
-    pub(crate) fn awaited(&self) -> BTreeSet<EventId> {
-        let all = self.lock();
-        let awaited = all.values().filter(|event| !event.recorded);
-        awaited.map(|event| event.id).collect()
+    pub(crate) fn takes_no_more(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Ends them all, and waits for that.
     pub(crate) fn end(&self, wait: Duration) {
         let all = self.lock();
-        all.values().for_each(|event| event.cancel.cut_off());
+        all.values().for_each(Cancel::cut_off);
         let ended = self
             .fewer
             .wait_timeout_while(all, wait, |all| !all.is_empty());
         drop(ended);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Event>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Cancel>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -80,7 +80,6 @@ impl WriterThread {
     pub(super) fn new(mut parts: Parts) -> std::io::Result<Self> {
         let checkpointer = Checkpointer::start(parts.place.database())?;
         checkpointer.watch(&mut parts.opened.connection);
-        let unshown = Unshown::of(&parts.opened.connection, &parts.place);
         Ok(Self {
             connection: parts.opened.connection,
             path: parts.place.database(),
@@ -95,7 +94,7 @@ impl WriterThread {
             unsettled: Vec::new(),
             // Whatever a killed daemon left there.
             leftovers: true,
-            unshown,
+            unshown: Unshown::default(),
             memory: Memory::default(),
             now_ms: 0,
             closed: false,
@@ -184,10 +183,8 @@ impl WriterThread {
                 self.masker = tick.masker;
                 self.retry_memory();
                 self.settle();
-                // First: what is over by now lies in the spool.
-                let over = self.unshown.no_longer_awaited(&self.place);
                 self.take_in();
-                self.show_overdue(&over);
+                self.show_overdue();
                 self.retain(tick.limits, jobs);
                 self.checkpointer.tick();
             }

@@ -3,8 +3,6 @@
 use super::super::super::sample::run;
 use super::super::super::spool::{Left, amend};
 use super::*;
-use crate::outlasting::Outlasting;
-use becket_wire::run::CurrentRun;
 
 /// An event as it is left before its hooks run.
 fn undecided() -> Left {
@@ -84,73 +82,4 @@ fn what_nobody_decides_is_shown_after_a_minute() {
     started.home.leave(2, &undecided());
     assert!(take_in(&started).is_empty());
     assert_eq!(shown(&mut feed), [id(2)]);
-}
-
-/// A daemon that serves while the one before it runs the hooks of an event, for which somebody may
-/// wait.
-fn after_another(awaited: &[EventId]) -> (Started, Outlasting) {
-    let before = start();
-    before.home.leave(1, &undecided());
-    take_in(&before);
-    wait(PATIENCE, before.writer.close(true)).unwrap();
-    fs::create_dir_all(before.home.place.run()).unwrap();
-    let mut still = Outlasting::of(&before.home.place);
-    let (run, until) = (run(1, "lint"), Some(9));
-    still.tell(
-        awaited.iter().copied().collect(),
-        vec![CurrentRun { run, until }],
-    );
-    let parts = parts(&before.home);
-    let feed = parts.feed.clone();
-    let (writer, _) = Writer::start(parts).unwrap();
-    let started = Started {
-        writer,
-        feed,
-        ..before
-    };
-    (started, still)
-}
-
-#[test]
-fn what_the_daemon_before_decides_is_shown_then_and_once() {
-    let (started, still) = after_another(&[id(1)]);
-    let mut feed = started.feed.subscribe();
-    assert_eq!(at(&started, 600_000).len(), 1, "it waits however long");
-    assert_eq!(shown(&mut feed), []);
-    amend(&started.home.place, id(1), &left(5000, Some("deny"))).unwrap();
-    assert!(take_in(&started).is_empty());
-    let row = feed.try_recv().unwrap();
-    let said = row.decision.as_ref().map(|decision| &*decision.answer);
-    assert_eq!((row.id, said), (id(1), Some("deny")));
-    drop(still);
-    assert!(at(&started, 600_001).is_empty());
-    assert_eq!(shown(&mut feed), []);
-}
-
-#[test]
-fn and_what_it_never_decided_when_it_is_gone() {
-    let (started, still) = after_another(&[id(1)]);
-    let mut feed = started.feed.subscribe();
-    drop(still);
-    assert_eq!(take_in(&started).len(), 1);
-    assert!(at(&started, 3).is_empty());
-    let row = feed.try_recv().unwrap();
-    assert_eq!((row.id, row.took_us), (id(1), None));
-    assert_eq!(shown(&mut feed), []);
-}
-
-#[test]
-fn and_at_once_if_nobody_waits_for_what_it_runs() {
-    let (started, still) = after_another(&[]);
-    assert!(take_in(&started).is_empty(), "it was shown before");
-    drop((started, still));
-
-    let (started, mut still) = after_another(&[id(1)]);
-    let mut feed = started.feed.subscribe();
-    assert_eq!(at(&started, 3).len(), 1);
-    // Whoever waited has hung up; another hook of it runs on in the background.
-    let (run, until) = (run(1, "lint"), Some(9));
-    still.tell([].into(), vec![CurrentRun { run, until }]);
-    assert!(at(&started, 4).is_empty());
-    assert_eq!(shown(&mut feed), [id(1)]);
 }

@@ -3,15 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use becket_wire::EventId;
 use becket_wire::rpc::EventQuery;
-use becket_wire::{EventId, Place};
-use rusqlite::Connection;
 use tracing::warn;
 
 use super::super::super::read;
 use super::super::super::record::Record;
 use super::WriterThread;
-use crate::outlasting::awaited;
 
 /// So long an event waits for its decision, if its hooks run without a daemon: whoever runs them may
 /// have been killed.
@@ -24,40 +22,15 @@ pub(super) struct Unshown {
     held: HashSet<i64>,
     /// Their hooks run without a daemon: which event it is, and of when.
     elsewhere: HashMap<i64, (EventId, i64)>,
-    /// Their hooks run in a daemon that is ending.
-    outlasting: HashMap<i64, EventId>,
 }
 
 impl Unshown {
-    /// At the start of a daemon: what the one before it is still to decide.
-    pub(super) fn of(log: &Connection, place: &Place) -> Self {
-        let undecided = awaited(place).into_iter().filter_map(|id| {
-            let seq = log.query_row(
-                "SELECT seq FROM events WHERE id = ?1 AND took_us IS NULL",
-                [id.as_bytes()],
-                |row| row.get(0),
-            );
-            Some((seq.ok()?, id))
-        });
-        Self {
-            outlasting: undecided.collect(),
-            ..Self::default()
-        }
-    }
-
     pub(super) fn numbers(&self) -> HashSet<i64> {
-        let elsewhere = self.elsewhere.keys().chain(self.outlasting.keys());
-        self.held.iter().chain(elsewhere).copied().collect()
-    }
-
-    /// Those for whose hooks nobody waits any more, or whose daemon is gone.
-    pub(super) fn no_longer_awaited(&self, place: &Place) -> Vec<i64> {
-        if self.outlasting.is_empty() {
-            return Vec::new();
-        }
-        let ids = awaited(place);
-        let over = self.outlasting.iter().filter(|(_, id)| !ids.contains(id));
-        over.map(|(seq, _)| *seq).collect()
+        self.held
+            .iter()
+            .chain(self.elsewhere.keys())
+            .copied()
+            .collect()
     }
 
     /// Those that have waited long enough, in their order.
@@ -106,19 +79,16 @@ impl WriterThread {
         }
     }
 
-    /// Shows undecided what nobody has decided in time, and what nobody will decide: its hooks are
-    /// `over`.
-    pub(super) fn show_overdue(&mut self, over: &[i64]) {
+    /// Shows undecided what was not decided in time.
+    pub(super) fn show_overdue(&mut self) {
         for seq in self.unshown.overdue(self.now_ms) {
             self.show_late(seq);
         }
-        over.iter().for_each(|seq| self.show_late(*seq));
     }
 
     /// Shows an event as the log has it now.
     fn show_late(&mut self, seq: i64) {
-        let elsewhere = self.unshown.elsewhere.remove(&seq).map(|(id, _)| id);
-        let Some(id) = elsewhere.or_else(|| self.unshown.outlasting.remove(&seq)) else {
+        let Some((id, _)) = self.unshown.elsewhere.remove(&seq) else {
             return;
         };
         if self.feed.receiver_count() == 0 {

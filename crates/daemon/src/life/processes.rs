@@ -1,14 +1,16 @@
-//! The processes of the sessions: which of them are gone.
+//! Processes that no event tells of: those of sessions that were killed, and hooks that a killed
+//! process left behind.
 
 use std::{fs, io};
 
+use becket_engine::run::Orphans;
 use becket_wire::process::{parent_and_start, process_state};
 
 use crate::dispatch::Message;
 use crate::registry::Process;
 use crate::serve::Door;
 
-/// Finds out whose Claude Code is gone: no event tells of a process that was killed.
+/// Finds the sessions whose Claude Code is gone.
 pub(super) fn look_for(door: &Door, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
@@ -21,6 +23,16 @@ pub(super) fn look_for(door: &Door, processes: Vec<(String, Process)>) {
             drop(dispatcher.blocking_send(Message::Gone(gone)));
         }
     });
+}
+
+/// Ends hooks whose process was killed and whose time is over, and records what is over.
+pub(super) async fn end_orphans(door: &Door, orphans: &mut Orphans) {
+    for (run, file) in orphans.look(&door.place.running()) {
+        let recorded = door.dispatcher.send(Message::HookEnded(vec![run])).await;
+        if recorded.is_ok() {
+            drop(fs::remove_file(file));
+        }
+    }
 }
 
 fn is_alive((pid, start): Process) -> bool {
