@@ -199,16 +199,7 @@ impl World {
 
     /// All daemons of this world, also those that still wait for the lock.
     pub fn daemons(&self) -> Vec<u32> {
-        self.processes("\0daemon\0run\0")
-    }
-
-    /// Whoever keeps the clocks of this world's hooks.
-    pub fn keepers(&self) -> Vec<u32> {
-        self.processes("\0keeper\0")
-    }
-
-    /// The processes of this world's programs that were called so.
-    fn processes(&self, called: &str) -> Vec<u32> {
+        let called = "\0daemon\0run\0";
         let is_ours = |pid: &u32| {
             let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
             let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();

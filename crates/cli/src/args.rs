@@ -62,7 +62,6 @@ enum Verb {
     Completions(verb::completions::Completions),
     Hook(verb::hook::Hook),
     Builtin(verb::builtin::Builtin),
-    Keeper(verb::keeper::Keeper),
     Statusline(verb::statusline::Statusline),
 }
 
@@ -154,7 +153,6 @@ impl Args {
             Verb::Gc(verb) => verb.run(&world),
             Verb::Statusline(verb) => verb.run(&world),
             Verb::Builtin(verb) => verb.run(&world),
-            Verb::Keeper(verb) => verb.run(&world),
             Verb::Hook(_) => verb::hook::misplaced(),
             Verb::Completions(verb) => verb.run(),
         }

@@ -7,7 +7,6 @@ use anyhow::{Result, anyhow};
 use becket_hook::link::Link;
 use becket_hook::wake;
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
-use becket_wire::run::CurrentRun;
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
@@ -15,8 +14,9 @@ use crate::failure::{Code, Failure};
 use crate::log;
 use crate::world::World;
 
-/// How long the daemon may take to start, and to answer a person.
-const START: Duration = Duration::from_secs(10);
+/// How long the daemon may take to start (an older one may wait for its hooks first), and to answer a
+/// person.
+const START: Duration = Duration::from_secs(45);
 const ANSWER: Duration = Duration::from_secs(30);
 /// For those who follow: as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -164,15 +164,6 @@ impl Client {
         self.ask(Ask::Sessions(query))?;
         match self.told()? {
             Told::Sessions(rows) => Ok(rows),
-            other => Err(log::refusal(other)),
-        }
-    }
-
-    /// The runs of hooks that are not recorded yet.
-    pub fn running(&mut self) -> Result<Vec<CurrentRun>> {
-        self.ask(Ask::Running)?;
-        match self.told()? {
-            Told::Running(runs) => Ok(runs),
             other => Err(log::refusal(other)),
         }
     }

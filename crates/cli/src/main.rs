@@ -1,7 +1,7 @@
 //! becket, the program people type.
 
 mod adopt;
-mod alone;
+mod standalone;
 mod args;
 mod beside;
 mod canary;

@@ -18,7 +18,7 @@ use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_engine::merge::{Said, merge};
-use becket_engine::run::{Cancel, Job, Keeper, Kept, Occasion, Outcome, Ran, path_in, run};
+use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, path_in, run};
 use becket_wire::answer::Answer;
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
@@ -60,7 +60,6 @@ impl<'a> Bench<'a> {
         let memory = memory.context("could not make a folder for what hooks remember")?;
         let becket = world.programs.join("becket");
         let kit = Kit {
-            keeper: Arc::new(Keeper::of(becket.clone(), world.place.home().to_path_buf())),
             becket,
             home: memory.path().to_path_buf(),
             environment: environment(&project),
@@ -150,10 +149,7 @@ impl<'a> Bench<'a> {
             timeout: hook.timeout_on(&sample.event),
             // Here somebody wants to see what it says.
             is_async: false,
-            kept: Kept {
-                keeper: Arc::clone(&self.kit.keeper),
-                run: None,
-            },
+            listing: None,
         };
         let (mut answered, mut later) = (None, None);
         run(

@@ -15,7 +15,6 @@ pub mod gc;
 pub mod hook;
 pub mod hooks;
 pub mod init;
-pub mod keeper;
 pub mod name;
 pub mod prd;
 pub mod profile;

@@ -245,8 +245,7 @@ pub(crate) struct Held {
     pub(crate) went: oneshot::Receiver<Went>,
 }
 
-/// Sends an answer from where it became ready: the way back through the connection's own thread
-/// would cost another wake-up. Dropped without an answer, it means `Busy`.
+/// Sends an answer from the thread where it is ready. Dropped without an answer, it means `Busy`.
 #[derive(Debug)]
 pub(crate) struct Answerer {
     stream: Arc<UnixStream>,

@@ -32,12 +32,11 @@ impl Doubles {
         &mut self,
         envelope: &Envelope,
         payload: &[u8],
-        head: Option<&Head<'_>>,
+        head: &Head<'_>,
         seq: i64,
         at: Instant,
     ) -> Option<i64> {
         let from = envelope.from.as_deref();
-        let head = head?;
         let mut hasher = DefaultHasher::new();
         let call = head.tool_use_id.as_ref().or(head.prompt_id.as_ref());
         (&head.session_id, &head.agent_id, &head.event, call, payload).hash(&mut hasher);

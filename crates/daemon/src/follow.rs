@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
-use crate::life::told_to_end;
-use crate::serve::Door;
+use crate::core::Message;
+use crate::life::closes;
+use crate::serve::{Door, take_in};
 use crate::store::{self, OpenError};
 
 /// How many rows are read ahead of a slow reader.
@@ -18,7 +19,7 @@ const AHEAD: usize = 64;
 pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door: &Door) -> bool {
     // Listening begins before reading: nothing falls between.
     let mut feed = door.feed.subscribe();
-    let mut running = door.writer.take_in().await;
+    let mut running = take_in(door).await;
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
@@ -35,14 +36,14 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if !query.follow {
         return connection.say(&Response::Told(Told::Done)).await;
     }
-    // What comes is news however low its number: another daemon may have held it back.
+    // What comes is news however low its number: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
-    let mut end = door.end.subscribe();
+    let mut closing = door.closing.subscribe();
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
             () = connection.gone() => return false,
-            _ = told_to_end(&mut end) => return connection.say(&Response::Told(Told::Done)).await,
+            () = closes(&mut closing) => return connection.say(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {
@@ -54,7 +55,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
             }
             // We were too slow for the feed; the database has what it dropped.
             Err(RecvError::Lagged(_)) => {
-                running = door.writer.take_in().await;
+                running = take_in(door).await;
                 query.after = Some(shown.after());
                 let sent = send_past(connection, &query, door, &running, &mut shown).await;
                 query.after = None;
@@ -106,7 +107,10 @@ async fn send_past(
             Err(why) => {
                 let mut told = format!("could not read the log: {why}");
                 if store::is_damage(&why) {
-                    door.writer.damaged(inode, why.to_string()).await;
+                    let (done, set_aside) = oneshot::channel();
+                    let why = why.to_string();
+                    drop(door.core.send(Message::Damaged { inode, why, done }).await);
+                    drop(set_aside.await);
                     told.push_str("; it was set aside, and a new one begun");
                 }
                 connection.say(&Response::Told(Told::No(told))).await;

@@ -16,7 +16,7 @@ use becket_engine::transcript::{Finding, TurnTokens, What};
 use becket_wire::session::Figures;
 use tokio::sync::oneshot;
 
-use crate::dispatch::Message;
+use crate::core::Message;
 use crate::life::now_ms;
 use crate::registry::Asked;
 use crate::serve::Door;
@@ -76,7 +76,7 @@ pub(crate) async fn look(door: Arc<Door>) {
         tokio::time::sleep(OFTEN).await;
         let (reply, at_work) = oneshot::channel();
         let asked = Message::Asked(Asked::AtWork(reply));
-        if door.dispatcher.send(asked).await.is_err() {
+        if door.core.send(asked).await.is_err() {
             return;
         }
         let Ok(at_work) = at_work.await else { return };
@@ -92,7 +92,7 @@ pub(crate) async fn look(door: Arc<Door>) {
         };
         transcripts = again;
         if !found.is_empty() {
-            drop(door.dispatcher.send(Message::Found(found)).await);
+            drop(door.core.send(Message::Found(found)).await);
         }
     }
 }

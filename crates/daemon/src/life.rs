@@ -5,17 +5,18 @@ mod detach;
 mod ending;
 mod lock;
 mod log;
-mod process;
-mod signals;
+mod processes;
 mod socket;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use becket_engine::run::Orphans;
+use becket_engine::config::ConfigCache;
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
@@ -26,27 +27,21 @@ use tracing::{error, info, warn};
 
 use crate::connection::Budget;
 use crate::counters::Counters;
-use crate::dispatch::{self, Dispatcher, Message, Ticked};
-use crate::doubles::Doubles;
-use crate::hooks::Hooks;
-use crate::in_force::InForce;
+use crate::core::{self, Core, Hooks, Message, Ticked};
 use crate::infer;
 use crate::namespace::Namespaces;
-use crate::notice::Notices;
-use crate::outlasting::{self, Outlasting};
 use crate::registry::Registry;
 use crate::serve::{self, Door, End};
-use crate::store::{self, Brought, OpenError, Then, Tick, Writer};
+use crate::store::{self, OpenError, Store};
 use crate::{tmux, watch as sessions_watch};
-use signals::Signals;
+use ending::Signals;
 use socket::{inode, listen, make_folder, private};
 
+pub use ending::DRAIN;
 pub use lock::{Holder, yield_to};
 
 /// How often the daemon looks after itself.
 const TICK: Duration = Duration::from_secs(2);
-/// How many changes of sessions a slow onlooker may be behind before it gets them all anew.
-const CHANGES: usize = 1024;
 /// How many committed events a slow onlooker may be behind before it reads them from the database.
 const FEED: usize = 512;
 
@@ -57,8 +52,8 @@ pub struct Options {
     pub detached: bool,
     /// Tests pass for another version.
     pub version: Version,
-    /// Keys of the config and their values, for as long as it lives.
-    pub set: Vec<(String, String)>,
+    /// How long hooks may go on once it was told to end.
+    pub drain: Duration,
 }
 
 #[derive(Debug, Error)]
@@ -120,11 +115,10 @@ struct Daemon {
     door: Arc<Door>,
     listener: std::os::unix::net::UnixListener,
     socket: PathBuf,
-    dispatcher: Dispatcher,
+    core: Core,
     messages: mpsc::Receiver<Message>,
     /// For who pushes into tmux.
     orders: mpsc::Receiver<tmux::Order>,
-    writer_thread: std::thread::JoinHandle<()>,
     /// Held for life.
     lock: File,
 }
@@ -141,10 +135,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         make_folder(&folder)?;
     }
     let lock = lock::acquire(place, options.version)?;
-    outlasting::tidy(place);
     log::begin(place);
-    let set: Vec<&str> = options.set.iter().map(|(key, _)| &**key).collect();
-    info!(version = %options.version, pid = std::process::id(), ?set, "starting");
+    info!(version = %options.version, pid = std::process::id(), "starting");
     let uid = rustix::process::getuid().as_raw();
     let counters = Arc::new(Counters::default());
     let opened = store::open(&place.database(), now_ms())?;
@@ -157,53 +149,28 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         path: place.database(),
         why,
     };
-    let newest: Option<i64> = opened
-        .connection
-        .query_row("SELECT max(seq) FROM events", [], |row| row.get(0))
-        .map_err(unread)?;
-    let revision = store::last_revision(&opened.connection).map_err(unread)?;
-    let sequence = Arc::new(AtomicI64::new(newest.unwrap_or(0) + 1));
     let key = store::mask_key(place).map_err(LifeError::Key)?;
-    let in_force = InForce::of(place, &options.set, key, now_ms());
     let (feed, _) = broadcast::channel(FEED);
-    let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
-    let for_spool = to_dispatcher.downgrade();
-    let apply = Box::new(move |brought: &Arc<Brought>| {
-        let (reply, applied) = oneshot::channel();
-        if let Some(dispatcher) = for_spool.upgrade() {
-            let brought = Arc::clone(brought);
-            drop(dispatcher.blocking_send(Message::TookIn(brought, reply)));
-        }
-        let nothing = || (Vec::new(), Box::new(|| ()) as Then);
-        applied.blocking_recv().unwrap_or_else(|_| nothing())
-    });
-    let (writer, writer_thread) = Writer::start(store::Parts {
-        opened,
-        place: place.clone(),
-        masker: in_force.masker(),
-        sequence: Arc::clone(&sequence),
-        feed: feed.clone(),
-        counters: Arc::clone(&counters),
-        apply,
-    })?;
+    let store = Store::new(place, opened.connection, feed.clone(), Arc::clone(&counters));
+    let store = store.map_err(unread)?;
+    let configs = Arc::new(ConfigCache::new(place, key, true));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(16)
+        .max_blocking_threads(64)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
-    let dispatcher = Dispatcher {
-        writer: writer.clone(),
-        version: options.version,
-        in_force,
-        sequence,
-        counters: Arc::clone(&counters),
-        registry: Registry::open(place, revision, broadcast::channel(CHANGES).0),
-        doubles: Doubles::default(),
-        hooks: Hooks::new(place, std::env::current_exe()?),
-        notices: Notices::new(Arc::clone(&counters)),
-        myself: to_dispatcher.downgrade(),
-    };
-    let (tmux, orders) = mpsc::channel(dispatch::QUEUE);
+    let (to_core, messages) = mpsc::channel(core::QUEUE);
+    let core = Core::new(
+        place,
+        options.version,
+        store,
+        Arc::clone(&configs),
+        Hooks::new(place, std::env::current_exe()?),
+        Registry::changes(),
+        Arc::clone(&counters),
+        to_core.downgrade(),
+    );
+    let (tmux, orders) = mpsc::channel(core::QUEUE);
     let socket = place.socket(uid);
     let listener = listen(place, &socket)?;
     drop(fs::remove_file(place.stopped_mark()));
@@ -212,10 +179,8 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         version: options.version,
         socket: socket.to_string_lossy().into_owned(),
         started_at: now_ms(),
-        set: options.set.clone(),
-        dispatcher: to_dispatcher,
-        writer,
-        keeper: dispatcher.hooks.keeper(),
+        core: to_core,
+        configs,
         tmux,
         feed,
         counters,
@@ -223,10 +188,10 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         uid,
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
-        held: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
         budget: Budget::default(),
         end: watch::Sender::new(None),
+        closing: watch::Sender::new(false),
     });
     Ok(Daemon {
         options: options.clone(),
@@ -234,10 +199,9 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         door,
         listener,
         socket,
-        dispatcher,
+        core,
         messages,
         orders,
-        writer_thread,
         lock,
     })
 }
@@ -250,18 +214,20 @@ impl Daemon {
             door,
             listener,
             socket,
-            dispatcher,
+            core,
             messages,
             orders,
-            writer_thread,
             lock,
         } = self;
         let inode = inode(&socket);
-        let hooks = Arc::clone(&dispatcher.hooks.running);
-        let mut still = Outlasting::of(&options.place);
-        let (end, mut signals) = runtime.block_on(async {
+        let hooks = core.running();
+        let handle = runtime.handle().clone();
+        let core_thread = std::thread::Builder::new().name("core".into()).spawn(move || {
+            let _runtime = handle.enter();
+            core.run(messages);
+        });
+        let end = runtime.block_on(async {
             let mut signals = Signals::listen();
-            tokio::spawn(dispatcher.run(messages));
             let helpers = [
                 tokio::spawn(infer::look(Arc::clone(&door))),
                 tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
@@ -275,30 +241,25 @@ impl Daemon {
                 () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
-            door.end.send_replace(Some(end));
-            // First: whoever finds nobody at the socket finds these.
-            ending::tell(&mut still, &door, &hooks);
+            ending::serve_on(&hooks, options.drain, &mut signals).await;
+            door.closing.send_replace(true);
             ending::mark(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            ending::drain(&door).await;
-            if !ending::goes_on(&door, &hooks, end) {
-                // First, so that it is recorded.
-                ending::cut(&door, &hooks).await;
-            }
+            ending::answer_all(&door).await;
             helpers.iter().for_each(JoinHandle::abort);
-            // With a tick goes what changed without an event.
-            drop(tick(&door).await);
-            door.writer.close(end != End::Yielded).await;
-            (end, signals)
+            let tidy = end != End::Yielded;
+            drop(door.core.send(Message::Close { tidy }).await);
+            end
         });
-        drop(writer_thread.join());
-        ending::tell(&mut still, &door, &hooks);
+        match core_thread {
+            Ok(thread) => drop(thread.join()),
+            Err(why) => error!(%why, "could not start the core thread"),
+        }
         // From here on another daemon may serve this home.
         drop(lock);
-        runtime.block_on(ending::outlast(&door, &hooks, end, &mut signals, still));
         runtime.shutdown_timeout(Duration::from_millis(100));
         info!(?end, "ended");
     }
@@ -335,18 +296,23 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
     }
 }
 
-/// Comes back when somebody has asked for the end.
-pub(crate) async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
+/// Comes back when the end was asked for.
+async fn told_to_end(ending: &mut watch::Receiver<Option<End>>) -> End {
     match ending.wait_for(Option::is_some).await.map(|end| *end) {
         Ok(Some(end)) => end,
         Ok(None) | Err(_) => End::Broken,
     }
 }
 
-/// Has the dispatcher look after itself.
+/// Comes back when the daemon stops serving.
+pub(crate) async fn closes(closing: &mut watch::Receiver<bool>) {
+    drop(closing.wait_for(|closes| *closes).await);
+}
+
+/// Has the core look after itself.
 async fn tick(door: &Door) -> Option<Ticked> {
     let (reply, ticked) = oneshot::channel();
-    drop(door.dispatcher.send(Message::Tick(reply)).await);
+    drop(door.core.send(Message::Tick(reply)).await);
     ticked.await.ok()
 }
 
@@ -354,25 +320,19 @@ async fn tick(door: &Door) -> Option<Ticked> {
 async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
     let mut quiet_since = Instant::now();
     let mut requests = 0;
+    let mut orphans = Orphans::default();
     loop {
         let Some(Ticked {
-            limits,
-            masker,
             idle,
-            troubles,
-            processes,
+            problems,
+            processes: sessions,
         }) = tick(door).await
         else {
             return End::Broken;
         };
-        door.counters.set_config_troubles(troubles);
-        let tick = Tick {
-            now_ms: now_ms(),
-            limits,
-            masker,
-        };
-        door.writer.tick(tick).await;
-        process::look_for(door, processes);
+        door.counters.set_config_troubles(problems);
+        processes::look_for(door, sessions);
+        processes::end_orphans(door, &mut orphans).await;
         tokio::time::sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;

@@ -14,10 +14,12 @@ use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, Source};
 use becket_wire::session::{Figures, SessionRow};
 use becket_wire::Head;
+use rusqlite::Connection;
 use tokio::sync::broadcast;
+use tracing::warn;
 
 use crate::life::now_ms;
-use crate::store::{Record, Store, StoredSession, TurnFigures, Which};
+use crate::store::{self, Record, StoredSession, TurnFigures, Which};
 
 pub(crate) use ask::Asked;
 
@@ -31,6 +33,9 @@ const LONGEST_ID: usize = 256;
 const AT_HAND: i64 = 60_000;
 /// Of so many that ended last, those within `AT_HAND` are loaded at the start.
 const ENDED: u32 = 64;
+
+/// How many changes of sessions a slow view may be behind before it gets them all anew.
+const CHANGES: usize = 1024;
 
 /// Changes of sessions, for views.
 pub(crate) type Changes = broadcast::Sender<Arc<SessionRow>>;
@@ -51,6 +56,7 @@ pub(crate) struct Registry {
     told_of_crowd: bool,
     /// Figures of turns that are over, and not written yet.
     turns_over: Vec<TurnFigures>,
+    turns_are_due: bool,
 }
 
 #[derive(Debug, Default)]
@@ -79,12 +85,16 @@ pub(crate) struct Applied {
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
+    pub(crate) fn changes() -> Changes {
+        broadcast::channel(CHANGES).0
+    }
+
     /// Loads the sessions that live, and those that ended a moment ago.
-    pub(crate) fn open(store: &Store, changes: Changes) -> Self {
+    pub(crate) fn open(database: &Connection, changes: Changes) -> Self {
         let at_hand = now_ms() - AT_HAND;
-        let mut ended = store.sessions(Which::Ended(ENDED));
+        let mut ended = stored(database, Which::Ended(ENDED));
         ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
-        let live = store.sessions(Which::Live).into_iter().take(MAX_SESSIONS);
+        let live = stored(database, Which::Live).into_iter().take(MAX_SESSIONS);
         let sessions = live
             .chain(ended)
             .map(|session| (session.session_id.clone(), Live::new(session)))
@@ -99,6 +109,7 @@ impl Registry {
             crowded: false,
             told_of_crowd: false,
             turns_over: Vec::new(),
+            turns_are_due: false,
         }
     }
 
@@ -107,7 +118,7 @@ impl Registry {
     /// happened. None if it concerns no session.
     pub(crate) fn apply(
         &mut self,
-        store: &Store,
+        database: &Connection,
         head: &Head<'_>,
         envelope: &Envelope,
         project: Option<&str>,
@@ -137,9 +148,9 @@ impl Registry {
             project,
         };
         if !self.sessions.contains_key(id) {
-            self.admit(store, id, &moment, makes)?;
+            self.admit(database, id, &moment, makes)?;
         }
-        let mut chained = self.chain(store, id, &moment);
+        let mut chained = self.chain(database, id, &moment);
         if moment.event == EventName::UserPromptSubmit {
             self.turn_over(id);
         }
@@ -205,9 +216,10 @@ impl Registry {
     }
 
     /// These could not be written: with the next commit, then.
-    pub(crate) fn not_written(&mut self, sessions: &[StoredSession]) {
+    pub(crate) fn not_written(&mut self, sessions: &[StoredSession], figures: Vec<TurnFigures>) {
         let ids = sessions.iter().map(|kept| kept.session_id().to_owned());
         self.unwritten.extend(ids);
+        self.turns_over.extend(figures);
     }
 
     /// The database was begun anew: all of them are to be written.
@@ -215,9 +227,20 @@ impl Registry {
         self.unwritten.extend(self.sessions.keys().cloned());
     }
 
-    /// What the status lines brought is to be written now.
+    /// What status lines and transcripts brought is to be written with the next commit.
     pub(crate) fn figures_are_due(&mut self) {
         self.unwritten.extend(self.figured.drain());
+        let live = self.sessions.values_mut();
+        self.turns_over.extend(live.filter_map(Live::unwritten_figures));
+        self.turns_are_due = true;
+    }
+
+    /// The figures of turns to be written now.
+    pub(crate) fn figures_to_write(&mut self) -> Vec<TurnFigures> {
+        match std::mem::take(&mut self.turns_are_due) {
+            true => std::mem::take(&mut self.turns_over),
+            false => Vec::new(),
+        }
     }
 
     /// Tells views of the sessions that changed since the last time.
@@ -317,8 +340,8 @@ impl Registry {
     }
 
     /// Finds a session that was here before, or makes a new one.
-    fn admit(&mut self, store: &Store, id: &str, moment: &Moment<'_>, makes: bool) -> Option<()> {
-        let session = match store.session(id) {
+    fn admit(&mut self, database: &Connection, id: &str, moment: &Moment<'_>, makes: bool) -> Option<()> {
+        let session = match find(database, id) {
             Some(session) => session,
             None if makes => Session::new(id, moment.at),
             None => return None,
@@ -380,6 +403,18 @@ impl Live {
             ..self.session.row(now)
         }
     }
+}
+
+fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
+    store::sessions(database, which).unwrap_or_else(|why| {
+        warn!(%why, "could not read sessions");
+        Vec::new()
+    })
+}
+
+fn find(database: &Connection, id: &str) -> Option<Session> {
+    let found = stored(database, Which::Like(id));
+    found.into_iter().find(|session| session.session_id == id)
 }
 
 #[cfg(test)]

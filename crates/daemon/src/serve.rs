@@ -1,10 +1,12 @@
 //! The socket: who may speak, how much, and what is said back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use becket_engine::run::Keeper;
+use becket_engine::config::ConfigCache;
+use becket_engine::pipeline::prepare;
 use becket_wire::frame::Kind;
 use becket_wire::rpc::{Ask, DaemonStatus, EventRequest, Request, Response, Told};
 use becket_wire::{PROTOCOL, Place, Version};
@@ -13,11 +15,10 @@ use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 
 use crate::connection::{Budget, Connection, Held, Unread, Went};
 use crate::counters::Counters;
-use crate::dispatch::{Arrival, Message};
-use crate::life::now_ms;
+use crate::core::{Arrival, Message};
 use crate::namespace::Namespaces;
 use crate::registry::Asked;
-use crate::store::{self, Feed, Writer};
+use crate::store::{self, Feed, Record};
 use crate::tmux::Order;
 use crate::watch;
 
@@ -52,12 +53,8 @@ pub(crate) struct Door {
     pub(crate) version: Version,
     pub(crate) socket: String,
     pub(crate) started_at: i64,
-    /// What its command line set.
-    pub(crate) set: Vec<(String, String)>,
-    pub(crate) dispatcher: mpsc::Sender<Message>,
-    pub(crate) writer: Writer,
-    /// Who knows of every hook that runs.
-    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) core: mpsc::Sender<Message>,
+    pub(crate) configs: Arc<ConfigCache>,
     pub(crate) tmux: mpsc::Sender<Order>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
@@ -66,12 +63,12 @@ pub(crate) struct Door {
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
     pub(crate) in_flight: AtomicUsize,
-    /// Those of them whose named hooks run.
-    pub(crate) held: AtomicUsize,
     /// Counts up with every request: a daemon that nobody speaks to ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
     pub(crate) end: tokio_watch::Sender<Option<End>>,
+    /// Its hooks have ended too, and it serves no more.
+    pub(crate) closing: tokio_watch::Sender<bool>,
 }
 
 impl Door {
@@ -106,7 +103,7 @@ pub(crate) async fn talk(stream: UnixStream, door: Arc<Door>) {
 }
 
 /// One request and its answer. False if there will be no other.
-async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> bool {
+async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>) -> bool {
     let read = tokio::time::timeout(FRAME_TIME, connection.read(&door.budget)).await;
     let frame = match read {
         Ok(Ok(frame)) => frame,
@@ -130,8 +127,8 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
         return false;
     }
     match Request::from_frame(frame) {
-        Ok(Request::Event(event)) => judge(connection, event, Message::Arrived, door).await,
-        Ok(Request::StatusLine(line)) => judge(connection, line, Message::StatusLine, door).await,
+        Ok(Request::Event(event)) => judge(connection, event, true, door).await,
+        Ok(Request::StatusLine(line)) => judge(connection, line, false, door).await,
         Ok(Request::Yield { protocol, version }) if (protocol, version) > door.identity() => {
             let said = connection.say(&Response::Yielding).await;
             door.end.send_replace(Some(End::Yielded));
@@ -146,41 +143,43 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Door) -> b
     }
 }
 
-/// Has an event judged and kept, or a status line made. The answer is sent by whoever has it.
+/// Has an event prepared and sent to the core, which answers it; a status line likewise. Preparing may
+/// block on a project's file system, so it has a thread of its own.
 async fn judge(
     connection: &mut Connection,
-    event: EventRequest,
-    message: fn(Box<Arrival>) -> Message,
-    door: &Door,
+    request: EventRequest,
+    is_event: bool,
+    door: &Arc<Door>,
 ) -> bool {
     door.in_flight.fetch_add(1, Ordering::Relaxed);
+    let (at, sent) = (Instant::now(), request.sent);
     let hung_up = connection.has_hung_up();
     let (answerer, went) = connection.answerer();
-    let arrival = Box::new(Arrival {
-        event,
-        at: Instant::now(),
-        now_ms: now_ms(),
-        hung_up,
-        answerer,
-    });
-    let taken = door.dispatcher.try_send(message(arrival)).is_ok();
-    let went = match went.await {
-        Ok(Went::Held(held)) => {
-            door.held.fetch_add(1, Ordering::Relaxed);
-            let went = wait_on(connection, held, door).await;
-            door.held.fetch_sub(1, Ordering::Relaxed);
-            went
+    let prepares = Arc::clone(door);
+    tokio::task::spawn_blocking(move || {
+        let event = prepare(request, &prepares.configs);
+        let message = match is_event {
+            true => Message::Event(Box::new(Arrival {
+                record: Box::new(Record::of(&event)),
+                event,
+                at,
+                sent,
+                hung_up,
+                answerer,
+            })),
+            false => Message::StatusLine(Box::new(event), answerer),
+        };
+        if prepares.core.try_send(message).is_err() {
+            prepares.counters.busy.add(1);
         }
+    });
+    let went = match went.await {
+        Ok(Went::Held(held)) => wait_on(connection, held, door).await,
         went => went.ok(),
     };
     let said = match went {
         Some(Went::Answered(rest)) => connection.send(&rest).await,
-        _ => {
-            if !taken {
-                door.counters.busy.add(1);
-            }
-            connection.say(&Response::Busy).await
-        }
+        _ => connection.say(&Response::Busy).await,
     };
     door.in_flight.fetch_sub(1, Ordering::Relaxed);
     said
@@ -230,19 +229,10 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             connection.say(&Response::Told(Told::Status(status))).await
         }
         Ask::TakeIn => {
-            door.writer.take_in().await;
+            take_in(door).await;
             connection.say(&Response::Told(Told::Done)).await
         }
         Ask::Events(query) => crate::follow::events(connection, query, door).await,
-        Ask::Running => {
-            // Whoever starts a program may hold its lock for a moment.
-            let keeper = Arc::clone(&door.keeper);
-            let running = tokio::task::spawn_blocking(move || keeper.current()).await;
-            let running = running.unwrap_or_default();
-            connection
-                .say(&Response::Told(Told::Running(running)))
-                .await
-        }
         Ask::Sessions(query) => watch::sessions(connection, query, door).await,
         Ask::Watch => watch::changes(connection, door).await,
         Ask::Name { session, title } => {
@@ -269,10 +259,17 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
     }
 }
 
+/// Has the spool taken in. Gives the numbers of the events whose hooks still run.
+pub(crate) async fn take_in(door: &Door) -> HashSet<i64> {
+    let (reply, pending) = oneshot::channel();
+    drop(door.core.send(Message::TakeIn(reply)).await);
+    pending.await.unwrap_or_default()
+}
+
 async fn status(door: &Door) -> DaemonStatus {
-    door.writer.take_in().await;
+    take_in(door).await;
     let (reply, sessions) = oneshot::channel();
-    drop(door.dispatcher.send(Message::CountSessions(reply)).await);
+    drop(door.core.send(Message::CountSessions(reply)).await);
     let database = door.place.database();
     let events = tokio::task::spawn_blocking(move || match store::open_to_read(&database) {
         Ok(Some(connection)) => store::count(&connection).unwrap_or(0),
@@ -288,6 +285,5 @@ async fn status(door: &Door) -> DaemonStatus {
         events: events.await.unwrap_or(0),
         counts: door.counters.counts(),
         troubles: door.counters.troubles(),
-        set: door.set.clone(),
     }
 }

@@ -23,7 +23,7 @@ pub use read::{Brief, count, events_in_brief, faults, find, payload, sessions_li
 pub use record::{Decision, Record, not_whole};
 pub use retention::Limits;
 pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
-pub(crate) use session::last_revision;
-pub use session::{Kept, SessionFacts, Which, knows_process, session_facts, sessions};
-pub(crate) use write::{Brought, LetThrough, Parts, Then, Tick};
-pub use write::{Feed, Full, Writer};
+pub(crate) use session::StoredSession;
+pub use session::{SessionFacts, Which, knows_process, session_facts, sessions};
+pub use write::Feed;
+pub(crate) use write::{Batch, Store, Then};

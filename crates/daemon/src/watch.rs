@@ -10,10 +10,10 @@ use tokio::sync::{broadcast, oneshot};
 use tracing::warn;
 
 use crate::connection::Connection;
-use crate::dispatch::Message;
-use crate::life::{now_ms, told_to_end};
+use crate::core::Message;
+use crate::life::{closes, now_ms};
 use crate::registry::Asked;
-use crate::serve::Door;
+use crate::serve::{Door, take_in};
 use crate::store::{self, Which};
 use crate::tmux::Order;
 
@@ -43,7 +43,7 @@ type Watched = (Vec<SessionRow>, broadcast::Receiver<Arc<SessionRow>>);
 async fn watch(door: &Door) -> Option<Watched> {
     let (reply, watched) = oneshot::channel();
     let asked = Message::Asked(Asked::Watch(reply));
-    door.dispatcher.send(asked).await.ok()?;
+    door.core.send(asked).await.ok()?;
     watched.await.ok()
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn paint(door: &Door, tmux_socket: String, on: bool) -> Told {
 /// Asks the registry something. It answers everything, unless the daemon ends.
 pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
     let (reply, answer) = oneshot::channel();
-    drop(door.dispatcher.send(Message::Asked(asked(reply))).await);
+    drop(door.core.send(Message::Asked(asked(reply))).await);
     let ending = Told::No("the daemon ends".to_owned());
     answer.await.unwrap_or(ending)
 }
@@ -74,10 +74,10 @@ pub(crate) async fn ask(door: &Door, asked: impl FnOnce(oneshot::Sender<Told>) -
 /// Sends the sessions that were asked for. False if nobody is there any more.
 pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door: &Door) -> bool {
     // What the spool holds may change a status.
-    door.writer.take_in().await;
+    take_in(door).await;
     let (reply, live) = oneshot::channel();
     drop(
-        door.dispatcher
+        door.core
             .send(Message::Asked(Asked::Live(reply)))
             .await,
     );
@@ -170,8 +170,8 @@ where
 
 /// Sends the live sessions, and then every change until one side ends.
 pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
-    door.writer.take_in().await;
-    let mut ending = door.end.subscribe();
+    take_in(door).await;
+    let mut closing = door.closing.subscribe();
     loop {
         let Some((rows, mut changes)) = watch(door).await else {
             return false;
@@ -183,7 +183,7 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
             let change = tokio::select! {
                 change = changes.recv() => change,
                 () = connection.gone() => return false,
-                _ = told_to_end(&mut ending) => return false,
+                () = closes(&mut closing) => return false,
             };
             match change {
                 Ok(row) => {

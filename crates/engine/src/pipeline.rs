@@ -178,6 +178,11 @@ pub fn finish(
 }
 
 impl PreparedEvent {
+    /// The hooks that are switched off in its session.
+    pub fn disabled_hooks(&self) -> &[String] {
+        self.switches.disabled()
+    }
+
     /// The hooks that want this event and are on in its session.
     pub fn plan(&self) -> Option<Plan> {
         let head = Head::read(&self.payload).ok()?;

@@ -6,8 +6,8 @@ mod cancel;
 mod capture;
 mod child;
 mod clock;
+mod file;
 mod group;
-mod keeper;
 mod said;
 mod spawn;
 
@@ -21,7 +21,7 @@ use batch::Batch;
 pub use cancel::Cancel;
 use child::{Running, milliseconds};
 pub use clock::ENDING;
-pub use keeper::{Calm, Keeper, Kept, keep};
+pub use file::{Listing, Orphans, RunFile, running};
 pub use said::Occasion;
 use spawn::Apart;
 pub use spawn::path_in;
@@ -72,14 +72,15 @@ pub struct Job {
     pub cwd: PathBuf,
     /// The project's folder: what the path of a listed program is relative to.
     pub base: PathBuf,
-    /// The whole environment; `BECKET_HOOK`, `BECKET_RUN` and `CI` are added.
+    /// The whole environment; `BECKET_HOOK` and `CI` are added.
     pub environment: Arc<[(OsString, OsString)]>,
     /// The event, as Claude Code gave it.
     pub stdin: Arc<[u8]>,
     pub timeout: Duration,
     /// Nobody waits for it (`async = true`).
     pub is_async: bool,
-    pub kept: Kept,
+    /// None: it is not listed while it runs.
+    pub listing: Option<Listing>,
 }
 
 /// What came of a job.

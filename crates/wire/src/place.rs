@@ -114,13 +114,14 @@ impl Place {
         self.run().join("daemon.lock")
     }
 
-    /// What daemons that are ending still run, a file each.
-    pub fn endings(&self) -> PathBuf {
-        self.run().join("ending")
+    /// Held by the daemon that waits to take over.
+    pub fn next_lock(&self) -> PathBuf {
+        self.run().join("next.lock")
     }
 
-    pub fn ending(&self, pid: u32) -> PathBuf {
-        self.endings().join(pid.to_string())
+    /// One file per running hook.
+    pub fn running(&self) -> PathBuf {
+        self.run().join("running")
     }
 
     /// Touched after a missed deadline: for a while, nobody waits long for the daemon.

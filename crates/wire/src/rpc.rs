@@ -12,7 +12,6 @@ pub use crate::envelope::{
 };
 use crate::frame::{self, Frame, FrameError, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
-use crate::run::CurrentRun;
 use crate::session::{SessionQuery, SessionRow};
 use crate::{PROTOCOL, Version};
 
@@ -77,8 +76,6 @@ pub enum Ask {
     TakeIn,
     /// The log of events, oldest first; with `follow`, what comes after it too.
     Events(EventQuery),
-    /// The runs of hooks that are not recorded yet.
-    Running,
     /// Sessions as they are now, those that need somebody first.
     Sessions(SessionQuery),
     /// The live sessions as they are now, and then every change.
@@ -172,8 +169,6 @@ pub enum Response {
 #[serde(rename_all = "snake_case")]
 pub enum Told {
     Status(Box<DaemonStatus>),
-    /// Runs of hooks, in no order.
-    Running(Vec<CurrentRun>),
     /// Sessions, the most urgent first.
     Sessions(Vec<SessionRow>),
     /// A session is new or has changed. One that has `ended_at` leaves the live ones.
@@ -204,9 +199,6 @@ pub struct DaemonStatus {
     /// What a person should know: a damaged database that was set aside, a config that does not parse.
     #[serde(default)]
     pub troubles: Vec<String>,
-    /// Keys of the config and their values, as its command line set them.
-    #[serde(default)]
-    pub set: Vec<(String, String)>,
 }
 
 /// What went past a bound or wrong since the daemon started.

@@ -29,16 +29,6 @@ pub struct RunRow {
     pub note: Option<String>,
 }
 
-/// A run that the daemon knows of, and that is not recorded yet: it goes on, or another one of its
-/// event does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CurrentRun {
-    /// As far as it has come.
-    pub run: RunRow,
-    /// When its time is up: milliseconds since 1970. None if it is over.
-    pub until: Option<i64>,
-}
-
 /// Outcomes that are nobody's fault.
 pub const FINE: [&str; 4] = ["ok", "async", CANCELLED, RUNNING];
 

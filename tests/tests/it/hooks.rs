@@ -5,9 +5,8 @@ mod alone;
 mod bad;
 mod chain;
 mod doubles;
-mod keeper;
+mod ending;
 mod order;
-mod outlast;
 mod stop;
 
 use std::fs;

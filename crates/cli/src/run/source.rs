@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result};
-use becket_daemon::outlasting::outlasting;
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
+use becket_engine::run::{RunFile, running};
 use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
-use becket_wire::run::{CurrentRun, RunRow};
+use becket_wire::run::RunRow;
 use rusqlite::Connection;
 
 use crate::client::Client;
@@ -21,15 +21,15 @@ pub struct Runs<'a> {
     database: Option<Connection>,
     /// What waits to be written.
     waiting: Vec<Record>,
-    /// What is not recorded yet. Only daemons know it, the one that serves and those that end.
-    current: Vec<CurrentRun>,
+    /// What runs now.
+    current: Vec<RunFile>,
 }
 
 impl<'a> Runs<'a> {
     /// A daemon that runs takes in the spool first; without one it is read where it lies.
     pub fn open(world: &'a World) -> Result<Self> {
         // First: what ends from here on is found recorded.
-        let current = current(world);
+        let current = running(&world.place.running());
         if !world.no_daemon
             && let Ok(Some(mut client)) = Client::connect(world)
         {
@@ -57,15 +57,17 @@ impl<'a> Runs<'a> {
     /// The runs that are asked for: those that go on, then the others, each the newest first.
     pub fn find_all(&self, query: &RunQuery) -> Result<Vec<FoundRun>> {
         let mut found = self.find(query)?;
-        let known: HashSet<(EventId, String)> = found.iter().map(key).collect();
-        for CurrentRun { run, until } in &self.current {
-            if query.wants(run) && !known.contains(&(run.event_id, run.hook.clone())) {
-                found.push(FoundRun {
-                    run: run.clone(),
-                    tool: self.event(run.event_id)?.and_then(|row| row.tool),
-                    until: *until,
-                });
+        for RunFile { run, until, .. } in &self.current {
+            let same = |one: &FoundRun| key(one) == (run.event_id, run.hook.clone());
+            if !query.wants(run) || found.iter().any(|one| same(one) && !one.run.is_under_way()) {
+                continue;
             }
+            found.retain(|one| !same(one));
+            found.push(FoundRun {
+                run: run.clone(),
+                tool: self.event(run.event_id)?.and_then(|row| row.tool),
+                until: Some(*until),
+            });
         }
         found.sort_by_key(|one| std::cmp::Reverse((one.until.is_some(), one.run.at)));
         found.truncate(most(query));
@@ -118,10 +120,13 @@ impl<'a> Runs<'a> {
 
     /// The event whose hook began last, of those that run now.
     pub fn last_begun(&self, session: Option<&str>) -> Option<EventId> {
-        let runs = self.current.iter().filter(|one| one.until.is_some());
         let of_session =
-            |one: &&CurrentRun| session.is_none() || one.run.session_id.as_deref() == session;
-        let last = runs.filter(of_session).max_by_key(|one| one.run.at);
+            |one: &&RunFile| session.is_none() || one.run.session_id.as_deref() == session;
+        let last = self
+            .current
+            .iter()
+            .filter(of_session)
+            .max_by_key(|one| one.run.at);
         last.map(|one| one.run.event_id)
     }
 
@@ -141,25 +146,6 @@ impl<'a> Runs<'a> {
         let connection = self.database.as_ref();
         waits.or_else(|| store::detour(connection?, id).ok().flatten())
     }
-}
-
-/// What daemons know of runs that are not recorded. One that ends says so before nobody finds it any
-/// more: so it is looked for last.
-fn current(world: &World) -> Vec<CurrentRun> {
-    let mut runs = served(world).unwrap_or_default();
-    let key = |one: &CurrentRun| (one.run.event_id, one.run.hook.clone());
-    let known: HashSet<_> = runs.iter().map(key).collect();
-    let others = outlasting(&world.place).into_iter();
-    runs.extend(others.filter(|one| !known.contains(&key(one))));
-    runs
-}
-
-/// None if there is no daemon, or one that was built before it could say so.
-fn served(world: &World) -> Option<Vec<CurrentRun>> {
-    if world.no_daemon {
-        return None;
-    }
-    Client::connect(world).ok()??.running().ok()
 }
 
 fn most(query: &RunQuery) -> usize {

@@ -42,6 +42,9 @@ enum What {
         /// Cut loose from the terminal
         #[arg(long, hide = true)]
         detached: bool,
+        /// How long hooks may go on once it was told to end, in seconds
+        #[arg(long, hide = true, value_name = "SECONDS")]
+        drain: Option<u64>,
         /// Pass for another version
         #[arg(long, hide = true, value_name = "VERSION")]
         as_version: Option<Version>,
@@ -56,8 +59,9 @@ impl Daemon {
             What::Status { json } => status(world, json),
             What::Run {
                 detached,
+                drain,
                 as_version,
-            } => be(world, detached, as_version),
+            } => be(world, detached, drain, as_version),
         }
     }
 }
@@ -93,27 +97,25 @@ fn refuse_values_inside_claude(world: &World) -> Result<()> {
 fn stop(world: &World) -> Result<ExitCode> {
     world.refuse_inside_claude("daemon stop")?;
     let running = running(world);
+    if !running.is_empty() {
+        println!(
+            "The daemon waits {} seconds at most for its hooks: {}.",
+            life::DRAIN.as_secs(),
+            running.join(", ")
+        );
+    }
     let said = match end(world)? {
         true => "The daemon has ended.",
         false => "No daemon runs.",
     };
     println!("{said}");
-    if !running.is_empty() {
-        println!(
-            "A hook that a session waits for runs on until it has answered: {}.",
-            running.join(", ")
-        );
-    }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The hooks that run now, by name.
 fn running(world: &World) -> Vec<String> {
-    let client = Client::connect(world).ok().flatten();
-    let running = client.and_then(|mut client| client.running().ok());
-    let running = running.unwrap_or_default().into_iter();
-    let names = running.filter(|one| one.until.is_some());
-    let names: BTreeSet<String> = names.map(|one| one_line(&one.run.hook)).collect();
+    let running = becket_engine::run::running(&world.place.running());
+    let names: BTreeSet<String> = running.iter().map(|one| one_line(&one.run.hook)).collect();
     names.into_iter().collect()
 }
 
@@ -125,7 +127,7 @@ pub fn end(world: &World) -> Result<bool> {
     let status = client.status()?;
     client.done(Ask::Stop)?;
     // The next event may start another one at once, so its process is looked at, not its lock.
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {
         if Instant::now() > until {
             return Err(Failure::new(Code::TimedOut, "the daemon does not end")
@@ -220,7 +222,12 @@ fn show(status: &DaemonStatus) {
     tell.print();
 }
 
-fn be(world: &World, detached: bool, as_version: Option<Version>) -> Result<ExitCode> {
+fn be(
+    world: &World,
+    detached: bool,
+    drain: Option<u64>,
+    as_version: Option<Version>,
+) -> Result<ExitCode> {
     refuse_values_inside_claude(world)?;
     let version = as_version.unwrap_or_else(Version::current);
     match life::run(&Options {
@@ -228,6 +235,7 @@ fn be(world: &World, detached: bool, as_version: Option<Version>) -> Result<Exit
         detached,
         version,
         set: world.said.set.clone(),
+        drain: drain.map_or(life::DRAIN, Duration::from_secs),
     }) {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
-use crate::alone;
+use crate::standalone;
 use crate::failure::{Code, Failure};
 
 /// Take one event from Claude Code (what the shim does, where the shim cannot be had)
@@ -49,7 +49,7 @@ pub fn called() -> Option<ExitCode> {
     }
     let why = args.iter().skip_while(|arg| *arg != "--alone").nth(1);
     let why = why.map_or("unknown".into(), |why| why.to_string_lossy());
-    let call = alone::Call {
+    let call = standalone::Call {
         why: &why,
         held: has("--held"),
         behind: has("--behind"),
@@ -59,7 +59,7 @@ pub fn called() -> Option<ExitCode> {
     let place = Place::find(registration.home, variable("BECKET_HOME"), variable("HOME"));
     let done = place
         .context("no home folder")
-        .and_then(|place| alone::run(&place, call));
+        .and_then(|place| standalone::run(&place, call));
     Some(done.unwrap_or_else(|error| {
         eprintln!("becket: {error:#}");
         ExitCode::FAILURE

@@ -1,6 +1,5 @@
-//! The end, as far as others wait for it: answers on their way go out, and the hooks that a session
-//! waits for run on to their own end. Database and lock are let go before that, so that the next
-//! daemon serves meanwhile.
+//! How the daemon ends: it serves on until its hooks have ended, for a bounded time, then cuts off
+//! the rest and answers what is in flight. The lock is held until the database is closed.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,99 +7,81 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use becket_wire::Place;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::signals::Signals;
-use super::tick;
-use crate::hooks::Running;
-use crate::outlasting::Outlasting;
+use crate::core::Running;
 use crate::serve::{Door, End};
 
-/// How long an ending daemon waits for answers that are on their way.
-const DRAIN: Duration = Duration::from_secs(5);
-/// How long the hooks that still run may take to end, once they were asked to.
+/// How long hooks may go on once the daemon was told to end.
+pub const DRAIN: Duration = Duration::from_secs(30);
+/// How long the hooks that are cut off may take to end.
 const HOOKS_END: Duration = Duration::from_secs(2);
-/// How long the answers of those may take then.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Claude Code waits no longer for any event. What runs in the background has no more time either.
-const LONGEST: Duration = Duration::from_secs(600);
+/// How long the last answers may take to be sent.
+const ANSWERS: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Says for whoever follows that this end is meant. It has to be there before the socket goes: they
-/// look for it when nobody listens any more.
-pub(super) fn mark(place: &Place, end: End) {
-    if end.is_wanted()
-        && let Err(why) = fs::write(place.stopped_mark(), "")
-    {
-        warn!(%why, "whoever follows may start the next daemon");
+/// SIGTERM and SIGINT, which ask the daemon to end.
+#[derive(Debug)]
+pub(super) struct Signals([Option<Signal>; 2]);
+
+impl Signals {
+    pub(super) fn listen() -> Self {
+        Self([SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).ok()))
+    }
+
+    /// Waits for the next signal.
+    pub(super) async fn told(&mut self) {
+        let [term, int] = &mut self.0;
+        tokio::select! { () = next(term) => {}, () = next(int) => {} }
     }
 }
 
-/// Waits until nothing is left to be answered but what waits for hooks.
-pub(super) async fn drain(door: &Door) {
-    let drained = async {
-        let load = |count: &std::sync::atomic::AtomicUsize| count.load(Ordering::Relaxed);
-        while load(&door.in_flight) > load(&door.held) {
-            sleep(Duration::from_millis(1)).await;
-        }
-    };
-    if timeout(DRAIN, drained).await.is_err() {
-        warn!("some answers were still on their way");
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 
-/// Whether hooks outlive the daemon that serves: those that a session waits for, since nobody could
-/// say in their place whether they would have refused; and all, if only the build changes.
-pub(super) fn goes_on(door: &Door, hooks: &Running, end: End) -> bool {
-    door.held.load(Ordering::Relaxed) > 0 || (end == End::Yielded && hooks.any())
-}
-
-/// Tells others what runs still.
-pub(super) fn tell(still: &mut Outlasting, door: &Door, hooks: &Running) {
-    // First: what is over in between is among those that have ended.
-    let awaited = hooks.awaited();
-    still.tell(awaited, door.keeper.current());
-}
-
-/// Waits for them, without database and lock. Whoever says it a second time has them ended.
-pub(super) async fn outlast(
-    door: &Door,
-    hooks: &Arc<Running>,
-    end: End,
-    signals: &mut Signals,
-    mut still: Outlasting,
-) {
-    if goes_on(door, hooks, end) {
-        info!("hooks go on");
-    }
-    let gone = async {
-        while goes_on(door, hooks, end) {
-            tell(&mut still, door, hooks);
+/// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
+/// signal, the hooks that still run are cut off.
+pub(super) async fn serve_on(hooks: &Arc<Running>, at_most: Duration, signals: &mut Signals) {
+    hooks.take_no_more();
+    let ended = async {
+        while hooks.any() {
             sleep(LOOK).await;
         }
     };
     tokio::select! {
         biased;
-        () = gone => {}
-        () = signals.told() => warn!("told again to end: hooks are ended"),
-        () = sleep(LONGEST) => warn!("hooks did not end in their time"),
+        () = ended => return,
+        () = signals.told() => warn!("a second signal: hooks are cut off"),
+        () = sleep(at_most) => warn!("hooks did not end in {at_most:?}, and are cut off"),
     }
-    if hooks.any() {
-        cut(door, hooks).await;
-    }
-    // What the last of them said has been dealt with, once this has.
-    drop(tick(door).await);
-}
-
-/// Ends the hooks that run, and waits until whoever waits for them knows.
-pub(super) async fn cut(door: &Door, hooks: &Arc<Running>) {
     let all = Arc::clone(hooks);
     drop(tokio::task::spawn_blocking(move || all.end(HOOKS_END)).await);
-    let heard = async {
+}
+
+/// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they
+/// look for it when they cannot connect.
+pub(super) fn mark(place: &Place, end: End) {
+    if end.is_wanted()
+        && let Err(why) = fs::write(place.stopped_mark(), "")
+    {
+        warn!(%why, "a client that follows may start the next daemon");
+    }
+}
+
+/// Waits until everything that was taken is answered.
+pub(super) async fn answer_all(door: &Door) {
+    let answered = async {
         while door.in_flight.load(Ordering::Relaxed) > 0 {
             sleep(Duration::from_millis(1)).await;
         }
     };
-    drop(timeout(LAST_WORDS, heard).await);
+    if timeout(ANSWERS, answered).await.is_err() {
+        warn!("some answers were still on their way");
+    }
 }

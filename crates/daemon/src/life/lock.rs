@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use super::LifeError;
 /// How long a daemon that is asked to yield may take to answer, and how long to end.
 const ANSWER: Duration = Duration::from_secs(2);
 const MAKE_ROOM: Duration = Duration::from_secs(10);
+/// How long one may take that has said that it ends: it waits for its hooks first.
+const DRAINED: Duration = Duration::from_secs(40);
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Who holds the lock.
@@ -36,27 +39,32 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         path: path.clone(),
         why,
     };
-    let lock = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .mode(0o600)
-        .open(&path)
-        .map_err(failed)?;
+    let lock = open(&path).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => return Ok(signed(lock)),
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(why)) => return Err(failed(why)),
     }
     let waiting = wait_for(lock);
-    let until = Instant::now() + MAKE_ROOM;
+    let mut next = None;
+    let began = Instant::now();
+    let mut until = began + MAKE_ROOM;
     loop {
         match yield_to(place, version) {
             Holder::By(running) => return Err(LifeError::Running(running)),
+            Holder::Yielding if next.is_none() => {
+                let lock = open(&place.next_lock()).map_err(failed)?;
+                // One waits for it to end; others would only wait behind that one.
+                if lock.try_lock().is_err() {
+                    return Err(LifeError::Running(version));
+                }
+                next = Some(lock);
+                until = began + DRAINED;
+            }
+            Holder::Yielding => {}
             // One that no longer listens may be about to end. Another one may be faster than we
             // are then, so it is asked again and again.
-            Holder::Yielding | Holder::Silent => {}
+            Holder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
             Ok(lock) => return Ok(signed(lock)),
@@ -64,6 +72,12 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
             Err(_) => return Err(LifeError::Hung(path)),
         }
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let options = options.create(true).truncate(false).read(true).write(true);
+    options.mode(0o600).open(path)
 }
 
 /// Says in the lock's file who holds it: for people who look, nobody relies on it.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use becket_engine::session::Session;
 use becket_wire::rpc::{SeenAt, Told};
 use becket_wire::session::{Display, SessionRow};
+use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tokio::sync::oneshot::Sender;
 
-use super::{Live, Registry};
+use super::{Live, Registry, stored};
 use crate::infer::{AtWork, LAST_REPLY};
-use crate::store::{Store, Which};
+use crate::store::Which;
 
 /// One question, with where its answer goes.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ pub(crate) enum Asked {
 }
 
 impl Registry {
-    pub(crate) fn answer(&mut self, store: &Store, asked: Asked, now: i64) {
+    pub(crate) fn answer(&mut self, database: &Connection, asked: Asked, now: i64) {
         match asked {
             Asked::Live(reply) => drop(reply.send(self.rows(now))),
             Asked::Watch(reply) => {
@@ -42,8 +43,8 @@ impl Registry {
                 session,
                 title,
                 done,
-            } => drop(done.send(self.name(store, &session, title))),
-            Asked::Seen(at, done) => drop(done.send(self.seen(store, &at, now))),
+            } => drop(done.send(self.name(database, &session, title))),
+            Asked::Seen(at, done) => drop(done.send(self.seen(database, &at, now))),
         }
     }
 
@@ -89,8 +90,8 @@ impl Registry {
             .count()
     }
 
-    fn name(&mut self, store: &Store, prefix: &str, title: Option<String>) -> Told {
-        match self.complete(store, prefix) {
+    fn name(&mut self, database: &Connection, prefix: &str, title: Option<String>) -> Told {
+        match self.complete(database, prefix) {
             Ok(id) => {
                 self.touch(&id, |session| session.name(title));
                 Told::Done
@@ -99,9 +100,9 @@ impl Registry {
         }
     }
 
-    fn seen(&mut self, store: &Store, at: &SeenAt, now: i64) -> Told {
+    fn seen(&mut self, database: &Connection, at: &SeenAt, now: i64) -> Told {
         match at {
-            SeenAt::Session(prefix) => match self.complete(store, prefix) {
+            SeenAt::Session(prefix) => match self.complete(database, prefix) {
                 Ok(id) => self.touch(&id, |session| session.seen(now)),
                 Err(told) => return told,
             },
@@ -124,14 +125,14 @@ impl Registry {
     }
 
     /// The one session that has an id that begins so; it is at hand then.
-    fn complete(&mut self, store: &Store, prefix: &str) -> Result<String, Told> {
+    fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
         let mut found: Vec<String> = self
             .sessions
             .keys()
             .filter(|id| id.starts_with(prefix))
             .cloned()
             .collect();
-        for session in store.sessions(Which::Like(prefix)) {
+        for session in stored(database, Which::Like(prefix)) {
             let id = session.session_id.clone();
             if !self.sessions.contains_key(&id) {
                 self.sessions.insert(id.clone(), Live::new(session));

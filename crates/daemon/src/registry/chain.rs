@@ -2,15 +2,15 @@
 
 use becket_engine::session::{Chain, Moment};
 use becket_wire::event::EventName;
+use rusqlite::Connection;
 
-use super::Registry;
-use crate::store::Store;
+use super::{Registry, find};
 
 impl Registry {
     /// Chains a session that starts. Gives the one that it goes on from, and itself.
     pub(super) fn chain(
         &mut self,
-        store: &Store,
+        database: &Connection,
         id: &str,
         moment: &Moment<'_>,
     ) -> Option<(String, String)> {
@@ -20,7 +20,7 @@ impl Registry {
         let found = match moment.head.source.as_deref() {
             Some("clear") => self.cleared(id, moment).map(|prev| (prev, Chain::Clear)),
             Some("fork") => self
-                .forked(store, id, moment.envelope.pid)
+                .forked(database, id, moment.envelope.pid)
                 .map(|prev| (prev, Chain::Fork)),
             _ => None,
         };
@@ -73,14 +73,14 @@ impl Registry {
     }
 
     /// The session that was named when Claude Code was started: a fork's own events do not tell.
-    fn forked(&mut self, store: &Store, id: &str, pid: u32) -> Option<String> {
+    fn forked(&mut self, database: &Connection, id: &str, pid: u32) -> Option<String> {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let prev = resumed(&line)?;
         if prev == id {
             return None;
         }
         if !self.sessions.contains_key(&prev) {
-            let session = store.session(&prev)?;
+            let session = find(database, &prev)?;
             self.sessions
                 .insert(prev.clone(), super::Live::new(session));
         }

@@ -32,7 +32,7 @@ impl Live {
     }
 
     /// Figures that are not written yet. They count as written from now on.
-    fn unwritten_figures(&mut self) -> Option<TurnFigures> {
+    pub(super) fn unwritten_figures(&mut self) -> Option<TurnFigures> {
         let figures = self.turn_figures()?;
         let written = self.turn.written.as_ref();
         if written.is_some_and(|written| written.says_the_same(&figures)) {
@@ -56,18 +56,5 @@ impl Registry {
         let live = self.sessions.get_mut(id);
         let figures = live.and_then(Live::unwritten_figures);
         self.turns_over.extend(figures);
-    }
-
-    /// The figures of turns that changed since the last time.
-    pub(crate) fn unwritten_figures(&mut self) -> Vec<TurnFigures> {
-        let mut figures = std::mem::take(&mut self.turns_over);
-        let live = self.sessions.values_mut();
-        figures.extend(live.filter_map(Live::unwritten_figures));
-        figures
-    }
-
-    /// These could not be written: the next time, then.
-    pub(crate) fn figures_not_written(&mut self, figures: Vec<TurnFigures>) {
-        self.turns_over = figures;
     }
 }

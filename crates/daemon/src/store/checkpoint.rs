@@ -1,6 +1,5 @@
 //! Checkpoints: a thread of its own moves SQLite's log into the database, off the path of a reply.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -49,11 +48,11 @@ pub(super) struct Checkpointer {
 
 impl Checkpointer {
     /// Starts the thread. It ends when this is dropped.
-    pub(super) fn start(database: PathBuf, writer: &mut Connection) -> io::Result<Self> {
+    pub(super) fn start(database: PathBuf, writer: &mut Connection) -> Self {
         let log = Arc::new(Log::default());
         let (watched, moving) = (Arc::clone(&log), Arc::clone(&log));
         let (wake, woken) = sync_channel(1);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("checkpoint".into())
             .spawn(move || {
                 let Ok(connection) = connect(&database) else {
@@ -67,7 +66,10 @@ impl Checkpointer {
                         moving.moved.store(moved, Relaxed);
                     }
                 }
-            })?;
+            });
+        if let Err(why) = thread {
+            warn!(%why, "could not start the thread for checkpoints");
+        }
         let committed = move |_: &mut Wal, pages| {
             watched.committed(i64::from(pages));
             Ok(())
@@ -75,7 +77,7 @@ impl Checkpointer {
         if let Err(why) = writer.wal_hook(Some(committed)) {
             warn!(%why, "the length of the log is not known");
         }
-        Ok(Self { wake, log, next: 0 })
+        Self { wake, log, next: 0 }
     }
 
     /// Called after each commit: has a long log moved, and begins it anew when little is left.

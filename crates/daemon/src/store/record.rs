@@ -3,6 +3,9 @@
 use std::borrow::Cow;
 
 use becket_engine::mask::Masker;
+use becket_engine::pipeline::PreparedEvent;
+use becket_engine::session::Decided;
+use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
 use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
@@ -12,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::run;
-use super::session::Kept;
 
 /// Payloads longer than this are compressed: a Write of 300 KB arrives three times.
 const COMPRESS_OVER: usize = 4 << 10;
@@ -46,10 +48,10 @@ pub struct Record {
     pub held: bool,
     /// They have run: this completes the row that was kept before.
     pub(super) decided: bool,
+    /// Where it comes from.
+    pub(crate) project: Option<String>,
     /// Why it did not come by the daemon.
     pub(super) detour: Option<String>,
-    /// Its session as it is after this event.
-    pub(crate) session: Option<Kept>,
 }
 
 /// What writing a record did.
@@ -96,10 +98,9 @@ pub fn not_whole(head: &Result<Head<'_>, HeadError>, cut: Option<Cut>) -> Option
 impl Record {
     /// Packs an event. `payload` is masked already; `head` may come from the original.
     pub fn new(
-        seq: i64,
         envelope: Envelope,
         head: &Result<Head<'_>, HeadError>,
-        payload: Cow<'_, [u8]>,
+        payload: &[u8],
         masked: u32,
         source: Source,
     ) -> Self {
@@ -110,7 +111,7 @@ impl Record {
         let size = payload.len() as i64;
         let (body, compressed) = pack(payload);
         Self {
-            seq,
+            seq: 0,
             session_id: text(&head.session_id),
             agent_id: text(&head.agent_id),
             event: text(&head.event).or_else(|| envelope.event.clone()),
@@ -131,9 +132,19 @@ impl Record {
             runs: Vec::new(),
             held: false,
             decided: false,
+            project: None,
             detour: None,
-            session: None,
         }
+    }
+
+    /// Packs an event that was prepared.
+    pub(crate) fn of(event: &PreparedEvent) -> Self {
+        let head = Head::read(&event.masked);
+        let (envelope, source) = (event.envelope.clone(), event.envelope.source());
+        let mut record = Self::new(envelope, &head, &event.masked, event.secrets, source);
+        let project = event.project.as_ref();
+        record.project = project.map(|project| project.to_string_lossy().into_owned());
+        record
     }
 
     pub fn id(&self) -> EventId {
@@ -149,25 +160,31 @@ impl Record {
         self.agent_id.as_deref()
     }
 
-    /// Whether an agent wants to stop, be it the main one or a subagent.
-    pub(crate) fn is_stop(&self) -> bool {
-        matches!(
-            (self.event.as_deref(), self.agent_id()),
-            (Some("Stop"), None) | (Some("SubagentStop"), Some(_))
-        )
+    pub(crate) fn session_id(&self) -> Option<&str> {
+        self.session_id.as_deref()
     }
 
-    /// Whether it has to go on, as far as is known: nobody has decided yet, or it was not let.
-    pub(crate) fn is_kept_from_stopping(&self) -> bool {
-        let blocked = self.decision.as_ref().is_some_and(Decision::blocks_stop);
-        self.is_stop() && (self.held || blocked)
+    pub(crate) fn event_name(&self) -> EventName {
+        self.event.as_deref().unwrap_or_default().into()
     }
 
-    /// Whether what was answered kept a prompt from being sent.
-    pub(crate) fn blocks_prompt(&self) -> bool {
-        let event = self.event.as_deref();
-        matches!(event, Some("UserPromptSubmit" | "UserPromptExpansion"))
-            && self.decision.as_ref().is_some_and(Decision::blocks)
+    /// How far the decision about it is, as its session hears it.
+    pub(crate) fn decided_as(&self) -> Decided {
+        let blocks = |decision: &Decision| match self.event.as_deref() {
+            Some("Stop" | "SubagentStop") => decision.blocks_stop(),
+            _ => matches!(&*decision.answer, "block" | "stop"),
+        };
+        match &self.decision {
+            Some(decision) if blocks(decision) => Decided::Blocked,
+            _ if self.held => Decided::Pending,
+            _ => Decided::Passed,
+        }
+    }
+
+    /// Its hooks have run: this completes the row that was written before them.
+    pub(crate) fn complete(&mut self) {
+        self.held = false;
+        self.decided = true;
     }
 
     /// Why it did not come by the daemon, in the words of whoever answered it.
@@ -227,7 +244,7 @@ impl Record {
             self.insert_decision(connection, self.seq)?;
             Written::New
         } else {
-            self.complete(connection)?
+            self.complete_stored(connection)?
         };
         run::insert(connection, &self.runs)?;
         Ok(written)
@@ -236,7 +253,7 @@ impl Record {
     /// The event is there already: its hooks have run since, or standalone answered it because the
     /// daemon was too late, died over it, or its answer never arrived. What standalone said is what
     /// Claude Code heard, so it replaces the daemon's answer. [`Record::completes`] is the same rule.
-    fn complete(&self, connection: &Connection) -> rusqlite::Result<Written> {
+    fn complete_stored(&self, connection: &Connection) -> rusqlite::Result<Written> {
         let seq: Option<i64> = connection
             .prepare_cached(
                 "UPDATE events SET took_us = ?2, source = ?3, detour = ?4 WHERE id = ?1 AND ?2 IS NOT NULL
@@ -339,14 +356,14 @@ impl Record {
     }
 }
 
-fn pack(payload: Cow<'_, [u8]>) -> (Vec<u8>, bool) {
+fn pack(payload: &[u8]) -> (Vec<u8>, bool) {
     if payload.len() > COMPRESS_OVER
-        && let Ok(packed) = zstd::bulk::compress(&payload, LEVEL)
+        && let Ok(packed) = zstd::bulk::compress(payload, LEVEL)
         && packed.len() < payload.len()
     {
         return (packed, true);
     }
-    (payload.into_owned(), false)
+    (payload.to_vec(), false)
 }
 
 /// Gives a stored payload back.
@@ -382,11 +399,6 @@ impl Decision {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         })
-    }
-
-    /// Whether a prompt with that answer is not sent.
-    pub(super) fn blocks(&self) -> bool {
-        matches!(&*self.answer, "block" | "stop")
     }
 
     /// Whether an agent with that answer goes on though it wanted to stop. Who ends the turn besides

@@ -1,6 +1,5 @@
 //! What the store's tests are made of: a home of their own, and events by number.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use becket_engine::mask::Masker;
@@ -82,14 +81,10 @@ pub(super) fn record(seq: i64, number: u32) -> Record {
 }
 
 pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> Record {
-    Record::new(
-        seq,
-        envelope,
-        &Head::read(payload),
-        Cow::Borrowed(payload),
-        0,
-        Source::Daemon,
-    )
+    let head = Head::read(payload);
+    let mut record = Record::new(envelope, &head, payload, 0, Source::Daemon);
+    record.seq = seq;
+    record
 }
 
 pub(super) fn decision(answer: &str) -> Decision {

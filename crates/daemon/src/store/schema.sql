@@ -69,10 +69,9 @@ CREATE INDEX runs_at ON runs (at);
 CREATE INDEX runs_hook ON runs (hook, at);
 CREATE INDEX runs_session ON runs (session_id, at);
 
--- One row for each session: all that a daemon knows of it, as JSON. `revision` orders its states.
+-- One row for each session: all that a daemon knows of it, as JSON.
 CREATE TABLE sessions (
     session_id TEXT PRIMARY KEY,
-    revision INTEGER NOT NULL,
     last_activity INTEGER NOT NULL,
     ended_at INTEGER,
     pid INTEGER,

@@ -1,18 +1,14 @@
 //! Sessions in the database: each one whole, written in the transaction of its event.
 
-use std::collections::HashMap;
-
 use becket_engine::session::Session;
 use rusqlite::{Connection, params};
 use serde::Deserialize;
 use tracing::warn;
 
-/// A session as it is kept.
+/// A session as the database has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredSession {
     session_id: String,
-    /// Which of two states of a session is the newer one. It rises over all sessions.
-    revision: i64,
     last_activity: i64,
     ended_at: Option<i64>,
     pid: Option<u32>,
@@ -20,11 +16,10 @@ pub struct Kept {
     state: Vec<u8>,
 }
 
-impl Kept {
-    pub(crate) fn new(session: &Session, revision: i64) -> Option<Self> {
+impl StoredSession {
+    pub(crate) fn new(session: &Session) -> Option<Self> {
         Some(Self {
             session_id: session.session_id.clone(),
-            revision,
             last_activity: session.last_activity,
             ended_at: session.ended_at,
             pid: session.pid,
@@ -38,39 +33,25 @@ impl Kept {
     }
 }
 
-/// Writes sessions, each only if it is newer than what is there. Of one session only the newest.
-pub(crate) fn write<'k>(
-    connection: &Connection,
-    sessions: impl Iterator<Item = &'k Kept>,
-) -> rusqlite::Result<()> {
-    let mut newest: HashMap<&str, &Kept> = HashMap::new();
-    for kept in sessions {
-        let known = newest.entry(&kept.session_id).or_insert(kept);
-        if known.revision < kept.revision {
-            *known = kept;
-        }
-    }
+/// Writes sessions as they are now.
+pub(crate) fn write(connection: &Connection, sessions: &[StoredSession]) -> rusqlite::Result<()> {
     // An assignment to `ended_at` would write the index of live sessions with every event.
     let mut update = connection.prepare_cached(
-        "UPDATE sessions SET revision = ?2, last_activity = ?3, pid = ?5, pid_start = ?6, state = ?7
-         WHERE session_id = ?1 AND ended_at IS ?4 AND revision < ?2",
+        "UPDATE sessions SET last_activity = ?2, pid = ?4, pid_start = ?5, state = ?6
+         WHERE session_id = ?1 AND ended_at IS ?3",
     )?;
     let mut upsert = connection.prepare_cached(
-        "INSERT INTO sessions (session_id, revision, last_activity, ended_at, pid, pid_start, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-         ON CONFLICT (session_id) DO UPDATE SET revision = excluded.revision, last_activity = excluded.last_activity,
-         ended_at = excluded.ended_at, pid = excluded.pid, pid_start = excluded.pid_start, state = excluded.state
-         WHERE excluded.revision > revision",
+        "INSERT OR REPLACE INTO sessions (session_id, last_activity, ended_at, pid, pid_start, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for kept in newest.values() {
+    for session in sessions {
         let values = params![
-            kept.session_id,
-            kept.revision,
-            kept.last_activity,
-            kept.ended_at,
-            kept.pid,
-            kept.pid_start,
-            kept.state
+            session.session_id,
+            session.last_activity,
+            session.ended_at,
+            session.pid,
+            session.pid_start,
+            session.state
         ];
         if update.execute(values)? == 0 {
             upsert.execute(values)?;
@@ -118,12 +99,6 @@ pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<V
     }
     found.sort_by_key(|session| std::cmp::Reverse(session.last_activity));
     Ok(found)
-}
-
-/// The highest revision that was given.
-pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
-    let select = "SELECT coalesce(max(revision), 0) FROM sessions";
-    connection.query_row(select, [], |row| row.get(0))
 }
 
 /// Whether a session of this Claude Code process was seen here. The process is known by its start
@@ -175,34 +150,10 @@ mod tests {
     use super::super::sample::Home;
     use super::*;
 
-    fn state(id: &str, revision: i64, change: impl FnOnce(&mut Session)) -> Kept {
-        let mut session = Session::new(id, revision);
+    fn state(id: &str, at: i64, change: impl FnOnce(&mut Session)) -> StoredSession {
+        let mut session = Session::new(id, at);
         change(&mut session);
-        Kept::new(&session, revision).unwrap()
-    }
-
-    #[test]
-    fn the_newest_state_of_a_session_counts() {
-        let connection = Home::new().open();
-        let titled = |title: &str, revision| {
-            state("s", revision, |session| {
-                session.title = Some(title.to_owned());
-            })
-        };
-        let title = || {
-            let live = sessions(&connection, Which::Live).unwrap();
-            live[0].title.clone().unwrap()
-        };
-        let together = [titled("newer", 2), titled("newest", 3), titled("old", 1)];
-        write(&connection, together.iter()).unwrap();
-        assert_eq!(title(), "newest");
-        write(&connection, [titled("late", 2)].iter()).unwrap();
-        assert_eq!(title(), "newest", "what is older changes nothing");
-        write(&connection, [titled("next", 4)].iter()).unwrap();
-        assert_eq!(
-            (title().as_str(), last_revision(&connection)),
-            ("next", Ok(4))
-        );
+        StoredSession::new(&session).unwrap()
     }
 
     #[test]
@@ -213,7 +164,7 @@ mod tests {
             (session.pid, session.pid_start) = (Some(4242), Some(17));
         });
         let all = [of_process, ended("aa-2", 2), ended("b%", 3)];
-        write(&connection, all.iter()).unwrap();
+        write(&connection, &all).unwrap();
         let ids = |which| -> Vec<String> {
             let found = sessions(&connection, which).unwrap();
             found.into_iter().map(|one| one.session_id).collect()
@@ -223,7 +174,7 @@ mod tests {
         assert_eq!(ids(Which::Ended(1)), ["b%"]);
         assert_eq!(ids(Which::Like("aa")), ["aa-2", "aa-1"]);
         assert_eq!(ids(Which::Like("%")), [""; 0], "no character is special");
-        write(&connection, [ended("aa-1", 4)].iter()).unwrap();
+        write(&connection, &[ended("aa-1", 4)]).unwrap();
         assert_eq!(ids(Which::Live), [""; 0]);
         for (pid, start, known) in [(4242, 17, true), (4242, 18, false), (4243, 17, false)] {
             let again = state("aa-1", 5, |session| {

@@ -10,23 +10,20 @@ use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use becket_engine::config::ask_to_mask;
 use becket_engine::mask::Masker;
 use becket_wire::frame::{self, Decoder, HEAD, Kind, MAX_BODY};
 use becket_wire::rpc::{Envelope, Request, RpcError, Source, encode_event};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::record::{Decision, Record, Written};
-use super::session;
-use super::write::{Apply, Brought, LetThrough};
+use super::session::{self, StoredSession};
 
 /// The bounds of the spool. Past them, events are refused and counted.
 const MAX_FILES: usize = 100_000;
@@ -48,6 +45,9 @@ pub struct Left {
     pub source: Source,
     /// Why no daemon had it.
     pub why: String,
+    /// Where it comes from.
+    #[serde(default)]
+    pub project: Option<String>,
     /// What the named hooks did.
     #[serde(default)]
     pub runs: Vec<RunRow>,
@@ -65,6 +65,7 @@ impl Left {
             masked: 0,
             source: Source::Alone,
             why: String::new(),
+            project: None,
             runs,
             held: false,
         }
@@ -78,6 +79,7 @@ impl Left {
             masked: u32::try_from(record.masked()).unwrap_or(u32::MAX),
             source: record.source,
             why: why.to_owned(),
+            project: record.project.clone(),
             runs: record.runs.clone(),
             held: false,
         }
@@ -279,32 +281,33 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     let second = second.filter(|frame| frame.kind == Kind::LEFT);
     let left: Option<Left> = second.and_then(|frame| serde_json::from_slice(&frame.body).ok());
     // The shim leaves a bare frame when it finds no becket; that one is not masked yet.
-    let masked = match left.is_none() && ask_to_mask(&event.envelope.variables) {
-        true => masker.mask_anyway(&event.payload),
-        false => masker.mask(&event.payload),
-    };
+    let masked = masker.mask(&event.payload);
     let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
     let source = left.as_ref().map_or(Source::Alone, |left| left.source);
-    let head = Head::read(&event.payload);
-    let mut record = Record::new(0, event.envelope, &head, masked.bytes, count, source);
+    let head = Head::read(&masked.bytes);
+    let mut record = Record::new(event.envelope, &head, &masked.bytes, count, source);
     if let Some(left) = left {
         record.detour = Some(left.why).filter(|why| !why.is_empty());
         record.took_us = left.took_us;
         record.decision = left.decision;
         record.runs = left.runs;
         record.held = left.held;
+        record.project = left.project;
     }
     Some(record)
 }
 
-/// What an intake did.
+/// What the spool brought.
 #[derive(Debug, Default)]
-pub(super) struct TakenIn {
-    pub(super) new: Vec<Record>,
-    /// Those that completed a row, with its number.
-    pub(super) completed: Vec<Record>,
+pub(crate) struct Intake {
+    pub(crate) new: Vec<Record>,
+    /// Those that completed a row, with its number, and those that never will be answered.
+    pub(crate) completed: Vec<Record>,
     pub(super) bad: u64,
 }
+
+/// Applies what one transaction takes in, and gives the sessions that change with it.
+pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Vec<StoredSession> + 'a;
 
 /// Takes everything in: insert, commit together with what it did to sessions, then unlink. What was
 /// done counts, also where it ended with an error.
@@ -313,14 +316,14 @@ pub(super) fn take_in(
     place: &Place,
     masker: &Masker,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &Apply,
-) -> (TakenIn, rusqlite::Result<()>) {
+    apply: &mut Apply<'_>,
+) -> (Intake, rusqlite::Result<()>) {
     for (_, path) in files(place, ".tmp") {
         if is_old(&path) {
             drop(fs::remove_file(path));
         }
     }
-    let mut done = TakenIn::default();
+    let mut done = Intake::default();
     let mut waiting = waiting(place).into_iter().peekable();
     while waiting.peek().is_some() {
         let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
@@ -378,71 +381,29 @@ fn insert(
     connection: &mut Connection,
     records: Vec<Record>,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &Apply,
-    done: &mut TakenIn,
+    apply: &mut Apply<'_>,
+    done: &mut Intake,
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let (mut brought, mut completed) = (Brought::default(), Vec::new());
+    let mut group = Intake::default();
     for mut record in records {
         record.seq = next_seq();
         match record.insert(&transaction)? {
-            Written::New => brought.new.push(record),
+            Written::New => group.new.push(record),
             Written::Completed(seq) => {
                 record.seq = seq;
-                brought.blocked.extend(blocked(&record));
-                brought
-                    .let_through
-                    .extend(let_through(&transaction, &record)?);
-                completed.push(record);
+                group.completed.push(record);
             }
-            Written::Known if record.is_unheard() => {
-                brought
-                    .let_through
-                    .extend(let_through(&transaction, &record)?);
-            }
+            Written::Known if record.is_unheard() => group.completed.push(record),
             Written::Known => {}
         }
     }
-    let brought = Arc::new(brought);
-    let (sessions, then) = apply(&brought);
-    session::write(&transaction, sessions.iter())?;
+    let sessions = apply(&transaction, &group);
+    session::write(&transaction, &sessions)?;
     transaction.commit()?;
-    then();
-    done.new.extend(Arc::unwrap_or_clone(brought).new);
-    done.completed.extend(completed);
+    done.new.extend(group.new);
+    done.completed.extend(group.completed);
     Ok(())
-}
-
-/// The session and the time of a prompt that is blocked by what was answered.
-fn blocked(record: &Record) -> Option<(String, i64)> {
-    let session = record.blocks_prompt().then(|| record.to_row().session_id);
-    Some((session??, record.envelope().at))
-}
-
-/// The stop that is let through by what was answered, or because nothing will be.
-fn let_through(connection: &Connection, record: &Record) -> rusqlite::Result<Option<LetThrough>> {
-    let blocked = record.decision.as_ref().is_some_and(Decision::blocks_stop);
-    let is_answered = record.took_us.is_some();
-    if blocked || !record.is_stop() || !(is_answered || record.is_unheard()) {
-        return Ok(None);
-    }
-    let mut select = connection.prepare_cached(
-        "SELECT session_id, at, event = 'Stop' FROM events WHERE id = ?1 AND (?2 OR took_us IS NULL)
-         AND session_id IS NOT NULL AND duplicate_of IS NULL",
-    )?;
-    let lasted = record.took_us.unwrap_or(0) / 1000;
-    let found = select.query_row(params![record.id().as_bytes(), is_answered], |row| {
-        let at: i64 = row.get(1)?;
-        Ok(LetThrough {
-            stop: record.id(),
-            session: row.get(0)?,
-            at,
-            let_at: at.saturating_add(lasted),
-            main: row.get(2)?,
-            alone: record.source == Source::Alone,
-        })
-    });
-    found.optional()
 }
 
 /// Sets a file aside that is none of ours, so that it is looked at once only.
@@ -462,18 +423,16 @@ fn is_old(path: &Path) -> bool {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::fs::File;
-    use std::sync::Mutex;
     use std::time::SystemTime;
 
-    use becket_engine::session::Session;
+    use becket_engine::session::{Decided, Session};
     use becket_wire::run::{CANCELLED, CUT_OFF, UNDER_WAY};
     use proptest::prelude::*;
 
     use super::super::sample::{
         Home, decision, envelope, id, left, masker, payload, record, record_of, rows, run, runs_of,
     };
-    use super::super::session::{Kept, Which, sessions};
-    use super::super::write::Then;
+    use super::super::session::{Which, sessions};
     use super::*;
 
     const EVENTS: u32 = 8;
@@ -551,11 +510,11 @@ mod tests {
             }
         }
 
-        fn take_in(&mut self) -> TakenIn {
-            self.take_in_and(&|_| (Vec::new(), Box::new(|| ())))
+        fn take_in(&mut self) -> Intake {
+            self.take_in_and(&mut |_, _| Vec::new())
         }
 
-        fn take_in_and(&mut self, apply: &Apply) -> TakenIn {
+        fn take_in_and(&mut self, apply: &mut Apply<'_>) -> Intake {
             let next = &mut self.next;
             let mut next_seq = || {
                 *next += 1;
@@ -707,11 +666,11 @@ mod tests {
         let mut daemon = Daemon::new();
         daemon.home.leave(3, &undecided());
         let place = daemon.home.place.clone();
-        let rewrite = move |_: &Arc<Brought>| {
+        let mut rewrite = |_: &Connection, _: &Intake| {
             leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
-            (Vec::new(), Box::new(|| ()) as Then)
+            Vec::new()
         };
-        assert_eq!(daemon.take_in_and(&rewrite).new.len(), 1);
+        assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
         let done = daemon.take_in();
         assert_eq!((done.new.len(), done.completed.len()), (0, 1));
         assert_eq!(rows(&daemon.connection)[0].took_us, Some(903));
@@ -745,10 +704,10 @@ mod tests {
              BEGIN SELECT RAISE(ABORT, 'no room'); END"
         );
         daemon.connection.execute_batch(&full).unwrap();
-        let apply = |brought: &Arc<Brought>| {
-            let at = brought.new[0].envelope().at;
-            let kept = Kept::new(&Session::new(&format!("s{at}"), at), 1);
-            (kept.into_iter().collect(), Box::new(|| ()) as Then)
+        let mut apply = |_: &Connection, group: &Intake| {
+            let at = group.new[0].envelope().at;
+            let session = StoredSession::new(&Session::new(&format!("s{at}"), at));
+            session.into_iter().collect()
         };
         let mut seq = 0..;
         let (done, ended) = take_in(
@@ -756,7 +715,7 @@ mod tests {
             &daemon.home.place,
             &masker(),
             &mut || seq.next().unwrap(),
-            &apply,
+            &mut apply,
         );
         assert!(ended.is_err());
         assert_eq!(done.new.len(), GROUP_FILES);
@@ -833,75 +792,36 @@ mod tests {
     }
 
     /// What sessions hear when these are taken in one after the other.
-    fn heard(payload: &[u8], by_socket: bool, files: &[Left]) -> Brought {
+    fn heard(payload: &[u8], files: &[Left]) -> Vec<Decided> {
         let mut daemon = Daemon::new();
-        if by_socket {
-            let record = record_of(1, envelope(7), payload);
-            record.insert(&daemon.connection).unwrap();
-            daemon.next = 2;
-        } else {
-            leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
-            daemon.take_in();
-        }
-        let heard = Arc::new(Mutex::new(Brought::default()));
-        let hears = Arc::clone(&heard);
-        let apply = move |brought: &Arc<Brought>| {
-            let mut heard = hears.lock().unwrap();
-            heard.blocked.extend(brought.blocked.clone());
-            heard.let_through.extend(brought.let_through.clone());
-            (Vec::new(), Box::new(|| ()) as Then)
-        };
+        leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
+        daemon.take_in();
+        let mut heard = Vec::new();
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
-            daemon.take_in_and(&apply);
+            let done = daemon.take_in();
+            heard.extend(done.completed.iter().map(Record::decided_as));
         }
-        heard.lock().unwrap().clone()
+        heard
     }
 
     #[test]
-    fn sessions_hear_once_of_a_prompt_that_was_blocked_and_of_a_stop_that_was_let_through() {
-        let prompt = br#"{"hook_event_name":"UserPromptSubmit","session_id":"s"}"#;
+    fn sessions_hear_once_how_an_event_was_decided() {
         let stop = br#"{"hook_event_name":"Stop","session_id":"s"}"#;
-        let call = br#"{"hook_event_name":"PreToolUse","session_id":"s"}"#;
         let block = || left(900, Some("block"));
-        for by_socket in [false, true] {
-            let blocked = heard(prompt, by_socket, &[block(), block()]).blocked;
-            assert_eq!(blocked, [("s".to_owned(), 7)]);
-            let through =
-                |payload, files: &[Left]| heard(payload, by_socket, files).let_through.len();
-            assert_eq!(
-                through(stop, &[left(900, None), left(950, None)]),
-                1,
-                "once"
-            );
-            assert_eq!(through(stop, &[left(900, Some("context"))]), 1);
-            assert_eq!(through(stop, &[block()]), 0);
-            assert_eq!(through(stop, &[undecided()]), 0, "not yet");
-            assert_eq!(through(call, &[left(900, None)]), 0);
-            for outcome in [CUT_OFF, CANCELLED] {
-                let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
-                let by_daemon = Left {
-                    source: Source::Daemon,
-                    ..ended.clone()
-                };
-                let by_alone = Left {
-                    why: "absent".to_owned(),
-                    ..ended.clone()
-                };
-                for unheard in [by_daemon, by_alone] {
-                    assert_eq!(
-                        through(stop, std::slice::from_ref(&unheard)),
-                        1,
-                        "{outcome}"
-                    );
-                    assert_eq!(through(stop, &[block(), unheard]), 0, "it had to go on");
-                }
-                assert_eq!(through(stop, &[ended]), 0, "a hook in the background");
-            }
+        let twice = [left(900, None), left(950, None)];
+        assert_eq!(heard(stop, &twice), [Decided::Passed]);
+        assert_eq!(heard(stop, &[block(), block()]), [Decided::Blocked]);
+        assert_eq!(heard(stop, &[undecided()]), [], "not yet");
+        for outcome in [CUT_OFF, CANCELLED] {
+            let ended = Left::of_runs(vec![ran(7, "judge", outcome)]);
+            let unheard = Left {
+                why: "absent".to_owned(),
+                ..ended.clone()
+            };
+            assert_eq!(heard(stop, &[unheard]), [Decided::Passed], "{outcome}");
+            assert_eq!(heard(stop, &[ended]), [], "a hook in the background");
         }
-        let lasted = &heard(stop, true, &[left(90_000_000, None)]).let_through[0];
-        let told = (lasted.stop, lasted.main, lasted.at, lasted.let_at);
-        assert_eq!(told, (id(7), true, 7, 90_007));
     }
 
     #[test]

@@ -1,93 +1,56 @@
-//! The one writer of the database. [`Store`] does the work; [`Writer`] hands it to a thread, which
-//! commits what waits together in one transaction.
+//! The connection that writes the database, owned by the core thread.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
+use becket_wire::Place;
 use becket_wire::rpc::EventRow;
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Place};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::broadcast;
 use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpointer;
 use super::figures::{self, TurnFigures};
-use super::open::{self, Opened};
+use super::open::{self, open};
 use super::record::{Record, Written};
 use super::retention::{Limits, Retention};
 use super::run;
-use super::session::{self, Kept};
-use super::spool::{self, Left};
+use super::session::{self, StoredSession};
+use super::spool::{self, Apply, Left};
 use crate::counters::Counters;
+use crate::life::now_ms;
 
-/// What may wait for the writer. More is answered `Busy`.
-const QUEUE: usize = 4096;
-/// What commits together at the most.
-const GROUP: usize = 512;
 /// How long one tick may drop payloads: events wait meanwhile.
 const RETENTION: Duration = Duration::from_millis(20);
 
 /// Committed events, for followers.
 pub type Feed = broadcast::Sender<Arc<EventRow>>;
 
-/// The writer has more to do than it may.
-#[derive(Debug)]
-pub struct Full;
-
-/// What is done once an event is kept. It must not block.
+/// What is done once an event is committed. It must not block.
 pub(crate) type Then = Box<dyn FnOnce() + Send>;
 
-/// What a group from the spool means for sessions.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Brought {
-    pub(crate) new: Vec<Record>,
-    /// Prompts that were taken in before, and blocked since: the session, and when it was sent.
-    pub(crate) blocked: Vec<(String, i64)>,
-    pub(crate) let_through: Vec<LetThrough>,
+/// What is committed together.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Events, each with its reply.
+    pub(crate) events: Vec<(Box<Record>, Then)>,
+    /// Runs that ended after their event was answered.
+    pub(crate) runs: Vec<RunRow>,
+    pub(crate) sessions: Vec<StoredSession>,
+    pub(crate) figures: Vec<TurnFigures>,
 }
 
-/// Hooks judged whether an agent may stop when this was taken in, and it was let through since.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LetThrough {
-    pub(crate) stop: EventId,
-    pub(crate) session: String,
-    /// When it wanted to stop, and when it was let.
-    pub(crate) at: i64,
-    pub(crate) let_at: i64,
-    /// Whether it was the main agent.
-    pub(crate) main: bool,
-    /// No daemon did it, so that the user was not told.
-    pub(crate) alone: bool,
-}
-
-/// Applies what comes from the spool: gives the sessions that change with it, and what is done once
-/// all that is kept. The writer waits for it.
-pub(crate) type Apply = dyn Fn(&Arc<Brought>) -> (Vec<Kept>, Then) + Send;
-
-/// What the store is told now and then.
-#[derive(Debug)]
-pub(crate) struct Tick {
-    pub(crate) now_ms: i64,
-    pub(crate) limits: Limits,
-    /// The masker of the config that is in force.
-    pub(crate) masker: Arc<Masker>,
-}
-
-/// What the store is made of.
-pub(crate) struct Parts {
-    pub(crate) opened: Opened,
-    pub(crate) place: Place,
-    pub(crate) masker: Arc<Masker>,
-    pub(crate) sequence: Arc<AtomicI64>,
-    pub(crate) feed: Feed,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) apply: Box<Apply>,
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+            && self.runs.is_empty()
+            && self.sessions.is_empty()
+            && self.figures.is_empty()
+    }
 }
 
 /// The connection that writes, and all that belongs to it.
@@ -95,103 +58,101 @@ pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
     place: Place,
-    masker: Arc<Masker>,
-    sequence: Arc<AtomicI64>,
     feed: Feed,
     counters: Arc<Counters>,
-    apply: Box<Apply>,
     checkpointer: Checkpointer,
     retention: Retention,
+    next_seq: i64,
     /// Events whose hooks run in this daemon: followers see them when they are decided.
     pending: HashSet<i64>,
-    now_ms: i64,
+    began_anew: bool,
 }
 
 impl Store {
-    pub(crate) fn new(mut parts: Parts) -> std::io::Result<Self> {
-        let path = parts.place.database();
-        let checkpointer = Checkpointer::start(path.clone(), &mut parts.opened.connection)?;
+    pub(crate) fn new(
+        place: &Place,
+        mut connection: Connection,
+        feed: Feed,
+        counters: Arc<Counters>,
+    ) -> rusqlite::Result<Self> {
+        let path = place.database();
+        let newest: Option<i64> =
+            connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
         Ok(Self {
-            connection: parts.opened.connection,
+            checkpointer: Checkpointer::start(path.clone(), &mut connection),
+            connection,
             path,
-            place: parts.place,
-            masker: parts.masker,
-            sequence: parts.sequence,
-            feed: parts.feed,
-            counters: parts.counters,
-            apply: parts.apply,
-            checkpointer,
+            place: place.clone(),
+            feed,
+            counters,
             retention: Retention::default(),
+            next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
-            now_ms: 0,
+            began_anew: false,
         })
     }
 
-    /// Commits events in one transaction, each session once, then sends the replies. What the
-    /// database does not take goes to the spool, else it is counted as lost.
-    pub(crate) fn commit(&mut self, group: Vec<(Box<Record>, Then)>) {
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(crate) fn next_seq(&mut self) -> i64 {
+        self.next_seq += 1;
+        self.next_seq - 1
+    }
+
+    /// The events whose hooks still run: they are in the log, and followers get them when they are
+    /// decided.
+    pub(crate) fn pending(&self) -> HashSet<i64> {
+        self.pending.clone()
+    }
+
+    /// Whether a new database was begun since the last time this was asked.
+    pub(crate) fn began_anew(&mut self) -> bool {
+        std::mem::take(&mut self.began_anew)
+    }
+
+    /// Commits a batch in one transaction, then sends the replies. Events that the database does not
+    /// take go to the spool, else they are counted as lost; the rest comes back.
+    pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
         let written = self.write("events", |transaction| {
-            let records = group.iter().map(|(record, _)| record);
-            let written: rusqlite::Result<Vec<Written>> = records
-                .clone()
-                .map(|record| record.insert(transaction))
-                .collect();
-            session::write(transaction, records.filter_map(|one| one.session.as_ref()))?;
-            written
+            let insert = |(record, _): &(Box<Record>, Then)| record.insert(transaction);
+            let written: Vec<Written> = (batch.events.iter())
+                .map(insert)
+                .collect::<rusqlite::Result<_>>()?;
+            run::insert(transaction, &batch.runs)?;
+            session::write(transaction, &batch.sessions)?;
+            figures::write(transaction, &batch.figures)?;
+            Ok(written)
         });
-        match written {
-            Some(written) => {
-                for ((record, then), written) in group.into_iter().zip(written) {
-                    then();
-                    self.retention.wrote(record.envelope().at);
-                    self.show(&record, written);
-                }
+        let Some(written) = written else {
+            for (record, then) in batch.events {
+                self.keep_in_spool(&record);
+                then();
             }
-            None => {
-                for (record, then) in group {
-                    self.keep_in_spool(&record);
-                    then();
-                }
-            }
+            return Err(Batch {
+                events: Vec::new(),
+                ..batch
+            });
+        };
+        for ((record, then), written) in batch.events.into_iter().zip(written) {
+            then();
+            self.retention.wrote(record.envelope().at);
+            self.show(&record, written);
         }
         self.checkpointer.look_after(&self.connection);
+        Ok(())
     }
 
-    /// Runs that ended after their event was answered.
-    pub(crate) fn runs(&mut self, runs: &[RunRow]) {
-        let written = self.write("runs of hooks", |transaction| {
-            run::insert(transaction, runs)
-        });
-        if written.is_none() {
-            self.counters.runs_lost.add(runs.len() as u64);
-        }
-    }
-
-    /// Sessions that changed without an event.
-    pub(crate) fn sessions(&mut self, sessions: &[Kept]) {
-        self.write("sessions", |transaction| {
-            session::write(transaction, sessions.iter())
-        });
-    }
-
-    pub(crate) fn figures(&mut self, turns: &[TurnFigures]) {
-        self.write("the figures of turns", |transaction| {
-            figures::write(transaction, turns)
-        });
-    }
-
-    /// Takes in the spool. Gives the numbers of the events whose hooks still run: they are in the
-    /// log, and followers get them when they are decided.
-    pub(crate) fn take_in(&mut self) -> HashSet<i64> {
-        let sequence = Arc::clone(&self.sequence);
-        let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
-        let (done, ended) = spool::take_in(
-            &mut self.connection,
-            &self.place,
-            &self.masker,
-            &mut next_seq,
-            &*self.apply,
-        );
+    /// Takes in the spool. False if the database did not take all of it.
+    pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> bool {
+        let next_seq = &mut self.next_seq;
+        let mut next_seq = || {
+            *next_seq += 1;
+            *next_seq - 1
+        };
+        let connection = &mut self.connection;
+        let (done, ended) = spool::take_in(connection, &self.place, masker, &mut next_seq, apply);
         // What was committed before a failure is in, all the same.
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);
@@ -208,22 +169,19 @@ impl Store {
             info!(events = done.new.len(), "took in the spool");
             self.checkpointer.nudge();
         }
-        if let Err(why) = ended {
+        if let Err(why) = &ended {
             warn!(%why, "could not take in the spool");
-            self.look_for_damage(&why);
+            self.look_for_damage(why);
         }
-        self.pending.clone()
+        ended.is_ok()
     }
 
-    /// Intake, retention, checkpoint.
-    pub(crate) fn tick(&mut self, tick: Tick) {
-        self.now_ms = tick.now_ms;
-        self.masker = tick.masker;
-        self.take_in();
+    /// Retention and checkpoint.
+    pub(crate) fn tick(&mut self, now_ms: i64, limits: Limits) {
         let began = Instant::now();
         loop {
             let connection = &mut self.connection;
-            match self.retention.slice(connection, tick.limits, tick.now_ms) {
+            match self.retention.slice(connection, limits, now_ms) {
                 Ok(true) if began.elapsed() < RETENTION => {}
                 Ok(_) => break,
                 Err(why) => {
@@ -322,181 +280,21 @@ impl Store {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
             Err(_) => return,
         }
-        let opened = open::set_aside(&self.path, self.now_ms).and_then(|aside| {
+        let opened = open::set_aside(&self.path, now_ms()).and_then(|aside| {
             error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
             self.counters.trouble(format!(
                 "the database was damaged ({why}); it was set aside as {}",
                 aside.display()
             ));
-            open::open(&self.path, self.now_ms)
+            open(&self.path, now_ms())
         });
         match opened {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => return error!(%why, "could not begin a new database"),
         }
         self.retention = Retention::default();
-        match Checkpointer::start(self.path.clone(), &mut self.connection) {
-            Ok(checkpointer) => self.checkpointer = checkpointer,
-            Err(why) => error!(%why, "could not start checkpoints"),
-        }
-    }
-}
-
-enum Job {
-    Keep {
-        record: Box<Record>,
-        then: Then,
-    },
-    TakeIn(oneshot::Sender<HashSet<i64>>),
-    Runs(Vec<RunRow>),
-    Sessions(Vec<Kept>),
-    Figures(Vec<TurnFigures>),
-    Damaged {
-        inode: Option<u64>,
-        why: String,
-        done: oneshot::Sender<()>,
-    },
-    Tick(Tick),
-    Close {
-        tidy: bool,
-        done: oneshot::Sender<()>,
-    },
-}
-
-/// The thread's life: until it is told to close, and what came before that is done.
-fn work(mut store: Store, mut jobs: mpsc::Receiver<Job>) {
-    let mut closing = None;
-    let mut next = None;
-    while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
-        match job {
-            Job::Keep { record, then } => {
-                let mut group = vec![(record, then)];
-                while group.len() < GROUP && next.is_none() {
-                    match jobs.try_recv() {
-                        Ok(Job::Keep { record, then }) => group.push((record, then)),
-                        Ok(other) => next = Some(other),
-                        Err(_) => break,
-                    }
-                }
-                store.commit(group);
-            }
-            Job::TakeIn(done) => drop(done.send(store.take_in())),
-            Job::Runs(runs) => store.runs(&runs),
-            Job::Sessions(sessions) => store.sessions(&sessions),
-            Job::Figures(figures) => store.figures(&figures),
-            Job::Damaged { inode, why, done } => {
-                store.damaged(inode, &why);
-                let _ = done.send(());
-            }
-            Job::Tick(tick) => store.tick(tick),
-            Job::Close { tidy, done } => {
-                jobs.close();
-                closing = Some((tidy, done));
-            }
-        }
-    }
-    let (tidy, done) = closing.unzip();
-    store.close(tidy.unwrap_or(true));
-    if let Some(done) = done {
-        let _ = done.send(());
-    }
-}
-
-/// Hands work to the writer thread.
-#[derive(Debug, Clone)]
-pub struct Writer {
-    jobs: mpsc::Sender<Job>,
-}
-
-impl Writer {
-    pub(crate) fn start(parts: Parts) -> std::io::Result<(Self, JoinHandle<()>)> {
-        let (jobs, waiting) = mpsc::channel(QUEUE);
-        let store = Store::new(parts)?;
-        let handle = std::thread::Builder::new()
-            .name("writer".into())
-            .spawn(move || work(store, waiting))?;
-        Ok((Self { jobs }, handle))
-    }
-
-    /// Has an event written. `then` is called on the writer's thread when it is committed (or kept
-    /// by other means).
-    pub(crate) fn keep(&self, record: Record, then: Then) -> Result<(), Full> {
-        self.offer(record, then).map_err(|_| Full)
-    }
-
-    /// Completes an event that was kept before its named hooks ran (`held`): the same record, now
-    /// with its time, its decision, its runs and its session as it is after them. Where there is no
-    /// room, both come back: what was decided has to be said all the same.
-    pub(crate) fn decide(&self, mut record: Record, then: Then) -> Result<(), (Box<Record>, Then)> {
-        record.held = false;
-        record.decided = true;
-        self.offer(record, then)
-    }
-
-    /// Has runs written that ended after their event was answered, or gives them back.
-    pub(crate) fn runs(&self, runs: Vec<RunRow>) -> Result<(), Vec<RunRow>> {
-        let sent = self.jobs.try_send(Job::Runs(runs));
-        sent.map_err(|back| match back.into_inner() {
-            Job::Runs(runs) => runs,
-            _ => Vec::new(),
-        })
-    }
-
-    fn offer(&self, record: Record, then: Then) -> Result<(), (Box<Record>, Then)> {
-        let record = Box::new(record);
-        let sent = self.jobs.try_send(Job::Keep { record, then });
-        sent.or_else(|back| match back.into_inner() {
-            Job::Keep { record, then } => Err((record, then)),
-            _ => Ok(()),
-        })
-    }
-
-    /// A reader found the database damaged: comes back when it is set aside, or was already.
-    pub(crate) async fn damaged(&self, inode: Option<u64>, why: String) {
-        let (done, wait) = oneshot::channel();
-        let job = Job::Damaged { inode, why, done };
-        if self.jobs.send(job).await.is_ok() {
-            let _ = wait.await;
-        }
-    }
-
-    /// Has sessions written that changed without an event, or gives them back.
-    pub(crate) fn sessions(&self, sessions: Vec<Kept>) -> Result<(), Vec<Kept>> {
-        let sent = self.jobs.try_send(Job::Sessions(sessions));
-        sent.map_err(|back| match back.into_inner() {
-            Job::Sessions(sessions) => sessions,
-            _ => Vec::new(),
-        })
-    }
-
-    /// Has the figures of turns written, or gives them back.
-    pub(crate) fn figures(&self, figures: Vec<TurnFigures>) -> Result<(), Vec<TurnFigures>> {
-        let sent = self.jobs.try_send(Job::Figures(figures));
-        sent.map_err(|back| match back.into_inner() {
-            Job::Figures(figures) => figures,
-            _ => Vec::new(),
-        })
-    }
-
-    /// See [`Store::take_in`]; comes back when that is done.
-    pub(crate) async fn take_in(&self) -> HashSet<i64> {
-        let (done, wait) = oneshot::channel();
-        match self.jobs.send(Job::TakeIn(done)).await {
-            Ok(()) => wait.await.unwrap_or_default(),
-            Err(_) => HashSet::new(),
-        }
-    }
-
-    pub(crate) async fn tick(&self, tick: Tick) {
-        drop(self.jobs.send(Job::Tick(tick)).await);
-    }
-
-    /// Writes what still waits and closes the database; see [`Store::close`].
-    pub(crate) async fn close(&self, tidy: bool) {
-        let (done, wait) = oneshot::channel();
-        if self.jobs.send(Job::Close { tidy, done }).await.is_ok() {
-            drop(wait.await);
-        }
+        self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
+        self.began_anew = true;
     }
 }
 
@@ -510,10 +308,6 @@ mod tests {
     use super::super::sample::{Home, decision, id, left, masker, record, rows, run, runs_of};
     use super::*;
 
-    /// Long enough for a loaded machine.
-    const PATIENCE: Duration = Duration::from_secs(30);
-    /// An answer that comes too early comes at once.
-    const TOO_EARLY: Duration = Duration::from_millis(200);
     const LIMITS: Limits = Limits {
         days: 90_000,
         bytes: u64::MAX,
@@ -521,76 +315,44 @@ mod tests {
 
     struct Started {
         home: Home,
-        writer: Writer,
+        store: Store,
         counters: Arc<Counters>,
         feed: broadcast::Receiver<Arc<EventRow>>,
     }
 
     fn start() -> Started {
         let home = Home::new();
-        let parts = Parts {
-            opened: open::open(&home.place.database(), 0).unwrap(),
-            place: home.place.clone(),
-            masker: Arc::new(masker()),
-            sequence: Arc::new(AtomicI64::new(1_000_000)),
-            feed: broadcast::channel(64).0,
-            counters: Arc::default(),
-            apply: Box::new(|_| (Vec::new(), Box::new(|| ()))),
-        };
-        let (counters, feed) = (Arc::clone(&parts.counters), parts.feed.subscribe());
-        let (writer, _) = Writer::start(parts).unwrap();
+        let counters = Arc::new(Counters::default());
+        let (feed, follows) = broadcast::channel(64);
+        let store = Store::new(&home.place, home.open(), feed, Arc::clone(&counters)).unwrap();
         Started {
             home,
-            writer,
+            store,
             counters,
-            feed,
+            feed: follows,
         }
     }
 
-    /// Runs this to its end, but not for ever.
-    fn wait<T>(bound: Duration, what: impl Future<Output = T>) -> Option<T> {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap()
-            .block_on(async { tokio::time::timeout(bound, what).await.ok() })
+    fn take_in(store: &mut Store) -> HashSet<i64> {
+        store.take_in(&masker(), &mut |_, _| Vec::new());
+        store.pending()
     }
 
-    fn tick(writer: &Writer, now_ms: i64, limits: Limits) {
-        let masker = Arc::new(masker());
-        let tick = Tick {
-            now_ms,
-            limits,
-            masker,
+    fn keep(store: &mut Store, record: Record) {
+        let (sent, reply) = std::sync::mpsc::channel();
+        let then = Box::new(move || sent.send(()).unwrap());
+        let events = vec![(Box::new(record), then as Then)];
+        let batch = Batch {
+            events,
+            ..Batch::default()
         };
-        wait(PATIENCE, writer.tick(tick)).unwrap();
-        // The tick is done when something after it is.
-        take_in(writer);
+        drop(store.commit(batch));
+        reply.try_recv().expect("a reply");
     }
 
-    fn take_in(writer: &Writer) -> HashSet<i64> {
-        wait(PATIENCE, writer.take_in()).unwrap()
-    }
-
-    /// Something to call once an event is kept, and something that hears it.
-    fn hears() -> (Then, oneshot::Receiver<()>) {
-        let (kept, wait) = oneshot::channel();
-        (Box::new(move || kept.send(()).unwrap_or_default()), wait)
-    }
-
-    fn keep(writer: &Writer, record: Record) -> Result<oneshot::Receiver<()>, Full> {
-        let (then, wait) = hears();
-        writer.keep(record, then).map(|()| wait)
-    }
-
-    fn keep_now(writer: &Writer, record: Record) {
-        assert_eq!(wait(PATIENCE, keep(writer, record).unwrap()), Some(Ok(())));
-    }
-
-    fn decide_now(writer: &Writer, record: Record) {
-        let (then, kept) = hears();
-        assert!(writer.decide(record, then).is_ok());
-        assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
+    fn decide(store: &mut Store, mut record: Record) {
+        record.complete();
+        keep(store, record);
     }
 
     /// An event before its hooks run.
@@ -652,79 +414,44 @@ mod tests {
 
     #[test]
     fn replies_go_out_after_the_commit() {
-        let Started { home, writer, .. } = start();
-        let other = home.open();
-        other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let waiting: Vec<_> = (1..=50)
-            .map(|number| keep(&writer, record(number.into(), number)).unwrap())
-            .collect();
-        let mut waiting = waiting.into_iter();
-        let mut first = waiting.next().unwrap();
-        assert!(wait(TOO_EARLY, &mut first).is_none(), "answered too early");
-        drop(other);
+        let Started {
+            home, mut store, ..
+        } = start();
         let reader = home.open();
-        for (answered, kept) in [first].into_iter().chain(waiting).enumerate() {
-            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
-            assert!(rows(&reader).len() > answered);
-        }
-    }
-
-    #[test]
-    fn a_full_queue_says_so_and_loses_nothing_that_it_took() {
-        let Started { home, writer, .. } = start();
-        let other = home.open();
-        other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let mut taken = Vec::new();
-        for number in 1.. {
-            match keep(&writer, record(number.into(), number)) {
-                Ok(kept) => taken.push(kept),
-                Err(Full) => break,
-            }
-            assert!(taken.len() <= QUEUE + GROUP, "it is never full");
-        }
-        drop(other);
-        let count = taken.len();
-        for kept in taken {
-            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
-        }
-        assert_eq!(rows(&home.open()).len(), count);
-    }
-
-    #[test]
-    fn closing_writes_what_still_waits_and_gives_back_what_comes_later() {
-        let Started { home, writer, .. } = start();
-        let waiting: Vec<_> = (1..=100)
-            .map(|number| keep(&writer, record(number.into(), number)).unwrap())
-            .collect();
-        wait(PATIENCE, writer.close(true)).unwrap();
-        for kept in waiting {
-            assert_eq!(wait(PATIENCE, kept), Some(Ok(())));
-        }
-        assert!(writer.decide(decided(1), Box::new(|| ())).is_err());
-        assert!(writer.runs(vec![run(1, "late")]).is_err());
-        assert_eq!(rows(&home.open()).len(), 100);
+        let events = (1..=50).map(|number| {
+            let reader = home.open();
+            let then = move || assert_eq!(rows(&reader).len(), 50, "replied too early");
+            let record = Box::new(record(number.into(), number));
+            (record, Box::new(then) as Then)
+        });
+        let batch = Batch {
+            events: events.collect(),
+            ..Batch::default()
+        };
+        assert!(store.commit(batch).is_ok());
+        assert_eq!(rows(&reader).len(), 50);
     }
 
     #[test]
     fn followers_see_an_event_once_and_with_its_decision() {
         let Started {
             home,
-            writer,
+            mut store,
             mut feed,
             ..
         } = start();
-        keep_now(&writer, held(1));
-        keep_now(&writer, record(2, 2));
-        assert_eq!(take_in(&writer), HashSet::from([1]));
+        keep(&mut store, held(1));
+        keep(&mut store, record(2, 2));
+        assert_eq!(take_in(&mut store), HashSet::from([1]));
         assert_eq!(shown(&mut feed), [(id(2), false)]);
-        decide_now(&writer, decided(1));
-        assert!(take_in(&writer).is_empty());
+        decide(&mut store, decided(1));
+        assert!(take_in(&mut store).is_empty());
         assert_eq!(shown(&mut feed), [(id(1), true)]);
         // By the spool: as it is then. A late delivery of the same changes nothing.
         home.leave(3, &left(900, None));
-        take_in(&writer);
-        keep_now(&writer, record(3, 3));
-        take_in(&writer);
+        take_in(&mut store);
+        keep(&mut store, record(3, 3));
+        take_in(&mut store);
         assert_eq!(shown(&mut feed), [(id(3), false)]);
         assert_eq!(rows(&home.open()).len(), 3);
     }
@@ -734,22 +461,22 @@ mod tests {
         for (held_too, taken_in) in [(false, false), (true, false), (true, true)] {
             let Started {
                 home,
-                writer,
+                mut store,
                 counters,
                 ..
             } = start();
             refuse(&home, held_too);
-            keep_now(&writer, held(1));
+            keep(&mut store, held(1));
             refuse(&home, !held_too);
             if taken_in {
-                take_in(&writer);
+                take_in(&mut store);
             }
-            decide_now(&writer, decided(1));
+            decide(&mut store, decided(1));
             assert_eq!(counters.to_spool.get(), 1, "the answer goes out");
             if !held_too {
                 refuse(&home, false);
             }
-            take_in(&writer);
+            take_in(&mut store);
             assert_eq!(home.files(), 0);
             is_whole(&home, 1);
         }
@@ -759,15 +486,15 @@ mod tests {
     fn what_neither_database_nor_spool_takes_is_counted() {
         let Started {
             home,
-            writer,
+            mut store,
             counters,
             ..
         } = start();
         refuse(&home, true);
         fs::remove_dir(home.place.spool()).unwrap();
         fs::write(home.place.spool(), "no folder").unwrap();
-        keep_now(&writer, held(1));
-        decide_now(&writer, decided(1));
+        keep(&mut store, held(1));
+        decide(&mut store, decided(1));
         assert_eq!((counters.lost.get(), counters.runs_lost.get()), (1, 2));
     }
 
@@ -775,18 +502,22 @@ mod tests {
     fn what_standalone_answered_stands_and_the_runs_are_told_all_the_same() {
         let Started {
             home,
-            writer,
+            mut store,
             mut feed,
             ..
         } = start();
-        keep_now(&writer, held(1));
+        keep(&mut store, held(1));
         // The shim waited no longer.
         home.leave(1, &left(900, None));
-        take_in(&writer);
+        take_in(&mut store);
         assert_eq!(shown(&mut feed), [(id(1), false)]);
-        decide_now(&writer, decided(1));
-        writer.runs(vec![run(1, "behind")]).unwrap();
-        take_in(&writer);
+        decide(&mut store, decided(1));
+        let batch = Batch {
+            runs: vec![run(1, "behind")],
+            ..Batch::default()
+        };
+        assert!(store.commit(batch).is_ok());
+        take_in(&mut store);
         let row = rows(&home.open()).remove(0);
         let answered = (row.seq, row.took_us, row.source, row.decision);
         assert_eq!(answered, (1, Some(900), Source::Alone, None));
@@ -797,9 +528,12 @@ mod tests {
     #[test]
     fn a_tick_takes_in_and_keeps_retention() {
         const DAY: i64 = 86_400_000;
-        let Started { home, writer, .. } = start();
+        let Started {
+            home, mut store, ..
+        } = start();
         home.leave(1, &left(900, None));
-        tick(&writer, 2 * DAY, Limits { days: 1, ..LIMITS });
+        take_in(&mut store);
+        store.tick(2 * DAY, Limits { days: 1, ..LIMITS });
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].payload, None, "it is of 1970");
@@ -809,19 +543,18 @@ mod tests {
     fn a_database_that_breaks_is_set_aside_and_a_decision_keeps_its_event() {
         let Started {
             home,
-            writer,
+            mut store,
             counters,
             ..
         } = start();
-        keep_now(&writer, held(1));
-        tick(&writer, 17, LIMITS);
+        keep(&mut store, held(1));
         break_database(&home);
-        decide_now(&writer, decided(1));
+        decide(&mut store, decided(1));
         // The new database has the event whole, although it never saw it before.
         is_whole(&home, 1);
-        let aside = home.place.home().join("becket.db.damaged-17");
-        assert!(aside.exists());
+        assert!(store.began_anew());
         let troubles = counters.troubles();
-        assert!(troubles[0].contains("becket.db.damaged-17"), "{troubles:?}");
+        let (_, aside) = troubles[0].rsplit_once(' ').unwrap();
+        assert!(fs::exists(aside).unwrap(), "{troubles:?}");
     }
 }

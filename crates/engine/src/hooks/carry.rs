@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use becket_wire::answer::{Answer, Change};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head};
+use becket_wire::{EventId, Head, Place};
 
 pub use environment::environment;
 
@@ -25,8 +25,8 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, ENDING, Job, Keeper, Kept, Occasion, Outcome, Program, Ran, path_in,
-    run_before, run_beside,
+    Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, path_in, run_before,
+    run_beside,
 };
 
 /// Why a hook is not run whose words lead elsewhere in that folder.
@@ -53,8 +53,6 @@ pub struct Kit {
     pub home: PathBuf,
     /// That of whoever asked; hooks run in it.
     pub environment: Arc<[(OsString, OsString)]>,
-    /// Who ends them in their time if whoever runs them is killed.
-    pub keeper: Arc<Keeper>,
 }
 
 /// What is to be run for one event.
@@ -323,10 +321,10 @@ impl Stage<'_> {
             stdin: Arc::clone(&self.payload),
             timeout: timeout.ok_or_else(|| unstarted("there was no time left for it"))?,
             is_async: hook.is_async,
-            kept: Kept {
-                keeper: Arc::clone(&self.kit.keeper),
-                run: Some(self.plan.went_behind(hook)),
-            },
+            listing: Some(Listing {
+                folder: Place::new(&self.kit.home).running(),
+                run: self.plan.went_behind(hook),
+            }),
         })
     }
 

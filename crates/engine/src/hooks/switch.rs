@@ -1,7 +1,6 @@
 //! The switch: which hooks are off in one session, kept in one JSON file a session. A person may
 //! read, edit or delete it; nobody cleans up behind their back.
 
-mod board;
 mod file;
 
 use std::fmt;
@@ -10,7 +9,6 @@ use std::path::PathBuf;
 use becket_wire::Place;
 use becket_wire::id::parse_uuid;
 
-pub use board::SwitchBoard;
 pub use file::{Read, SwitchError, Switched, copy, disable, enable, set_aside};
 
 use super::Hook;

@@ -100,8 +100,6 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         }
         match Running::start(job, apart) {
             Ok(running) => {
-                // At once: until then it would have to be looked for.
-                running.entrust();
                 self.running.push(Member { running, place });
             }
             Err(ran) => self.deliver(place, *ran),
@@ -171,7 +169,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             }
             if member.running.is_over() {
                 let Member { running, place } = self.running.remove(index);
-                let ran = running.finish(&mut self.buffer, place.is_some());
+                let ran = running.finish(&mut self.buffer);
                 self.deliver(place, ran);
                 continue;
             }

@@ -6,14 +6,13 @@ use std::process::{Child, ChildStderr, ChildStdout, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use becket_wire::run::RunRow;
 use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, waitid};
 
 use super::capture::{Capture, Feed};
 use super::clock::{Act, Clock, Reason};
+use super::file::Listed;
 use super::group;
-use super::keeper::{Kept, Ward, token, whole_ms};
 use super::said::went_async;
 use super::spawn::{Apart, spawn};
 use super::{Job, Outcome, Ran};
@@ -43,22 +42,17 @@ pub(super) struct Running {
     stdout: Capture<ChildStdout>,
     stderr: Capture<ChildStderr>,
     clock: Clock,
-    kept: Kept,
-    /// Under which number the keeper knows it.
-    nth: u64,
+    listed: Option<Listed>,
     exited: bool,
     left: bool,
 }
 
 impl Running {
     pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
-        let own_session = matches!(apart, Apart::Session(_));
-        let nth = job.kept.starting(own_session, job.timeout);
         let (at, started) = (milliseconds(), Instant::now());
-        let mut child = match spawn(&job, apart, &token(nth)) {
+        let mut child = match spawn(&job, apart) {
             Ok(child) => child,
             Err(why) => {
-                job.kept.keeper.not_started(nth);
                 let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
                 return Err(Box::new(Ran {
                     at,
@@ -68,6 +62,8 @@ impl Running {
             }
         };
         let pid = Pid::from_child(&child);
+        let listing = job.listing;
+        let listed = listing.and_then(|listing| Listed::begin(listing, pid, at, job.timeout));
         Ok(Self {
             hook: job.hook,
             at,
@@ -79,8 +75,7 @@ impl Running {
             stderr: Capture::of(child.stderr.take()),
             child,
             clock: Clock::start(started, job.timeout),
-            kept: job.kept,
-            nth,
+            listed,
             exited: false,
             left: false,
         })
@@ -149,32 +144,16 @@ impl Running {
         }
     }
 
-    /// Has the keeper know of it. It is not buried yet, so its number is still its own.
-    pub(super) fn entrust(&self) {
-        let Some(start) = group::started(self.pid) else {
-            return;
-        };
-        let left = self.clock.next().saturating_duration_since(Instant::now());
-        let run = self.kept.run.as_ref().map(|run| RunRow {
-            at: self.at,
-            ..run.clone()
-        });
-        self.kept.keeper.begun(Ward {
-            nth: self.nth,
-            pid: self.pid.as_raw_nonzero().get(),
-            start,
-            left_ms: whole_ms(left),
-            run,
-        });
-    }
-
     /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
     /// that it named.
     pub(super) fn went_async(&mut self, now: Instant) -> Option<Ran> {
         let (len, timeout) = went_async(&self.stdout.kept)?;
         if let Some(timeout) = timeout {
             self.clock.set(now, timeout);
-            self.entrust();
+        }
+        let left = self.clock.next().saturating_duration_since(now);
+        if let Some(listed) = &mut self.listed {
+            listed.went_async(left);
         }
         Some(Ran {
             hook: self.hook.clone(),
@@ -193,7 +172,7 @@ impl Running {
         self.left || self.clock.is_over(self.exited, closed)
     }
 
-    pub(super) fn finish(mut self, buffer: &mut [u8], awaited: bool) -> Ran {
+    pub(super) fn finish(mut self, buffer: &mut [u8]) -> Ran {
         let reason = self.clock.reason();
         if reason.is_some() {
             group::signal(self.pid, Signal::KILL);
@@ -207,7 +186,10 @@ impl Running {
         if status.is_none() {
             bury(self.child);
         }
-        let ran = Ran {
+        if let Some(listed) = self.listed {
+            listed.remove();
+        }
+        Ran {
             hook: self.hook,
             at: self.at,
             took: self.started.elapsed(),
@@ -216,11 +198,7 @@ impl Running {
             stdout: self.stdout.kept,
             stderr: self.stderr.kept,
             dropped: self.stdout.dropped + self.stderr.dropped,
-        };
-        // The run of one that nobody waits for is recorded at once.
-        let run = awaited.then(|| self.kept.came_of_it(&ran)).flatten();
-        (self.kept.keeper).over(self.pid.as_raw_nonzero().get(), run);
-        ran
+        }
     }
 }
 

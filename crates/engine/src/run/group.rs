@@ -3,10 +3,8 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-#[cfg(target_os = "linux")]
-use std::time::Duration;
 
-use becket_wire::process::{group_and_session, parent_and_start, process_state};
+use becket_wire::process::{parent_and_start, process_state};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
 
@@ -36,36 +34,11 @@ pub(super) fn obey(act: Act, group: Pid) {
     }
 }
 
-/// Signals the group and its leader, who may have left it, or (before `setsid` has made it) is in none
-/// yet. Nobody is asked to end twice: many take the second time for haste.
+/// Signals the group, and its leader where that is not (yet) in one: `setsid` has still to make it.
 pub(super) fn signal(group: Pid, signal: Signal) {
-    let is_member = leads(group);
-    let heard = kill_process_group(group, signal).is_ok() && is_member;
-    if !heard || signal == Signal::KILL {
+    if kill_process_group(group, signal).is_err() || signal == Signal::KILL {
         let _ = kill_process(group, signal);
     }
-}
-
-/// Whether this process leads its group, as far as the system tells: nobody is asked to end twice.
-#[cfg(target_os = "linux")]
-fn leads(pid: Pid) -> bool {
-    group_and_session_of(pid).is_none_or(|(group, _)| is(pid, group))
-}
-
-#[cfg(not(target_os = "linux"))]
-#[expect(clippy::disallowed_methods, reason = "there are no pid namespaces")]
-fn leads(pid: Pid) -> bool {
-    rustix::process::getpgid(Some(pid)) == Ok(pid)
-}
-
-/// Whether this is its number.
-pub(super) fn is(pid: Pid, number: u32) -> bool {
-    pid.as_raw_nonzero().get().unsigned_abs() == number
-}
-
-/// None where the system does not tell.
-pub(super) fn group_and_session_of(pid: Pid) -> Option<(u32, u32)> {
-    group_and_session(&stat(pid).ok()?)
 }
 
 /// When its leader was started, in clock ticks since boot. None where the system does not tell.
@@ -73,38 +46,15 @@ pub(super) fn started(leader: Pid) -> Option<u64> {
     Some(parent_and_start(&stat(leader).ok()?)?.1)
 }
 
-/// The same clock, now. None where the system has no such one.
-#[cfg(target_os = "linux")]
-pub(super) fn now() -> Option<u64> {
-    use rustix::param::clock_ticks_per_second;
-    use rustix::time::{ClockId, clock_gettime};
-
-    let since_boot = Duration::try_from(clock_gettime(ClockId::Boottime)).ok()?;
-    let ticks = since_boot.as_nanos() * u128::from(clock_ticks_per_second()) / 1_000_000_000;
-    u64::try_from(ticks).ok()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn now() -> Option<u64> {
-    None
-}
-
 /// What there is of a group whose leader was started then. None if that cannot be seen now.
 pub(super) fn look_at(group: Pid, start: u64) -> Option<Seen> {
     match stat(group) {
         Ok(stat) if parent_and_start(&stat)?.1 != start => Some(Seen::Gone),
-        Ok(stat) if !has_ended(group, &stat) => Some(Seen::Runs),
+        Ok(stat) if !matches!(process_state(&stat), Some('Z' | 'X')) => Some(Seen::Runs),
         Ok(_) => Some(without_leader(group)),
         Err(why) if is_absence(&why) => Some(without_leader(group)),
         Err(_) => None,
     }
-}
-
-/// A zombie has ended, unless other threads of it go on.
-fn has_ended(pid: Pid, stat: &str) -> bool {
-    let threads = format!("/proc/{}/task", pid.as_raw_nonzero());
-    matches!(process_state(stat), Some('Z' | 'X'))
-        && fs::read_dir(threads).map_or(0, Iterator::count) <= 1
 }
 
 fn without_leader(group: Pid) -> Seen {
@@ -120,7 +70,7 @@ fn is_absence(why: &io::Error) -> bool {
 }
 
 /// The name in it may be no text.
-pub(super) fn stat(pid: Pid) -> io::Result<String> {
+fn stat(pid: Pid) -> io::Result<String> {
     let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
@@ -135,6 +85,3 @@ pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
 pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
     None
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::io::Errno;
 
-use super::keeper::TOKEN;
 use super::{Job, Program};
 use crate::program::is_executable;
 
@@ -40,9 +39,8 @@ impl Apart {
     }
 }
 
-/// Starts it, with pipes on stdin, stdout and stderr. By the token it is found if we cannot say which
-/// it is.
-pub(super) fn spawn(job: &Job, apart: &Apart, token: &str) -> Result<Child, String> {
+/// Starts it, with pipes on stdin, stdout and stderr.
+pub(super) fn spawn(job: &Job, apart: &Apart) -> Result<Child, String> {
     let program = program_of(job)?;
     let mut command = match apart {
         Apart::Group => {
@@ -66,7 +64,6 @@ pub(super) fn spawn(job: &Job, apart: &Apart, token: &str) -> Result<Child, Stri
         .env_clear()
         .envs(job.environment.iter().map(|(name, value)| (name, value)))
         .env("BECKET_HOOK", &job.hook)
-        .env(TOKEN, token)
         .env("CI", "true")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -42,7 +42,7 @@ impl Yard {
             stdin: Arc::from(&b"{}"[..]),
             timeout: WATCHDOG,
             is_async: false,
-            kept: Kept::default(),
+            listing: None,
         }
     }
 

@@ -121,7 +121,6 @@ impl World {
                 .into_iter()
                 .chain(environment.iter().map(pair))
                 .collect(),
-            keeper: Arc::default(),
         };
         let runs = RefCell::new(Vec::new());
         let silent = Verdict::silent(event.clone());

@@ -5,7 +5,8 @@ use std::fs;
 use std::process::{Child, Command};
 
 use becket_tests::wait::{self, PATIENCE};
-use rustix::process::{Pid, Signal, kill_process};
+use becket_tests::world::is_alive;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::doubles::begins;
@@ -105,9 +106,11 @@ fn the_same_where_the_daemon_is_stopped_over_them() {
     for (then, after) in [(LETS, "done"), (BLOCKS, "working")] {
         let ship = ship(then);
         let child = stops(&ship, Ship::shim);
-        ship.world.run(&["daemon", "stop"]);
+        let old = ship.world.signal_daemon(Signal::TERM).expect("a daemon");
         let judged = display(&ship);
         ends(&ship, child);
+        let gone = || (!is_alive(old)).then_some(());
+        wait::until(PATIENCE, gone).expect("it is gone");
         decided(&ship);
         assert_eq!([&*judged, &*display(&ship)], ["working", after]);
     }
@@ -133,11 +136,9 @@ fn a_daemon_that_is_killed_over_them_leaves_no_session_at_work() {
 fn nor_does_one_that_cuts_them_off() {
     let ship = ship(BLOCKS);
     let child = stops(&ship, Ship::shim);
-    let old = ship.world.daemon_pid().expect("a daemon");
-    ship.world.run(&["daemon", "stop"]);
+    ship.world.signal_daemon(Signal::TERM).expect("a daemon");
     let judged = display(&ship);
-    let pid = i32::try_from(old).ok().and_then(Pid::from_raw);
-    kill_process(pid.expect("a pid"), Signal::TERM).expect("a signal");
+    ship.world.signal_daemon(Signal::TERM).expect("a daemon");
     let output = child.wait_with_output().expect("an end");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     ship.world.start_daemon();

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::process::Child;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{call, finish, is_alive, start};
-use becket_wire::Notice;
+use becket_tests::world::{call, finish, start};
 use serde_json::{Value, json};
 
 use super::{OTHER, SESSION, Yard, outcomes, text};
-use crate::chaos::takeover::start_as;
 
 fn told_of_once(yard: &Yard, no_daemon: bool) {
     let ask = |args: &[&str]| {
@@ -183,24 +181,9 @@ impl Drop for Follower {
     }
 }
 
-#[test]
-fn who_follows_sees_what_an_ending_daemon_decides_once_too() {
-    followed_over(&[], |yard| {
-        let old = yard.world.daemon_pid().expect("a daemon");
-        let notice = start_as(&yard.world, "9.0.1");
-        assert!(is_alive(old), "it runs the hook still");
-        assert_eq!(notice, Notice::Ready);
-    });
-}
-
 /// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
 /// With this in the environment of its event.
 fn followed_once(variables: &[(&str, &str)]) {
-    followed_over(variables, |_| ());
-}
-
-/// The same, and something happens before the second one comes.
-fn followed_over(variables: &[(&str, &str)], meanwhile: impl FnOnce(&Yard)) {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
@@ -222,7 +205,6 @@ fn followed_over(variables: &[(&str, &str)], meanwhile: impl FnOnce(&Yard)) {
         (&log["decision"], &log["took_us"]),
         (&Value::Null, &Value::Null)
     );
-    meanwhile(&yard);
     let followers = [from_before, Follower::begins(&yard, "from-then")];
     let early = followers.each_ref().map(|follower| {
         follower.sees_another(&yard);

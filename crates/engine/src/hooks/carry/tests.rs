@@ -36,7 +36,6 @@ impl Yard {
             becket: "/bin/becket".into(),
             home: "/home/becket".into(),
             environment: Arc::new([("PATH".into(), path)]),
-            keeper: Arc::default(),
         }
     }
 

@@ -60,7 +60,7 @@ fn whoever_ends_after_it_was_left_is_no_zombie() {
     let running = Running::start(yard.sh(line), &Apart::Group).unwrap();
     let pid = yard.pid("pid");
     // As where it hangs in a dead file system, and no signal reaches it.
-    running.finish(&mut [0; 16], true);
+    running.finish(&mut [0; 16]);
     assert_eq!(test_kill_process(pid), Ok(()));
     fs::write(yard.path("go"), "").unwrap();
     let until = Instant::now() + WATCHDOG;

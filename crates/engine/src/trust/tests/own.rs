@@ -161,7 +161,6 @@ fn what_leads_a_shell_is_in_no_hooks_environment() {
         becket: "/bin/becket".into(),
         home: world.path("home"),
         environment: names.split(' ').map(|it| (it.into(), "x".into())).collect(),
-        keeper: Arc::default(),
     };
     let snapshot = world.loader("project").current();
     assert_eq!(snapshot.hooks.len(), 3);

@@ -1,26 +1,38 @@
-//! The processes of the sessions: which of them are gone.
+//! Processes that no event tells of: those of sessions that were killed, and hooks that a killed
+//! process left behind.
 
 use std::{fs, io};
 
+use becket_engine::run::Orphans;
 use becket_wire::process::{parent_and_start, process_state};
 
-use crate::dispatch::Message;
+use crate::core::Message;
 use crate::registry::Process;
 use crate::serve::Door;
 
-/// Finds out whose Claude Code is gone: no event tells of a process that was killed.
+/// Finds the sessions whose Claude Code is gone.
 pub(super) fn look_for(door: &Door, processes: Vec<(String, Process)>) {
     if processes.is_empty() {
         return;
     }
-    let dispatcher = door.dispatcher.clone();
+    let core = door.core.clone();
     tokio::task::spawn_blocking(move || {
         let mut gone = processes;
         gone.retain(|(_, process)| !is_alive(*process));
         if !gone.is_empty() {
-            drop(dispatcher.blocking_send(Message::Gone(gone)));
+            drop(core.blocking_send(Message::Gone(gone)));
         }
     });
+}
+
+/// Ends hooks whose process was killed and whose time is over, and records what is over.
+pub(super) async fn end_orphans(door: &Door, orphans: &mut Orphans) {
+    for (run, file) in orphans.look(&door.place.running()) {
+        let recorded = door.core.send(Message::HookEnded(vec![run])).await;
+        if recorded.is_ok() {
+            drop(fs::remove_file(file));
+        }
+    }
 }
 
 fn is_alive((pid, start): Process) -> bool {

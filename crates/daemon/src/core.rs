@@ -1,0 +1,384 @@
+//! The core thread. It owns live state and the connection that writes: it takes everything that has
+//! arrived, applies and decides each event, commits once, then sends the replies. What may block
+//! (preparing an event, named hooks, looking at files) happens elsewhere and comes here as a message.
+
+mod hooks;
+mod live;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use becket_engine::config::ConfigCache;
+use becket_engine::judge::Verdict;
+use becket_engine::notice;
+use becket_engine::pipeline::{Context, PreparedEvent, Step, decide, switch};
+use becket_engine::run::Cancel;
+use becket_engine::session::{Decided, Mark};
+use becket_wire::bounds::FIRST_WORD;
+use becket_wire::rpc::Response;
+use becket_wire::run::RunRow;
+use becket_wire::{EventId, Head, Place, Version};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::connection::Answerer;
+use crate::counters::Counters;
+use crate::doubles::Doubles;
+use crate::infer::Found;
+use crate::life::now_ms;
+use crate::notice::Notices;
+use crate::registry::{Applied, Asked, Changes, Process, Registry};
+use crate::store::{Batch, Decision, Limits, Record, Store, Then};
+pub(crate) use hooks::{Hooks, HooksDone, Running};
+
+/// What may wait for the core. More is answered `Busy`.
+pub(crate) const QUEUE: usize = 4096;
+/// Runs kept in memory while the database takes nothing.
+const MAX_RUNS: usize = 4096;
+/// What commits together at most.
+const GROUP: usize = 512;
+
+/// What the core is told.
+pub(crate) enum Message {
+    Event(Box<Arrival>),
+    StatusLine(Box<PreparedEvent>, Answerer),
+    /// A slash command has set its switch.
+    Switched(Box<InHand>, Answerer, Verdict),
+    /// The named hooks of an event are done.
+    HooksDone(Box<HooksDone>),
+    /// The named hooks of this event never will be.
+    HooksFailed(i64),
+    /// A hook that no answer waited for has ended: its run, masked.
+    HookEnded(Vec<RunRow>),
+    CountSessions(oneshot::Sender<u64>),
+    Asked(Asked),
+    /// Take in the spool. Gives the numbers of the events whose hooks still run.
+    TakeIn(oneshot::Sender<std::collections::HashSet<i64>>),
+    /// What no event says.
+    Found(Vec<Found>),
+    /// The processes of these sessions are gone.
+    Gone(Vec<(String, Process)>),
+    /// A reader found the file with this inode damaged.
+    Damaged {
+        inode: Option<u64>,
+        why: String,
+        done: oneshot::Sender<()>,
+    },
+    Tick(oneshot::Sender<Ticked>),
+    /// Write what is left and close the database; `tidy` also moves SQLite's log into it.
+    Close { tidy: bool },
+}
+
+/// What the daemon learns with each tick.
+#[derive(Debug)]
+pub(crate) struct Ticked {
+    pub(crate) idle: Option<Duration>,
+    pub(crate) problems: Vec<String>,
+    /// The processes to look for.
+    pub(crate) processes: Vec<(String, Process)>,
+}
+
+/// An event that has arrived, prepared.
+pub(crate) struct Arrival {
+    pub(crate) event: PreparedEvent,
+    pub(crate) record: Box<Record>,
+    pub(crate) at: Instant,
+    /// When the shim sent it: milliseconds since 1970.
+    pub(crate) sent: i64,
+    /// The shim does not wait for an answer any more.
+    pub(crate) hung_up: bool,
+    pub(crate) answerer: Answerer,
+}
+
+/// An event that was applied and is not answered yet.
+pub(crate) struct InHand {
+    event: Arc<PreparedEvent>,
+    record: Box<Record>,
+    context: Context,
+    at: Instant,
+    late: bool,
+    applied: Option<Applied>,
+}
+
+pub(crate) struct Core {
+    place: Place,
+    version: Version,
+    store: Store,
+    registry: Registry,
+    configs: Arc<ConfigCache>,
+    doubles: Doubles,
+    hooks: Hooks,
+    notices: Notices,
+    counters: Arc<Counters>,
+    /// Events that are decided and not committed yet, each with its reply.
+    group: Vec<(Box<Record>, Then)>,
+    /// Runs that ended after their event was answered.
+    runs: Vec<RunRow>,
+    /// Where other threads send their results.
+    messages: mpsc::WeakSender<Message>,
+}
+
+impl Core {
+    #[expect(clippy::too_many_arguments, reason = "one caller, and each is a part of it")]
+    pub(crate) fn new(
+        place: &Place,
+        version: Version,
+        store: Store,
+        configs: Arc<ConfigCache>,
+        hooks: Hooks,
+        changes: Changes,
+        counters: Arc<Counters>,
+        messages: mpsc::WeakSender<Message>,
+    ) -> Self {
+        Self {
+            registry: Registry::open(store.connection(), changes),
+            place: place.clone(),
+            version,
+            store,
+            configs,
+            doubles: Doubles::default(),
+            hooks,
+            notices: Notices::new(Arc::clone(&counters)),
+            counters,
+            group: Vec::new(),
+            runs: Vec::new(),
+            messages,
+        }
+    }
+
+    /// The events whose hooks run.
+    pub(crate) fn running(&self) -> Arc<Running> {
+        Arc::clone(&self.hooks.running)
+    }
+
+    /// Runs until it is told to close, or no sender is left.
+    pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        let mut batch = Vec::with_capacity(GROUP);
+        while messages.blocking_recv_many(&mut batch, GROUP) > 0 {
+            let mut closing = None;
+            for message in batch.drain(..) {
+                match message {
+                    Message::Close { tidy } => closing = Some(tidy),
+                    message => self.handle(message),
+                }
+            }
+            self.commit();
+            if let Some(tidy) = closing {
+                messages.close();
+                while let Ok(message) = messages.try_recv() {
+                    self.handle(message);
+                }
+                self.registry.figures_are_due();
+                self.commit();
+                return self.store.close(tidy);
+            }
+        }
+    }
+
+    fn handle(&mut self, message: Message) {
+        match message {
+            Message::Event(arrival) => self.event(*arrival),
+            Message::StatusLine(event, answerer) => self.status_line(&event, answerer),
+            Message::Switched(in_hand, answerer, verdict) => {
+                self.answer(*in_hand, answerer, verdict);
+            }
+            Message::HooksDone(done) => self.hooks_done(*done),
+            Message::HooksFailed(seq) => self.hooks.give_up(seq),
+            Message::HookEnded(runs) => self.runs.extend(runs),
+            Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
+            Message::Asked(asked) => {
+                let database = self.store.connection();
+                self.registry.answer(database, asked, now_ms());
+            }
+            Message::Found(found) => self.found(found),
+            Message::Gone(sessions) => self.registry.gone(&sessions, now_ms()),
+            Message::TakeIn(reply) => {
+                self.take_in();
+                drop(reply.send(self.store.pending()));
+            }
+            Message::Damaged { inode, why, done } => {
+                self.commit();
+                self.store.damaged(inode, &why);
+                let _ = done.send(());
+            }
+            Message::Tick(reply) => drop(reply.send(self.tick())),
+            // `run` has seen to it.
+            Message::Close { .. } => {}
+        }
+    }
+
+    /// Commits what was decided together with the sessions that changed, then replies.
+    fn commit(&mut self) {
+        let batch = Batch {
+            events: std::mem::take(&mut self.group),
+            runs: std::mem::take(&mut self.runs),
+            sessions: self.registry.unwritten(),
+            figures: self.registry.figures_to_write(),
+        };
+        if !batch.is_empty()
+            && let Err(mut left) = self.store.commit(batch)
+        {
+            let over = left.runs.len().saturating_sub(MAX_RUNS);
+            self.counters.runs_lost.add(over as u64);
+            left.runs.truncate(MAX_RUNS);
+            self.runs = left.runs;
+            self.registry.not_written(&left.sessions, left.figures);
+        }
+        if self.store.began_anew() {
+            self.registry.write_all();
+        }
+        self.registry.tell_news(now_ms());
+    }
+
+    fn tick(&mut self) -> Ticked {
+        let now = now_ms();
+        self.registry.figures_are_due();
+        self.take_in();
+        self.registry.forget(now);
+        self.hooks.tick();
+        if let Some(crowd) = self.registry.news_of_crowd() {
+            self.counters.trouble(crowd);
+        }
+        let (config, _) = self.configs.current(None);
+        let limits = Limits {
+            days: config.config.store.keep_days,
+            bytes: config.config.store.keep_bytes,
+        };
+        self.store.tick(now, limits);
+        Ticked {
+            idle: config.config.daemon.idle,
+            problems: config.problems.iter().map(ToString::to_string).collect(),
+            processes: self.registry.processes(),
+        }
+    }
+
+    fn event(&mut self, arrival: Arrival) {
+        let Arrival {
+            event,
+            mut record,
+            at,
+            sent,
+            hung_up,
+            answerer,
+        } = arrival;
+        // Before it changes anything: standalone takes it from the start.
+        if self.hooks.running.takes_no_more() && event.plan().is_some() {
+            return self.counters.busy.add(1);
+        }
+        let now = now_ms();
+        let first_word = FIRST_WORD.as_millis() as i64;
+        let late = hung_up || now - sent > first_word;
+        self.counters.late.add(u64::from(late));
+        record.seq = self.store.next_seq();
+        let (mut context, mut applied) = (Context::default(), None);
+        if let Ok(head) = Head::read(&event.masked) {
+            let envelope = &event.envelope;
+            record.duplicate_of =
+                (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
+            if record.duplicate_of.is_none() {
+                let on_time = !late && now - envelope.at < first_word;
+                let project = event.project.as_deref().and_then(|it| it.to_str());
+                let heard = on_time.then(arrival_mark);
+                let database = self.store.connection();
+                applied = (self.registry).apply(database, &head, envelope, project, heard);
+                self.follow_switches(applied.as_ref());
+            }
+            let session = head.session_id.as_deref().unwrap_or_default();
+            context.told = self.registry.was_told(session, event.config.generation);
+            if envelope.is_launched() {
+                context.launched_at = self.registry.began(session);
+            }
+        }
+        context.judge_only = late || record.duplicate_of.is_some();
+        context.change = applied.as_mut().and_then(|applied| applied.display.take());
+        if context.change.is_some() {
+            context.minute = notice::minute_of_day(now);
+        }
+        let step = decide(&event, &context);
+        let in_hand = InHand {
+            event: Arc::new(event),
+            record,
+            context,
+            at,
+            late,
+            applied,
+        };
+        match step {
+            Step::Done(verdict) => self.answer(in_hand, answerer, verdict),
+            Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
+            Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
+        }
+    }
+
+    /// Switches wait for a lock and write a file: not on this thread.
+    fn set_switch(&mut self, in_hand: InHand, answerer: Answerer, verdict: Verdict) {
+        (self.hooks).expect(in_hand.record.seq, FIRST_WORD, Cancel::new());
+        let (messages, place) = (self.messages.clone(), self.place.clone());
+        tokio::task::spawn_blocking(move || {
+            let verdict = switch(&in_hand.event, verdict, &place);
+            if let Some(core) = messages.upgrade() {
+                let switched = Message::Switched(Box::new(in_hand), answerer, verdict);
+                drop(core.blocking_send(switched));
+            }
+        });
+    }
+
+    /// Puts an event into the group, with its reply.
+    fn answer(&mut self, in_hand: InHand, answerer: Answerer, verdict: Verdict) {
+        let InHand {
+            event,
+            mut record,
+            at,
+            late,
+            applied,
+            ..
+        } = in_hand;
+        if let Some((session, generation)) = &verdict.told {
+            self.registry.tell(session, *generation);
+        }
+        let output = match record.duplicate_of {
+            None => verdict.output(),
+            Some(first) => {
+                self.counters.duplicates.add(1);
+                match self.hooks.decision_of(first) {
+                    Some(hooks::Decision::Pending(for_ms)) => {
+                        return self.wait_for(first, for_ms, record, answerer);
+                    }
+                    Some(hooks::Decision::Ready(output)) => output,
+                    None => verdict.repeated(),
+                }
+            }
+        };
+        self.answer_doubles(record.seq, || verdict.repeated());
+        if !late {
+            record.took_us = Some(micros(at));
+            let decision = Decision::new(verdict.decision(), &output);
+            record.decision = decision.map(|decision| decision.masked(&event.masker));
+        }
+        self.run_notice(verdict.notice.as_ref());
+        if let Some(applied) = &applied
+            && verdict.blocks_prompt()
+        {
+            self.registry.decided(applied, &record, Decided::Blocked);
+        }
+        let answer = Response::Answer {
+            version: self.version,
+            output,
+        };
+        if let Ok(frame) = answer.to_frame() {
+            self.group.push((record, Box::new(move || answerer.send(frame))));
+        }
+    }
+}
+
+fn micros(since: Instant) -> i64 {
+    i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Now, as the mark of an event: those of one millisecond keep their order.
+fn arrival_mark() -> Mark {
+    let now = UNIX_EPOCH.elapsed().unwrap_or_default();
+    Mark {
+        at: now.as_millis() as i64,
+        id: EventId::at(now, [0; 2]),
+    }
+}

@@ -1,0 +1,465 @@
+//! The named hooks of an event. The event is committed, the shim is held, the hooks run in a thread of
+//! their own, and what they say together is committed and answered. A double of the event gets the
+//! same refusal as soon as it is known.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use becket_engine::hooks::carry::{HooksRan, Kit, Plan};
+use becket_engine::hooks::{kept, switch};
+use becket_engine::judge::Verdict;
+use becket_engine::pipeline::{Finished, finish};
+use becket_engine::run::Cancel;
+use becket_engine::session::Decided;
+use becket_wire::rpc::{Response, read_environment};
+use becket_wire::run::RunRow;
+use becket_wire::{Output, Place};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tracing::warn;
+
+use super::{Core, InHand, Message, micros};
+use crate::connection::{Answerer, Askers};
+use crate::registry::Applied;
+use crate::store::{self, Record};
+
+/// The hooks of so many events run at once; more have to wait.
+const AT_ONCE: usize = 64;
+/// With so many events at work, hooks in the background are not begun.
+const MOST: usize = 320;
+/// Doubles come within five seconds.
+const REMEMBERED: Duration = Duration::from_secs(6);
+/// The shim waits a little longer than the hooks may take: their answer has to be committed first.
+const MARGIN: Duration = Duration::from_secs(2);
+/// How long the core may wait for the lock of a switch file.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Sessions that wait for the switches of the one they go on from.
+const TO_FOLLOW: usize = 1024;
+
+/// What the core knows of hooks.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    pub(crate) running: Arc<Running>,
+    place: Place,
+    kit: Kit,
+    slots: Arc<Semaphore>,
+    /// Switches that a session is still to get from another.
+    to_follow: Vec<(String, String)>,
+    /// Events whose decision is yet to come.
+    pending: HashMap<i64, Pending>,
+    /// What was decided in the last seconds.
+    decided: VecDeque<(Instant, i64, Output)>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    for_ms: u32,
+    until: Instant,
+    askers: Arc<Askers>,
+    /// The doubles that wait for the same decision.
+    doubles: Vec<Answerer>,
+}
+
+/// How far the decision about an event is that takes its time.
+#[derive(Debug)]
+pub(super) enum Decision {
+    Ready(Output),
+    /// It may take so many milliseconds.
+    Pending(u32),
+}
+
+/// The hooks of an event are done.
+pub(crate) struct HooksDone {
+    in_hand: InHand,
+    answerer: Answerer,
+    verdict: Verdict,
+    runs: Vec<RunRow>,
+}
+
+impl Hooks {
+    pub(crate) fn new(place: &Place, becket: PathBuf) -> Self {
+        Self {
+            place: place.clone(),
+            kit: Kit {
+                becket,
+                home: place.home().to_path_buf(),
+                environment: Arc::default(),
+            },
+            running: Arc::default(),
+            slots: Arc::new(Semaphore::new(AT_ONCE)),
+            to_follow: Vec::new(),
+            pending: HashMap::new(),
+            decided: VecDeque::new(),
+        }
+    }
+
+    /// The decision about this event takes its time. Gives how many milliseconds at most.
+    pub(super) fn expect(&mut self, seq: i64, within: Duration, cancel: Cancel) -> u32 {
+        let within = within + MARGIN;
+        let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let pending = Pending {
+            for_ms,
+            until: Instant::now() + within,
+            askers: Askers::one(cancel),
+            doubles: Vec::new(),
+        };
+        self.pending.insert(seq, pending);
+        for_ms
+    }
+
+    /// Nothing will be decided about this event: its doubles go standalone.
+    pub(super) fn give_up(&mut self, seq: i64) {
+        self.pending.remove(&seq);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let now = Instant::now();
+        self.pending.retain(|_, pending| pending.until > now);
+        let Self {
+            place, to_follow, ..
+        } = self;
+        to_follow.retain(|(from, to)| switch::copy(place, from, to, PATIENCE).is_err());
+    }
+
+    /// None if it was decided at once, or long ago.
+    pub(super) fn decision_of(&self, seq: i64) -> Option<Decision> {
+        if let Some(pending) = self.pending.get(&seq) {
+            return Some(Decision::Pending(pending.for_ms));
+        }
+        let mut decided = self.decided.iter();
+        let (_, _, output) = decided.find(|(_, decided, _)| *decided == seq)?;
+        Some(Decision::Ready(output.clone()))
+    }
+
+    /// Remembers a decision for doubles, and gives those that wait for it.
+    fn decided(&mut self, seq: i64, output: impl FnOnce() -> Output) -> Vec<(Answerer, Output)> {
+        while let Some((at, ..)) = self.decided.front()
+            && at.elapsed() > REMEMBERED
+        {
+            self.decided.pop_front();
+        }
+        let Some(pending) = self.pending.remove(&seq) else {
+            return Vec::new();
+        };
+        let output = output();
+        (self.decided).push_back((Instant::now(), seq, output.clone()));
+        let doubles = pending.doubles.into_iter();
+        doubles.map(|answerer| (answerer, output.clone())).collect()
+    }
+}
+
+/// The answer where hooks were ended before they had answered: an error, which Claude Code shows and
+/// passes over, or blocks by if it is registered with `--strict`.
+fn cut_off(hooks: &[&str]) -> Output {
+    let hooks = hooks.join(", ");
+    Output {
+        stdout: Vec::new(),
+        stderr: format!("becket: the daemon ended before this had answered: {hooks}\n")
+            .into_bytes(),
+        exit: 1,
+    }
+}
+
+impl Core {
+    /// Commits the event, holds the shim, and has the hooks run.
+    pub(super) fn hold(
+        &mut self,
+        mut in_hand: InHand,
+        answerer: Answerer,
+        plan: Plan,
+        verdict: Verdict,
+    ) {
+        let seq = in_hand.record.seq;
+        let cancel = Cancel::new();
+        let for_ms = self.hooks.expect(seq, plan.longest(), cancel.clone());
+        let Some(pending) = self.hooks.pending.get(&seq) else {
+            return;
+        };
+        let askers = Arc::clone(&pending.askers);
+        let word = |need_env| Response::Hold { for_ms, need_env }.to_frame();
+        let (Ok(hold), Ok(begun)) = (word(true), word(false)) else {
+            return;
+        };
+        if let Some(applied) = &in_hand.applied {
+            (self.registry).decided(applied, &in_hand.record, Decided::Pending);
+        }
+        in_hand.record.held = true;
+        let (environment, handed) = oneshot::channel();
+        let (committed, begin) = oneshot::channel();
+        let record = in_hand.record.clone();
+        let reply = move || {
+            drop(committed.send(answerer.hold(hold, Some(environment), askers)));
+        };
+        self.group.push((record, Box::new(reply)));
+        let run = Run {
+            plan,
+            in_hand,
+            verdict,
+            kit: self.hooks.kit.clone(),
+            place: self.place.clone(),
+            watched: Running::watch(&self.hooks.running, seq, cancel, self.messages.clone()),
+            begun,
+        };
+        tokio::spawn(run.start(Arc::clone(&self.hooks.slots), begin, handed));
+    }
+
+    /// Commits what the hooks decided, then answers.
+    pub(super) fn hooks_done(&mut self, done: HooksDone) {
+        let HooksDone {
+            in_hand,
+            answerer,
+            verdict,
+            runs,
+        } = done;
+        let InHand {
+            event,
+            mut record,
+            at,
+            applied,
+            ..
+        } = in_hand;
+        let ended = runs
+            .iter()
+            .filter(|run| run.was_cut_off() || run.was_cancelled());
+        let ended: Vec<&str> = ended.map(|run| &*run.hook).collect();
+        let is_answer = ended.is_empty() || verdict.refuses();
+        let output = match is_answer {
+            true => verdict.output(),
+            // Silence would be taken for consent.
+            false => cut_off(&ended),
+        };
+        self.answer_doubles(record.seq, || match is_answer {
+            true => verdict.repeated(),
+            false => output.clone(),
+        });
+        // A shim that hung up heard nothing of it.
+        if is_answer && !runs.iter().any(RunRow::was_cancelled) {
+            let decision = store::Decision::new(verdict.decision(), &output);
+            record.decision = decision.map(|decision| decision.masked(&event.masker));
+            record.took_us = Some(micros(at));
+        }
+        record.runs = runs;
+        record.complete();
+        let blocks = verdict.blocks_stop() || verdict.blocks_prompt();
+        if !verdict.blocks_stop() {
+            self.run_notice(verdict.notice.as_ref());
+        }
+        if let Some(applied) = &applied {
+            let decided = if blocks { Decided::Blocked } else { Decided::Passed };
+            self.registry.decided(applied, &record, decided);
+        }
+        let answer = Response::Answer {
+            version: self.version,
+            output,
+        };
+        let Ok(frame) = answer.to_frame() else { return };
+        self.group.push((record, Box::new(move || answerer.send(frame))));
+    }
+
+    /// Tells the doubles of an event what was decided.
+    pub(super) fn answer_doubles(&mut self, seq: i64, repeated: impl Fn() -> Output) {
+        let version = self.version;
+        for (answerer, output) in self.hooks.decided(seq, repeated) {
+            if let Ok(frame) = (Response::Answer { version, output }).to_frame() {
+                answerer.send(frame);
+            }
+        }
+    }
+
+    /// A double of an event that is not decided yet waits with it.
+    pub(super) fn wait_for(
+        &mut self,
+        seq: i64,
+        for_ms: u32,
+        record: Box<Record>,
+        answerer: Answerer,
+    ) {
+        let hold = Response::Hold {
+            for_ms,
+            need_env: false,
+        };
+        let (Ok(hold), Some(pending)) = (hold.to_frame(), self.hooks.pending.get_mut(&seq)) else {
+            return;
+        };
+        let answerer = answerer.hold(hold, None, pending.askers.and_another());
+        pending.doubles.push(answerer);
+        self.group.push((record, Box::new(|| ())));
+    }
+
+    /// A session that goes on from another keeps its switches.
+    pub(super) fn follow_switches(&mut self, applied: Option<&Applied>) {
+        let chained = applied.and_then(|applied| applied.chained.as_ref());
+        if let Some((from, to)) = chained
+            && let Err(why) = switch::copy(&self.place, from, to, PATIENCE)
+        {
+            warn!(%why, "could not take the switches along yet");
+            if self.hooks.to_follow.len() < TO_FOLLOW {
+                self.hooks.to_follow.push((from.clone(), to.clone()));
+            }
+        }
+    }
+}
+
+/// The events whose hooks run, also in the background.
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    all: Mutex<HashMap<i64, Cancel>>,
+    fewer: Condvar,
+    /// The daemon ends: it begins no hooks any more.
+    closed: AtomicBool,
+}
+
+impl Running {
+    fn watch(
+        running: &Arc<Self>,
+        seq: i64,
+        cancel: Cancel,
+        messages: mpsc::WeakSender<Message>,
+    ) -> Watched {
+        running.lock().insert(seq, cancel.clone());
+        Watched {
+            seq,
+            cancel,
+            messages,
+            running: Arc::clone(running),
+            answered: false,
+        }
+    }
+
+    pub(crate) fn any(&self) -> bool {
+        !self.lock().is_empty()
+    }
+
+    pub(crate) fn take_no_more(&self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn takes_no_more(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Ends them all, and waits for that.
+    pub(crate) fn end(&self, wait: Duration) {
+        let all = self.lock();
+        all.values().for_each(Cancel::cut_off);
+        let ended = (self.fewer).wait_timeout_while(all, wait, |all| !all.is_empty());
+        drop(ended);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<i64, Cancel>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One event in [`Running`]. If its thread ends without an answer, the core learns of it.
+#[derive(Debug)]
+struct Watched {
+    seq: i64,
+    cancel: Cancel,
+    messages: mpsc::WeakSender<Message>,
+    running: Arc<Running>,
+    answered: bool,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.seq);
+        self.running.fewer.notify_all();
+        if !self.answered
+            && let Some(core) = self.messages.upgrade()
+        {
+            drop(core.try_send(Message::HooksFailed(self.seq)));
+        }
+    }
+}
+
+/// The hooks of one event, to be run.
+struct Run {
+    plan: Plan,
+    in_hand: InHand,
+    verdict: Verdict,
+    kit: Kit,
+    place: Place,
+    watched: Watched,
+    /// The frame that tells the shim that they have begun.
+    begun: Vec<u8>,
+}
+
+impl Run {
+    /// Begins once the event is committed, a slot is free and the shim has sent its environment.
+    async fn start(
+        mut self,
+        slots: Arc<Semaphore>,
+        committed: oneshot::Receiver<Answerer>,
+        handed: oneshot::Receiver<Vec<u8>>,
+    ) {
+        let (Ok(answerer), Ok(slot)) = (committed.await, slots.acquire_owned().await) else {
+            return;
+        };
+        // The shim is gone: nobody needs them.
+        let block = handed.await.unwrap_or_else(|_| {
+            self.watched.cancel.cancel();
+            Vec::new()
+        });
+        self.kit.environment = read_environment(&block).into();
+        // From here on they must not run anywhere else, whatever becomes of this daemon.
+        answerer.tell(std::mem::take(&mut self.begun));
+        let thread = std::thread::Builder::new().name("hooks".into());
+        if let Err(why) = thread.spawn(move || self.run(answerer, slot)) {
+            warn!(%why, "could not start a thread for hooks");
+        }
+    }
+
+    fn run(mut self, answerer: Answerer, slot: OwnedSemaphorePermit) {
+        let not_begun = self.leave_out();
+        let Self {
+            plan,
+            in_hand,
+            verdict,
+            kit,
+            place,
+            mut watched,
+            begun: _,
+        } = self;
+        let event = Arc::clone(&in_hand.event);
+        let (cancel, messages) = (watched.cancel.clone(), watched.messages.clone());
+        let send = |message| {
+            if let Some(core) = messages.upgrade() {
+                drop(core.blocking_send(message));
+            }
+        };
+        let answered = |ran: HooksRan<'_>| {
+            let Finished { verdict, mut runs } =
+                finish(&event, &in_hand.context, verdict, ran, &place);
+            runs.extend(not_begun);
+            watched.answered = true;
+            send(Message::HooksDone(Box::new(HooksDone {
+                in_hand,
+                answerer,
+                verdict,
+                runs,
+            })));
+            // What goes on in the background takes no slot.
+            drop(slot);
+        };
+        let later = |run| send(Message::HookEnded(kept::masked(vec![run], &event.masker)));
+        plan.run(&kit, &cancel, answered, later);
+    }
+
+    /// With too many at work, takes out the hooks in the background.
+    fn leave_out(&mut self) -> Vec<RunRow> {
+        if self.watched.running.lock().len() <= MOST {
+            return Vec::new();
+        }
+        let plan = &mut self.plan;
+        let left_out: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
+        let row = |hook| RunRow {
+            outcome: "not started".to_owned(),
+            note: Some(format!("the hooks of more than {MOST} events run already")),
+            ..plan.went_behind(hook)
+        };
+        left_out.iter().map(|hook| row(hook)).collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! What changes live state without an answer: the spool, what was found out without an event, figures
+//! of the status line, notices.
+
+use becket_engine::notice::{self, Change, Notice};
+use becket_engine::pipeline::PreparedEvent;
+use becket_engine::session::Decided;
+use becket_engine::statusline::{Line, answer, figures};
+use becket_wire::Head;
+use becket_wire::event::EventName;
+use becket_wire::rpc::Response;
+use rusqlite::Connection;
+
+use super::Core;
+use crate::connection::Answerer;
+use crate::infer::Found;
+use crate::life::now_ms;
+use crate::store::spool::Intake;
+
+/// No notice is given of what happened longer ago: milliseconds.
+const FRESH: i64 = 60_000;
+
+impl Core {
+    /// Takes in the spool, group by group: each with the sessions that it changes in one commit.
+    pub(super) fn take_in(&mut self) {
+        self.commit();
+        let (_, masker) = self.configs.current(None);
+        let registry = &mut self.registry;
+        let (mut applied, mut changes) = (Vec::new(), Vec::new());
+        let mut apply = |database: &Connection, intake: &Intake| {
+            for record in &intake.new {
+                let payload = record.payload();
+                let Ok(head) = Head::read(&payload) else {
+                    continue;
+                };
+                let (envelope, project) = (record.envelope(), record.project.as_deref());
+                if let Some(done) = registry.apply(database, &head, envelope, project, None) {
+                    let decided = record.decided_as();
+                    registry.decided(&done, record, decided);
+                    let event = record.event_name();
+                    let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
+                    if decided == Decided::Passed || !is_stop {
+                        changes.extend(done.display.clone().map(|change| (change, Some(event))));
+                    }
+                    applied.push(done);
+                }
+            }
+            for record in &intake.completed {
+                changes.extend(registry.decided_late(record).map(|change| (change, None)));
+            }
+            registry.unwritten()
+        };
+        let taken = self.store.take_in(&masker, &mut apply);
+        if !taken {
+            // What was committed of it is written twice.
+            self.registry.write_all();
+        }
+        for done in &applied {
+            self.follow_switches(Some(done));
+        }
+        for (change, event) in &changes {
+            self.tell_of(Some(change), event.as_ref());
+        }
+        self.registry.tell_news(now_ms());
+    }
+
+    pub(super) fn found(&mut self, found: Vec<Found>) {
+        let now = now_ms();
+        for one in found {
+            for (inference, at) in &one.inferences {
+                let at = at.unwrap_or(now);
+                let change = self.registry.infer(&one.session, inference, at);
+                self.tell_of(change.as_ref(), None);
+            }
+            if let Some(figures) = &one.figures {
+                self.registry.figures(&one.session, figures);
+            }
+            if let Some(tokens) = one.tokens {
+                self.registry.tokens(&one.session, tokens);
+            }
+            self.registry.trouble(&one.session, one.trouble);
+        }
+    }
+
+    /// The user may want to know of what was not answered here.
+    fn tell_of(&mut self, change: Option<&Change>, event: Option<&EventName>) {
+        let now = now_ms();
+        let Some(change) = change.filter(|change| now - change.at < FRESH) else {
+            return;
+        };
+        // Only files of becket's own home: a project's may block.
+        let (config, _) = self.configs.current(None);
+        let minute = notice::minute_of_day(now);
+        let notice = notice::of(&config.config.notice, change, event, minute);
+        self.run_notice(notice.as_ref());
+    }
+
+    pub(super) fn run_notice(&mut self, notice: Option<&Notice>) {
+        let Some(notice) = notice else { return };
+        if let Some(row) = self.registry.row(&notice.session, now_ms()) {
+            self.notices.run(notice, &row);
+        }
+    }
+
+    /// A status line: its figures go to the session, and the line goes back. It is no event, and
+    /// waits for no commit.
+    pub(super) fn status_line(&mut self, event: &PreparedEvent, answerer: Answerer) {
+        let read = figures(&event.payload);
+        let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
+        let mut line = Line::of(read);
+        if let Some(session) = session {
+            self.registry.figures(&session, &line.figures);
+            line.waiting = self.registry.waiting_besides(&session);
+            line.off = event.disabled_hooks().to_vec();
+        }
+        line.wrong.extend(self.counters.own_troubles());
+        let answer = Response::Answer {
+            version: self.version,
+            output: answer(line, &event.envelope, &event.config),
+        };
+        if let Ok(frame) = answer.to_frame() {
+            answerer.send(frame);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! One small file per running hook, in becket's home under `run/running`. `recent` and `why` list
+//! what runs by these files, and the next daemon ends what a killed process left behind.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use becket_wire::run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
+use rustix::process::{Pid, Signal, getpid, kill_process_group};
+use serde::{Deserialize, Serialize};
+
+use super::child::milliseconds;
+use super::clock::Act;
+use super::group::{self, Seen};
+
+/// A file that cannot be read and is older than this is removed.
+const UNREADABLE: Duration = Duration::from_secs(60);
+
+/// Where a hook is listed while it runs, and as what.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    pub folder: PathBuf,
+    pub run: RunRow,
+}
+
+/// A hook that runs, or ran when the process that started it was killed.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RunFile {
+    /// The hook's process, which leads its group.
+    pid: i32,
+    /// Its start in clock ticks since boot: a pid alone is used again.
+    start: u64,
+    /// When its time is over: milliseconds since 1970.
+    pub until: i64,
+    pub run: RunRow,
+}
+
+/// The file of a hook that this process runs.
+#[derive(Debug)]
+pub(super) struct Listed {
+    path: PathBuf,
+    file: RunFile,
+}
+
+impl Listed {
+    /// A hook runs without its file, too: then it is not listed.
+    pub(super) fn begin(listing: Listing, pid: Pid, at: i64, left: Duration) -> Option<Self> {
+        static NTH: AtomicU64 = AtomicU64::new(0);
+        let (ours, nth) = (own_prefix()?, NTH.fetch_add(1, Ordering::Relaxed));
+        let listed = Self {
+            path: listing.folder.join(format!("{ours}{nth}.json")),
+            file: RunFile {
+                pid: pid.as_raw_nonzero().get(),
+                start: group::started(pid)?,
+                until: after(left),
+                run: RunRow {
+                    at,
+                    outcome: RUNNING.to_owned(),
+                    ..listing.run
+                },
+            },
+        };
+        listed.write().ok().map(|()| listed)
+    }
+
+    /// The hook goes on in the background, for so long.
+    pub(super) fn went_async(&mut self, left: Duration) {
+        self.file.until = after(left);
+        self.file.run.outcome = UNDER_WAY.to_owned();
+        drop(self.write());
+    }
+
+    pub(super) fn remove(self) {
+        drop(fs::remove_file(self.path));
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let bytes = serde_json::to_vec(&self.file)?;
+        let open = || {
+            let mut options = OpenOptions::new();
+            let options = options.write(true).create(true).truncate(true);
+            options.mode(0o600).open(&self.path)
+        };
+        let mut file = open().or_else(|_| {
+            let folder = self.path.parent().unwrap_or(&self.path);
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
+            open()
+        })?;
+        file.write_all(&bytes)
+    }
+}
+
+/// The hooks that run now.
+pub fn running(folder: &Path) -> Vec<RunFile> {
+    let now = milliseconds();
+    let files = files(folder).filter_map(|path| read(&path));
+    files
+        .filter(|file| seen(file.pid, file.start) == Seen::Runs)
+        .map(|mut file| {
+            file.run.outcome = RUNNING.to_owned();
+            file.run.took_us = (now - file.run.at).max(0).saturating_mul(1000);
+            file
+        })
+        .collect()
+}
+
+/// The hooks that killed processes left behind, as the daemon sees them.
+#[derive(Debug, Default)]
+pub struct Orphans {
+    /// Those whose time was over and which were asked to end.
+    asked: HashSet<PathBuf>,
+}
+
+impl Orphans {
+    /// Asks those to end whose time is over, and kills those that were asked the time before. Gives
+    /// what is over: the run to record, and the file to remove after that.
+    pub fn look(&mut self, folder: &Path) -> Vec<(RunRow, PathBuf)> {
+        let ours = own_prefix();
+        let mut over = Vec::new();
+        for path in files(folder) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if ours.as_ref().is_some_and(|ours| name.starts_with(ours)) || runner_lives(&name) {
+                continue;
+            }
+            let Some(file) = read(&path) else {
+                remove_if_old(&path);
+                continue;
+            };
+            let Some(leader) = (file.pid > 1).then(|| Pid::from_raw(file.pid)).flatten() else {
+                drop(fs::remove_file(&path));
+                continue;
+            };
+            let asked = self.asked.contains(&path);
+            match seen(file.pid, file.start) {
+                Seen::Runs if milliseconds() < file.until => continue,
+                Seen::Runs if !asked => {
+                    group::obey(Act::Terminate, leader);
+                    self.asked.insert(path);
+                    continue;
+                }
+                Seen::Runs => group::obey(Act::Kill, leader),
+                Seen::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
+                // What a hook that ended by itself has started stays.
+                Seen::Leaderless | Seen::Gone => {}
+            }
+            self.asked.remove(&path);
+            over.push((file.orphaned(asked), path));
+        }
+        over
+    }
+}
+
+impl RunFile {
+    fn orphaned(self, timed_out: bool) -> RunRow {
+        let (outcome, note) = match (self.run.is_under_way(), timed_out) {
+            (false, false) => (ORPHANED, "becket was killed; the hook ended by itself"),
+            (false, true) => (ORPHANED, "becket was killed; the hook's time was up"),
+            (true, false) => (
+                UNDER_WAY,
+                "it went on after the answer; its end was not seen",
+            ),
+            (true, true) => ("timed out", "it went on after the answer; its time was up"),
+        };
+        let took = milliseconds().saturating_sub(self.run.at).max(0);
+        RunRow {
+            took_us: took.saturating_mul(1000),
+            outcome: outcome.to_owned(),
+            note: Some(note.to_owned()),
+            ..self.run
+        }
+    }
+}
+
+fn after(left: Duration) -> i64 {
+    let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+    milliseconds().saturating_add_unsigned(left)
+}
+
+/// What the names of this process' files begin with: its pid and its start.
+fn own_prefix() -> Option<String> {
+    let pid = getpid();
+    Some(format!(
+        "{}-{}-",
+        pid.as_raw_nonzero(),
+        group::started(pid)?
+    ))
+}
+
+fn runner_lives(name: &str) -> bool {
+    let mut numbers = name.split('-').map(str::parse::<u64>);
+    let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next(), numbers.next()) else {
+        return false;
+    };
+    i32::try_from(pid).is_ok_and(|pid| seen(pid, start) == Seen::Runs)
+}
+
+/// What cannot be looked at now counts as running.
+fn seen(pid: i32, start: u64) -> Seen {
+    let Some(pid) = Pid::from_raw(pid.max(0)) else {
+        return Seen::Gone;
+    };
+    group::look_at(pid, start).unwrap_or(Seen::Runs)
+}
+
+fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+fn read(path: &Path) -> Option<RunFile> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+fn remove_if_old(path: &Path) {
+    let written = fs::metadata(path).and_then(|meta| meta.modified());
+    let age = written.map(|at| SystemTime::now().duration_since(at).unwrap_or_default());
+    if age.is_ok_and(|age| age > UNREADABLE) {
+        drop(fs::remove_file(path));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command};
+
+    use becket_wire::EventId;
+
+    use super::*;
+
+    fn hook(line: &str) -> Child {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", line]).process_group(0).spawn().unwrap()
+    }
+
+    /// A file whose runner is gone.
+    fn left_behind(folder: &Path, child: &Child, until: i64) -> PathBuf {
+        let pid = Pid::from_child(child);
+        let file = RunFile {
+            pid: pid.as_raw_nonzero().get(),
+            start: group::started(pid).unwrap(),
+            until,
+            run: RunRow {
+                hook: "long".to_owned(),
+                event_id: EventId::from_bytes([7; 16]),
+                event: "Stop".to_owned(),
+                session_id: None,
+                agent_id: None,
+                at: milliseconds() - 1000,
+                took_us: 0,
+                exit: None,
+                outcome: RUNNING.to_owned(),
+                decision: None,
+                said: 0,
+                note: None,
+            },
+        };
+        let path = folder.join("1-1-0.json");
+        fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_was_left_behind_is_ended_when_its_time_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut child = hook("trap '' TERM; while :; do sleep 1000; done");
+        left_behind(folder, &child, milliseconds() + 60_000);
+        let mut orphans = Orphans::default();
+        assert!(orphans.look(folder).is_empty());
+        assert_eq!(running(folder)[0].run.hook, "long");
+        let path = left_behind(folder, &child, milliseconds());
+        assert!(orphans.look(folder).is_empty(), "it is asked first");
+        let over = orphans.look(folder);
+        child.wait().unwrap();
+        assert_eq!(over.len(), 1);
+        assert_eq!((&*over[0].0.outcome, &over[0].1), (ORPHANED, &path));
+        assert!(over[0].0.took_us >= 1_000_000);
+        assert!(running(folder).is_empty());
+    }
+
+    #[test]
+    fn what_ended_meanwhile_is_recorded_and_what_has_a_runner_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut child = hook("exec sleep 1000");
+        let path = left_behind(folder, &child, 0);
+        let ours = folder.join(format!("{}0.json", own_prefix().unwrap()));
+        fs::rename(&path, &ours).unwrap();
+        assert!(Orphans::default().look(folder).is_empty());
+        fs::rename(&ours, &path).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let over = Orphans::default().look(folder);
+        let note = over[0].0.note.as_deref();
+        assert_eq!(note, Some("becket was killed; the hook ended by itself"));
+    }
+}
