@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::process::Child;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{call, finish, is_alive, start};
-use becket_wire::Notice;
+use becket_tests::world::{call, finish, start};
 use serde_json::{Value, json};
 
 use super::{OTHER, SESSION, Yard, outcomes, text};
-use crate::chaos::takeover::start_as;
 
 fn told_of_once(yard: &Yard, no_daemon: bool) {
     let ask = |args: &[&str]| {
@@ -130,16 +128,6 @@ fn before_any_hook_ran_it_is_said_what_to_do() {
     assert!(yard.world.daemon_pid().is_none(), "nobody needed a daemon");
 }
 
-#[test]
-fn who_follows_sees_an_event_once_and_decided() {
-    followed_once(&[]);
-}
-
-#[test]
-fn who_follows_sees_what_was_decided_without_a_daemon_once_too() {
-    followed_once(&[("BECKET_NO_DAEMON", "1")]);
-}
-
 /// Somebody who follows the log.
 struct Follower {
     seen: PathBuf,
@@ -183,33 +171,16 @@ impl Drop for Follower {
     }
 }
 
-#[test]
-fn who_follows_sees_what_an_ending_daemon_decides_once_too() {
-    followed_over(&[], |yard| {
-        let old = yard.world.daemon_pid().expect("a daemon");
-        let notice = start_as(&yard.world, "9.0.1");
-        assert!(is_alive(old), "it runs the hook still");
-        assert_eq!(notice, Notice::Ready);
-    });
-}
-
 /// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
-/// With this in the environment of its event.
-fn followed_once(variables: &[(&str, &str)]) {
-    followed_over(variables, |_| ());
-}
-
-/// The same, and something happens before the second one comes.
-fn followed_over(variables: &[(&str, &str)], meanwhile: impl FnOnce(&Yard)) {
+#[test]
+fn who_follows_sees_an_event_once_and_decided() {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
     fs::write(yard.world.path("config.toml"), slow).expect("a config");
     yard.world.start_daemon();
     let from_before = Follower::begins(&yard, "from-before");
-    let mut shim = yard.world.shim("PostToolUse");
-    shim.envs(variables.iter().copied());
-    let mut shim = start(shim);
+    let mut shim = start(yard.world.shim("PostToolUse"));
     let began = std::time::Instant::now();
     let event = yard.event(SESSION);
     std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
@@ -222,7 +193,6 @@ fn followed_over(variables: &[(&str, &str)], meanwhile: impl FnOnce(&Yard)) {
         (&log["decision"], &log["took_us"]),
         (&Value::Null, &Value::Null)
     );
-    meanwhile(&yard);
     let followers = [from_before, Follower::begins(&yard, "from-then")];
     let early = followers.each_ref().map(|follower| {
         follower.sees_another(&yard);
