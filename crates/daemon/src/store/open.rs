@@ -53,8 +53,8 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
             let path = path.to_owned();
             return Err(OpenError::Newer { path, found });
         }
-        Ok((None, _)) => "was made by an older becket".to_owned(),
-        Err(why) if is_damage(&why) => format!("was damaged ({why})"),
+        Ok((None, _)) => "was made by an older becket",
+        Err(why) if is_damage(&why) => "was damaged",
         Err(why) => return Err(failed(why)),
     };
     let aside = set_aside(path, now_ms)?;

@@ -154,11 +154,15 @@ pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
 ) -> rusqlite::Result<Option<(i64, EventId)>> {
+    // Without a session there are fewer decisions than events to look at.
+    let (join, which) = match session {
+        None => ("CROSS JOIN", "?1 IS NULL"),
+        Some(_) => ("JOIN", "e.session_id = ?1"),
+    };
     let decided = format!(
-        "SELECT e.at, e.id FROM decisions d JOIN events e ON e.seq = d.seq
-         WHERE {} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%')
-         ORDER BY e.seq DESC LIMIT 1",
-        session.map_or("?1 IS NULL", |_| "e.session_id = ?1"),
+        "SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
+         WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%')
+         ORDER BY d.seq DESC LIMIT 1",
         account::OWN
     );
     let failed = format!(

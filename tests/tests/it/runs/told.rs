@@ -128,16 +128,6 @@ fn before_any_hook_ran_it_is_said_what_to_do() {
     assert!(yard.world.daemon_pid().is_none(), "nobody needed a daemon");
 }
 
-#[test]
-fn who_follows_sees_an_event_once_and_decided() {
-    followed_once(&[]);
-}
-
-#[test]
-fn who_follows_sees_what_was_decided_without_a_daemon_once_too() {
-    followed_once(&[("BECKET_NO_DAEMON", "1")]);
-}
-
 /// Somebody who follows the log.
 struct Follower {
     seen: PathBuf,
@@ -182,17 +172,15 @@ impl Drop for Follower {
 }
 
 /// Two follow the log while a hook runs, and then decides: one from before, one who comes meanwhile.
-/// With this in the environment of its event.
-fn followed_once(variables: &[(&str, &str)]) {
+#[test]
+fn who_follows_sees_an_event_once_and_decided() {
     let yard = Yard::new();
     let slow = "[hooks.slow]\non = \"PostToolUse\"\n\
         run = \"touch began; while ! test -e go; do sleep 0.05; done; echo no >&2; exit 2\"\n";
     fs::write(yard.world.path("config.toml"), slow).expect("a config");
     yard.world.start_daemon();
     let from_before = Follower::begins(&yard, "from-before");
-    let mut shim = yard.world.shim("PostToolUse");
-    shim.envs(variables.iter().copied());
-    let mut shim = start(shim);
+    let mut shim = start(yard.world.shim("PostToolUse"));
     let began = std::time::Instant::now();
     let event = yard.event(SESSION);
     std::io::Write::write_all(&mut shim.stdin.take().expect("stdin"), event.as_bytes())
