@@ -1,13 +1,13 @@
 //! The canary: an event sent through the very command line that is registered, and looked for in
 //! the database. What doctor and `becket up` prove, they prove with it.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use becket_daemon::life::now_ms;
+use becket_engine::run::{self, Bounds};
 use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::json;
 
@@ -17,6 +17,14 @@ use crate::world::World;
 
 /// The event's name: unknown to Claude Code, so it changes nothing but the log.
 pub const NAME: &str = "BecketCanary";
+
+/// What the registered command may take.
+pub const BOUNDS: Bounds<'_> = Bounds {
+    time: Some(Duration::from_secs(60)),
+    bytes: 64 << 10,
+    own_group: true,
+    cancel: None,
+};
 
 /// How a canary came back.
 #[derive(Debug)]
@@ -39,8 +47,8 @@ pub fn send(
         json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
     let began = Instant::now();
-    let mut hook = Command::new(program)
-        .args(args)
+    let mut hook = Command::new(program);
+    hook.args(args)
         .env_clear()
         .envs(world.no_daemon.then_some(("BECKET_NO_DAEMON", "1")))
         .envs(
@@ -48,25 +56,16 @@ pub fn send(
                 .iter()
                 .filter_map(|name| Some((name, std::env::var_os(name)?))),
         )
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("could not start {}", program.display()))?;
-    if let Some(mut stdin) = hook.stdin.take() {
-        drop(stdin.write_all(payload.to_string().as_bytes()));
-    }
-    let output = hook
-        .wait_with_output()
-        .context("could not wait for the hook")?;
+        .current_dir("/");
+    let done = run::command(&mut hook, payload.to_string().as_bytes(), &BOUNDS);
+    let done = done.with_context(|| format!("could not start {}", program.display()))?;
     let took = began.elapsed();
-    if !output.status.success() || !output.stdout.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if !done.success() || !done.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
             "{} ended with {} instead of silence: {said}",
             program.display(),
-            output.status
+            done.end()
         );
     }
     let row = find(world, since, &nonce, daemon_answers)?;

@@ -1,9 +1,11 @@
 //! The Claude Code of this machine: which version it is.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use becket_engine::run::{Bounds, command};
 
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,30 +37,16 @@ pub fn numbers(version: &str) -> Option<Numbers> {
 
 /// The first line that a program prints for `--version`.
 pub fn version_of(program: &Path) -> Option<String> {
-    let mut child = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let until = Instant::now() + PATIENCE;
-    while child.try_wait().ok()?.is_none() {
-        if Instant::now() > until {
-            drop(child.kill());
-            drop(child.wait());
-            return None;
-        }
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
-    let output = child
-        .wait_with_output()
-        .ok()
-        .filter(|output| output.status.success())?;
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .next()
-        .map(|line| line.trim().to_owned())
+    let bounds = Bounds {
+        time: Some(PATIENCE),
+        bytes: 4096,
+        ..Bounds::default()
+    };
+    let done = command(Command::new(program).arg("--version"), b"", &bounds).ok()?;
+    let said = done
+        .success()
+        .then(|| String::from_utf8_lossy(&done.stdout).into_owned())?;
+    said.lines().next().map(|line| line.trim().to_owned())
 }
 
 #[cfg(test)]

@@ -2,14 +2,11 @@
 //! All programs of one event run side by side, watched by the one thread that asked for them.
 
 mod batch;
-mod cancel;
-mod capture;
-mod child;
 mod clock;
+mod command;
 mod file;
-mod group;
-mod said;
-mod spawn;
+mod output;
+mod process;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,13 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use batch::Batch;
-pub use cancel::Cancel;
-use child::{Running, milliseconds};
-pub use clock::ENDING;
+pub use clock::{Cancel, ENDING};
+pub use command::{Bounds, Finished, command};
 pub use file::{Listing, Orphans, RunFile, running};
-pub use said::Occasion;
-use spawn::Apart;
-pub use spawn::path_in;
+pub use output::Occasion;
+pub use process::path_in;
+use process::{Apart, Running, milliseconds};
 
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -335,7 +335,11 @@ fn a_command_that_fails_is_told_until_one_does_well() {
             "'exit 3'",
             "the notice command ended with exit status: 3",
         ),
-        ("c", "[\"yes\"]", "the notice command ended with signal: 13"),
+        (
+            "c",
+            "'yes | head -c 1000000; exit 4'",
+            "the notice command ended with exit status: 4",
+        ),
         ("d", "'true'", "[]"),
     ] {
         wish(

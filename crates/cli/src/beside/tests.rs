@@ -1,5 +1,6 @@
+use std::time::Instant;
+
 use proptest::prelude::*;
-use rustix::process::kill_process;
 
 use super::clean::clean;
 use super::*;
@@ -35,48 +36,15 @@ fn one_that_hangs_is_given_up() {
 }
 
 #[test]
-fn what_holds_its_pipe_is_not_waited_for() {
-    let ran = run("sleep 600 & echo $!", b"");
-    assert_eq!(ran.wrong, None);
-    let left = Pid::from_raw(ran.shown.parse().unwrap()).unwrap();
-    kill_process(left, Signal::KILL).expect("it is its own business");
-}
-
-#[test]
-fn what_it_printed_is_told_before_its_end_though_the_reader_is_late() {
-    let mut command = Command::new("/bin/sh");
-    let mut child = (command.args(["-c", "sleep 600 & echo $!; exit 3"]))
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (sender, heard) = channel();
-    let printed = Printed {
-        stdout: child.stdout.take().unwrap(),
-        sender: Mutex::new(sender.clone()),
-    };
-    wait(child, Some(&printed), &sender);
-    let Ok(Heard::Bytes(bytes)) = heard.try_recv() else {
-        panic!("nothing was told");
-    };
-    assert!(matches!(heard.try_recv(), Ok(Heard::Ended(Some(3)))));
-    let left = String::from_utf8(bytes).unwrap().trim().parse().unwrap();
-    kill_process(Pid::from_raw(left).unwrap(), Signal::KILL).unwrap();
-}
-
-#[test]
 fn a_flood_is_cut() {
     let ran = run("head -c 10000000 /dev/zero | tr '\\0' x", b"");
     assert_eq!(ran.shown, "x".repeat(MOST));
     assert_eq!(ran.wrong.as_deref(), Some("status line: prints too much"));
-    let endless = run("yes", b"");
-    assert_eq!(endless.shown.lines().count(), MOST / 2);
 }
 
 #[test]
 fn binary_is_not_shown() {
-    for command in ["cat /bin/sh", "printf 'a\\000b'; sleep 600"] {
-        assert_eq!(run(command, b""), Ran::wrong("prints binary"), "{command}");
-    }
+    assert_eq!(run("cat /bin/sh", b""), Ran::wrong("prints binary"));
     assert_eq!(run("printf 'a\\377b'", b"").shown, "a\u{fffd}b");
 }
 

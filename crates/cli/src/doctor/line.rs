@@ -1,12 +1,13 @@
 //! The status line: whether it is registered, and whether what is registered prints one.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use becket_engine::run;
 use serde_json::json;
 
 use super::Check;
+use crate::canary::BOUNDS;
 use crate::settings::{Inspection, Scope, SettingsFile, Standing, line_is_unwanted};
 use crate::world::World;
 
@@ -54,22 +55,15 @@ fn sample(command: &str) -> Result<()> {
         "model": {"id": "canary", "display_name": "canary"},
         "workspace": {"project_dir": "/canary"},
     });
-    let mut line = Command::new("/bin/sh")
-        .args(["-c", command])
+    let mut line = Command::new("/bin/sh");
+    line.args(["-c", command])
         .env("COLUMNS", "80")
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("could not start /bin/sh")?;
-    if let Some(mut stdin) = line.stdin.take() {
-        drop(stdin.write_all(payload.to_string().as_bytes()));
-    }
-    let output = line.wait_with_output().context("could not wait for it")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        bail!("`{command}` ended with {}: {said}", output.status);
+        .current_dir("/");
+    let done = run::command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
+    let done = done.context("could not start /bin/sh")?;
+    if !done.success() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!("`{command}` ended with {}: {said}", done.end());
     }
     Ok(())
 }

@@ -3,19 +3,19 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
+use becket_engine::run::{Bounds, command};
 use thiserror::Error;
 
 /// A server that is stopped or busy with something else is not waited for longer.
 const BOUND: Duration = Duration::from_secs(2);
 /// More than the list of any sensible number of panes.
-const MOST_OUTPUT: u64 = 1 << 20;
+const MOST_OUTPUT: usize = 1 << 20;
 
 /// Why tmux did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -62,26 +62,24 @@ impl Server {
     /// the row.
     pub fn run(&self, commands: &[Words]) -> Result<String, TmuxError> {
         self.must_be_ours()?;
-        let mut child = self
-            .command(commands)
-            .spawn()
-            .map_err(|why| match why.kind() {
-                io::ErrorKind::NotFound => TmuxError::NoTmux,
-                _ => TmuxError::Refused(why.to_string()),
-            })?;
-        let printed = printed(&mut child);
-        if printed.is_none() {
-            drop(child.kill());
-        }
-        let status = child.wait();
-        match (printed, status) {
-            (None, _) => Err(TmuxError::Hangs(self.name())),
-            (Some((out, err)), Ok(status)) => self.judge(status, out, &err),
-            (_, Err(why)) => Err(TmuxError::Refused(why.to_string())),
+        let bounds = Bounds {
+            time: Some(BOUND),
+            bytes: MOST_OUTPUT,
+            ..Bounds::default()
+        };
+        let done = command(&mut self.tmux(commands), b"", &bounds);
+        let done = done.map_err(|why| match why.kind() {
+            io::ErrorKind::NotFound => TmuxError::NoTmux,
+            _ => TmuxError::Refused(why.to_string()),
+        })?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match done.status {
+            None => Err(TmuxError::Hangs(self.name())),
+            Some(status) => self.judge(status, text(&done.stdout), &text(&done.stderr)),
         }
     }
 
-    fn command(&self, commands: &[Words]) -> Command {
+    fn tmux(&self, commands: &[Words]) -> Command {
         let mut tmux = Command::new("tmux");
         if !self.inside {
             tmux.env_clear();
@@ -95,9 +93,6 @@ impl Server {
             .arg("-S")
             .arg(&self.socket)
             .args(row(commands));
-        tmux.stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
         tmux
     }
 
@@ -130,20 +125,6 @@ impl Server {
     fn name(&self) -> String {
         self.socket.display().to_string()
     }
-}
-
-/// Stdout and stderr to their end; none if they do not end in time.
-fn printed(child: &mut Child) -> Option<(String, String)> {
-    let (out, err) = (child.stdout.take()?, child.stderr.take()?);
-    let (done, wait) = mpsc::channel();
-    std::thread::spawn(move || drop(done.send((text(out), text(err)))));
-    wait.recv_timeout(BOUND).ok()
-}
-
-fn text(from: impl Read) -> String {
-    let mut bytes = Vec::new();
-    drop(from.take(MOST_OUTPUT).read_to_end(&mut bytes));
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Commands as tmux takes them: a semicolon of its own between two, and one at the end of a word

@@ -1,19 +1,19 @@
 //! git as a program: in the repository that was found, without its hooks, within bounds.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use thiserror::Error;
 
 use crate::program;
+use crate::run::{Bounds, command};
 
 /// What git may say, in bytes.
-const MOST: u64 = 64 << 20;
-const LONGEST_WHY: u64 = 4000;
+const MOST: usize = 64 << 20;
+const LONGEST_WHY: usize = 4000;
 
 /// Of git's own variables these stay: where git and the person's settings are, and how far it looks
 /// for a repository. All others would lead it elsewhere: the session may run below a hook of git's.
@@ -178,7 +178,7 @@ pub fn items(bytes: &[u8]) -> impl Iterator<Item = &OsStr> {
         .map(OsStr::from_bytes)
 }
 
-fn command(program: &Path, folder: &Path, index: Option<&Path>) -> Command {
+fn git(program: &Path, folder: &Path, index: Option<&Path>) -> Command {
     let mut command = Command::new(program);
     command
         .current_dir(folder)
@@ -221,41 +221,20 @@ fn run<S: AsRef<OsStr>>(
             verb.as_ref().to_string_lossy().into_owned()
         })
     };
-    // Files instead of pipes: whoever writes one while the other is full waits for ever.
-    let mut said = tempfile::tempfile()?;
-    let mut child = command(program, folder, index)
-        .args(args)
-        .stdin(file_of(stdin)?)
-        .stdout(Stdio::piped())
-        .stderr(said.try_clone()?)
-        .spawn()?;
-    let mut out = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        stdout.take(MOST + 1).read_to_end(&mut out)?;
-    }
-    if out.len() as u64 > MOST {
-        child.kill()?;
-        child.wait()?;
+    let bounds = Bounds {
+        bytes: MOST,
+        ..Bounds::default()
+    };
+    let done = command(git(program, folder, index).args(args), stdin, &bounds)?;
+    if done.dropped > 0 {
         return Err(GitError::TooMuch { verb: verb() });
     }
-    if child.wait()?.success() {
-        return Ok(out);
+    if done.success() {
+        return Ok(done.stdout);
     }
-    said.seek(SeekFrom::Start(0))?;
-    let mut why = Vec::new();
-    said.take(LONGEST_WHY).read_to_end(&mut why)?;
+    let why = &done.stderr[..done.stderr.len().min(LONGEST_WHY)];
     Err(GitError::Failed {
         verb: verb(),
-        why: line(&why).replace('\n', "; "),
+        why: line(why).replace('\n', "; "),
     })
-}
-
-fn file_of(bytes: &[u8]) -> io::Result<Stdio> {
-    if bytes.is_empty() {
-        return Ok(Stdio::null());
-    }
-    let mut file: File = tempfile::tempfile()?;
-    file.write_all(bytes)?;
-    file.seek(SeekFrom::Start(0))?;
-    Ok(file.into())
 }

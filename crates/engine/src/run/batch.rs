@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
 
-use super::cancel::{Cancel, Wish};
-use super::child::{Port, Running};
-use super::spawn::Apart;
+use super::clock::{Cancel, Wish};
+use super::process::{Apart, Port, Running};
 use super::{Behind, Job, Ran};
 
-const BUFFER: usize = 64 << 10;
+pub(super) const BUFFER: usize = 64 << 10;
 /// How often we look where nothing would wake us.
-const LOOK: Duration = Duration::from_millis(10);
+pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) struct Batch<'a, A, L> {
     running: Vec<Member>,
@@ -116,7 +115,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
                 polled.push(PollFd::from_borrowed_fd(pipe, flags));
             }
         }
-        polled.extend(self.cancel.bell(self.wish));
+        polled.extend(self.cancel.wake_rx(self.wish));
         let left = self.next().saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).ok();
         if poll(&mut polled, left.as_ref()).is_err() {

@@ -13,9 +13,8 @@ use becket_wire::run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::child::milliseconds;
 use super::clock::Act;
-use super::group::{self, Seen};
+use super::process::{self, Seen, milliseconds};
 
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
@@ -55,7 +54,7 @@ impl Listed {
             path: listing.folder.join(format!("{ours}{nth}.json")),
             file: RunFile {
                 pid: pid.as_raw_nonzero().get(),
-                start: group::started(pid)?,
+                start: process::started(pid)?,
                 until: after(left),
                 run: RunRow {
                     at,
@@ -141,11 +140,11 @@ impl Orphans {
             match seen(file.pid, file.start) {
                 Seen::Runs if milliseconds() < file.until => continue,
                 Seen::Runs if !asked => {
-                    group::obey(Act::Terminate, leader);
+                    process::obey(Act::Terminate, leader);
                     self.asked.insert(path);
                     continue;
                 }
-                Seen::Runs => group::obey(Act::Kill, leader),
+                Seen::Runs => process::obey(Act::Kill, leader),
                 Seen::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
                 // What a hook that ended by itself has started stays.
                 Seen::Leaderless | Seen::Gone => {}
@@ -189,7 +188,7 @@ fn own_prefix() -> Option<String> {
     Some(format!(
         "{}-{}-",
         pid.as_raw_nonzero(),
-        group::started(pid)?
+        process::started(pid)?
     ))
 }
 
@@ -206,7 +205,7 @@ fn seen(pid: i32, start: u64) -> Seen {
     let Some(pid) = Pid::from_raw(pid.max(0)) else {
         return Seen::Gone;
     };
-    group::look_at(pid, start).unwrap_or(Seen::Runs)
+    process::look_at(pid, start).unwrap_or(Seen::Runs)
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -245,7 +244,7 @@ mod tests {
         let pid = Pid::from_child(child);
         let file = RunFile {
             pid: pid.as_raw_nonzero().get(),
-            start: group::started(pid).unwrap(),
+            start: process::started(pid).unwrap(),
             until,
             run: RunRow {
                 hook: "long".to_owned(),

@@ -1,18 +1,14 @@
-//! Runs a tool in our own process group, so that whoever ends us ends it too; reads what it prints
-//! within bounds, and does not wait for what it leaves behind.
+//! Runs a tool in our own process group, so that it is ended with us.
 
 use std::ffi::OsString;
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Sender, channel};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
+
+use crate::run::{Bounds, command};
 
 /// What is kept of each stream.
 const MOST: usize = 8 << 20;
-/// How long what is still in the pipes may take, once the tool has ended.
-const REST: Duration = Duration::from_millis(500);
 
 /// What a tool printed, and how it ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,89 +21,29 @@ pub struct Captured {
     pub cut: bool,
 }
 
-enum Heard {
-    Bytes(usize, Vec<u8>),
-    Closed,
-    Ended(io::Result<ExitStatus>),
-}
-
 /// Runs a program to its end.
 pub fn capture(program: &Path, args: &[OsString], folder: &Path) -> io::Result<Captured> {
-    let mut child = Command::new(program)
-        .args(args)
+    let mut tool = Command::new(program);
+    tool.args(args)
         .current_dir(folder)
         .env("CI", "true")
         .env("NO_COLOR", "1")
         .env("FORCE_COLOR", "0")
         .env("CARGO_TERM_COLOR", "never")
         .env("RUST_BACKTRACE", "0")
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let (sender, heard) = channel();
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let mut open = 0;
-    if let Some(stdout) = stdout {
-        let sender = sender.clone();
-        thread::spawn(move || read(stdout, 0, &sender));
-        open += 1;
-    }
-    if let Some(stderr) = stderr {
-        let sender = sender.clone();
-        thread::spawn(move || read(stderr, 1, &sender));
-        open += 1;
-    }
-    thread::spawn(move || drop(sender.send(Heard::Ended(child.wait()))));
-
-    let mut streams = [Vec::new(), Vec::new()];
-    let (mut cut, mut ended, mut until) = (false, None, None::<Instant>);
-    while open > 0 || ended.is_none() {
-        let next = match until {
-            None => heard.recv().ok(),
-            Some(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                heard.recv_timeout(left).ok()
-            }
-        };
-        match next {
-            Some(Heard::Bytes(stream, bytes)) => {
-                let room = MOST - streams[stream].len();
-                cut |= bytes.len() > room;
-                streams[stream].extend_from_slice(&bytes[..bytes.len().min(room)]);
-            }
-            Some(Heard::Closed) => open -= 1,
-            Some(Heard::Ended(status)) => {
-                ended = Some(status?);
-                until = Some(Instant::now() + REST);
-            }
-            None => break,
-        }
-    }
-    let [stdout, stderr] = streams.map(|bytes| plain(&String::from_utf8_lossy(&bytes)));
+        .env("GIT_OPTIONAL_LOCKS", "0");
+    let bounds = Bounds {
+        bytes: MOST,
+        ..Bounds::default()
+    };
+    let done = command(&mut tool, b"", &bounds)?;
+    let text = |bytes: &[u8]| plain(&String::from_utf8_lossy(bytes));
     Ok(Captured {
-        stdout,
-        stderr,
-        code: ended.and_then(|status| status.code()),
-        cut,
+        stdout: text(&done.stdout),
+        stderr: text(&done.stderr),
+        code: done.status.and_then(|status| status.code()),
+        cut: done.dropped > 0,
     })
-}
-
-fn read(mut stream: impl Read, number: usize, sender: &Sender<Heard>) {
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        let heard = match stream.read(&mut buffer) {
-            Ok(0) => Heard::Closed,
-            Ok(len) => Heard::Bytes(number, buffer[..len].to_vec()),
-            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => Heard::Closed,
-        };
-        let over = matches!(heard, Heard::Closed);
-        if sender.send(heard).is_err() || over {
-            return;
-        }
-    }
 }
 
 /// Text without colours, which some tools print whatever they are told.
@@ -148,18 +84,6 @@ mod tests {
     #[test]
     fn a_tool_has_no_stdin_and_knows_that_nobody_looks() {
         assert_eq!(sh("cat; echo $CI $NO_COLOR").stdout, "true 1\n");
-    }
-
-    #[test]
-    fn what_it_leaves_behind_is_not_waited_for() {
-        let began = Instant::now();
-        let captured = sh("sleep 30 & echo done; echo $!");
-        let mut lines = captured.stdout.lines();
-        assert_eq!(lines.next(), Some("done"));
-        let pid: i32 = lines.next().unwrap().parse().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
-        assert!(began.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

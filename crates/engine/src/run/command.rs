@@ -1,0 +1,183 @@
+//! Runs one command to its end, within bounds: for git, tmux, checkers, a status line. Hooks, which
+//! have an event and an answer, run in a batch.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
+
+use super::Cancel;
+use super::batch::{BUFFER, LOOK};
+use super::clock::{REST, Wish};
+use super::output::{Capture, Feed};
+use super::process::{LAST_READS, bury, notice_of_end, signal_group};
+
+/// What a command may take.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Bounds<'a> {
+    /// It is killed after this. None: as long as it takes.
+    pub time: Option<Duration>,
+    /// So much is kept of each of stdout and stderr.
+    pub bytes: usize,
+    /// It leads a process group, which is killed with it; else it is in ours.
+    pub own_group: bool,
+    pub cancel: Option<&'a Cancel>,
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Finished {
+    /// None: it was killed, since its time was up or it was cancelled.
+    pub status: Option<ExitStatus>,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+    /// How many bytes were beyond the bound.
+    pub dropped: u64,
+}
+
+impl Finished {
+    pub fn success(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+
+    /// How it ended, for a person.
+    pub fn end(&self) -> String {
+        let status = self.status.map(|status| status.to_string());
+        status.unwrap_or_else(|| "a kill: its time was up".to_owned())
+    }
+}
+
+/// Runs it with this on stdin. What it leaves behind is not waited for.
+pub fn command(command: &mut Command, stdin: &[u8], bounds: &Bounds<'_>) -> io::Result<Finished> {
+    if bounds.own_group {
+        command.process_group(0);
+    }
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let pid = Pid::from_child(&child);
+    let end = notice_of_end(pid);
+    let mut feed = Feed::begin(child.stdin.take(), stdin.into());
+    let mut stdout = Capture::of(child.stdout.take(), bounds.bytes);
+    let mut stderr = Capture::of(child.stderr.take(), bounds.bytes);
+    let mut buffer = vec![0; BUFFER];
+    let mut until = bounds.time.map(|time| Instant::now() + time);
+    let mut status = None;
+    loop {
+        if status.is_none() {
+            status = child.try_wait()?;
+            if status.is_some() {
+                feed.end();
+                let rest = Instant::now() + REST;
+                until = Some(until.map_or(rest, |until| until.min(rest)));
+            }
+        }
+        let now = Instant::now();
+        let over = status.is_some() && stdout.is_closed() && stderr.is_closed();
+        let cancelled = bounds.cancel.is_some_and(|it| it.wish() != Wish::All);
+        if over || cancelled || until.is_some_and(|until| until <= now) {
+            break;
+        }
+        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(5);
+        if let (Some(end), None) = (&end, status) {
+            polled.push(PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN));
+        }
+        let out = feed.pipe().map(|pipe| (pipe, PollFlags::OUT));
+        let from = [stdout.pipe(), stderr.pipe()].into_iter().flatten();
+        let from = from.map(|pipe| (pipe, PollFlags::IN));
+        let pipes = out.into_iter().chain(from);
+        polled.extend(pipes.map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags)));
+        polled.extend(bounds.cancel.and_then(|cancel| cancel.wake_rx(Wish::All)));
+        let unwatched = end.is_none() || bounds.cancel.is_some_and(Cancel::is_mute);
+        let look = unwatched.then(|| now + LOOK);
+        let next = until.into_iter().chain(look).min();
+        let left = next.and_then(|next| Timespec::try_from(next - now).ok());
+        // Interrupted or not: what is ready is read, and the rest looked at again.
+        let _ = poll(&mut polled, left.as_ref());
+        feed.write();
+        stdout.read(&mut buffer);
+        stderr.read(&mut buffer);
+    }
+    if status.is_none() {
+        match bounds.own_group {
+            true => signal_group(pid, Signal::KILL),
+            false => drop(child.kill()),
+        }
+        bury(child);
+    }
+    for _ in 0..LAST_READS {
+        if !stdout.read(&mut buffer) & !stderr.read(&mut buffer) {
+            break;
+        }
+    }
+    Ok(Finished {
+        status,
+        stdout: stdout.kept,
+        stderr: stderr.kept,
+        dropped: stdout.dropped + stderr.dropped,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::kill_process;
+
+    use super::*;
+
+    fn sh(line: &str, bounds: &Bounds<'_>) -> Finished {
+        let mut sh = Command::new("/bin/sh");
+        command(sh.args(["-c", line]), b"in", bounds).unwrap()
+    }
+
+    const WIDE: Bounds<'_> = Bounds {
+        time: Some(Duration::from_secs(60)),
+        bytes: 1000,
+        own_group: true,
+        cancel: None,
+    };
+
+    #[test]
+    fn it_is_fed_and_read_within_bounds() {
+        let done = sh("cat; head -c 5000 /dev/zero >&2; exit 3", &WIDE);
+        assert_eq!(done.status.and_then(|status| status.code()), Some(3));
+        let sizes = (done.stderr.len(), done.dropped);
+        assert_eq!((&*done.stdout, sizes), (&b"in"[..], (1000, 4000)));
+    }
+
+    #[test]
+    fn what_it_leaves_behind_is_not_waited_for() {
+        let began = Instant::now();
+        let done = sh("sleep 600 & echo $!", &WIDE);
+        let left = String::from_utf8(done.stdout).unwrap();
+        kill_process(
+            Pid::from_raw(left.trim().parse().unwrap()).unwrap(),
+            Signal::KILL,
+        )
+        .unwrap();
+        assert!(done.status.is_some() && began.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn it_is_killed_with_its_children_when_its_time_is_up_or_it_is_cancelled() {
+        let time = Bounds {
+            time: Some(Duration::from_millis(300)),
+            ..WIDE
+        };
+        assert!(sh("sleep 600 & wait", &time).status.is_none());
+        let cancel = Cancel::new();
+        let cancelled = Bounds {
+            cancel: Some(&cancel),
+            ..WIDE
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| cancel.cancel());
+            assert!(sh("sleep 600 & wait", &cancelled).status.is_none());
+        });
+    }
+}

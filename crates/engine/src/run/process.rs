@@ -1,0 +1,443 @@
+//! One program that runs: how it is started in a process group of its own, watched and signalled.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use becket_wire::process::{parent_and_start, process_state};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, test_kill_process_group,
+    waitid,
+};
+
+use super::clock::{Act, Clock, Reason};
+use super::file::Listed;
+use super::output::{Capture, Feed, KEPT, went_async};
+use super::{Job, Outcome, Program, Ran};
+use crate::program::is_executable;
+
+/// What there is still to read from a program that has ended: more than a pipe holds.
+pub(super) const LAST_READS: usize = 32;
+
+/// What may be ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Port {
+    End,
+    Stdin,
+    Stdout,
+    Stderr,
+}
+
+#[derive(Debug)]
+pub(super) struct Running {
+    hook: String,
+    at: i64,
+    started: Instant,
+    child: Child,
+    pid: Pid,
+    /// Readable when the program has ended. None where the system has no such thing.
+    end: Option<OwnedFd>,
+    stdin: Feed,
+    stdout: Capture<ChildStdout>,
+    stderr: Capture<ChildStderr>,
+    clock: Clock,
+    listed: Option<Listed>,
+    exited: bool,
+    left: bool,
+}
+
+impl Running {
+    pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
+        let (at, started) = (milliseconds(), Instant::now());
+        let mut child = match spawn(&job, apart) {
+            Ok(child) => child,
+            Err(why) => {
+                let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
+                return Err(Box::new(Ran {
+                    at,
+                    took: started.elapsed(),
+                    ..ran
+                }));
+            }
+        };
+        let pid = Pid::from_child(&child);
+        let listing = job.listing;
+        let listed = listing.and_then(|listing| Listed::begin(listing, pid, at, job.timeout));
+        Ok(Self {
+            hook: job.hook,
+            at,
+            started,
+            pid,
+            end: notice_of_end(pid),
+            stdin: Feed::begin(child.stdin.take(), job.stdin),
+            stdout: Capture::of(child.stdout.take(), KEPT),
+            stderr: Capture::of(child.stderr.take(), KEPT),
+            child,
+            clock: Clock::start(started, job.timeout),
+            listed,
+            exited: false,
+            left: false,
+        })
+    }
+
+    /// What to poll for it.
+    pub(super) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>, PollFlags)> {
+        let end = self.end.as_ref().filter(|_| !self.exited);
+        [
+            (Port::End, end.map(AsFd::as_fd), PollFlags::IN),
+            (Port::Stdin, self.stdin.pipe(), PollFlags::OUT),
+            (Port::Stdout, self.stdout.pipe(), PollFlags::IN),
+            (Port::Stderr, self.stderr.pipe(), PollFlags::IN),
+        ]
+        .into_iter()
+        .filter_map(|(port, pipe, flags)| Some((port, pipe?, flags)))
+    }
+
+    pub(super) fn ready(&mut self, port: Port, buffer: &mut [u8], now: Instant) {
+        match port {
+            Port::End => self.ended(now),
+            Port::Stdin => self.stdin.write(),
+            Port::Stdout => drop(self.stdout.read(buffer)),
+            Port::Stderr => drop(self.stderr.read(buffer)),
+        }
+    }
+
+    /// Whether its end has to be looked for, because nobody tells it.
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.end.is_none() && !self.exited
+    }
+
+    /// It stays a zombie for now: while it does, its number is nobody else's, and its group can be
+    /// killed.
+    pub(super) fn look_for_end(&mut self, now: Instant) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if self.is_unwatched() && !matches!(waitid(WaitId::Pid(self.pid), options), Ok(None)) {
+            self.ended(now);
+        }
+    }
+
+    fn ended(&mut self, now: Instant) {
+        self.exited = true;
+        self.stdin.end();
+        self.clock.exited(now);
+    }
+
+    pub(super) fn next(&self) -> Instant {
+        self.clock.next()
+    }
+
+    pub(super) fn tick(&mut self, now: Instant) {
+        let act = self.clock.act(now);
+        self.act(act);
+    }
+
+    pub(super) fn cancel(&mut self, now: Instant, why: Reason) {
+        let act = self.clock.cancel(now, why);
+        self.act(act);
+    }
+
+    fn act(&mut self, act: Option<Act>) {
+        if let Some(act) = act {
+            self.left |= act == Act::Leave;
+            obey(act, self.pid);
+        }
+    }
+
+    /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
+    /// that it named.
+    pub(super) fn went_async(&mut self, now: Instant) -> Option<Ran> {
+        let (len, timeout) = went_async(&self.stdout.kept)?;
+        if let Some(timeout) = timeout {
+            self.clock.set(now, timeout);
+        }
+        let left = self.clock.next().saturating_duration_since(now);
+        if let Some(listed) = &mut self.listed {
+            listed.went_async(left);
+        }
+        Some(Ran {
+            hook: self.hook.clone(),
+            at: self.at,
+            took: self.started.elapsed(),
+            limit: self.clock.limit(),
+            outcome: Outcome::WentAsync,
+            stdout: self.stdout.kept[..len].to_vec(),
+            stderr: Vec::new(),
+            dropped: 0,
+        })
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        let closed = self.stdout.is_closed() && self.stderr.is_closed();
+        self.left || self.clock.is_over(self.exited, closed)
+    }
+
+    pub(super) fn finish(mut self, buffer: &mut [u8]) -> Ran {
+        let reason = self.clock.reason();
+        if reason.is_some() {
+            signal_group(self.pid, Signal::KILL);
+        }
+        for _ in 0..LAST_READS {
+            if !self.stdout.read(buffer) & !self.stderr.read(buffer) {
+                break;
+            }
+        }
+        let status = self.child.try_wait().ok().flatten();
+        if status.is_none() {
+            bury(self.child);
+        }
+        if let Some(listed) = self.listed {
+            listed.remove();
+        }
+        Ran {
+            hook: self.hook,
+            at: self.at,
+            took: self.started.elapsed(),
+            limit: self.clock.limit(),
+            outcome: outcome(reason, status),
+            stdout: self.stdout.kept,
+            stderr: self.stderr.kept,
+            dropped: self.stdout.dropped + self.stderr.dropped,
+        }
+    }
+}
+
+impl From<Reason> for Outcome {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::TimedOut => Self::TimedOut,
+            Reason::Cancelled => Self::Cancelled,
+            Reason::CutOff => Self::CutOff,
+        }
+    }
+}
+
+/// Waits for whoever could not be killed in time: nobody else would, and its number stays taken.
+pub(super) fn bury(mut child: Child) {
+    let thread = thread::Builder::new().name("burial".to_owned());
+    let _ = thread.spawn(move || child.wait());
+}
+
+fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
+    let signal = status.and_then(|status| status.signal());
+    match (reason, status.and_then(|status| status.code())) {
+        (Some(reason), _) => reason.into(),
+        (None, Some(code)) => Outcome::Exited(code),
+        (None, None) => Outcome::Signalled(signal.unwrap_or_default()),
+    }
+}
+
+pub(super) fn milliseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
+}
+
+/// What somebody sees of a group who did not start its leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    /// Its leader runs.
+    Runs,
+    /// Its leader has ended, others are there still: as long as they are, its number is no other's.
+    Leaderless,
+    /// It is gone; its number may be another's by now.
+    Gone,
+}
+
+/// Does what the clock says. Whoever calls knows that the number is still this group's.
+pub(super) fn obey(act: Act, group: Pid) {
+    match act {
+        Act::Terminate => {
+            signal_group(group, Signal::TERM);
+            // Who was stopped (by reading from a terminal, say) hears nothing until it goes on.
+            signal_group(group, Signal::CONT);
+        }
+        Act::Kill => signal_group(group, Signal::KILL),
+        Act::Leave => {}
+    }
+}
+
+/// Signals the group, and its leader where that is not (yet) in one: `setsid` has still to make it.
+pub(super) fn signal_group(group: Pid, signal: Signal) {
+    if kill_process_group(group, signal).is_err() || signal == Signal::KILL {
+        let _ = kill_process(group, signal);
+    }
+}
+
+/// When its leader was started, in clock ticks since boot. None where the system does not tell.
+pub(super) fn started(leader: Pid) -> Option<u64> {
+    Some(parent_and_start(&stat(leader).ok()?)?.1)
+}
+
+/// What there is of a group whose leader was started then. None if that cannot be seen now.
+pub(super) fn look_at(group: Pid, start: u64) -> Option<Seen> {
+    match stat(group) {
+        Ok(stat) if parent_and_start(&stat)?.1 != start => Some(Seen::Gone),
+        Ok(stat) if !matches!(process_state(&stat), Some('Z' | 'X')) => Some(Seen::Runs),
+        Ok(_) => Some(without_leader(group)),
+        Err(why) if is_absence(&why) => Some(without_leader(group)),
+        Err(_) => None,
+    }
+}
+
+fn without_leader(group: Pid) -> Seen {
+    match test_kill_process_group(group) {
+        Err(Errno::SRCH) => Seen::Gone,
+        _ => Seen::Leaderless,
+    }
+}
+
+/// A process may end between the opening of its file and the reading.
+fn is_absence(why: &io::Error) -> bool {
+    why.kind() == ErrorKind::NotFound || Errno::from_io_error(why) == Some(Errno::SRCH)
+}
+
+/// The name in it may be no text.
+fn stat(pid: Pid) -> io::Result<String> {
+    let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Readable when the process has ended. None where the system has no such thing.
+#[cfg(target_os = "linux")]
+pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
+    None
+}
+
+/// Where programs are looked for if the environment has no `PATH`.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// How a program is kept apart from us.
+#[derive(Debug, Clone)]
+pub(super) enum Apart {
+    /// In a process group of its own. There is no terminal to be kept from: the daemon has none,
+    /// nor has what Claude Code starts.
+    Group,
+    /// In a session of its own, which this program makes: we run in a terminal (`becket try`), and
+    /// the hook shall not get it as `/dev/tty`.
+    Session(PathBuf),
+}
+
+impl Apart {
+    /// What is needed here. std can make a session only by code between fork and exec, which is
+    /// unsafe, and dearer than the spawn that it would replace.
+    pub(super) fn fitting() -> Self {
+        if File::open("/dev/tty").is_err() {
+            return Self::Group;
+        }
+        let setsid = ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from);
+        let setsid = setsid.into_iter().find(|program| is_executable(program));
+        setsid.map_or(Self::Group, Self::Session)
+    }
+}
+
+/// Starts it, with pipes on stdin, stdout and stderr.
+pub(super) fn spawn(job: &Job, apart: &Apart) -> Result<Child, String> {
+    let program = program_of(job)?;
+    let mut command = match apart {
+        Apart::Group => {
+            let mut command = Command::new(&program);
+            command.process_group(0);
+            command
+        }
+        // It would fork if it led a group, and makes one anyway.
+        Apart::Session(setsid) => {
+            let mut command = Command::new(setsid);
+            command.arg(&program);
+            command
+        }
+    };
+    match &job.program {
+        Program::Shell(line) => command.args(["-c", line]),
+        Program::List(words) => command.args(words.iter().skip(1)),
+    };
+    command
+        .current_dir(&job.cwd)
+        .env_clear()
+        .envs(job.environment.iter().map(|(name, value)| (name, value)))
+        .env("BECKET_HOOK", &job.hook)
+        .env("CI", "true")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().map_err(|error| why(&error, job, &program))
+}
+
+/// The program as a path: std spawns that without a fork, which a bare word would need.
+fn program_of(job: &Job) -> Result<PathBuf, String> {
+    let word = match &job.program {
+        Program::Shell(_) => return Ok(PathBuf::from("/bin/sh")),
+        Program::List(words) => words.first().map_or("", String::as_str),
+    };
+    if word.is_empty() {
+        return Err("no program is named (run = [\"program\", …])".to_owned());
+    }
+    if !word.contains('/') {
+        return look_up(word, job);
+    }
+    let program = job.base.join(word);
+    check(&program).map(|()| program)
+}
+
+fn look_up(word: &str, job: &Job) -> Result<PathBuf, String> {
+    let path = path_in(&job.environment);
+    let mut not_executable = None;
+    for folder in std::env::split_paths(path) {
+        let program = job.cwd.join(folder).join(word);
+        match check(&program) {
+            Ok(()) => return Ok(program),
+            Err(why) if program.is_file() => not_executable = not_executable.or(Some(why)),
+            Err(_) => {}
+        }
+    }
+    Err(not_executable.unwrap_or_else(|| format!("no program \"{word}\" is in the PATH")))
+}
+
+/// Where programs are looked for in that environment.
+pub fn path_in(environment: &[(OsString, OsString)]) -> &OsStr {
+    let path = environment.iter().rfind(|(name, _)| name == "PATH");
+    path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value)
+}
+
+fn check(program: &Path) -> Result<(), String> {
+    let shown = program.display();
+    match program.metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(format!("{shown} does not exist")),
+        Err(error) => Err(format!("{shown} cannot be looked at: {error}")),
+        Ok(what) if what.is_dir() => Err(format!("{shown} is a folder")),
+        Ok(_) if !is_executable(program) => Err(format!(
+            "{shown} is not executable (try `chmod +x {shown}`)"
+        )),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The system has one word for a missing folder, program and interpreter.
+fn why(error: &io::Error, job: &Job, program: &Path) -> String {
+    let (cwd, program) = (job.cwd.display(), program.display());
+    let not_found = error.kind() == ErrorKind::NotFound;
+    if !job.cwd.is_dir() {
+        return format!("the session's folder {cwd} is gone");
+    }
+    match error.raw_os_error().map(Errno::from_raw_os_error) {
+        _ if not_found => format!(
+            "{program} needs an interpreter that does not exist (see its first line, `#!…`)"
+        ),
+        Some(Errno::NOEXEC) => {
+            format!("{program} is no program (does it lack a first line like `#!/bin/sh`?)")
+        }
+        Some(Errno::TOOBIG) => "its arguments and environment are too long".to_owned(),
+        _ => format!("{program} in {cwd}: {error}"),
+    }
+}
