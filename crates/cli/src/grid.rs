@@ -60,6 +60,8 @@ impl Column {
 pub struct Cell {
     text: String,
     style: Style,
+    /// It has the room of the next column too.
+    is_wide: bool,
 }
 
 impl Cell {
@@ -68,6 +70,23 @@ impl Cell {
         Self {
             text: words::one_line(text.as_ref()),
             style,
+            is_wide: false,
+        }
+    }
+
+    /// As it is: our own text, which may begin with blanks.
+    pub fn own(text: impl Into<String>, style: Style) -> Self {
+        Self {
+            text: text.into(),
+            style,
+            is_wide: false,
+        }
+    }
+
+    pub fn wide(self) -> Self {
+        Self {
+            is_wide: true,
+            ..self
         }
     }
 
@@ -119,12 +138,12 @@ fn row<const N: usize>(
                 true => String::new(),
                 false => rest[nth].remove(0),
             },
-            style: cells[nth].style,
+            ..cells[nth].clone()
         });
         out += &line(columns, &cells, widths, look);
     }
     let gone = (0..N).filter(|nth| columns[*nth].wraps && widths[*nth] == 0);
-    for Cell { text, style } in gone.map(|nth| &cells[nth]) {
+    for Cell { text, style, .. } in gone.map(|nth| &cells[nth]) {
         for text in words::wrap(text, look.width.saturating_sub(GAP)) {
             out += &format!("{:GAP$}{style}{text}{style:#}\n", "");
         }
@@ -132,11 +151,24 @@ fn row<const N: usize>(
     out
 }
 
+/// The rank of the dearest column that has to go in so little room; none if all can stay.
+pub fn dearest_gone<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[Cell; N]],
+    room: usize,
+) -> Option<u8> {
+    let all = widths(columns, rows, usize::MAX);
+    let left = widths(columns, rows, room);
+    let gone = (0..N).filter(|nth| all[*nth] > 0 && left[*nth] == 0);
+    gone.map(|nth| columns[nth].goes).min()
+}
+
 /// How wide each column is; 0 if it is not there. What can be cut is cut, the widest column most; if
 /// that is not enough, a column goes.
 fn widths<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], room: usize) -> [usize; N] {
     let mut natural = std::array::from_fn(|nth| {
-        let cells = rows.iter().map(|row| row[nth].text.width());
+        let cells = rows.iter().filter(|row| !row[nth].is_wide);
+        let cells = cells.map(|row| row[nth].text.width());
         match cells.max().unwrap_or(0) {
             0 => 0,
             widest => widest.max(columns[nth].head.width()),
@@ -184,13 +216,25 @@ fn line<const N: usize>(
 ) -> String {
     let mut out = String::new();
     let mut gap = 0;
-    for ((column, cell), width) in columns.iter().zip(cells).zip(widths) {
-        if *width == 0 {
+    let mut room = 0;
+    for (nth, cell) in cells.iter().enumerate().filter(|(nth, _)| widths[*nth] > 0) {
+        // A wide cell before it has taken this one's room.
+        if std::mem::take(&mut room) > 0 {
             continue;
         }
-        let text = words::fit(&cell.text, *width, look.glyphs);
+        let next = widths.get(nth + 1).copied().unwrap_or(0);
+        let mut width = widths[nth];
+        if cell.is_wide && next > 0 {
+            room = GAP + next;
+            width += room;
+        }
+        let text = words::fit(&cell.text, width, look.glyphs);
         let pad = width.saturating_sub(text.width());
-        let (before, after) = if column.is_right { (pad, 0) } else { (0, pad) };
+        let (before, after) = if columns[nth].is_right {
+            (pad, 0)
+        } else {
+            (0, pad)
+        };
         if text.is_empty() {
             gap += width + GAP;
         } else {

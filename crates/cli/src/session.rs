@@ -12,7 +12,6 @@ pub mod table;
 pub mod turns;
 pub mod words;
 
-mod layout;
 pub mod names;
 #[cfg(test)]
 pub mod tests;
