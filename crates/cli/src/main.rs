@@ -4,7 +4,6 @@ mod adopt;
 mod alone;
 mod args;
 mod beside;
-mod canary;
 mod claude;
 mod client;
 mod commands;

@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use super::init::{folder_of, install};
+use crate::doctor::registration::send_canary;
 use crate::offer::{self, Choice};
 use crate::settings::{self, Scope, StatusLine, Strict};
 use crate::tell::{BOLD, DIM, GOOD};
 use crate::world::World;
-use crate::{canary, client, tui, verb};
+use crate::{client, tui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
 #[derive(Debug, clap::Args)]
@@ -79,7 +80,7 @@ impl Up {
             .iter()
             .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = canary::send(world, Path::new(&entry.program), &entry.args, true)
+        let flight = send_canary(world, Path::new(&entry.program), &entry.args, true)
             .context("no event arrives")?;
         let took = format!(
             "{:.1} ms, kept as event {}",
