@@ -18,8 +18,9 @@ use serde::Serialize;
 use crate::claude::{self, version_of};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::session::words;
-use crate::tell::{counts, moment};
+use crate::ui::style::counts;
+use crate::ui::text;
+use crate::ui::time::moment;
 use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -405,7 +406,7 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",
-            words::count(faults.count as usize, "event", "events"),
+            text::count(faults.count as usize, "event", "events"),
             moment(faults.at),
             faults.fault
         );

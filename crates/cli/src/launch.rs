@@ -28,8 +28,8 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use crate::claude;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::tell::{self, clock};
 use crate::tui::feed::{self, Message, QUEUE};
+use crate::ui::time::{self, clock};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
 use child::{Exit, Process, SavedTerminal, SignalForwarder};
@@ -227,8 +227,8 @@ impl Running<'_> {
     /// The views list a launch that waits to go on.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
-            started_at: tell::moment(now_ms()),
-            last_updated: tell::moment(now_ms()),
+            started_at: time::moment(now_ms()),
+            last_updated: time::moment(now_ms()),
             project_dir: self.launch.cwd.to_string_lossy().into_owned(),
             launcher_start: self.launcher.start,
             trouble: Some(format!("goes on with its session at {}", local_time(at))),

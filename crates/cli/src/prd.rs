@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Code, Failure};
 use crate::launch::Observer;
-use crate::tell::moment;
+use crate::ui::time::moment;
 use crate::verb::run::is_session_id;
 
 const LONGEST_RECORD: u64 = 1 << 20;

@@ -14,7 +14,7 @@ use becket_engine::hooks::slash::{Acted, Scene, Verb, act};
 
 pub use meant::Meant;
 
-use crate::tell::WARN;
+use crate::ui::style::WARN;
 use crate::world::World;
 
 /// Nobody's hook has a longer name.

@@ -16,6 +16,6 @@ mod text;
 mod tree;
 mod update;
 
+pub use crate::ui::time::lasted;
 pub use run::{open, suits_terminal};
 pub use still::{Still, still};
-pub use text::lasted;

@@ -5,10 +5,9 @@ use unicode_width::UnicodeWidthStr;
 
 use super::found::{Found, config_of};
 use super::named::{Named, Why};
-use crate::session::Look;
-use crate::session::words::{count, fit, one_line};
 use crate::settings::{Foreign, Scope};
-use crate::tell::{BOLD, DIM, WARN};
+use crate::ui::style::{BOLD, DIM, Look, WARN};
+use crate::ui::text::{count, fit, one_line};
 use crate::world::World;
 use becket_engine::run::Program;
 

@@ -12,11 +12,10 @@ use tempfile::TempDir;
 
 use super::script::{Beat, What};
 use crate::client::{self, Client};
-use crate::leave;
 use crate::line::{Form, Lines};
-use crate::tui;
 use crate::verb::daemon;
 use crate::world::{Said, World};
+use crate::{leave, tui};
 
 /// A throw-away home with a daemon of its own. Both go when it is dropped.
 #[derive(Debug)]

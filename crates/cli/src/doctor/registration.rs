@@ -13,14 +13,13 @@ use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
 use crate::client::Client;
-use crate::commands;
 use crate::doctor::Check;
 use crate::settings::{
     self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
     line_is_unwanted,
 };
 use crate::world::World;
-use crate::{claude, log};
+use crate::{claude, commands, log};
 
 pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let files = settings::files(world);

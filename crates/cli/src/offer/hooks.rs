@@ -11,10 +11,9 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::{broken, change};
 use crate::failure::{Code, Failure};
-use crate::grid::{Cell, Column, bare};
-use crate::session::Look;
-use crate::tell::{BOLD, DIM};
 use crate::tui;
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::table::{Cell, Column, bare};
 use crate::world::World;
 
 /// Writes what was chosen, or asks where a person can answer and the config names no hook yet.

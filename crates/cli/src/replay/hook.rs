@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::Recording;
 use crate::run::cost::Times;
 use crate::run::words;
-use crate::session::Look;
-use crate::session::words::{count, fit, one_line};
-use crate::tell::{BOLD, DIM, clock};
 use crate::trial::sample::Sample;
 use crate::trial::{Bench, Tried, show};
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::text::{count, fit, one_line};
+use crate::ui::time::{self, clock};
 use crate::world::World;
 
 /// Columns of the event's name and of how the run ended.
@@ -137,7 +137,7 @@ fn line(trial: &Trial, at: i64, look: &Look) -> String {
     let clock = clock(at, &look.now);
     let event = fit(&one_line(&trial.sample.name()), EVENT_WIDTH, look.glyphs);
     let outcome = words::outcome(row);
-    let took = words::took(row.took_us);
+    let took = time::took(row.took_us);
     let used = clock.len() + EVENT_WIDTH + OUTCOME_WIDTH + 8 + 8;
     let said = one_line(trial.said().trim());
     let said = fit(&said, look.width.saturating_sub(used).max(20), look.glyphs);
@@ -153,7 +153,7 @@ fn summary(report: &Report<'_>, counts: &[String]) -> String {
     let mut parts = vec![format!("{BOLD}{hook}{BOLD:#}: {runs}")];
     parts.extend_from_slice(counts);
     if !report.runs.is_empty() {
-        parts.push(format!("median {}", words::took(report.median_us)));
+        parts.push(format!("median {}", time::took(report.median_us)));
     }
     let events = count(report.events, "event", "events");
     let mut text = format!(

@@ -6,12 +6,12 @@ use becket_wire::rpc::{EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
-use super::{json, words};
-use crate::grid::{Cell, Column, grid};
 use crate::line;
-use crate::session::Look;
-use crate::session::words::{one_line, wrap};
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
+use crate::run::{json, words};
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{one_line, wrap};
+use crate::ui::time::{self, clock, moment};
 
 /// Longer lines are hard to read, and longer reasons nobody reads here.
 const READABLE: usize = 100;
@@ -175,9 +175,9 @@ fn judged(why: &Why, look: &Look) -> String {
     match why.event.took_us {
         Some(took) if ended_so(why, ORPHANED) => format!(
             "{whom}, in {}; becket was killed before, and nobody heard what its hooks said",
-            words::took(took)
+            time::took(took)
         ),
-        Some(took) => format!("{whom}, in {}", words::took(took)),
+        Some(took) => format!("{whom}, in {}", time::took(took)),
         None => format!("{whom}; {}", unanswered(why, look)),
     }
 }
@@ -251,7 +251,7 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     let failed = run.has_failed();
     [
         Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
-        Cell::new(words::took(run.took_us), words::pace(run.took_us)),
+        Cell::new(time::took(run.took_us), words::pace(run.took_us)),
         Cell::new(words::outcome(run), words::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(

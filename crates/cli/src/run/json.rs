@@ -4,7 +4,7 @@ use becket_daemon::store::FoundRun;
 use serde::Serialize;
 
 use super::cost::Stats;
-use crate::tell::moment;
+use crate::ui::time::moment;
 
 #[derive(Debug, Serialize)]
 pub struct Run<'a> {

@@ -5,11 +5,11 @@ use becket_daemon::store::FoundRun;
 use becket_wire::run::FINE;
 
 use super::cost::Stats;
-use super::words;
-use crate::grid::{Cell, Column, grid};
-use crate::session::Look;
-use crate::session::words::{count, span};
-use crate::tell::{BAD, BOLD, DIM, WARN};
+use crate::run::words;
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::count;
+use crate::ui::time::{self, span};
 
 const STATS: [Column; 8] = [
     Column::left("HOOK", 0).cut_to(12),
@@ -39,7 +39,7 @@ pub fn stats(hooks: &[Stats], look: &Look) -> String {
     if failed > 0 {
         total += &format!(", {failed} failed: becket recent shows them");
     }
-    let total = crate::session::words::fit(&total, look.width, look.glyphs);
+    let total = crate::ui::text::fit(&total, look.width, look.glyphs);
     grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")
 }
 
@@ -59,8 +59,8 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
         Cell::plain(hook.runs.to_string()),
         Cell::new(percent(hook), ok),
         Cell::new(some(hook.cancelled), DIM),
-        Cell::new(words::took(hook.mean_us), words::pace(hook.mean_us)),
-        Cell::new(words::took(hook.p95_us), words::pace(hook.p95_us)),
+        Cell::new(time::took(hook.mean_us), words::pace(hook.mean_us)),
+        Cell::new(time::took(hook.p95_us), words::pace(hook.p95_us)),
         Cell::new(format!("{} ago", span(ago)), DIM),
         Cell::new(&hook.last_outcome, last),
     ]
@@ -119,7 +119,7 @@ fn recent_row(found: &FoundRun, look: &Look) -> [Cell; RECENT.len()] {
         Cell::new(&run.hook, name),
         Cell::plain(words::event(run, found.tool.as_deref())),
         Cell::new(words::short(run.session_id.as_deref()), DIM),
-        Cell::new(words::took(run.took_us), words::pace(run.took_us)),
+        Cell::new(time::took(run.took_us), words::pace(run.took_us)),
         Cell::new(words::outcome(run), words::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(words::note(found, look.now_ms()), note),

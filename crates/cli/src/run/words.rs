@@ -5,23 +5,8 @@ use becket_daemon::store::FoundRun;
 use becket_wire::run::{RUNNING, RunRow};
 
 use super::cost::{TOO_LONG, TOO_SLOW};
-use crate::session::words::span;
-use crate::tell::{BAD, BOLD, DIM, GOOD, WARN};
-
-/// A time in a few characters: `840 µs`, `12 ms`, `1.2 s`, `2m05s`.
-pub fn took(us: i64) -> String {
-    let us = us.max(0);
-    match us {
-        ..1000 => format!("{us} µs"),
-        1000..10_000 => format!("{:.1} ms", us as f64 / 1e3),
-        10_000..1_000_000 => format!("{} ms", us / 1000),
-        1_000_000..60_000_000 => format!("{:.1} s", us as f64 / 1e6),
-        _ => {
-            let seconds = us / 1_000_000;
-            format!("{}m{:02}s", seconds / 60, seconds % 60)
-        }
-    }
-}
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::ui::time::span;
 
 /// The colour of a time.
 pub fn pace(us: i64) -> Style {
@@ -75,29 +60,4 @@ pub fn event(run: &RunRow, tool: Option<&str>) -> String {
 /// Enough of a session's id to name it.
 pub fn short(id: Option<&str>) -> String {
     id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_stay_short() {
-        let all = [
-            -1,
-            840,
-            1240,
-            9990,
-            12_345,
-            999_999,
-            1_234_567,
-            59_940_000,
-            125_000_000,
-        ];
-        let all = all.map(took);
-        let expected = [
-            "0 µs", "840 µs", "1.2 ms", "10.0 ms", "12 ms", "999 ms", "1.2 s", "59.9 s", "2m05s",
-        ];
-        assert_eq!(all, expected);
-    }
 }

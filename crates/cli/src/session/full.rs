@@ -6,10 +6,11 @@ use unicode_width::UnicodeWidthStr;
 
 use super::table::{context_style, glyph, state_style};
 use super::tree::branches;
-use super::{Look, words};
-use crate::glyph::style;
 use crate::line;
-use crate::tell::{BAD, BOLD, DIM, WARN, clock};
+use crate::session::words;
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
+use crate::ui::text;
+use crate::ui::time::{self, clock};
 
 /// A prompt may be a whole document.
 const PROMPT_LINES: usize = 20;
@@ -80,11 +81,11 @@ pub fn heading(title: &str) -> String {
 
 fn headline(row: &SessionRow) -> String {
     let about = match &row.title {
-        Some(title) => words::one_line(title),
+        Some(title) => text::one_line(title),
         None => String::new(),
     };
     if about.is_empty() {
-        words::one_line(&row.session_id)
+        text::one_line(&row.session_id)
     } else {
         about
     }
@@ -100,7 +101,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     // The main agent's own status, where a subagent's outshines it.
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
-        let detail = detail.map(|detail| format!(": {}", words::one_line(detail)));
+        let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
         let status = row.status.word();
         section.add(
             "main agent",
@@ -111,7 +112,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
         "error",
         row.error
             .as_deref()
-            .map(|why| format!("{BAD}{}{BAD:#}", words::one_line(why))),
+            .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
     section.maybe("interrupted", row.interrupted.then_some("by its person"));
     let many = |number: u32| (number > 0).then(|| number.to_string());
@@ -123,9 +124,9 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.stale {
         section.add("stale", "nothing was heard of it for 8 hours");
     }
-    section.maybe("effort", row.effort.as_deref().map(words::one_line));
+    section.maybe("effort", row.effort.as_deref().map(text::one_line));
     for trouble in &row.troubles {
-        let trouble = words::one_line(trouble);
+        let trouble = text::one_line(trouble);
         section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));
     }
     section
@@ -133,9 +134,9 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
 
 fn place(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let text = |value: &Option<String>| value.as_deref().map(words::one_line);
+    let text = |value: &Option<String>| value.as_deref().map(text::one_line);
     if !row.session_id.is_empty() {
-        section.add("session", words::one_line(&row.session_id));
+        section.add("session", text::one_line(&row.session_id));
     }
     section.maybe("goes on from", text(&row.prev_session_id));
     section.maybe("project", text(&row.project));
@@ -154,7 +155,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
         "tmux",
         row.tmux_pane.as_deref().map(|pane| {
             let socket = text(&row.tmux_socket).map(|socket| format!(" ({socket})"));
-            format!("{}{}", words::one_line(pane), socket.unwrap_or_default())
+            format!("{}{}", text::one_line(pane), socket.unwrap_or_default())
         }),
     );
     section.maybe("begun", when(row.started_at, look));
@@ -176,7 +177,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
 
 /// The local time and how long ago that is; none if nobody knows.
 fn when(ms: i64, look: &Look) -> Option<String> {
-    let ago = words::span(look.now_ms().saturating_sub(ms));
+    let ago = time::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.
     let at = clock(ms / 1000 * 1000, &look.now).replace(".000", "");
     (ms != 0).then(|| format!("{at}, {ago} ago"))
@@ -187,7 +188,7 @@ fn figures(row: &SessionRow) -> Section {
     let figures = &row.figures;
     let short = words::model(row);
     let id = row.model.as_deref().or(figures.model_id.as_deref());
-    let id = id.map(words::one_line).filter(|id| *id != short);
+    let id = id.map(text::one_line).filter(|id| *id != short);
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
     if !short.is_empty() {
         section.add("model", format!("{short}{id}"));
@@ -197,12 +198,10 @@ fn figures(row: &SessionRow) -> Section {
         format!("{style}{percent:.0}%{style:#}")
     });
     let size = match (figures.context_tokens, figures.context_size) {
-        (Some(used), Some(size)) => Some(format!(
-            "{} of {}",
-            words::tokens(used),
-            words::tokens(size)
-        )),
-        (Some(used), None) => Some(words::tokens(used)),
+        (Some(used), Some(size)) => {
+            Some(format!("{} of {}", text::tokens(used), text::tokens(size)))
+        }
+        (Some(used), None) => Some(text::tokens(used)),
         _ => None,
     };
     let size = size.map(|size| format!("{size} tokens"));
@@ -210,11 +209,11 @@ fn figures(row: &SessionRow) -> Section {
     if !both.is_empty() {
         section.add("context", both.join(", "));
     }
-    section.maybe("cost", figures.cost_usd.map(words::dollars));
+    section.maybe("cost", figures.cost_usd.map(text::dollars));
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         section.add("lines", format!("+{added} -{removed}"));
     }
-    let long = |ms: u64| words::span(i64::try_from(ms).unwrap_or(i64::MAX));
+    let long = |ms: u64| time::span(i64::try_from(ms).unwrap_or(i64::MAX));
     section.maybe(
         "time",
         figures.duration_ms.map(|all| {
@@ -250,10 +249,10 @@ fn agents(row: &SessionRow, look: &Look) -> String {
         let pad = " ".repeat(widest - named.width());
         let since = match agent.status_since {
             0 => String::new(),
-            at => format!(", {}", words::span(look.now_ms().saturating_sub(at))),
+            at => format!(", {}", time::span(look.now_ms().saturating_sub(at))),
         };
         let doing = words::agent_doing(agent);
-        let id = words::one_line(&agent.agent_id);
+        let id = text::one_line(&agent.agent_id);
         out +=
             &format!("  {style}{mark}{style:#} {named}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
     }
@@ -270,14 +269,14 @@ fn prompt(row: &SessionRow, look: &Look) -> String {
     };
     let mut out = heading("Last prompt");
     let bounded: String = prompt.trim().chars().take(PROMPT_CHARS).collect();
-    let lines = words::wrap(&bounded, look.width.min(READABLE) - 2);
+    let lines = text::wrap(&bounded, look.width.min(READABLE) - 2);
     for line in lines.iter().take(PROMPT_LINES) {
         out += format!("  {line}").trim_end();
         out.push('\n');
     }
     if lines.len() > PROMPT_LINES {
         let more = lines.len() - PROMPT_LINES;
-        let more = words::count(more, "more line", "more lines");
+        let more = text::count(more, "more line", "more lines");
         out += &format!("  {DIM}{} {more}{DIM:#}\n", look.glyphs.cut());
     }
     out

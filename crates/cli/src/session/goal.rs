@@ -7,10 +7,11 @@ use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionRow};
 
 use super::source::one;
-use super::words;
 use crate::client::{Client, gone};
 use crate::failure::{Code, Failure};
 use crate::log;
+use crate::session::words;
+use crate::ui::{text, time};
 use crate::world::World;
 
 /// However short the time: what is so already is found out.
@@ -131,7 +132,7 @@ impl Waiting<'_> {
     }
 
     fn never(&self, row: &SessionRow) -> anyhow::Error {
-        let why = row.end_reason.as_deref().map(words::one_line);
+        let why = row.end_reason.as_deref().map(text::one_line);
         let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
         let what = format!(
             "session {} has ended{why} without being {}",
@@ -180,7 +181,7 @@ impl Waiting<'_> {
 
     fn too_late(&self) -> anyhow::Error {
         let within = self.timeout.unwrap_or_default().as_millis();
-        let within = words::span(i64::try_from(within).unwrap_or(i64::MAX));
+        let within = time::span(i64::try_from(within).unwrap_or(i64::MAX));
         let what = format!(
             "session {} was not {} within {within} (it is {})",
             self.last.session_id,

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use becket_wire::session::SessionRow;
 
-use super::words::one_line;
+use crate::ui::text::one_line;
 
 /// Shorter beginnings of an id say nothing to a person.
 const SHORTEST: usize = 8;

@@ -9,9 +9,10 @@ use serde::Serialize;
 
 use super::full::heading;
 use super::turns::{Answered, Past, TouchedFile, Turn};
-use super::{Look, words};
-use crate::grid::{Cell, Column, bare, grid};
-use crate::tell::{DIM, WARN, clock, moment};
+use crate::ui::style::{DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, bare, grid};
+use crate::ui::text;
+use crate::ui::time::{self, clock, moment};
 
 /// So many files, and sessions before or after it, are listed.
 const LISTED: usize = 10;
@@ -39,7 +40,7 @@ pub fn turns(past: &Past, most: usize, look: &Look) -> String {
         .collect();
     let mut out = heading("Turns");
     if hidden > 0 {
-        let earlier = words::count(hidden, "earlier turn", "earlier turns");
+        let earlier = text::count(hidden, "earlier turn", "earlier turns");
         out += &format!("  {DIM}{earlier}: --turns all shows them{DIM:#}\n");
     }
     out + &indented(&grid(TURNS, &rows, &inside(look)))
@@ -58,10 +59,10 @@ fn row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
         Cell::new(at, DIM),
         prompt,
         Cell::plain(tools(turn)),
-        Cell::plain(words::span(turn.ended - turn.began)),
-        Cell::plain(turn.cost_usd.map(words::dollars).unwrap_or_default()),
+        Cell::plain(time::span(turn.ended - turn.began)),
+        Cell::plain(turn.cost_usd.map(text::dollars).unwrap_or_default()),
         Cell::plain(if tokens > 0 {
-            words::tokens(tokens)
+            text::tokens(tokens)
         } else {
             String::new()
         }),
@@ -120,7 +121,7 @@ pub fn files(past: &Past, project: Option<&str>, look: &Look) -> String {
         inside.map_or_else(|| path.to_owned(), |path| path.display().to_string())
     };
     let row = |file: &&TouchedFile| {
-        let edits = words::count(file.edits as usize, "edit", "edits");
+        let edits = text::count(file.edits as usize, "edit", "edits");
         [Cell::plain(short(&file.path)), Cell::new(edits, DIM)]
     };
     let rows: Vec<_> = files.iter().take(LISTED).map(row).collect();

@@ -10,9 +10,10 @@ use serde::Serialize;
 
 use super::history::History;
 use super::turns::{begins_turn, is_denial, spent};
-use super::{Look, names, words};
-use crate::grid::{Cell, Column, grid};
-use crate::tell::{BOLD, DIM};
+use crate::session::names;
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::{text, time};
 
 /// What the sums are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -320,9 +321,9 @@ impl<'a> JsonSum<'a> {
 fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
     let waited = match sum.waiting_ms {
         0 => "-".to_owned(),
-        ms => words::span(ms),
+        ms => time::span(ms),
     };
-    let cost = sum.cost_usd.map_or_else(|| "-".to_owned(), words::dollars);
+    let cost = sum.cost_usd.map_or_else(|| "-".to_owned(), text::dollars);
     [
         name,
         Cell::plain(sum.sessions.to_string()),
@@ -331,8 +332,8 @@ fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
         Cell::plain(sum.denials.to_string()),
         Cell::plain(waited),
         Cell::plain(cost),
-        Cell::plain(words::tokens(sum.input_tokens)),
-        Cell::plain(words::tokens(sum.output_tokens)),
+        Cell::plain(text::tokens(sum.input_tokens)),
+        Cell::plain(text::tokens(sum.output_tokens)),
     ]
 }
 

@@ -6,10 +6,10 @@ use anstyle::Style;
 use becket_wire::session::{Display, SessionRow};
 
 use super::tree::{Branch, branches};
-use super::{Look, names, words};
-use crate::glyph::{Glyphs, style};
-use crate::grid::{Cell, Column, dearest_gone, grid};
-use crate::tell::{BAD, BOLD, DIM, WARN};
+use crate::session::{names, words};
+use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
+use crate::ui::table::{Cell, Column, dearest_gone, grid};
+use crate::ui::{text, time};
 
 /// So many agents of one session are shown; `becket show` has them all.
 const AGENTS: usize = 6;
@@ -120,7 +120,7 @@ impl Sheet<'_> {
         let project = row.project.as_deref().or(row.cwd.as_deref());
         let project = project.map(|path| {
             let known = projects.get(path).cloned();
-            known.unwrap_or_else(|| words::one_line(path))
+            known.unwrap_or_else(|| text::one_line(path))
         });
         let titled = match row.title.is_some() && !is_over {
             true => BOLD,
@@ -131,7 +131,7 @@ impl Sheet<'_> {
             _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
         };
         let since = words::since(row);
-        let since = (since != 0).then(|| words::span(self.look.now_ms().saturating_sub(since)));
+        let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
         let word = words::state(row);
         let state_text = match self.has_word {
             true => format!("{glyph} {word}"),
@@ -144,7 +144,7 @@ impl Sheet<'_> {
             doing = word.to_owned();
             doing_style = DIM;
         }
-        let fit = |text: &str, width| words::fit(text, width, self.look.glyphs);
+        let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
         let cost = row.figures.cost_usd.filter(|_| self.has_word);
         let model = match self.has_word {
             true => words::model(row),
@@ -160,7 +160,7 @@ impl Sheet<'_> {
                 if needs_you { state } else { text },
             ),
             context(row),
-            Cell::plain(cost.map(words::dollars).unwrap_or_default()),
+            Cell::plain(cost.map(text::dollars).unwrap_or_default()),
             Cell::new(fit(&model, MODEL), DIM),
             Cell::new(id, DIM),
         ]
@@ -189,7 +189,7 @@ impl Sheet<'_> {
         let indent = if self.has_word { "  " } else { "" };
         let since = match branch.agent.status_since {
             0 => String::new(),
-            at => words::span(self.look.now_ms().saturating_sub(at)),
+            at => time::span(self.look.now_ms().saturating_sub(at)),
         };
         let glyph = format!("{indent}{}", self.look.glyphs.display(display));
         let name = format!("{}{}", branch.lead, words::agent_name(branch.agent));
@@ -197,7 +197,7 @@ impl Sheet<'_> {
         cells[0] = Cell::own(glyph, style(display));
         cells[1] = Cell::own(name, DIM).wide();
         cells[3] = Cell::new(
-            words::fit(&words::agent_doing(branch.agent), DOING, self.look.glyphs),
+            text::fit(&words::agent_doing(branch.agent), DOING, self.look.glyphs),
             doing,
         );
         cells[4] = Cell::new(since, doing);
@@ -224,10 +224,10 @@ fn totals(rows: &[SessionRow], look: &Look) -> String {
         .collect();
     let cost: f64 = rows.iter().filter_map(|row| row.figures.cost_usd).sum();
     if cost > 0.0 {
-        parts.push(words::dollars(cost));
+        parts.push(text::dollars(cost));
     }
-    let all = words::count(rows.len(), "session", "sessions");
+    let all = text::count(rows.len(), "session", "sessions");
     let line = format!("{all}: {}", parts.join(", "));
-    let line = words::fit(&line, look.width, look.glyphs);
+    let line = text::fit(&line, look.width, look.glyphs);
     format!("{DIM}{line}{DIM:#}\n")
 }

@@ -3,7 +3,7 @@
 use becket_wire::session::{AgentRow, Display};
 
 use super::words::agent_display;
-use crate::glyph::Glyphs;
+use crate::ui::style::Glyphs;
 
 /// An agent and what leads to it.
 #[derive(Debug)]

@@ -11,12 +11,12 @@ use unicode_width::UnicodeWidthStr;
 
 use super::Tried;
 use super::sample::{From, Sample};
-use crate::grid::{Cell, Column, grid};
 use crate::run::cost::{TOO_LONG, TOO_SLOW, Times, tokens};
 use crate::run::words;
-use crate::session::Look;
-use crate::session::words::{count, fold, one_line, wrap};
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, is_inert};
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{count, fold, is_inert, one_line, wrap};
+use crate::ui::time::{self, clock};
 
 /// So many lines of what a hook printed are shown.
 const LINES: usize = 40;
@@ -37,7 +37,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
     let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
     let mut add = |name, value: &str, style| out += &field(name, value, style, look);
     add("outcome", &words::outcome(row), ended);
-    add("took", &words::took(row.took_us), took);
+    add("took", &time::took(row.took_us), took);
     if let Some(note) = &row.note {
         add("why", note, BAD);
     }
@@ -297,7 +297,7 @@ pub fn profile(profiles: &[Profile], look: &Look) -> String {
     for (names, what) in [
         (
             names(|it| it.too_slow),
-            format!("slower than {}", words::took(TOO_SLOW)),
+            format!("slower than {}", time::took(TOO_SLOW)),
         ),
         (
             names(|it| it.too_long),
@@ -319,7 +319,7 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let style = match (ran, failed) {
         (false, _) => DIM,
         (_, true) => BAD,
-        _ => crate::tell::GOOD,
+        _ => crate::ui::style::GOOD,
     };
     let length = words::length(profile.characters);
     let event: Vec<&str> = [&profile.event, &profile.tool]
@@ -331,11 +331,11 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         Cell::plain(event.join(" ")),
         Cell::plain(if_ran(profile.runs.to_string())),
         Cell::new(
-            if_ran(words::took(profile.median_us)),
+            if_ran(time::took(profile.median_us)),
             words::pace(profile.median_us),
         ),
         Cell::new(
-            if_ran(words::took(profile.p95_us)),
+            if_ran(time::took(profile.p95_us)),
             words::pace(profile.p95_us),
         ),
         Cell::new(if_ran(profile.characters.to_string()), length),

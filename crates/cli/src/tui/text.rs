@@ -1,4 +1,4 @@
-//! Other people's text made fit for a cell grid, and spans of time made short.
+//! Other people's text made fit for a cell grid.
 
 use ratatui::text::Span;
 
@@ -102,46 +102,6 @@ pub fn wrap(text: &str, room: usize, most: usize, unicode: bool) -> Vec<String> 
     lines
 }
 
-/// How long something has lasted: `42s`, `4m10s`, `1h05m`, `3d04h`.
-pub fn lasted(span_ms: i64) -> String {
-    let seconds = span_ms.max(0) / 1_000;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..3_600 => format!("{minutes}m{:02}s", seconds % 60),
-        3_600..86_400 => format!("{hours}h{:02}m", minutes % 60),
-        _ => format!("{days}d{:02}h", hours % 24),
-    }
-}
-
-/// The same without seconds, past the first minute.
-pub fn calmly(span_ms: i64) -> String {
-    match span_ms {
-        60_000..3_600_000 => format!("{}m", span_ms / 60_000),
-        _ => lasted(span_ms),
-    }
-}
-
-/// The same in one unit, for what needs no exactness: `42s`, `4m`, `1h`, `3d`.
-pub fn about(span_ms: i64) -> String {
-    let seconds = span_ms.max(0) / 1_000;
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..3_600 => format!("{}m", seconds / 60),
-        3_600..86_400 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-/// A number of tokens: `812`, `45k`, `1.2M`.
-pub fn tokens(count: u64) -> String {
-    match count {
-        ..1_000 => count.to_string(),
-        1_000..1_000_000 => format!("{}k", count / 1_000),
-        _ => format!("{:.1}M", count as f64 / 1e6),
-    }
-}
-
 /// A sum of money that stays narrow.
 pub fn dollars(sum: f64) -> String {
     match sum {
@@ -186,27 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_short() {
-        let spans = [-5, 0, 59_999, 60_000, 3_599_000, 3_600_000, 86_400_000];
-        assert_eq!(
-            spans.map(lasted),
-            ["0s", "0s", "59s", "1m00s", "59m59s", "1h00m", "1d00h"]
-        );
-        assert_eq!(
-            spans.map(about),
-            ["0s", "0s", "59s", "1m", "59m", "1h", "1d"]
-        );
-    }
-
-    #[test]
-    fn calm_spans_have_no_seconds() {
-        let spans = [5_000, 60_000, 3_599_000, 3_661_000];
-        assert_eq!(spans.map(calmly), ["5s", "1m", "59m", "1h01m"]);
-    }
-
-    #[test]
     fn sums_are_narrow() {
-        assert_eq!([812, 45_300, 1_240_000].map(tokens), ["812", "45k", "1.2M"]);
         assert_eq!(
             [0.354, 1_234.5, 5e9, f64::NAN].map(dollars),
             ["$0.35", "$1234", "$1M+", "?"]

@@ -12,8 +12,9 @@ use becket_engine::checkpoint::{self as engine, Found, Git, Status};
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
-use crate::session::words::{count, one_line};
-use crate::tell::{self, DIM, Tell, is_inert};
+use crate::ui::style::{DIM, Tell};
+use crate::ui::text::{count, is_inert, one_line};
+use crate::ui::time;
 use crate::world::World;
 
 /// Look at the snapshots of the work tree, and go back to one
@@ -123,7 +124,7 @@ fn cells(one: &engine::Checkpoint, now: &jiff::Zoned) -> [String; 5] {
     let session = one.name.split('/').next().unwrap_or_default();
     [
         id(one).to_owned(),
-        one.at.map_or_else(String::new, |at| tell::clock(at, now)),
+        one.at.map_or_else(String::new, |at| time::clock(at, now)),
         one_line(session),
         one.files.map_or_else(String::new, |files| {
             count(
@@ -153,7 +154,7 @@ fn row(one: &engine::Checkpoint) -> Value {
         "name": one.name,
         "commit": one.commit,
         "base": one.base,
-        "at": one.at.map(tell::moment),
+        "at": one.at.map(time::moment),
         "session_id": one.session,
         "event": one.event,
         "files": one.files,
@@ -221,7 +222,7 @@ fn about(one: &engine::Checkpoint) -> Tell {
     tell.field("checkpoint", id(one));
     tell.field("name", one_line(&one.name));
     if let Some(at) = one.at {
-        tell.field("made", tell::clock(at, &jiff::Zoned::now()));
+        tell.field("made", time::clock(at, &jiff::Zoned::now()));
     }
     if let Some(session) = &one.session {
         tell.field("session", one_line(session));

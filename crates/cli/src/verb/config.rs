@@ -13,8 +13,8 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::failure::Code;
 use crate::line;
-use crate::session::words::fold;
-use crate::tell::{BAD, DIM, WARN};
+use crate::ui::style::{BAD, DIM, WARN};
+use crate::ui::text::fold;
 use crate::world::{World, project_of};
 
 /// Show every value of the configuration with the file and line that set it

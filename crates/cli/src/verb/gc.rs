@@ -9,8 +9,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::session::words::{count, span};
-use crate::tell::{DIM, moment};
+use crate::ui::style::DIM;
+use crate::ui::text::count;
+use crate::ui::time::{moment, span};
 use crate::world::World;
 use find::{Left, leftovers};
 

@@ -9,12 +9,11 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
-use crate::grid::{Cell, Column, grid};
 use crate::launch::{ESTABLISH_TIMEOUT, Launch, Policy};
 use crate::prd::{PrdDocument, PrdSession};
-use crate::session::Look;
-use crate::session::words::one_line;
-use crate::tell::{BOLD, DIM, is_inert};
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{is_inert, one_line};
 use crate::world::{World, project_of};
 
 /// Write a product requirements document with Claude Code

@@ -8,7 +8,7 @@ use becket_daemon::store::RunQuery;
 
 use crate::run::source::Runs;
 use crate::run::{json, table};
-use crate::session::Look;
+use crate::ui::style::Look;
 use crate::world::World;
 
 /// Show the last runs of hooks, the newest first

@@ -7,8 +7,8 @@ use anyhow::Result;
 use super::demo::speed;
 use crate::demo::{Player, Stage};
 use crate::replay::{Recording, hook};
-use crate::session::words::count;
 use crate::tui;
+use crate::ui::text::count;
 use crate::world::{World, the_session};
 
 /// Play a recorded session again in the live view, or run its events through one hook

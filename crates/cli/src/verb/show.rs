@@ -11,9 +11,10 @@ use serde::Serialize;
 use crate::launch::state;
 use crate::session::full::full;
 use crate::session::history::History;
+use crate::session::past;
 use crate::session::source::Source;
 use crate::session::turns::Past;
-use crate::session::{Look, past};
+use crate::ui::style::Look;
 use crate::world::{World, the_session};
 
 /// So many of its events are shown.

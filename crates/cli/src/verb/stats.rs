@@ -7,7 +7,7 @@ use becket_daemon::store::RunQuery;
 
 use crate::run::source::Runs;
 use crate::run::{cost, json, table};
-use crate::session::Look;
+use crate::ui::style::Look;
 use crate::world::World;
 
 /// Show what each hook did and cost: runs, success, times
@@ -17,7 +17,7 @@ pub struct Stats {
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = crate::when::since)]
+    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
     /// Print JSON
     #[arg(long)]

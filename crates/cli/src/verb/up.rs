@@ -9,7 +9,7 @@ use super::init::{folder_of, install};
 use crate::doctor::registration::send_canary;
 use crate::offer::{self, Choice};
 use crate::settings::{self, Scope, StatusLine, Strict};
-use crate::tell::{BOLD, DIM, GOOD};
+use crate::ui::style::{BOLD, DIM, GOOD};
 use crate::world::World;
 use crate::{client, tui, verb};
 

@@ -8,6 +8,7 @@ use becket_engine::session::json;
 
 use crate::session::goal::{Goal, wait};
 use crate::session::words;
+use crate::ui::text;
 use crate::world::{World, the_session};
 
 /// Wait until a session is idle, needs you, or has ended
@@ -20,7 +21,7 @@ pub struct Wait {
     #[arg(long = "for", value_name = "WHAT", value_enum)]
     goal: Goal,
     /// Give up after so long, like 30s or 5m (exit 5; default: never)
-    #[arg(long, value_name = "SPAN", value_parser = crate::when::span)]
+    #[arg(long, value_name = "SPAN", value_parser = crate::ui::time::parse_span)]
     timeout: Option<Duration>,
     /// Print nothing when it is so
     #[arg(long, short)]
@@ -38,7 +39,7 @@ impl Wait {
             println!("{}", serde_json::to_string(&json(&row))?);
         } else if !self.quiet {
             let name = row.title.as_deref().unwrap_or(&row.session_id);
-            println!("{}: {}", words::one_line(name), words::sentence(&row));
+            println!("{}: {}", text::one_line(name), words::sentence(&row));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -2,8 +2,7 @@
 
 use super::super::table;
 use super::{adopt_all, config, found, registered};
-use crate::glyph::Glyphs;
-use crate::session::Look;
+use crate::ui::style::{Glyphs, Look};
 
 #[test]
 fn one_command_is_one_hook_where_it_can_be() {

@@ -2,8 +2,7 @@
 
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 
-use crate::glyph::Glyphs;
-use crate::session::Look;
+use crate::ui::style::{Glyphs, Look};
 
 pub const NOW: i64 = 1_794_733_200_000;
 const SECOND: i64 = 1000;

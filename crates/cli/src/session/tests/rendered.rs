@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
 
 use super::made::{NOW, asks, eight, ended, look, subagent_asks, unhooked};
-use crate::glyph::Glyphs;
 use crate::session::full::full;
+use crate::session::sort;
 use crate::session::table::table;
-use crate::session::{Look, sort};
+use crate::ui::style::{Glyphs, Look};
 
 /// Without colours.
 pub fn plain(text: &str) -> String {

@@ -3,8 +3,9 @@
 use std::fs;
 
 use super::command::Home;
-use crate::settings::{Scope, Standing, StatusLine, Strict, init, line_is_unwanted};
-use crate::settings::{read, status_line_before};
+use crate::settings::{
+    Scope, Standing, StatusLine, Strict, init, line_is_unwanted, read, status_line_before,
+};
 
 const MINE: &str =
     "{ \"command\": \"~/bin/line 'a b'\", // mine\n  \"type\": \"command\", \"padding\": 2,}";

@@ -5,9 +5,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::super::look::{Tone, tone};
-use super::super::text::{dollars, lasted, tokens, width};
 use super::strip::Strip;
 use super::{Drawn, Scene};
+use crate::tui::text::{dollars, width};
+use crate::ui::text::tokens;
+use crate::ui::time::lasted;
 
 impl Scene<'_> {
     /// What is wrong with becket itself.

@@ -12,10 +12,11 @@ use ratatui::widgets::Widget;
 use self::cells::{Columns, context, model_name, since};
 use super::super::look::{Tone, display_of, tone};
 use super::super::model::{Focus, title};
-use super::super::text::{about, dollars};
 use super::super::tree::{self, Twig};
 use super::strip::Strip;
 use super::{Drawn, Scene};
+use crate::tui::text::dollars;
+use crate::ui::time::about;
 
 /// Below this height every row is needed for sessions.
 const ROOM_FOR_LABELS: u16 = 12;

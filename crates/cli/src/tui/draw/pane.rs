@@ -7,9 +7,10 @@ use ratatui::layout::Rect;
 use super::super::events::EventLine;
 use super::super::look::{Look, Tone};
 use super::super::model::Focus;
-use super::super::text::{tokens, visible, wrap};
 use super::strip::Strip;
 use super::{Drawn, Scene};
+use crate::tui::text::{visible, wrap};
+use crate::ui::text::tokens;
 
 pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
     let look = scene.look;

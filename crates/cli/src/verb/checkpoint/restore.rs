@@ -11,8 +11,8 @@ use serde_json::json;
 
 use super::{id, repository, the_one};
 use crate::failure::{Code, Failure};
-use crate::session::words::{count, one_line};
-use crate::tell::{BAD, DIM, WARN};
+use crate::ui::style::{BAD, DIM, WARN};
+use crate::ui::text::{count, one_line};
 use crate::world::World;
 
 /// Write the files of a checkpoint into the work tree again

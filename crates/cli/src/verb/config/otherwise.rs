@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use becket_engine::config::Snapshot;
 
 use crate::client::Client;
-use crate::tell::WARN;
+use crate::ui::style::WARN;
 use crate::world::{World, project_of};
 
 /// How long a daemon may take to say what it runs with: the values are known without it.

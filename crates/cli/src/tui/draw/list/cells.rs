@@ -3,9 +3,9 @@
 use becket_wire::session::{Display, SessionRow};
 
 use super::super::super::look::{Look, Tone, tone};
-use super::super::super::text::{calmly, lasted};
 use super::super::Drawn;
 use super::super::strip::Strip;
+use crate::ui::time::{lasted, span as shortly};
 
 /// How wide each column is; none if 0. A column is parted from the next by one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Columns {
     }
 }
 
-/// How long it has been so: to the second where somebody waits or works, else calmly.
+/// How long it has been so: to the second where somebody waits or works, else without seconds.
 pub fn since(
     strip: &mut Strip<'_>,
     span: i64,
@@ -108,7 +108,7 @@ pub fn since(
     let exact = display <= Display::Working;
     let seconds = span < if exact { 3_600_000 } else { 60_000 };
     drawn.ticks(span, if seconds { 1_000 } else { 60_000 });
-    let text = if exact { lasted(span) } else { calmly(span) };
+    let text = if exact { lasted(span) } else { shortly(span) };
     strip.right(&text, columns.since, tone(display));
 }
 

@@ -1,10 +1,86 @@
-//! The marks that stand for what a session does: one for each display state, in Unicode or, where
-//! the locale does not know that, in ASCII. Each can be told from the others without colour.
+//! How things look to a person: colours, marks, names and values in columns.
 
 use anstyle::{AnsiColor, Style};
+use becket_wire::rpc::Counts;
 use becket_wire::session::Display;
 
-use crate::tell::{BAD, DIM, GOOD};
+use crate::line;
+
+pub const DIM: Style = Style::new().dimmed();
+pub const BOLD: Style = Style::new().bold();
+pub const GOOD: Style = AnsiColor::Green.on_default();
+pub const WARN: Style = AnsiColor::Yellow.on_default();
+pub const BAD: Style = AnsiColor::Red.on_default();
+
+/// Names and values, aligned.
+#[derive(Debug, Default)]
+pub struct Tell {
+    fields: Vec<(String, String)>,
+}
+
+impl Tell {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn field(&mut self, name: impl Into<String>, value: impl Into<String>) {
+        self.fields.push((name.into(), value.into()));
+    }
+
+    pub fn print(&self) {
+        let width = self
+            .fields
+            .iter()
+            .map(|(name, _)| name.len())
+            .max()
+            .unwrap_or(0);
+        for (name, value) in &self.fields {
+            anstream::println!("{DIM}{name:>width$}{DIM:#}  {value}");
+        }
+    }
+}
+
+/// The counts by the names that a person knows them by.
+pub fn counts(counts: &Counts) -> [(&'static str, u64); 12] {
+    [
+        ("busy", counts.busy),
+        ("other users refused", counts.strangers),
+        ("other namespaces refused", counts.refused),
+        ("garbage", counts.garbage),
+        ("too late", counts.late),
+        ("sent to the spool", counts.to_spool),
+        ("only in memory", counts.in_memory),
+        ("lost", counts.lost),
+        ("runs of hooks lost", counts.runs_lost),
+        ("taken in from the spool", counts.taken_in),
+        ("bad spool files", counts.spool_bad),
+        ("double registrations", counts.duplicates),
+    ]
+}
+
+/// What a rendering depends on besides the sessions.
+#[derive(Debug, Clone)]
+pub struct Look {
+    pub now: jiff::Zoned,
+    /// Columns; `usize::MAX` if nobody minds.
+    pub width: usize,
+    pub glyphs: Glyphs,
+}
+
+impl Look {
+    /// How this call's stdout looks.
+    pub fn of_stdout() -> Self {
+        Self {
+            now: jiff::Zoned::now(),
+            width: line::width(),
+            glyphs: Glyphs::of_the_locale(),
+        }
+    }
+
+    pub fn now_ms(&self) -> i64 {
+        self.now.timestamp().as_millisecond()
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Glyphs {

@@ -4,8 +4,8 @@
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
-use crate::session::{Look, words};
-use crate::tell::DIM;
+use crate::ui::style::{DIM, Look};
+use crate::ui::text;
 
 /// Between two columns.
 const GAP: usize = 2;
@@ -68,7 +68,7 @@ impl Cell {
     /// Somebody else's text may stand in it: it stays on its line and moves no cursor.
     pub fn new(text: impl AsRef<str>, style: Style) -> Self {
         Self {
-            text: words::one_line(text.as_ref()),
+            text: text::one_line(text.as_ref()),
             style,
             is_wide: false,
         }
@@ -127,7 +127,7 @@ fn row<const N: usize>(
     look: &Look,
 ) -> String {
     let mut rest: [Vec<String>; N] = std::array::from_fn(|nth| match widths[nth] {
-        width if width > 0 && columns[nth].wraps => words::wrap(&cells[nth].text, width),
+        width if width > 0 && columns[nth].wraps => text::wrap(&cells[nth].text, width),
         _ => vec![cells[nth].text.clone()],
     });
     let tall = rest.iter().map(Vec::len).max().unwrap_or(0);
@@ -144,7 +144,7 @@ fn row<const N: usize>(
     }
     let gone = (0..N).filter(|nth| columns[*nth].wraps && widths[*nth] == 0);
     for Cell { text, style, .. } in gone.map(|nth| &cells[nth]) {
-        for text in words::wrap(text, look.width.saturating_sub(GAP)) {
+        for text in text::wrap(text, look.width.saturating_sub(GAP)) {
             out += &format!("{:GAP$}{style}{text}{style:#}\n", "");
         }
     }
@@ -228,7 +228,7 @@ fn line<const N: usize>(
             room = GAP + next;
             width += room;
         }
-        let text = words::fit(&cell.text, width, look.glyphs);
+        let text = text::fit(&cell.text, width, look.glyphs);
         let pad = width.saturating_sub(text.width());
         let (before, after) = if columns[nth].is_right {
             (pad, 0)
@@ -251,8 +251,9 @@ fn line<const N: usize>(
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
     use crate::session::tests::made::look;
+
+    use super::*;
 
     const COLUMNS: [Column; 3] = [
         Column::left("NAME", 0).cut_to(6),
