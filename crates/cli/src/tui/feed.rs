@@ -12,9 +12,9 @@ use becket_wire::rpc::{Ask, EventQuery, Response, Told};
 use becket_wire::session::SessionRow;
 use ratatui::crossterm::event;
 
-use super::events::EventLine;
 use crate::client::{Client, HangUp, STOPPED};
 use crate::launch::state;
+use crate::tui::model::EventLine;
 use crate::world::World;
 
 /// Whoever sends waits while so many wait to be taken.

@@ -1,6 +1,9 @@
 //! The terminal around the view: raw mode, the other screen, the loop. It draws when something
 //! changed, and by itself only while something in sight moves.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
@@ -11,26 +14,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
+use becket_wire::rpc::{Ask, EventRow, SeenAt};
+use becket_wire::session::SessionRow;
+use jiff::tz::TimeZone;
 use ratatui::backend::Backend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
 };
 use ratatui::crossterm::execute;
+use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, Terminal};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::draw::{self, Drawn};
-use super::feed::{self, Follower, Message, QUEUE};
-use super::field::Edit;
-use super::hands::{self, Hands, RealHands};
-use super::keys::{self, Action};
-use super::look::{Look, TURN};
-use super::model::{Mode, Model};
-use super::mouse::Clicks;
-use super::update::Deed;
-use crate::leave;
+use crate::client::Client;
+use crate::tui::draw::{self, Drawn};
+use crate::tui::feed::{self, Follower, Message, QUEUE};
+use crate::tui::input::{self, Action, Clicks, Edit};
+use crate::tui::look::{Look, TURN};
+use crate::tui::model::{EventLine, Mode, Model};
+use crate::tui::update::Deed;
 use crate::world::World;
+use crate::{leave, tmux};
 
 /// What the daemon says is drawn at most so often; a key is drawn at once.
 const FRAME: Duration = Duration::from_millis(40);
@@ -57,11 +63,10 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
     leave::when_asked(move || drop(sender.send(Message::Leave)));
-    let hands = Arc::new(RealHands {
-        world: world.clone(),
-    });
+    let doing = world.clone();
+    let perform = Arc::new(move |deed: &Deed| perform(&doing, deed));
     let follower = Follower::new(world.clone(), to.clone());
-    let mut view = View::new(look, hands, to, Some(follower));
+    let mut view = View::new(look, perform, to, Some(follower));
     view.frame_times = frame_times;
     view.run(&mut screen.terminal, &from)
 }
@@ -116,10 +121,13 @@ impl FrameTimes {
     }
 }
 
+/// What does a deed, and says what came of it.
+type Perform = Arc<dyn Fn(&Deed) -> Result<String> + Send + Sync>;
+
 struct View {
     model: Model,
     look: Look,
-    hands: Arc<dyn Hands>,
+    perform: Perform,
     to: SyncSender<Message>,
     follower: Option<Follower>,
     clicks: Clicks,
@@ -142,14 +150,14 @@ enum Next {
 impl View {
     fn new(
         look: Look,
-        hands: Arc<dyn Hands>,
+        perform: Perform,
         to: SyncSender<Message>,
         follower: Option<Follower>,
     ) -> Self {
         Self {
             model: Model::new(),
             look,
-            hands,
+            perform,
             to,
             follower,
             clicks: Clicks::default(),
@@ -260,7 +268,7 @@ impl View {
 
     fn input(&mut self, input: Event) -> Next {
         let action = match input {
-            Event::Key(key) => keys::action(&self.model.mode, self.model.focus, key),
+            Event::Key(key) => input::action(&self.model.mode, self.model.focus, key),
             Event::Mouse(mouse) => self
                 .clicks
                 .take(mouse, &self.drawn, &mut self.model, now_ms()),
@@ -280,13 +288,76 @@ impl View {
 
     /// On a thread: tmux and the daemon take their time.
     fn perform(&self, deed: Deed) {
-        let (hands, to) = (self.hands.clone(), self.to.clone());
+        let (perform, to) = (Arc::clone(&self.perform), self.to.clone());
         std::thread::spawn(move || {
-            let done = hands::perform(&*hands, &deed).map_err(|error| format!("{error:#}"));
+            let done = perform(&deed).map_err(|error| format!("{error:#}"));
             drop(to.send(Message::Done(done)));
         });
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Does it with tmux and the daemon, and says in words what came of it.
+fn perform(world: &World, deed: &Deed) -> Result<String> {
+    let said = match deed {
+        Deed::Jump(row) => {
+            tmux::jump(row)?;
+            // A daemon that cannot be told that it was seen changes nothing.
+            let seen = Ask::Seen(SeenAt::Session(row.session_id.clone()));
+            if let Ok(Some(mut client)) = Client::connect(world) {
+                drop(client.done(seen));
+            }
+            "jumped".to_owned()
+        }
+        Deed::Interrupt(row) => tmux::interrupt(row).map(|()| "sent Escape".to_owned())?,
+        Deed::Line(row, text) => tmux::send_line(row, text).map(|()| "sent the line".to_owned())?,
+        Deed::End(row) => tmux::end(row).map(|()| "told it to end".to_owned())?,
+        Deed::Name { session, title } => {
+            let ask = Ask::Name {
+                session: session.clone(),
+                title: title.clone(),
+            };
+            Client::connect_or_start(world)?.done(ask)?;
+            match title {
+                Some(title) => format!("named it {title}"),
+                None => "took its name away".to_owned(),
+            }
+        }
+        Deed::Redraw | Deed::Quit => String::new(),
+    };
+    Ok(said)
+}
+
+/// The view at one moment, without a terminal: for a picture of it.
+#[derive(Debug)]
+pub struct Still<'a> {
+    pub rows: Vec<SessionRow>,
+    /// All events, of which those of the selected session are shown.
+    pub events: &'a [EventRow],
+    /// The session that is selected.
+    pub selected: &'a str,
+    pub now: i64,
+    pub home: &'a str,
+    pub size: (u16, u16),
+}
+
+pub fn still(still: Still<'_>) -> Buffer {
+    let look = Look {
+        colour: true,
+        unicode: true,
+        home: Some(still.home.to_owned()),
+        zone: TimeZone::UTC,
+    };
+    let mut model = Model::new();
+    model.put_all(still.rows);
+    model.settle();
+    model.select(still.selected);
+    model.events.turn_to(Some(still.selected.to_owned()));
+    let of_it = |row: &&EventRow| row.session_id.as_deref() == Some(still.selected);
+    for row in still.events.iter().filter(of_it) {
+        model.events.put(EventLine::new(row));
+    }
+    let area = Rect::new(0, 0, still.size.0, still.size.1);
+    let mut buffer = Buffer::empty(area);
+    draw::draw(&model, &look, still.now, area, &mut buffer);
+    buffer
+}

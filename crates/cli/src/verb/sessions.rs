@@ -13,11 +13,10 @@ use crate::session::history::History;
 use crate::session::source::Source;
 use crate::session::stats::{By, add_up};
 use crate::session::table::table;
-use crate::session::{self};
 use crate::ui::style::Look;
 use crate::ui::text;
-use crate::unhooked;
 use crate::world::{World, project_of};
+use crate::{session, unhooked};
 
 /// Without a limit a person gets so many that have ended, the newest; a program gets all.
 const FOR_A_PERSON: u32 = 20;

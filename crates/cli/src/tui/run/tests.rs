@@ -1,53 +1,34 @@
-//! The loop with a screen in memory and hands that only write down what they were told.
+//! The loop with a screen in memory; deeds are only written down.
 
 use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use anyhow::bail;
-use becket_wire::session::{Display, SessionRow};
+use becket_wire::session::Display;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::super::draw::made_up::{eight, look};
 use super::*;
+use crate::tui::draw::tests::{eight, look};
 
-struct Notes(Mutex<Sender<String>>);
-
-impl Notes {
-    fn note(&self, what: String) -> Result<()> {
-        Ok(self.0.lock().unwrap().send(what)?)
-    }
-}
-
-impl Hands for Notes {
-    fn jump(&self, row: &SessionRow) -> Result<()> {
-        self.note(format!("jump {}", row.session_id))
-    }
-
-    fn interrupt(&self, row: &SessionRow) -> Result<()> {
-        self.note(format!("interrupt {}", row.session_id))
-    }
-
-    fn send_line(&self, row: &SessionRow, text: &str) -> Result<()> {
-        self.note(format!("line {} {text}", row.session_id))
-    }
-
-    fn end(&self, row: &SessionRow) -> Result<()> {
-        self.note(format!("end {}", row.session_id))?;
-        bail!("the pane shows another program")
-    }
-
-    fn name(&self, session: &str, title: Option<&str>) -> Result<()> {
-        self.note(format!("name {session} {title:?}"))
-    }
+/// A view whose deeds are only written down.
+fn view(to: SyncSender<Message>) -> (View, Receiver<Deed>) {
+    let (notes, noted) = channel();
+    let notes = Mutex::new(notes);
+    let perform = Arc::new(move |deed: &Deed| {
+        drop(notes.lock().unwrap().send(deed.clone()));
+        match deed {
+            Deed::End(_) => bail!("the pane shows another program"),
+            _ => Ok(String::new()),
+        }
+    });
+    (View::new(look(), perform, to, None), noted)
 }
 
 /// Runs the view on these messages, to its end.
-fn run(messages: Vec<Message>) -> (View, Terminal<TestBackend>, Receiver<String>) {
+fn run(messages: Vec<Message>) -> (View, Terminal<TestBackend>, Receiver<Deed>) {
     let (to, from) = sync_channel(QUEUE);
-    let (notes, noted) = channel();
-    let hands = Arc::new(Notes(Mutex::new(notes)));
-    let mut view = View::new(look(), hands, to.clone(), None);
+    let (mut view, noted) = view(to.clone());
     let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
     for message in messages {
         to.send(message).unwrap();
@@ -69,21 +50,23 @@ fn keys(keys: &str) -> impl Iterator<Item = Message> {
 }
 
 #[test]
-fn keys_reach_the_hands() {
+fn keys_become_deeds() {
     let mut messages = vec![Message::All(eight())];
     messages.extend(keys("a\nirgo on\nxyxnn!\nq"));
     let (_, _, noted) = run(messages);
-    let id = |number: u32| format!("{number:08x}-1111-4222-8333-444444444444");
-    let mut told: Vec<String> = (0..5).map(|_| noted.recv().unwrap()).collect();
-    told.sort();
-    let wanted = [
-        format!("end {}", id(1)),
-        format!("interrupt {}", id(1)),
-        format!("jump {}", id(1)),
-        format!("line {} go on", id(1)),
-        format!("name {} Some(\"Idempotent checkout!\")", id(1)),
-    ];
-    assert_eq!(told, wanted);
+    let mut told: Vec<&str> = Vec::new();
+    for _ in 0..5 {
+        told.push(match noted.recv().unwrap() {
+            Deed::Jump(_) => "jump",
+            Deed::Interrupt(_) => "interrupt",
+            Deed::End(_) => "end",
+            Deed::Line(_, text) if text == "go on" => "line",
+            Deed::Name { title, .. } if title.as_deref() == Some("Idempotent checkout!") => "name",
+            other => panic!("{other:?}"),
+        });
+    }
+    told.sort_unstable();
+    assert_eq!(told, ["end", "interrupt", "jump", "line", "name"]);
 }
 
 #[test]
@@ -106,9 +89,7 @@ fn what_a_deed_gave_is_told_and_the_next_key_takes_it_away() {
 #[test]
 fn a_deed_that_fails_says_why() {
     let (to, from) = sync_channel(QUEUE);
-    let (notes, _noted) = channel();
-    let view = View::new(look(), Arc::new(Notes(Mutex::new(notes))), to, None);
-    view.perform(Deed::End(Box::default()));
+    view(to).0.perform(Deed::End(Box::default()));
     match from.recv().unwrap() {
         Message::Done(Err(why)) => assert_eq!(why, "the pane shows another program"),
         other => panic!("{other:?}"),
@@ -127,7 +108,7 @@ fn the_daemon_comes_and_goes() {
 
 #[test]
 fn events_of_another_session_are_not_shown() {
-    let line = super::super::events::EventLine {
+    let line = EventLine {
         seq: 1,
         at: 1,
         event: "Stop".into(),
@@ -137,8 +118,7 @@ fn events_of_another_session_are_not_shown() {
         tone: super::super::look::Tone::Plain,
     };
     let (to, _from) = sync_channel(QUEUE);
-    let (notes, _noted) = channel();
-    let mut view = View::new(look(), Arc::new(Notes(Mutex::new(notes))), to, None);
+    let (mut view, _noted) = view(to);
     view.model.events.turn_to(Some("mine".into()));
     for session in ["other", "mine"] {
         view.take(Message::Event {
