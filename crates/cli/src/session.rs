@@ -4,18 +4,14 @@
 pub mod full;
 pub mod goal;
 pub mod history;
-pub mod past;
 pub mod source;
 pub mod stats;
 pub mod stored;
 pub mod table;
-pub mod turns;
 pub mod words;
 
-pub mod names;
 #[cfg(test)]
 pub mod tests;
-mod tree;
 
 use std::cmp::Reverse;
 

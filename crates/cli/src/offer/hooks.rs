@@ -140,7 +140,7 @@ fn edited(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::tests::made::look;
+    use crate::session::tests::look;
 
     #[test]
     fn what_was_chosen_is_on_and_the_rest_stays() {

@@ -8,7 +8,7 @@ use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 use super::cost::stats;
 use super::full::{Skipped, Why, full};
 use super::{json, table};
-use crate::session::tests::made::{MINUTE, NOW, look};
+use crate::session::tests::{MINUTE, NOW, look};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 

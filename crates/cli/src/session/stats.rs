@@ -9,8 +9,8 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::history::History;
-use super::turns::{begins_turn, is_denial, spent};
-use crate::session::names;
+use crate::session::history::{begins_turn, is_denial, spent};
+use crate::session::words;
 use crate::ui::style::{BOLD, DIM, Look};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::{text, time};
@@ -259,7 +259,7 @@ impl Stats {
         };
         let [a, b, c, d, e, f, g, h] = NUMBERS;
         let columns = [head, a, b, c, d, e, f, g, h];
-        let short = names::projects(self.sums.iter().filter_map(|(key, _)| match key {
+        let short = words::projects(self.sums.iter().filter_map(|(key, _)| match key {
             Key::Name(Some(project)) if self.by == Some(By::Project) => Some(&**project),
             _ => None,
         }));
@@ -342,7 +342,7 @@ pub mod tests {
     use becket_daemon::store;
 
     use super::*;
-    use crate::session::tests::made::{NOW, look};
+    use crate::session::tests::{NOW, look};
 
     const HOUR: i64 = 60 * 60 * 1000;
 

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use anstyle::Style;
 use becket_wire::session::{Display, SessionRow};
 
-use super::tree::{Branch, branches};
-use crate::session::{names, words};
+use crate::session::words::{self, Branch, branches};
 use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
 use crate::ui::table::{Cell, Column, dearest_gone, grid};
 use crate::ui::{text, time};
@@ -40,8 +39,8 @@ type Cells = [Cell; COLUMNS.len()];
 
 /// The sessions in the order given, each with its live agents below it, then how many there are.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
-    let ids = names::ids(rows);
-    let projects = names::projects(rows.iter().filter_map(|row| row.project.as_deref()));
+    let ids = words::ids(rows);
+    let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
     let lines = |has_word| -> Vec<Cells> {
         let lines = rows.iter().flat_map(|row| {
             let sheet = Sheet { look, has_word };

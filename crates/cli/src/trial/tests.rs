@@ -10,7 +10,7 @@ use becket_wire::event::EventName;
 use super::sample::{From, Sample};
 use super::show::{self, Profile};
 use super::*;
-use crate::session::tests::made::{MINUTE, NOW, look};
+use crate::session::tests::{MINUTE, NOW, look};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 

@@ -251,7 +251,7 @@ fn line<const N: usize>(
 mod tests {
     use proptest::prelude::*;
 
-    use crate::session::tests::made::look;
+    use crate::session::tests::look;
 
     use super::*;
 

@@ -125,7 +125,7 @@ impl Sessions {
 
 /// For the completions of shells: the shortest id that will do, and after a tab the title.
 fn names(rows: &[SessionRow]) -> String {
-    let ids = session::names::ids(rows);
+    let ids = session::words::ids(rows);
     let line = |row: &SessionRow| {
         let id = &ids[&*row.session_id];
         let title = row.title.as_deref().map(text::one_line);
