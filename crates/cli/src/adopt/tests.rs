@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, undo};
 use crate::settings::tests::any;
-use crate::settings::tests::command::Home;
+use crate::settings::tests::files::Home;
 use crate::settings::{self, State, Strict, inspect};
 
 /// Hooks as people have them: formatters, guards, notices, logs; comments and odd indentation.

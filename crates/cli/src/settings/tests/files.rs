@@ -1,4 +1,4 @@
-//! `init` and `uninit` on real files, in a throw-away home.
+//! `init` and `uninit` on real files, in a throw-away home; the status line that was there before.
 
 use std::cell::Cell;
 use std::fs::{self, Permissions};
@@ -9,11 +9,14 @@ use becket_wire::Place;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::any::foreign;
-use super::registration;
 use crate::settings::change::{Plan, edit};
-use crate::settings::inspect::inspect;
-use crate::settings::{Outcome, Scope, State, StatusLine, Strict, init, read, uninit};
+use crate::settings::entries::inspect;
+use crate::settings::tests::any::foreign;
+use crate::settings::tests::registration;
+use crate::settings::{
+    Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, read, status_line_before,
+    uninit,
+};
 use crate::world::{Said, World};
 
 pub struct Home {
@@ -146,35 +149,12 @@ fn a_file_that_init_made_is_removed_with_its_folder() {
 }
 
 #[test]
-fn a_file_that_init_made_is_removed_if_nothing_else_is_in_it() {
-    let home = Home::new();
-    home.init();
-    fs::write(home.file(), home.text().replace('\n', "\n ")).unwrap();
-    home.uninit();
-    assert!(!home.file().exists());
-}
-
-#[test]
 fn a_file_that_init_made_stays_if_something_else_is_in_it() {
     let home = Home::new();
     home.init();
     fs::write(home.file(), home.text().replacen('{', "{ // mine", 1)).unwrap();
     home.uninit();
     assert_eq!(home.text(), "{ // mine\n}\n");
-}
-
-#[test]
-fn a_second_init_changes_nothing() {
-    let home = Home::with("{\"model\": \"opus\"}");
-    let first = home.init();
-    assert!(first.changed());
-    assert_eq!(
-        first.inspection.count(State::Found),
-        first.inspection.entries.len()
-    );
-    let before = home.everything();
-    assert!(!home.init().changed());
-    assert_eq!(home.everything(), before);
 }
 
 #[test]
@@ -189,17 +169,6 @@ fn after_other_edits_exactly_ours_goes() {
         "{\n  \"model\": \"opus\",\n  \"hooks\": {\"Stop\": []}\n}\n"
     );
     assert_eq!(fs::read_to_string(outcome.backup.unwrap()).unwrap(), edited);
-}
-
-#[test]
-fn edits_between_two_inits_are_kept() {
-    let home = Home::with("{ }");
-    home.init();
-    fs::write(home.file(), home.text().replacen('{', "{\"a\": 1,", 1)).unwrap();
-    let again = home.init_with(Strict::On).unwrap();
-    assert!(again.backup.is_some());
-    home.uninit();
-    assert_eq!(read(&home.file()).unwrap().as_deref(), Some("{\"a\": 1\n}"));
 }
 
 #[test]
@@ -324,14 +293,6 @@ fn a_read_only_file_is_not_touched() {
 }
 
 #[test]
-fn a_missing_shim_is_not_registered() {
-    let home = Home::with("{}");
-    fs::remove_file(home.world.shim()).unwrap();
-    insta::assert_snapshot!(home.refused(), @r#"/bin/becket-hook is missing, so it cannot be registered"#);
-    assert_eq!(home.text(), "{}");
-}
-
-#[test]
 fn many_at_once_lose_nothing() {
     let home = Home::with("{\"model\": \"opus\"}");
     let changed = std::thread::scope(|scope| {
@@ -387,4 +348,127 @@ fn a_file_that_keeps_changing_is_given_up() {
     );
     assert!(!home.text().contains("ours"));
     assert!(home.backups().is_empty());
+}
+
+const MINE: &str =
+    "{ \"command\": \"~/bin/line 'a b'\", // mine\n  \"type\": \"command\", \"padding\": 2,}";
+
+fn with_line() -> Home {
+    Home::with(format!(
+        "{{\"model\": \"opus\",\n  \"statusLine\" : {MINE}\n}}\n"
+    ))
+}
+
+fn again(home: &Home, line: StatusLine) -> Standing {
+    let outcome = init(&home.world, Scope::User, Strict::Keep, line, false).unwrap();
+    outcome.inspection.status_line
+}
+
+/// The command in the file, with the throw-away home taken out.
+fn command(home: &Home) -> String {
+    let text = home.text();
+    let at = text.rfind("\"statusLine\"").unwrap();
+    let line = text[at..].lines().next().unwrap();
+    let root = home.world.cwd.display().to_string();
+    line.trim_end_matches(',').replace(&root, "")
+}
+
+#[test]
+fn it_is_kept_and_run_beside_ours() {
+    let home = with_line();
+    let outcome = home.init();
+    assert!(outcome.inspection.status_line.is_beside());
+    insta::assert_snapshot!(command(&home), @r#""statusLine" : {"type": "command", "command": "/bin/becket-hook --statusline --beside --home /becket", "padding": 2}"#);
+    let before = status_line_before(&home.world);
+    assert_eq!(before.as_deref(), Some("~/bin/line 'a b'"));
+    let text = home.text();
+    assert!(!home.init().changed(), "twice is once");
+    assert_eq!(home.text(), text);
+}
+
+#[test]
+fn it_comes_back_byte_for_byte_though_the_rest_was_changed() {
+    let home = with_line();
+    home.init();
+    let text = home.text().replace("opus", "sonnet");
+    fs::write(home.file(), text).unwrap();
+    home.init();
+    assert_eq!(
+        status_line_before(&home.world).as_deref(),
+        Some("~/bin/line 'a b'")
+    );
+    home.uninit();
+    let expected = format!("{{\"model\": \"sonnet\",\n  \"statusLine\" : {MINE}\n}}\n");
+    assert_eq!(home.text(), expected);
+}
+
+#[test]
+fn one_that_was_changed_since_is_left_alone() {
+    let home = with_line();
+    home.init();
+    let text = home.text();
+    let at = text
+        .find("{\"type\": \"command\", \"command\": \"")
+        .unwrap();
+    let end = text[at..].find('}').unwrap() + at + 1;
+    let other = r#"{"type": "command", "command": "new"}"#;
+    let changed = format!("{}{other}{}", &text[..at], &text[end..]);
+    fs::write(home.file(), &changed).unwrap();
+    home.uninit();
+    assert!(home.text().contains(other), "{}", home.text());
+    assert!(!home.text().contains("becket"), "{}", home.text());
+
+    fs::write(home.file(), &changed).unwrap();
+    home.init();
+    assert_eq!(status_line_before(&home.world).as_deref(), Some("new"));
+}
+
+#[test]
+fn ours_alone_needs_nothing_beside_it() {
+    let home = Home::with("{}\n");
+    home.init();
+    insta::assert_snapshot!(command(&home), @r#""statusLine": {"type": "command", "command": "/bin/becket-hook --statusline --home /becket"}"#);
+    assert_eq!(status_line_before(&home.world), None);
+    home.uninit();
+    assert_eq!(home.text(), "{}\n");
+}
+
+#[test]
+fn whoever_wants_none_is_asked_once() {
+    let home = with_line();
+    let before = home.text();
+    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert!(home.text().contains(MINE));
+    assert_eq!(again(&home, StatusLine::Keep), Standing::Theirs);
+    assert!(line_is_unwanted(&home.world, &home.file()));
+    assert!(again(&home, StatusLine::On).is_beside());
+    assert!(again(&home, StatusLine::Keep).is_beside());
+    assert_eq!(again(&home, StatusLine::Off), Standing::Theirs);
+    assert!(home.text().contains(MINE));
+    home.uninit();
+    assert_eq!(home.text(), before);
+}
+
+#[test]
+fn a_projects_settings_get_none() {
+    let home = Home::new();
+    let outcome = init(
+        &home.world,
+        Scope::Local,
+        Strict::Keep,
+        StatusLine::Keep,
+        false,
+    )
+    .unwrap();
+    assert_eq!(outcome.inspection.status_line, Standing::Missing);
+    assert!(!read(&outcome.file).unwrap().unwrap().contains("statusLine"));
+}
+
+#[test]
+fn odd_places_are_quoted_for_the_shell() {
+    let mut home = Home::with("{}");
+    home.world.place = Place::new(home.world.cwd.join("it's $HOME"));
+    home.init();
+    insta::assert_snapshot!(command(&home), @r#""statusLine": {"type": "command", "command": "/bin/becket-hook --statusline --home '/it'\\''s $HOME'"}"#);
+    assert!(!home.init().changed());
 }
