@@ -107,7 +107,7 @@ impl Adopt {
             anstream::println!("no hooks but becket's stand in the settings that are read here");
             return;
         }
-        anstream::print!("{}", adopt::table(found, &Look::of_stdout()));
+        anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
         let unheard = found.hooks.iter().find_map(|hook| match &hook.why {
             Some(Why::Unregistered(why)) => Some(why),
             _ => None,
