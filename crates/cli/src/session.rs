@@ -2,7 +2,6 @@
 //! words.
 
 pub mod full;
-pub mod goal;
 pub mod history;
 pub mod source;
 pub mod stats;

@@ -6,12 +6,11 @@ use becket_wire::rpc::{EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
-use crate::line;
-use crate::run::{json, words};
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{one_line, wrap};
 use crate::ui::time::{self, clock, moment};
+use crate::{line, run};
 
 /// Longer lines are hard to read, and longer reasons nobody reads here.
 const READABLE: usize = 100;
@@ -251,11 +250,11 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     let failed = run.has_failed();
     [
         Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
-        Cell::new(time::took(run.took_us), words::pace(run.took_us)),
-        Cell::new(words::outcome(run), words::ended(run)),
+        Cell::new(time::took(run.took_us), run::pace(run.took_us)),
+        Cell::new(run::outcome(run), run::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(
-            words::note(found, look.now_ms()),
+            run::note(found, look.now_ms()),
             if failed { BAD } else { DIM },
         ),
     ]
@@ -274,7 +273,7 @@ pub struct Json<'a> {
     took_us: Option<i64>,
     source: Source,
     detour: Option<&'a str>,
-    runs: Vec<json::Run<'a>>,
+    runs: Vec<run::Run<'a>>,
     skipped: &'a [Skipped],
 }
 
@@ -292,7 +291,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             took_us: event.took_us,
             source: event.source,
             detour: why.detour.as_deref(),
-            runs: why.runs.iter().map(json::Run::from).collect(),
+            runs: why.runs.iter().map(run::Run::from).collect(),
             skipped: &why.skipped,
         }
     }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::store::RunQuery;
 
+use crate::run;
 use crate::run::source::Runs;
-use crate::run::{cost, json, table};
 use crate::ui::style::Look;
 use crate::world::World;
 
@@ -34,9 +34,9 @@ impl Stats {
         };
         let is_narrow = query.session.is_some() || query.since.is_some();
         let found = runs.find(&query)?;
-        let hooks = cost::stats(found.iter().map(|found| &found.run));
+        let hooks = run::stats(found.iter().map(|found| &found.run));
         if self.json {
-            let hooks: Vec<_> = hooks.iter().map(json::HookStats::from).collect();
+            let hooks: Vec<_> = hooks.iter().map(run::HookStats::from).collect();
             println!("{}", serde_json::to_string(&hooks)?);
         } else if hooks.is_empty() {
             println!(
@@ -44,7 +44,7 @@ impl Stats {
                 super::recent::nothing(is_narrow, &world.place.config())
             );
         } else {
-            anstream::print!("{}", table::stats(&hooks, &Look::of_stdout()));
+            anstream::print!("{}", run::stats_table(&hooks, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
