@@ -1,19 +1,17 @@
 //! The slash commands as files of Claude Code's: put there by `init`, taken back by `uninit`. A file
 //! says itself whether it is still what we wrote, so nothing has to be remembered of it.
 
-mod file;
-#[cfg(test)]
-mod tests;
-
+use std::fmt::Write;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
+use becket_wire::place::fnv1a;
 
 use crate::settings::{self, Scope};
 use crate::world::{World, project_of};
-use file::{Call, Written, end};
 
 const LARGEST: u64 = 1 << 20;
 const ATTEMPTS: usize = 20;
@@ -44,7 +42,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command
     let end = first.map_or_else(end, |file| file.end.clone());
     let made = first.map_or_else(|| missing(&folder), |file| file.made);
     let mut commands = Vec::new();
-    for (name, template) in file::TEMPLATES {
+    for (name, template) in TEMPLATES {
         let path = folder.join(name);
         let wanted = Written {
             end: end.clone(),
@@ -67,7 +65,7 @@ pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Comma
     }
     let made = written(&folder).iter().map(|file| file.made).max();
     let mut commands = Vec::new();
-    for (name, _) in file::TEMPLATES {
+    for (name, _) in TEMPLATES {
         let path = folder.join(name);
         let plan = |before: Option<&str>| match before {
             Some(text) if Written::read(text).is_some() => Some(None),
@@ -116,7 +114,7 @@ fn written(folder: &Path) -> Vec<Written> {
         let text = fs::read_to_string(folder.join(name)).ok()?;
         Written::read(&text)
     };
-    let names = file::TEMPLATES.iter();
+    let names = TEMPLATES.iter();
     names.filter_map(|(name, _)| read(name)).collect()
 }
 
@@ -162,4 +160,173 @@ fn edit(
         }
     }
     anyhow::bail!("{} keeps changing", path.display())
+}
+
+/// The files of the plugin, which ours are made of.
+pub const TEMPLATES: [(&str, &str); 3] = [
+    (
+        "disable.md",
+        include_str!("../../../plugin/commands/hook/disable.md"),
+    ),
+    (
+        "enable.md",
+        include_str!("../../../plugin/commands/hook/enable.md"),
+    ),
+    (
+        "status.md",
+        include_str!("../../../plugin/commands/hook/status.md"),
+    ),
+];
+
+/// The last line of the here-document in the plugin's files.
+pub const PLUGINS_END: &str = "END_OF_ARGUMENTS_8c1f0d5e7ab94263";
+
+const OPENING: &str = "---\n";
+const MARK: &str =
+    "# Written by `becket init`; `becket uninit` takes it away, unless it was changed: ";
+
+/// How becket is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    pub program: String,
+    pub home: Option<String>,
+}
+
+impl Call {
+    /// By its path and with its home, as the hooks are. What a project shares names neither, and nor
+    /// does a path that Claude Code's rules could not hold.
+    pub fn of(world: &World, scope: Scope) -> Self {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+        let plain = |path: PathBuf| {
+            let path = path.into_os_string().into_string().ok();
+            path.filter(|path| scope != Scope::Project && path.chars().all(is_plain))
+        };
+        let program = plain(world.programs.join("becket"));
+        Self {
+            program: program.unwrap_or_else(|| "becket".to_owned()),
+            home: plain(world.place.home().to_path_buf()),
+        }
+    }
+}
+
+/// What differs between two files that we wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The last line of the here-document.
+    pub end: String,
+    /// So many folders were made for it.
+    pub made: usize,
+}
+
+/// An end for a here-document that nobody has seen.
+pub fn end() -> String {
+    let random = || RandomState::new().hash_one(0);
+    format!("END_OF_ARGUMENTS_{:016x}{:016x}", random(), random())
+}
+
+impl Written {
+    pub fn render(&self, template: &str, call: &Call) -> String {
+        let home = call.home.as_ref();
+        let home = home.map_or_else(String::new, |home| format!(" --home {home}"));
+        let text = template
+            .replace(PLUGINS_END, &self.end)
+            .replace("(becket ", &format!("({} ", call.program))
+            .replace("\nbecket ", &format!("\n{} ", call.program))
+            .replace(" --slash", &format!("{home} --slash"));
+        let body = text.strip_prefix(OPENING).unwrap_or(&text);
+        let made = self.made;
+        format!("{OPENING}{MARK}{made}-{:016x}\n{body}", hash(made, body))
+    }
+
+    /// What a file of ours says of itself. None if a person wrote or changed it.
+    pub fn read(text: &str) -> Option<Self> {
+        let (mark, body) = text
+            .strip_prefix(OPENING)?
+            .strip_prefix(MARK)?
+            .split_once('\n')?;
+        let (made, hash_said) = mark.split_once('-')?;
+        let made = made.parse().ok()?;
+        let mut said = String::new();
+        write!(said, "{:016x}", hash(made, body)).ok()?;
+        let (_, end) = body.split_once("<<'")?;
+        let (end, _) = end.split_once('\'')?;
+        let end = end.to_owned();
+        (hash_said == said).then_some(Self { end, made })
+    }
+}
+
+fn hash(made: usize, body: &str) -> u64 {
+    fnv1a(format!("{made}\n{body}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn call() -> Call {
+        Call {
+            program: "/home/user/.local/bin/becket".to_owned(),
+            home: Some("/home/user/.becket".to_owned()),
+        }
+    }
+
+    fn written() -> Written {
+        Written {
+            end: "END_OF_ARGUMENTS_0123".to_owned(),
+            made: 2,
+        }
+    }
+
+    #[test]
+    fn the_three_files() {
+        let mut all = String::new();
+        for (name, template) in TEMPLATES {
+            all += &format!("# {name}\n{}\n", written().render(template, &call()));
+        }
+        insta::assert_snapshot!(all);
+    }
+
+    #[test]
+    fn the_plugins_files_end_their_argument_in_one_line() {
+        for (name, template) in TEMPLATES {
+            assert_eq!(template.matches(PLUGINS_END).count(), 2, "{name}");
+            assert!(
+                template.contains(&format!("\n$ARGUMENTS\n{PLUGINS_END}\n")),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_knows_whether_it_is_still_ours() {
+        for (_, template) in TEMPLATES {
+            assert_eq!(Written::read(template), None, "the plugin's");
+            let text = written().render(template, &call());
+            assert_eq!(Written::read(&text), Some(written()));
+            assert_eq!(Written::read(&text.replace("current", "this")), None);
+            assert_eq!(Written::read(&format!("{text}\n")), None);
+            assert_eq!(Written::read(&text.replace(": 2-", ": 3-")), None);
+        }
+        assert_eq!(Written::read(""), None);
+    }
+
+    #[test]
+    fn nobody_guesses_the_end() {
+        assert_ne!(end(), end());
+        assert!(end().len() > 40);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_was_rendered_is_read_again(end in "[A-Z_0-9]{1,40}", made in 0_usize..4, which in 0_usize..3) {
+            let written = Written { end, made };
+            let bare = Call { program: "becket".to_owned(), home: None };
+            for call in [&call(), &bare] {
+                let text = written.render(TEMPLATES[which].1, call);
+                prop_assert_eq!(Written::read(&text), Some(written.clone()));
+            }
+        }
+    }
 }

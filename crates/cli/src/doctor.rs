@@ -1,14 +1,27 @@
 //! What doctor looks at: one function a part, each giving a line, and a way to mend it.
 
-mod commands;
-mod line;
-mod machine;
-mod registration;
-mod state;
+pub mod registration;
 
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use becket_daemon::life::now_ms;
+use becket_daemon::store::{self, spool};
+use becket_engine::config::Snapshot;
+use becket_engine::hooks::Hook;
+use becket_engine::trust::Trust;
+use becket_wire::Version;
 use serde::Serialize;
 
-use crate::world::World;
+use crate::claude::{self, version_of};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::ui::style::counts;
+use crate::ui::text;
+use crate::ui::time::moment;
+use crate::world::{World, project_of};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -57,19 +70,401 @@ impl Check {
 
 /// Looks at everything, in the order in which one part stands on another.
 pub fn examine(world: &World) -> Vec<Check> {
-    let mut checks = machine::programs(world);
-    checks.push(machine::claude());
-    checks.extend(machine::folders(world));
+    let mut checks = programs(world);
+    checks.push(claude());
+    checks.extend(folders(world));
     // Whoever only looks makes no home.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
-        checks.push(state::config(&snapshot));
-        checks.extend(state::trust(world));
-        let (answers, daemon) = state::daemon(world, &snapshot);
+        checks.push(config(&snapshot));
+        checks.extend(trust(world));
+        let (answers, daemon) = daemon(world, &snapshot);
         checks.extend(daemon);
-        checks.extend(state::database(world));
-        checks.push(state::spool(world));
+        checks.extend(database(world));
+        checks.push(spool(world));
         checks.extend(registration::settings(world, answers));
     }
     checks
+}
+
+/// Both programs, side by side and of one version.
+pub(super) fn programs(world: &World) -> Vec<Check> {
+    let ours = Version::current();
+    let shim = world.shim();
+    let check = match version_of(&shim) {
+        None if !shim.exists() => Check::broken(
+            "shim",
+            format!("{} is missing", shim.display()),
+            "./install (in becket's source)",
+        ),
+        None => Check::broken(
+            "shim",
+            format!("{} does not run", shim.display()),
+            "./install (in becket's source)",
+        ),
+        Some(said) if said != format!("becket-hook {ours}") => Check::broken(
+            "shim",
+            format!(
+                "{} says `{said}`, and this is becket {ours}",
+                shim.display()
+            ),
+            "./install (in becket's source)",
+        ),
+        Some(said) => Check::good("shim", format!("{said}, {}", shim.display())),
+    };
+    vec![
+        Check::good(
+            "becket",
+            format!("{ours}, {}", world.programs.join("becket").display()),
+        ),
+        check,
+    ]
+}
+
+/// The first Claude Code that takes a settings file with events it does not know: an older one
+/// drops every hook in it.
+const HEARD: [u32; 3] = [2, 1, 101];
+/// The first one that gives hooks their arguments.
+const WITH_ARGUMENTS: [u32; 3] = [2, 1, 139];
+
+/// Claude Code itself. becket can be set up before it.
+pub(super) fn claude() -> Check {
+    let name = "Claude Code";
+    let Some(said) = claude::says() else {
+        let what = "`claude` is not on PATH";
+        return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
+    };
+    match claude::numbers(&said) {
+        Some(version) if version < HEARD => {
+            let what = format!("{said} starts no hook of becket's; 2.1.139 or newer does");
+            Check::broken(name, what, "claude update")
+        }
+        Some(version) if version < WITH_ARGUMENTS => {
+            let what = format!("{said} works only with becket in ~/.becket; 2.1.139 is better");
+            Check::warning(name, what, "claude update")
+        }
+        _ => Check::good(name, said),
+    }
+}
+
+fn mode_of(path: &Path) -> u32 {
+    std::fs::metadata(path).map_or(0, |meta| meta.mode())
+}
+
+/// Whether the folder that the file really stands in is closed to others.
+fn is_out_of_reach(file: &Path) -> bool {
+    let real = file.canonicalize().unwrap_or_else(|_| file.to_path_buf());
+    real.parent()
+        .is_some_and(|folder| mode_of(folder) & 0o077 == 0)
+}
+
+/// The home and what is in it: there, ours, closed to others, and writable.
+pub(super) fn folders(world: &World) -> Vec<Check> {
+    let place = &world.place;
+    let home = place.home();
+    let name = "home";
+    let Ok(meta) = std::fs::metadata(home) else {
+        return vec![Check::broken(
+            name,
+            format!("{} does not exist", home.display()),
+            "becket up",
+        )];
+    };
+    let uid = rustix::process::getuid().as_raw();
+    if meta.uid() != uid {
+        let what = format!(
+            "{} belongs to user {}, not to you",
+            home.display(),
+            meta.uid()
+        );
+        return vec![Check::broken(
+            name,
+            what,
+            format!("sudo chown -R {uid} {}", home.display()),
+        )];
+    }
+    let mut checks = Vec::new();
+    let folders = [
+        home.to_owned(),
+        place.run(),
+        place.spool(),
+        place.log(),
+        place.sessions(),
+    ];
+    let files = [place.database(), place.config(), place.mask_key()];
+    let folders = folders.into_iter().map(|path| (path, 0o700, State::Broken));
+    let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
+    for (path, wanted, state) in folders.chain(files) {
+        let mode = mode_of(&path);
+        // A person's editor makes it as it makes all files; where nobody comes near it, that is well.
+        let out_of_reach = path == place.config() && is_out_of_reach(&path);
+        if mode & 0o077 != 0 && !out_of_reach {
+            let path = path.display();
+            let what = format!("{path} is open to others (mode {:o})", mode & 0o777);
+            let mend = format!("chmod {wanted:o} {path}");
+            checks.push(Check {
+                state,
+                ..Check::warning(name, what, mend)
+            });
+        }
+    }
+    // On a full disk a file can often be made, and nothing put into it.
+    let written = tempfile::NamedTempFile::new_in(place.home())
+        .and_then(|mut file| file.write_all(&[0; 4096]));
+    if let Err(why) = written {
+        let what = format!("nothing can be written to {}: {why}", home.display());
+        checks.push(Check::broken(
+            name,
+            what,
+            "make room on the disk, or make the folder writable",
+        ));
+    }
+    if checks.is_empty() {
+        checks.push(Check::good(
+            name,
+            format!("{}, yours alone", home.display()),
+        ));
+    }
+    checks
+}
+
+/// Faults of so long count, in milliseconds: 7 days.
+const FAULTS_OF: i64 = 7 * 24 * 60 * 60 * 1000;
+
+pub(super) fn config(snapshot: &Snapshot) -> Check {
+    let errors: Vec<String> = snapshot.errors().map(ToString::to_string).collect();
+    match (errors.first(), snapshot.problems.first()) {
+        (Some(first), _) => Check::broken("config", first.clone(), "becket config check"),
+        (None, Some(first)) => Check::warning("config", first.to_string(), "becket config check"),
+        (None, None) => Check::good("config", "in order"),
+    }
+}
+
+/// Whether the project that doctor was called in counts; nothing where that makes no difference.
+pub(super) fn trust(world: &World) -> Option<Check> {
+    let snapshot = world.loader(Some(project_of(&world.cwd))).current();
+    let project = snapshot.project.as_ref()?;
+    if let Some(says) = project.says() {
+        let what = says.split_once(". ").map_or(says, |(first, _)| first);
+        return Some(Check::warning("trust", what, "becket trust"));
+    }
+    let waits = |hook: &&Arc<Hook>| hook.untrusted && hook.off.is_none();
+    let waiting = snapshot.hooks.iter().filter(waits);
+    let waiting: Vec<&str> = waiting.map(|hook| &*hook.name).collect();
+    if !waiting.is_empty() {
+        let what = format!(
+            "this project is not trusted, so these hooks start none of its tools: {}",
+            waiting.join(", ")
+        );
+        return Some(Check::warning("trust", what, "becket trust"));
+    }
+    let trusted = project.trust == Trust::Yes;
+    trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
+}
+
+/// Who stores secrets as they come: everybody by the files, else the daemon that was started so.
+fn masking(world: &World, set: &[(String, String)]) -> Option<Check> {
+    let by_files = world.of_daemon(None, &[]).current();
+    if !by_files.config.mask.enabled {
+        let setting = by_files.settings.get("mask.enabled");
+        let origin = setting.map(|setting| setting.origin.to_string());
+        let what = format!(
+            "off by {}: secrets are stored as they come",
+            origin.unwrap_or_default()
+        );
+        let mend = "set mask.enabled = true there";
+        return Some(Check::warning("masking", what, mend));
+    }
+    let its = world.of_daemon(None, set).current();
+    (!its.config.mask.enabled).then(|| {
+        let what = "off, since the daemon runs with --set mask.enabled=false: secrets are stored as they come";
+        let mend = "becket daemon stop && becket daemon start";
+        Check::warning("masking", what, mend)
+    })
+}
+
+/// The daemon: started if need be, and asked how it is. Says whether it answered.
+pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
+    if world.no_daemon {
+        let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
+        let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
+        let mut checks = vec![unused];
+        checks.extend(masking(world, &[]));
+        return (false, checks);
+    }
+    let status = Client::connect_or_start(world).and_then(|mut client| client.status());
+    let status = match status {
+        Ok(status) => status,
+        Err(error) => {
+            let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
+            let mut checks = vec![broken];
+            checks.extend(masking(world, &[]));
+            return (false, checks);
+        }
+    };
+    let mut checks = Vec::new();
+    let what = format!(
+        "{}, pid {}, since {}",
+        status.version,
+        status.pid,
+        moment(status.started_at)
+    );
+    checks.push(if status.version < Version::current() {
+        Check::warning(
+            "daemon",
+            format!("{what}; older than this becket"),
+            "becket daemon stop && becket daemon start",
+        )
+    } else {
+        Check::good("daemon", what)
+    });
+    checks.push(Check::good("socket", status.socket.clone()));
+    checks.extend(masking(world, &status.set));
+    let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
+    for trouble in status
+        .troubles
+        .iter()
+        .filter(|trouble| !told.contains(trouble))
+    {
+        checks.push(Check::warning(
+            "trouble",
+            trouble.clone(),
+            format!("look into {}", world.place.daemon_log().display()),
+        ));
+    }
+    if status.counts.lost > 0 {
+        let what = format!("{} event(s) could not be kept anywhere", status.counts.lost);
+        checks.push(Check::broken("events", what, "make room on the disk"));
+    }
+    let passed = ["taken in from the spool", "lost"];
+    let odd = counts(&status.counts)
+        .into_iter()
+        .filter(|(name, count)| *count > 0 && !passed.contains(name));
+    let odd: Vec<String> = odd
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
+    if !odd.is_empty() {
+        checks.push(Check::warning(
+            "since its start",
+            odd.join(", "),
+            "becket events shows what came",
+        ));
+    }
+    (true, checks)
+}
+
+/// How to get a daemon that answers: what it answered for is kept, so a hung one may be killed.
+fn awake(world: &World, error: &anyhow::Error) -> String {
+    let hung = error
+        .downcast_ref::<Failure>()
+        .is_some_and(Failure::is_late);
+    match std::fs::read_to_string(world.place.life_lock()) {
+        Ok(pid) if hung => format!("kill -9 {}; then: becket daemon start", pid.trim()),
+        _ => format!("look into {}", world.place.daemon_log().display()),
+    }
+}
+
+pub(super) fn database(world: &World) -> Vec<Check> {
+    let path = world.place.database();
+    let opened = match store::open_to_read(&path) {
+        Ok(Some(connection)) => connection,
+        Ok(None) => {
+            return vec![Check::warning(
+                "database",
+                format!("{} does not exist yet", path.display()),
+                "becket up",
+            )];
+        }
+        Err(why) => {
+            return vec![Check::broken(
+                "database",
+                why.to_string(),
+                "becket daemon start",
+            )];
+        }
+    };
+    let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+    let mut checks = vec![match store::count(&opened) {
+        Ok(events) => Check::good(
+            "database",
+            format!(
+                "{events} events, {:.1} MB, {}",
+                size as f64 / 1e6,
+                path.display()
+            ),
+        ),
+        Err(why) => Check::broken(
+            "database",
+            format!("{}: {why}", path.display()),
+            "becket daemon stop && becket daemon start",
+        ),
+    }];
+    if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
+        let what = format!(
+            "{} with a fault in the last 7 days, the newest at {}: {}",
+            text::count(faults.count as usize, "event", "events"),
+            moment(faults.at),
+            faults.fault
+        );
+        checks.push(Check::warning(
+            "events",
+            what,
+            "becket events --limit 500 shows it",
+        ));
+    }
+    let damaged = std::fs::read_dir(world.place.home())
+        .into_iter()
+        .flatten()
+        .flatten();
+    let damaged = damaged.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with("becket.db.damaged-")
+    });
+    for entry in damaged.filter(|entry| !entry.file_name().to_string_lossy().ends_with(['l', 'm']))
+    {
+        let file = entry.path();
+        let what = format!("a damaged database was set aside as {}", file.display());
+        checks.push(Check::warning(
+            "database",
+            what,
+            format!("rm {}* once you do not need it", file.display()),
+        ));
+    }
+    checks
+}
+
+pub(super) fn spool(world: &World) -> Check {
+    let place = &world.place;
+    let (files, bytes) = spool::usage(&place.spool());
+    let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
+    let refused = spool::refused(place);
+    if refused > 0 {
+        let what = format!("it was full, and {refused} event(s) were refused");
+        return Check::broken(
+            "spool",
+            what,
+            format!(
+                "becket daemon start; then rm {}",
+                place.spool_refused().display()
+            ),
+        );
+    }
+    if bad > 0 {
+        let what = format!(
+            "{bad} file(s) are no events, and were put into {}",
+            place.spool_bad().display()
+        );
+        return Check::warning(
+            "spool",
+            what,
+            format!("look at them, then rm -r {}", place.spool_bad().display()),
+        );
+    }
+    if files > 0 {
+        let what = format!("{files} file(s) wait ({:.1} MB)", bytes as f64 / 1e6);
+        return Check::warning("spool", what, "becket daemon start");
+    }
+    Check::good("spool", "empty")
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::{fmt, io};
 
-use crate::tell::is_inert;
+use crate::ui::text::is_inert;
 
 /// Exit codes: part of the command line that scripts rely on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

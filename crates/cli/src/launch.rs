@@ -7,9 +7,6 @@
 pub mod arguments;
 mod child;
 mod follow;
-mod program;
-mod restart;
-mod settings;
 pub mod state;
 pub mod window;
 
@@ -28,16 +25,15 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use crate::claude;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
-use crate::tell::{self, clock};
 use crate::tui::feed::{self, Message, QUEUE};
+use crate::ui::time::{self, clock};
 use crate::unhooked::NO_SESSIONS;
 use crate::world::World;
-use child::{Exit, Process, SavedTerminal, SignalForwarder};
+use arguments::InlineRegistration;
+pub use child::Policy;
+use child::{Ending, Exit, MOST, Next, Process, Restarts, SavedTerminal, SignalForwarder};
 use follow::{AFTER_RESET, Followed, Follower};
 pub use follow::{NoObserver, Observer};
-pub use restart::Policy;
-use restart::{Ending, MOST, Next, Restarts};
-use settings::InlineRegistration;
 use state::LaunchFile;
 
 /// So long the first session may take, unless the user says otherwise.
@@ -69,14 +65,14 @@ impl Launch {
         let (named, words) = arguments::split(&self.words);
         must_have_terminal(&words)?;
         let path = std::env::var_os("PATH");
-        let program = program::find(named.as_deref(), path.as_deref(), &self.cwd)?;
+        let program = claude::find(named.as_deref(), path.as_deref(), &self.cwd)?;
         let mut words: Vec<OsString> = self.options.iter().cloned().chain(words).collect();
         let is_session = words
             .first()
             .is_none_or(|first| NO_SESSIONS.iter().all(|no| first != no));
         if is_session {
             let version = || claude::numbers(&claude::version_of(&program)?);
-            let registered = settings::register(world, &mut words, version)?;
+            let registered = arguments::register(world, &mut words, version)?;
             if let InlineRegistration::TooOld([a, b, c]) = registered {
                 say(&format!(
                     "Claude Code {a}.{b}.{c} is too old to be followed; it starts without becket"
@@ -227,8 +223,8 @@ impl Running<'_> {
     /// The views list a launch that waits to go on.
     fn show_wait(&self, at: i64) {
         let file = LaunchFile {
-            started_at: tell::moment(now_ms()),
-            last_updated: tell::moment(now_ms()),
+            started_at: time::moment(now_ms()),
+            last_updated: time::moment(now_ms()),
             project_dir: self.launch.cwd.to_string_lossy().into_owned(),
             launcher_start: self.launcher.start,
             trouble: Some(format!("goes on with its session at {}", local_time(at))),

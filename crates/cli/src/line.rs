@@ -7,7 +7,9 @@ use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, is_inert, moment};
+use crate::ui::style::{BAD, BOLD, DIM, WARN};
+use crate::ui::text::is_inert;
+use crate::ui::time::{clock, moment};
 
 /// How much of a name and of an event's own words a line shows at the most.
 const NAME: usize = 64;

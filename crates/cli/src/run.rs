@@ -1,12 +1,345 @@
 //! Runs of named hooks as people and scripts see them: where they come from, what they cost, their
 //! words and their JSON.
 
-pub mod cost;
 pub mod full;
-pub mod json;
 pub mod source;
-pub mod table;
-pub mod words;
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::BTreeMap;
+
+use anstyle::Style;
+use becket_daemon::store::FoundRun;
+use becket_wire::run::{FINE, RUNNING, RunRow};
+use serde::Serialize;
+
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::count;
+use crate::ui::time::{self, moment, span};
+
+/// A hook that takes longer holds up whoever works: microseconds.
+pub const TOO_SLOW: i64 = 5_000_000;
+/// More characters than this Claude Code puts into a file, and shows the model a piece of it.
+pub const TOO_LONG: u64 = 10_000;
+/// Characters that make a token, roughly.
+const PER_TOKEN: u64 = 4;
+
+/// What text of so many characters costs in the model's window, roughly.
+pub fn tokens(characters: u64) -> u64 {
+    characters.div_ceil(PER_TOKEN)
+}
+
+/// What one hook did and cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stats {
+    pub hook: String,
+    pub runs: usize,
+    pub failed: usize,
+    /// They were ended because nobody waited any more: neither done nor failed.
+    pub cancelled: usize,
+    pub mean_us: i64,
+    pub p95_us: i64,
+    pub max_us: i64,
+    pub last_at: i64,
+    pub last_outcome: String,
+}
+
+impl Stats {
+    /// How many of a hundred runs did what they were for, of those that were let; none if none was.
+    pub fn success_pct(&self) -> Option<f64> {
+        let let_be = self.runs - self.cancelled;
+        let fine = let_be - self.failed;
+        (let_be > 0).then(|| (fine as f64 / let_be as f64 * 1000.0).round() / 10.0)
+    }
+}
+
+/// The figures of each hook, by name.
+pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
+    let mut hooks: BTreeMap<&str, Vec<&RunRow>> = BTreeMap::new();
+    for run in runs {
+        hooks.entry(&run.hook).or_default().push(run);
+    }
+    hooks.into_iter().filter_map(of_one).collect()
+}
+
+fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
+    let last = runs.iter().max_by_key(|run| run.at)?;
+    let times = Times::new(runs.iter().map(|run| run.took_us).collect());
+    Some(Stats {
+        hook: hook.to_owned(),
+        runs: runs.len(),
+        failed: runs.iter().filter(|run| run.has_failed()).count(),
+        cancelled: runs.iter().filter(|run| run.was_cancelled()).count(),
+        mean_us: times.mean(),
+        p95_us: times.at(95),
+        max_us: times.at(100),
+        last_at: last.at,
+        last_outcome: last.outcome.clone(),
+    })
+}
+
+/// How long several runs took: sorted, in microseconds.
+#[derive(Debug, Clone)]
+pub struct Times(Vec<i64>);
+
+impl Times {
+    pub fn new(mut times: Vec<i64>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    pub fn mean(&self) -> i64 {
+        let sum: i128 = self.0.iter().copied().map(i128::from).sum();
+        let count = self.0.len().max(1) as i128;
+        i64::try_from(sum / count).unwrap_or(i64::MAX)
+    }
+
+    /// So many of a hundred took at most this long: the nearest one that really was.
+    pub fn at(&self, percent: usize) -> i64 {
+        let rank = (self.0.len() * percent).div_ceil(100);
+        let nth = rank.saturating_sub(1);
+        self.0.get(nth).copied().unwrap_or(0)
+    }
+}
+
+/// The colour of a time.
+pub fn pace(us: i64) -> Style {
+    if us > TOO_SLOW { WARN } else { Style::new() }
+}
+
+/// The colour of a length.
+pub fn length(characters: u64) -> Style {
+    if characters > TOO_LONG {
+        WARN
+    } else {
+        Style::new()
+    }
+}
+
+/// The colour of how a run ended.
+pub fn ended(run: &RunRow) -> Style {
+    match &*run.outcome {
+        _ if run.has_failed() => BAD,
+        "ok" => GOOD,
+        RUNNING => BOLD,
+        _ => DIM,
+    }
+}
+
+/// Why it failed; of one that goes on, when its time is up.
+pub fn note(found: &FoundRun, now_ms: i64) -> String {
+    match found.until {
+        Some(until) if until > now_ms => {
+            format!("its time is up in {}", span(until - now_ms))
+        }
+        Some(_) => "its time is up: it is being ended".to_owned(),
+        None => found.run.note.clone().unwrap_or_default(),
+    }
+}
+
+/// How it ended, with its exit code where that says more.
+pub fn outcome(run: &RunRow) -> String {
+    match run.exit {
+        Some(exit) if run.has_failed() => format!("{} ({exit})", run.outcome),
+        _ => run.outcome.clone(),
+    }
+}
+
+/// The event, and the tool that it is about.
+pub fn event(run: &RunRow, tool: Option<&str>) -> String {
+    let words = [Some(&*run.event), tool].into_iter().flatten();
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Enough of a session's id to name it.
+pub fn short(id: Option<&str>) -> String {
+    id.map_or_else(|| "-".to_owned(), |id| id.chars().take(8).collect())
+}
+
+#[derive(Debug, Serialize)]
+pub struct Run<'a> {
+    at: String,
+    hook: &'a str,
+    event_id: String,
+    event: &'a str,
+    tool: Option<&'a str>,
+    session_id: Option<&'a str>,
+    agent_id: Option<&'a str>,
+    took_us: i64,
+    until: Option<String>,
+    exit: Option<i32>,
+    outcome: &'a str,
+    decision: Option<&'a str>,
+    said: u64,
+    note: Option<&'a str>,
+}
+
+impl<'a> From<&'a FoundRun> for Run<'a> {
+    fn from(found: &'a FoundRun) -> Self {
+        let run = &found.run;
+        Self {
+            at: moment(run.at),
+            hook: &run.hook,
+            event_id: run.event_id.to_string(),
+            event: &run.event,
+            tool: found.tool.as_deref(),
+            session_id: run.session_id.as_deref(),
+            agent_id: run.agent_id.as_deref(),
+            took_us: run.took_us,
+            until: found.until.map(moment),
+            exit: run.exit,
+            outcome: &run.outcome,
+            decision: run.decision.as_deref(),
+            said: run.said,
+            note: run.note.as_deref(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub struct HookStats<'a> {
+    hook: &'a str,
+    runs: usize,
+    failed: usize,
+    cancelled: usize,
+    success_pct: Option<f64>,
+    mean_us: i64,
+    p95_us: i64,
+    max_us: i64,
+    last_at: String,
+    last_outcome: &'a str,
+}
+
+impl<'a> From<&'a Stats> for HookStats<'a> {
+    fn from(stats: &'a Stats) -> Self {
+        Self {
+            hook: &stats.hook,
+            runs: stats.runs,
+            failed: stats.failed,
+            cancelled: stats.cancelled,
+            success_pct: stats.success_pct(),
+            mean_us: stats.mean_us,
+            p95_us: stats.p95_us,
+            max_us: stats.max_us,
+            last_at: moment(stats.last_at),
+            last_outcome: &stats.last_outcome,
+        }
+    }
+}
+
+const STATS: [Column; 8] = [
+    Column::left("HOOK", 0).cut_to(12),
+    Column::right("RUNS", 0),
+    Column::right("OK", 2),
+    Column::right("CANCELLED", 6),
+    Column::right("MEAN", 3),
+    Column::right("P95", 1),
+    Column::right("LAST", 4),
+    Column::left("OUTCOME", 5),
+];
+
+/// What each hook did and cost, then all of them together.
+pub fn stats_table(hooks: &[Stats], look: &Look) -> String {
+    let rows: Vec<_> = hooks.iter().map(|hook| stats_row(hook, look)).collect();
+    let runs = hooks.iter().map(|hook| hook.runs).sum();
+    let failed: usize = hooks.iter().map(|hook| hook.failed).sum();
+    let mut total = format!(
+        "{} of {}",
+        count(runs, "run", "runs"),
+        count(hooks.len(), "hook", "hooks")
+    );
+    let cancelled: usize = hooks.iter().map(|hook| hook.cancelled).sum();
+    if cancelled > 0 {
+        total += &format!(", {cancelled} cancelled");
+    }
+    if failed > 0 {
+        total += &format!(", {failed} failed: becket recent shows them");
+    }
+    let total = crate::ui::text::fit(&total, look.width, look.glyphs);
+    grid(STATS, &rows, look) + &format!("{DIM}{total}{DIM:#}\n")
+}
+
+fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
+    let ok = match hook.failed {
+        0 => Style::new(),
+        failed if failed * 2 > hook.runs - hook.cancelled => BAD,
+        _ => WARN,
+    };
+    let ago = look.now_ms().saturating_sub(hook.last_at);
+    let last = match FINE.contains(&&*hook.last_outcome) {
+        true => DIM,
+        false => BAD,
+    };
+    [
+        Cell::new(&hook.hook, BOLD),
+        Cell::plain(hook.runs.to_string()),
+        Cell::new(percent(hook), ok),
+        Cell::new(some(hook.cancelled), DIM),
+        Cell::new(time::took(hook.mean_us), pace(hook.mean_us)),
+        Cell::new(time::took(hook.p95_us), pace(hook.p95_us)),
+        Cell::new(format!("{} ago", span(ago)), DIM),
+        Cell::new(&hook.last_outcome, last),
+    ]
+}
+
+/// All of them is said only where it is so.
+fn percent(hook: &Stats) -> String {
+    let Some(percent) = hook.success_pct() else {
+        return "-".to_owned();
+    };
+    let shown = if hook.failed > 0 {
+        percent.min(99.9)
+    } else {
+        percent
+    };
+    if shown.fract() == 0.0 {
+        format!("{shown:.0}%")
+    } else {
+        format!("{shown:.1}%")
+    }
+}
+
+/// A count that is seldom anything.
+fn some(count: usize) -> String {
+    match count {
+        0 => String::new(),
+        _ => count.to_string(),
+    }
+}
+
+const RECENT: [Column; 8] = [
+    Column::right("WHEN", 3),
+    Column::left("HOOK", 0).cut_to(12),
+    Column::left("EVENT", 4).cut_to(11),
+    Column::left("SESSION", 5),
+    Column::right("TIME", 0),
+    Column::left("OUTCOME", 0),
+    Column::left("DECISION", 1),
+    Column::left("NOTE", 2).cut_to(16),
+];
+
+/// Runs in the order given; failed ones stand out.
+pub fn recent_table(runs: &[FoundRun], look: &Look) -> String {
+    let rows: Vec<_> = runs.iter().map(|run| recent_row(run, look)).collect();
+    grid(RECENT, &rows, look)
+}
+
+fn recent_row(found: &FoundRun, look: &Look) -> [Cell; RECENT.len()] {
+    let run = &found.run;
+    let failed = run.has_failed();
+    let name = if failed { BAD.bold() } else { BOLD };
+    let noted = if failed { BAD } else { DIM };
+    let ago = span(look.now_ms().saturating_sub(run.at));
+    [
+        Cell::new(format!("{ago} ago"), DIM),
+        Cell::new(&run.hook, name),
+        Cell::plain(event(run, found.tool.as_deref())),
+        Cell::new(short(run.session_id.as_deref()), DIM),
+        Cell::new(time::took(run.took_us), pace(run.took_us)),
+        Cell::new(outcome(run), ended(run)),
+        Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
+        Cell::new(note(found, look.now_ms()), noted),
+    ]
+}

@@ -2,52 +2,19 @@
 //! words.
 
 pub mod full;
-pub mod goal;
 pub mod history;
-pub mod past;
 pub mod source;
 pub mod stats;
 pub mod stored;
 pub mod table;
-pub mod turns;
 pub mod words;
 
-mod layout;
-pub mod names;
 #[cfg(test)]
 pub mod tests;
-mod tree;
 
 use std::cmp::Reverse;
 
 use becket_wire::session::{Display, SessionRow};
-
-use crate::glyph::Glyphs;
-use crate::line;
-
-/// What a rendering depends on besides the sessions.
-#[derive(Debug, Clone)]
-pub struct Look {
-    pub now: jiff::Zoned,
-    /// Columns; `usize::MAX` if nobody minds.
-    pub width: usize,
-    pub glyphs: Glyphs,
-}
-
-impl Look {
-    /// How this call's stdout looks.
-    pub fn of_stdout() -> Self {
-        Self {
-            now: jiff::Zoned::now(),
-            width: line::width(),
-            glyphs: Glyphs::of_the_locale(),
-        }
-    }
-
-    pub fn now_ms(&self) -> i64 {
-        self.now.timestamp().as_millisecond()
-    }
-}
 
 /// Those that need somebody first, and of them whoever has waited longest; of the others whatever
 /// changed last. Then those that only run, then those that have ended.

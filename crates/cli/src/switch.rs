@@ -1,21 +1,23 @@
 //! The switch on the command line: which session is meant, which hooks its project has, and what
 //! was asked, done by the same hands that answer the slash commands.
 
-mod meant;
-
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
 use becket_engine::hooks::slash::{Acted, Scene, Verb, act};
+use becket_wire::id::parse_uuid;
+use becket_wire::session::{SessionQuery, SessionRow};
 
-pub use meant::Meant;
-
-use crate::tell::WARN;
-use crate::world::World;
+use crate::failure::{Code, Failure};
+use crate::session::source::Source;
+use crate::session::stored::sessions_without_daemon;
+use crate::session::{self, words};
+use crate::ui::style::WARN;
+use crate::world::{World, own_session, project_of};
 
 /// Nobody's hook has a longer name.
 const LONGEST: u64 = 64 << 10;
@@ -95,4 +97,131 @@ pub fn name(typed: Option<String>) -> Result<String> {
     let read = stdin.read_to_string(&mut text);
     read.context("could not read the name from stdin")?;
     Ok(text.trim().to_owned())
+}
+
+/// So many live sessions are offered.
+const OFFERED: usize = 20;
+
+/// The session that a switch is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meant {
+    pub session: String,
+    /// Where it works; an unknown one: where we stand.
+    pub project: PathBuf,
+    /// The type of the subagent that calls us, if one does.
+    pub agent_type: Option<String>,
+}
+
+impl Meant {
+    /// The one that was named, else the one that calls us. None is an error that says which live.
+    pub fn find(world: &World, named: Option<&str>) -> Result<Self> {
+        let named = named.filter(|id| !id.is_empty());
+        match named.map(str::to_owned).or_else(own_session) {
+            // A whole id needs nobody who knows it.
+            Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
+                Ok(Self::of(world, id.clone(), stored(world, &id).as_ref()))
+            }
+            Some(beginning) => {
+                let row = Source::open(world).one(&beginning)?;
+                Ok(Self::of(world, row.session_id.clone(), Some(&row)))
+            }
+            None => Err(nobody(world)),
+        }
+    }
+
+    /// The same, for who can do without.
+    pub fn if_any(world: &World, named: Option<&str>) -> Result<Option<Self>> {
+        if named.is_none_or(str::is_empty) && own_session().is_none() {
+            return Ok(None);
+        }
+        Self::find(world, named).map(Some)
+    }
+
+    fn of(world: &World, session: String, row: Option<&SessionRow>) -> Self {
+        let here = || project_of(&world.cwd).to_path_buf();
+        let project = row
+            .and_then(|row| row.project.as_deref())
+            .map(PathBuf::from);
+        // Only who is called by the session itself can be its subagent.
+        let agent = std::env::var("AGENT_ID")
+            .ok()
+            .filter(|_| own_session().as_ref() == Some(&session));
+        let agents = row.map(|row| &row.agents[..]).unwrap_or_default();
+        let agent = agents
+            .iter()
+            .find(|it| Some(&it.agent_id) == agent.as_ref());
+        Self {
+            session,
+            project: project.unwrap_or_else(here),
+            agent_type: agent.and_then(|agent| agent.agent_type.clone()),
+        }
+    }
+}
+
+/// What the database knows of it. No daemon is needed for that, and none is started.
+fn stored(world: &World, session: &str) -> Option<SessionRow> {
+    let query = SessionQuery {
+        session: Some(session.to_owned()),
+        all: true,
+        limit: None,
+    };
+    let rows = sessions_without_daemon(world, &query).ok()?;
+    rows.into_iter().find(|row| row.session_id == session)
+}
+
+fn nobody(world: &World) -> anyhow::Error {
+    let query = SessionQuery::default();
+    let mut rows = Source::open(world).sessions(&query).unwrap_or_default();
+    let here = world.cwd.canonicalize();
+    let here = here.unwrap_or_else(|_| world.cwd.clone());
+    rows.retain(|row| is_in(row, project_of(&here)));
+    session::sort(&mut rows);
+    let what = "no session was named, and none calls";
+    Failure::new(Code::Usage, what).hint(offer(&rows)).into()
+}
+
+fn is_in(row: &SessionRow, project: &Path) -> bool {
+    let place = row.project.as_deref().or(row.cwd.as_deref());
+    place.is_some_and(|place| Path::new(place).starts_with(project))
+}
+
+fn offer(rows: &[SessionRow]) -> String {
+    if rows.is_empty() {
+        return "say --session ID; no session lives in this project (`becket sessions --all` shows the others)"
+            .to_owned();
+    }
+    let line = |row: &SessionRow| {
+        let about = words::about(row);
+        let about: String = about.chars().take(60).collect();
+        format!("\n  {}  {}  {about}", row.session_id, words::state(row))
+            .trim_end()
+            .to_owned()
+    };
+    let lines: String = rows.iter().take(OFFERED).map(line).collect();
+    format!("say --session ID, with one of those that live in this project:{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_lives_here_is_offered() {
+        let row = |id: &str, title: &str| SessionRow {
+            session_id: id.to_owned(),
+            title: Some(title.to_owned()),
+            hooked: true,
+            ..SessionRow::default()
+        };
+        let rows = [
+            row("77850d98-4378-4282-9d8f-d2b7113deb20", "the login"),
+            row("11111111-2222-4333-8444-555555555555", &"long ".repeat(40)),
+        ];
+        insta::assert_snapshot!(offer(&rows), @r"
+        say --session ID, with one of those that live in this project:
+          77850d98-4378-4282-9d8f-d2b7113deb20  done  the login
+          11111111-2222-4333-8444-555555555555  done  long long long long long long long long long long long long
+        ");
+        insta::assert_snapshot!(offer(&[]), @"say --session ID; no session lives in this project (`becket sessions --all` shows the others)");
+    }
 }

@@ -2,16 +2,21 @@
 //! pane's terminal in front. Keys for a Claude Code that has ended would go to the person's shell.
 
 pub mod conf;
-mod front;
+
 #[cfg(test)]
 mod tests;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use becket_daemon::tmux::{Server, TmuxError, Words, is_pane, words};
 use becket_wire::session::SessionRow;
+use rustix::process::{Pid, Signal};
+#[cfg(target_os = "linux")]
+use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Code, Failure};
 
@@ -91,7 +96,7 @@ pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
 
 /// Asks the session's Claude Code to end. It does so in an orderly way: its SessionEnd comes.
 pub fn end(row: &SessionRow) -> Result<()> {
-    front::ask_to_end(row)
+    ask_to_end(row)
 }
 
 fn jump_from(here: &Here, row: &SessionRow) -> Result<()> {
@@ -174,7 +179,7 @@ impl Pane {
 
     /// Fails unless what is typed into this pane reaches that session's Claude Code, and only it.
     fn must_be_in_front(&self, row: &SessionRow) -> Result<()> {
-        let (_, stat) = front::process(row)?;
+        let (_, stat) = process(row)?;
         let said = self.ask("#{pane_dead} #{pane_synchronized} #{pane_in_mode} #{pane_tty}")?;
         let mut fields = said.splitn(4, ' ');
         let mut next = || fields.next().unwrap_or_default();
@@ -265,4 +270,87 @@ impl Pane {
 )]
 fn pause() {
     std::thread::sleep(LOOK);
+}
+
+/// What the kernel says of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    ended: bool,
+    group: i64,
+    /// Its controlling terminal, as the kernel packs device numbers.
+    terminal: u64,
+    /// The group that this terminal listens to.
+    in_front: i64,
+    start: u64,
+}
+
+impl Stat {
+    /// The name in the line may hold anything, so fields are counted from its end.
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.rsplit_once(')')?.1.split_ascii_whitespace();
+        let state = fields.next()?;
+        let mut number = |skip: usize| fields.nth(skip)?.parse::<i64>().ok();
+        Some(Self {
+            ended: matches!(state, "Z" | "X"),
+            group: number(1)?,
+            terminal: number(1)?.cast_unsigned(),
+            in_front: number(0)?,
+            start: number(13)?.cast_unsigned(),
+        })
+    }
+
+    /// Whether what is typed into this terminal reaches the process.
+    pub fn is_in_front_of(&self, terminal: &Path) -> bool {
+        let device = fs::metadata(terminal).map(|found| found.rdev());
+        let same = device.is_ok_and(|device| {
+            let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+            unpacked(self.terminal) == (major, minor)
+        });
+        same && self.group == self.in_front
+    }
+}
+
+/// Major and minor number of a device in `stat`'s form.
+fn unpacked(device: u64) -> (u32, u32) {
+    let major = (device >> 8) & 0xfff;
+    let minor = (device & 0xff) | ((device >> 12) & 0xf_ff00);
+    (major as u32, minor as u32)
+}
+
+/// The session's process, if it lives and is the one that was meant: pids are used again.
+pub fn process(row: &SessionRow) -> Result<(u32, Stat)> {
+    let (Some(pid), Some(start)) = (row.pid, row.pid_start) else {
+        let what = "the process of this session is not known";
+        return Err(Failure::new(Code::Missing, what).into());
+    };
+    let line = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    match Stat::parse(&line) {
+        Some(stat) if stat.start == start && !stat.ended => Ok((pid, stat)),
+        _ => Err(gone(row)),
+    }
+}
+
+/// Sends the session's process SIGTERM.
+pub fn ask_to_end(row: &SessionRow) -> Result<()> {
+    let (pid, _) = process(row)?;
+    let pid = Pid::from_raw(pid.cast_signed()).ok_or_else(|| gone(row))?;
+    #[cfg(target_os = "linux")]
+    {
+        // Once it is open, the handle means this process and no later one with its number.
+        let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone(row))?;
+        process(row)?;
+        pidfd_send_signal(handle, Signal::TERM).map_err(|_| gone(row))
+    }
+    #[cfg(not(target_os = "linux"))]
+    rustix::process::kill_process(pid, Signal::TERM).map_err(|_| gone(row))
+}
+
+fn gone(row: &SessionRow) -> anyhow::Error {
+    let pid = row.pid.unwrap_or_default();
+    Failure::new(
+        Code::Missing,
+        format!("the Claude Code of this session (process {pid}) has ended"),
+    )
+    .hint("becket sessions --all")
+    .into()
 }

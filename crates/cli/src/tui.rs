@@ -2,20 +2,12 @@
 //! terminal around all that.
 
 mod draw;
-mod events;
 pub mod feed;
-mod field;
-mod hands;
-mod keys;
+mod input;
 mod look;
 mod model;
-mod mouse;
 mod run;
-mod still;
-mod text;
-mod tree;
 mod update;
 
-pub use run::{open, suits_terminal};
-pub use still::{Still, still};
-pub use text::lasted;
+pub use crate::ui::time::lasted;
+pub use run::{Still, open, still, suits_terminal};

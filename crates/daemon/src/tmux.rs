@@ -1,9 +1,7 @@
-//! Pushes what the sessions do into the tmux servers that they run in, so that nobody has to poll:
-//! the option `@becket` of a server, `@becket_state` and the colours of its panes.
+//! Pushes what the sessions do into the tmux servers that they run in, so that no status line has
+//! to poll: the option `@becket` of a server, `@becket_state` and the colours of its panes.
 
-mod plan;
 mod server;
-mod tally;
 #[cfg(test)]
 mod tests;
 
@@ -11,14 +9,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use becket_wire::session::SessionRow;
+use becket_wire::session::{Display, SessionRow};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use plan::Wanted;
 pub use server::{Server, TmuxError, Words, is_pane, words};
-pub use tally::{Tally, is_live};
 
 use crate::counters::Counters;
 use crate::life::now_ms;
@@ -27,11 +23,19 @@ use crate::life::now_ms;
 const TOGETHER: Duration = Duration::from_millis(200);
 /// A server that failed is left alone for so long.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
-/// The pool is for others too.
-const AT_ONCE: usize = 2;
-/// More servers than anybody has, and more sessions than a machine carries.
-const MOST_SERVERS: usize = 32;
-const MOST_SESSIONS: usize = 10_000;
+/// While a session waits, the text is looked at so often: it says for how long.
+const WAIT_TICK: Duration = Duration::from_secs(10);
+/// The blocking pool has other work too.
+const MAX_CALLS: usize = 2;
+const MAX_SERVERS: usize = 32;
+const MAX_SESSIONS: usize = 10_000;
+
+/// The server's option that says whether its panes are painted. It stands in the server, so that
+/// another daemon finds it.
+const PAINT: &str = "@becket_paint";
+const TEXT: &str = "@becket";
+const STATE: &str = "@becket_state";
+const STYLES: [&str; 2] = ["window-style", "window-active-style"];
 
 /// What the pusher is told.
 #[derive(Debug)]
@@ -40,7 +44,7 @@ pub enum Order {
     All(Vec<SessionRow>),
     /// A session is new, or has changed, or has ended.
     Session(Arc<SessionRow>),
-    /// Colour the panes of this server, or stop that; what came of it.
+    /// Colour the panes of this server, or stop that.
     Paint {
         tmux_socket: String,
         on: bool,
@@ -48,28 +52,43 @@ pub enum Order {
     },
 }
 
-/// Takes orders until nobody gives any.
+/// Takes orders until the channel closes.
 pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
     let mut pusher = Pusher::default();
     let mut calls: JoinSet<Called> = JoinSet::new();
     loop {
-        let due = pusher.due(calls.len());
+        let due = pusher.due().filter(|_| calls.len() < MAX_CALLS);
         tokio::select! {
             order = orders.recv() => match order {
-                Some(order) => pusher.take(order),
+                Some(Order::Paint { tmux_socket, on, done }) => {
+                    let wanted = pusher.wanted(&tmux_socket);
+                    pusher.server(&tmux_socket);
+                    calls.spawn_blocking(move || {
+                        let called = call(tmux_socket, wanted, Some(on));
+                        drop(done.send(called.outcome.clone()));
+                        called
+                    });
+                }
+                Some(Order::All(rows)) => {
+                    pusher.sessions.clear();
+                    rows.into_iter().for_each(|row| pusher.session(Arc::new(row)));
+                    pusher.changed();
+                }
+                Some(Order::Session(row)) => {
+                    pusher.session(row);
+                    pusher.changed();
+                }
                 None => return,
             },
             Some(called) = calls.join_next() => {
                 if let Ok(called) = called {
-                    counters
-                        .tmux_failed
-                        .add(u64::from(called.outcome.is_err()));
+                    counters.tmux_failed.add(u64::from(called.outcome.is_err()));
                     pusher.called(called);
                 }
             }
             () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                while calls.len() < AT_ONCE && let Some(call) = pusher.next_call() {
-                    calls.spawn_blocking(move || call.run());
+                while calls.len() < MAX_CALLS && let Some((socket, wanted)) = pusher.next_call() {
+                    calls.spawn_blocking(move || call(socket, wanted, None));
                 }
             }
         }
@@ -80,29 +99,25 @@ pub async fn push(mut orders: mpsc::Receiver<Order>, counters: Arc<Counters>) {
 struct Pusher {
     sessions: HashMap<String, Arc<SessionRow>>,
     servers: BTreeMap<String, State>,
-    /// When the text changes with time alone: milliseconds since 1970.
-    next_text: Option<i64>,
 }
 
 /// What is known of one server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
-    /// When it is to be looked after; none while nothing has changed.
+    /// When it is to be looked after.
     due: Option<Instant>,
-    not_before: Instant,
     busy: bool,
+    /// The last call failed: no change hastens the next.
+    failed: bool,
     /// What it shows, if the last call succeeded.
     pushed: Option<Wanted>,
-    paint: Option<bool>,
-    waiting: Vec<oneshot::Sender<Result<(), TmuxError>>>,
 }
 
-/// One look after one server, to be done off the loop.
-#[derive(Debug)]
-struct Call {
-    socket: String,
-    wanted: Wanted,
-    waiting: Vec<oneshot::Sender<Result<(), TmuxError>>>,
+/// What a server should show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Wanted {
+    text: String,
+    panes: BTreeMap<String, Display>,
 }
 
 #[derive(Debug)]
@@ -110,68 +125,33 @@ struct Called {
     socket: String,
     wanted: Wanted,
     outcome: Result<(), TmuxError>,
-    waiting: Vec<oneshot::Sender<Result<(), TmuxError>>>,
 }
 
 impl Pusher {
-    fn take(&mut self, order: Order) {
-        match order {
-            Order::All(rows) => {
-                self.sessions.clear();
-                for row in rows {
-                    self.session(Arc::new(row));
-                }
-                self.changed();
-            }
-            Order::Session(row) => {
-                self.session(row);
-                self.changed();
-            }
-            Order::Paint {
-                tmux_socket,
-                on,
-                done,
-            } => match self.server(&tmux_socket) {
-                Some(state) => {
-                    state.paint = Some(on);
-                    state.pushed = None;
-                    state.waiting.push(done);
-                    // A person waits for it, so it is tried at once, whatever was before.
-                    state.not_before = Instant::now();
-                    state.due = Some(Instant::now());
-                }
-                None => drop(done.send(Err(TmuxError::Gone(tmux_socket)))),
-            },
-        }
-    }
-
     fn session(&mut self, row: Arc<SessionRow>) {
         if let Some(socket) = row.tmux_socket.clone() {
             self.server(&socket);
         }
         if !is_live(&row) {
             self.sessions.remove(&row.session_id);
-        } else if self.sessions.len() < MOST_SESSIONS || self.sessions.contains_key(&row.session_id)
+        } else if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&row.session_id)
         {
             self.sessions.insert(row.session_id.clone(), row);
         }
     }
 
-    fn server(&mut self, socket: &str) -> Option<&mut State> {
-        if !self.servers.contains_key(socket) && self.servers.len() < MOST_SERVERS {
-            self.servers.insert(socket.to_owned(), State::new());
+    fn server(&mut self, socket: &str) {
+        if !self.servers.contains_key(socket) && self.servers.len() < MAX_SERVERS {
+            self.servers.insert(socket.to_owned(), State::default());
         }
-        self.servers.get_mut(socket)
     }
 
     /// Every server shows the sum of all sessions, so a change concerns each.
     fn changed(&mut self) {
         let then = Instant::now() + TOGETHER;
-        for state in self.servers.values_mut() {
-            state.due.get_or_insert(then);
+        for state in self.servers.values_mut().filter(|state| !state.failed) {
+            state.due = Some(state.due.map_or(then, |due| due.min(then)));
         }
-        let now = now_ms();
-        self.next_text = self.tally().next_change(now);
     }
 
     fn tally(&self) -> Tally {
@@ -179,43 +159,25 @@ impl Pusher {
     }
 
     /// When there is something to do next.
-    fn due(&self, calls: usize) -> Option<Instant> {
+    fn due(&self) -> Option<Instant> {
         let idle = self.servers.values().filter(|state| !state.busy);
-        let dues = idle.filter_map(|state| Some(state.due?.max(state.not_before)));
-        let next = self.next_text.filter(|_| !self.servers.is_empty());
-        let text = next.map(|at| {
-            let wait = u64::try_from(at - now_ms()).unwrap_or(0);
-            Instant::now() + Duration::from_millis(wait)
-        });
-        dues.chain(text).min().filter(|_| calls < AT_ONCE)
+        idle.filter_map(|state| state.due).min()
     }
 
-    fn next_call(&mut self) -> Option<Call> {
+    fn next_call(&mut self) -> Option<(String, Wanted)> {
         let now = Instant::now();
-        if self.next_text.is_some_and(|at| at <= now_ms()) {
-            self.changed();
-        }
+        let tick = self.tally().waiting_since.map(|_| now + WAIT_TICK);
         loop {
-            let mut idle = self.servers.iter().filter(|(_, state)| !state.busy);
-            let is_due = |state: &State| {
-                state
-                    .due
-                    .is_some_and(|due| due.max(state.not_before) <= now)
-            };
-            let socket = idle.find(|(_, state)| is_due(state))?.0.clone();
+            let is_due = |state: &State| !state.busy && state.due.is_some_and(|due| due <= now);
+            let mut servers = self.servers.iter();
+            let socket = servers.find(|(_, state)| is_due(state))?.0.clone();
             let wanted = self.wanted(&socket);
             let state = self.servers.get_mut(&socket)?;
-            state.due = None;
-            if state.pushed.as_ref() == Some(&wanted) {
-                continue;
+            state.due = tick;
+            if state.pushed.as_ref() != Some(&wanted) {
+                state.busy = true;
+                return Some((socket, wanted));
             }
-            state.busy = true;
-            let waiting = std::mem::take(&mut state.waiting);
-            return Some(Call {
-                socket,
-                wanted,
-                waiting,
-            });
         }
     }
 
@@ -232,95 +194,172 @@ impl Pusher {
         Wanted {
             text: self.tally().text(now_ms()),
             panes,
-            paint: self.servers.get(socket).and_then(|state| state.paint),
         }
     }
 
     fn called(&mut self, called: Called) {
-        let Called {
-            socket,
-            wanted,
-            outcome,
-            waiting,
-        } = called;
-        for person in waiting {
-            drop(person.send(outcome.clone()));
-        }
-        let used = self
-            .sessions
-            .values()
-            .any(|row| row.tmux_socket.as_ref() == Some(&socket));
+        let socket = called.socket;
+        let mut sessions = self.sessions.values();
+        let is_used = sessions.any(|row| row.tmux_socket.as_ref() == Some(&socket));
         let Some(state) = self.servers.get_mut(&socket) else {
             return;
         };
         state.busy = false;
-        // Somebody who asked meanwhile still waits, and is not to wait longer.
-        let asked = !state.waiting.is_empty();
-        if !asked {
-            // From here on the server itself remembers it; and what failed is not done later,
-            // behind the back of a person who was told so.
-            state.paint = None;
-        }
-        match outcome {
-            Ok(()) => {
-                state.not_before = Instant::now() + TOGETHER;
-                state.pushed = Some(Wanted {
-                    paint: None,
-                    ..wanted
-                });
-            }
-            Err(_) if !used && !asked => drop(self.servers.remove(&socket)),
+        state.failed = called.outcome.is_err();
+        match called.outcome {
+            Ok(()) => state.pushed = Some(called.wanted),
+            Err(_) if !is_used => drop(self.servers.remove(&socket)),
             Err(why) => {
                 tracing::debug!(%socket, %why, "tmux");
-                let pause = if asked { TOGETHER } else { AFTER_FAILURE };
-                state.not_before = Instant::now() + pause;
                 state.pushed = None;
-                state.due.get_or_insert(state.not_before);
+                state.due = Some(Instant::now() + AFTER_FAILURE);
             }
         }
     }
 }
 
-impl State {
-    fn new() -> Self {
-        Self {
-            due: Some(Instant::now()),
-            not_before: Instant::now(),
-            busy: false,
-            pushed: None,
-            paint: None,
-            waiting: Vec::new(),
-        }
-    }
-}
-
-impl Call {
-    fn run(self) -> Called {
-        let server = Server::new(&self.socket);
-        let once = || show(&server, &self.wanted);
-        // A pane may go away between looking and setting: the second look does not see it.
-        let outcome = once().or_else(|why| match why {
-            TmuxError::Refused(_) => once(),
-            other => Err(other),
-        });
-        Called {
-            socket: self.socket,
-            wanted: self.wanted,
-            outcome,
-            waiting: self.waiting,
-        }
-    }
-}
-
-fn show(server: &Server, wanted: &Wanted) -> Result<(), TmuxError> {
-    let shown = plan::shown(&server.run(&[plan::look()])?);
-    let unpainted = plan::unpainted(&shown, wanted);
-    let before = if unpainted.is_empty() {
-        BTreeMap::new()
-    } else {
-        plan::styles(&server.run(&plan::look_at_styles(&unpainted))?)
+/// Makes one server show what is wanted; `paint` turns the colours on or off.
+fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
+    let server = Server::new(&socket);
+    let once = || {
+        let shown = server.run(&[look()])?;
+        server.run(&commands(&shown, &wanted, paint)).map(drop)
     };
-    server
-        .run(&plan::commands(&shown, wanted, &before))
-        .map(drop)
+    // A pane may go away between looking and setting: the second look does not see it.
+    let outcome = once().or_else(|why| match why {
+        TmuxError::Refused(_) => once(),
+        other => Err(other),
+    });
+    Called {
+        socket,
+        wanted,
+        outcome,
+    }
+}
+
+/// The background of a pane by what its session does.
+fn style(display: Display) -> &'static str {
+    match display {
+        Display::Error => "bg=colour52",
+        Display::Attention => "bg=colour58",
+        Display::Working => "bg=colour17",
+        Display::Checked => "bg=colour236",
+        Display::Done => "bg=colour22",
+    }
+}
+
+/// Asks for what is shown: a line for each pane.
+fn look() -> Words {
+    let format = format!(
+        "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{}}}",
+        STYLES[0]
+    );
+    words(&["list-panes", "-a", "-F", &format])
+}
+
+/// The commands that lead from what [`look`] printed to what is wanted. Nothing of the pane's own
+/// is kept: a pane that is not painted any more has the style of its window.
+fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
+    let panes = shown.lines().filter_map(|line| {
+        let mut fields = line.split('\t');
+        Some([
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+            fields.next()?,
+        ])
+    });
+    let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
+    let mut commands = vec![words(&["set-option", "-g", TEXT, &wanted.text])];
+    commands.extend(paint.map(|on| match on {
+        true => words(&["set-option", "-s", PAINT, "on"]),
+        false => words(&["set-option", "-su", PAINT]),
+    }));
+    let paint = paint.unwrap_or_else(|| panes.iter().any(|[_, paint, ..]| *paint == "on"));
+    for [id, _, state, shown] in panes {
+        let mut set = |option: &str, value: Option<&str>| {
+            commands.push(match value {
+                Some(value) => words(&["set-option", "-p", "-t", id, option, value]),
+                None => words(&["set-option", "-pu", "-t", id, option]),
+            });
+        };
+        let display = wanted.panes.get(id);
+        let word = display.map(|display| display.word());
+        if word.unwrap_or_default() != state {
+            set(STATE, word);
+        }
+        let colour = display.filter(|_| paint).map(|display| style(*display));
+        let is_ours = Display::ALL.map(style).contains(&shown);
+        if colour != Some(shown) && (is_ours || colour.is_some()) {
+            STYLES.iter().for_each(|option| set(option, colour));
+        }
+    }
+    commands
+}
+
+/// The live sessions, counted by display state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub error: usize,
+    pub attention: usize,
+    pub working: usize,
+    pub checked: usize,
+    pub done: usize,
+    /// Since when the one that has waited longest needs attention.
+    pub waiting_since: Option<i64>,
+}
+
+impl Tally {
+    pub fn of<'a>(rows: impl IntoIterator<Item = &'a SessionRow>) -> Self {
+        let mut tally = Self::default();
+        for row in rows.into_iter().filter(|row| is_live(row)) {
+            match row.display {
+                Display::Error => tally.error += 1,
+                Display::Attention => {
+                    tally.attention += 1;
+                    let since = tally.waiting_since.unwrap_or(i64::MAX);
+                    tally.waiting_since = Some(since.min(row.display_since));
+                }
+                Display::Working => tally.working += 1,
+                Display::Checked => tally.checked += 1,
+                Display::Done => tally.done += 1,
+            }
+        }
+        tally
+    }
+
+    /// `✗1 !2 4m ▸3 ?1 ✓5`: those that failed, that wait and for how long, that work, that wait
+    /// and were looked at, that are done. What is none is left out.
+    pub fn text(&self, now: i64) -> String {
+        let counted = [
+            ('✗', self.error),
+            ('!', self.attention),
+            ('▸', self.working),
+            ('?', self.checked),
+            ('✓', self.done),
+        ];
+        let mut parts = Vec::new();
+        for (glyph, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
+            parts.push(format!("{glyph}{count}"));
+            if glyph == '!' {
+                parts.extend(self.waiting_since.and_then(|since| span(now - since)));
+            }
+        }
+        parts.join(" ")
+    }
+}
+
+/// Whether a session counts at all. One that was only found running says nothing of itself.
+pub fn is_live(row: &SessionRow) -> bool {
+    row.ended_at.is_none() && row.hooked
+}
+
+/// Nothing for less than a minute.
+fn span(ms: i64) -> Option<String> {
+    match ms / 60_000 {
+        ..1 => None,
+        minutes @ ..60 => Some(format!("{minutes}m")),
+        minutes @ ..1440 => Some(format!("{}h", minutes / 60)),
+        minutes => Some(format!("{}d", minutes / 1440)),
+    }
 }

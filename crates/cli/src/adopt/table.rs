@@ -6,7 +6,7 @@ use becket_engine::run::Program;
 use toml_edit::{Array, Value};
 
 use super::named::Named;
-use crate::session::words::one_line;
+use crate::ui::text::one_line;
 
 /// One table as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -1,18 +1,19 @@
 //! Hooks moved and given back, on real files in a throw-away home.
 
-mod shown;
-mod trouble;
-
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use becket_engine::config::{Level, Source, parse_layer};
 use proptest::prelude::*;
 
-use super::{Found, Moved, Named, Undone, Why, adopt, look, stays, undo};
+use crate::adopt::carry::{plans, prepare};
+use crate::adopt::table::texts;
+use crate::adopt::{Found, Moved, Named, Undone, Why, adopt, list_table, look, stays, undo};
 use crate::settings::tests::any;
-use crate::settings::tests::command::Home;
+use crate::settings::tests::files::Home;
 use crate::settings::{self, State, Strict, inspect};
+use crate::ui::style::{Glyphs, Look};
 
 /// Hooks as people have them: formatters, guards, notices, logs; comments and odd indentation.
 pub fn forty() -> String {
@@ -189,18 +190,6 @@ proptest! {
 }
 
 #[test]
-fn two_adoptions_are_taken_back_one_after_the_other() {
-    let (home, before) = registered(&stop(&format!("{}, {}", command("a"), command("b"))));
-    let here = found(&home);
-    adopt(&home.world, &here, &can(&here)[..1], false).unwrap();
-    assert_eq!(names(&home), ["b"]);
-    adopt_all(&home);
-    assert_eq!(config(&home).unwrap().matches("[hooks.").count(), 2);
-    assert!(undo_all(&home)[0].exact);
-    assert_eq!((home.text(), config(&home)), (before, None));
-}
-
-#[test]
 fn in_settings_that_were_changed_since_only_the_hooks_come_back() {
     let (home, before) = registered(&format!(
         "{{\n  \"model\": \"opus\",\n  {}",
@@ -348,4 +337,239 @@ fn where_an_adopted_hook_answers_claude_code_waits() {
         asynchronous(&before) - 1,
         "only the hook's own is gone"
     );
+}
+
+#[test]
+fn one_command_is_one_hook_where_it_can_be() {
+    let (home, _) = registered(
+        r#"{"hooks": {
+        "PreToolUse": [
+            {"matcher": "Bash", "hooks": [{"type": "command", "command": "x", "timeout": 5}, {"type": "command", "command": "y"}]},
+            {"matcher": "Read", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}
+        ],
+        "PostToolUse": [{"matcher": "Bash|Read", "hooks": [{"type": "command", "command": "x", "timeout": 9}]}],
+        "Stop": [{"matcher": "ignored", "hooks": [{"type": "command", "command": "x"}, {"type": "command", "command": "y"}]}],
+        "Setup": [{"hooks": [{"type": "command", "command": "y"}]}]
+        }}"#,
+    );
+    adopt_all(&home);
+    let file = home.file().display().to_string();
+    insta::assert_snapshot!(config(&home).unwrap().replace(&file, "FILE"), @r#"
+    [hooks.x]
+    # adopted from FILE
+    on = ["PreToolUse", "PostToolUse"]
+    tools = "Bash|Read"
+    run = "x"
+    timeout = "9s"
+
+    [hooks.y]
+    # adopted from FILE
+    on = "PreToolUse"
+    tools = "Bash"
+    run = "y"
+
+    [hooks.x-stop]
+    # adopted from FILE
+    on = "Stop"
+    run = "x"
+
+    [hooks.y-stop]
+    # adopted from FILE
+    on = ["Stop", "Setup"]
+    run = "y"
+    "#);
+}
+
+#[test]
+fn the_list_fits() {
+    let (home, _) = registered(
+        r#"{"hooks": {
+        "PostToolUse": [{"matcher": "Edit|Write", "hooks": [
+            {"type": "command", "command": "npx prettier --write \"$(jq -r .tool_input.file_path)\""},
+            {"type": "http", "url": "http://127.0.0.1:9/hook"}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": "say done", "once": true},
+            {"type": "command", "command": "\"$CLAUDE_PROJECT_DIR\"/check"},
+            {"type": "command", "command": "x", "if": "Bash(git *)"}]}],
+        "WorktreeCreate": [{"hooks": [{"type": "command", "command": "mk"}]}]
+        }}"#,
+    );
+    let here = found(&home);
+    let shown = |width: usize| {
+        let look = Look {
+            now: jiff::Zoned::now(),
+            width,
+            glyphs: Glyphs::Unicode,
+        };
+        anstream::adapter::strip_str(&list_table(&here, &look)).to_string()
+    };
+    insta::assert_snapshot!(shown(usize::MAX), @r#"
+       NAME      ON           TOOLS       RUNS                                                   FROM
+    1  prettier  PostToolUse  Edit|Write  npx prettier --write "$(jq -r .tool_input.file_path)"  user
+    2  say-stop  Stop                     say done                                               user
+    3  check     Stop                     "$CLAUDE_PROJECT_DIR"/check                            user
+    say-stop: `once` means nothing in settings, and is dropped
+    check starts a file of whatever project a session works in, and will rest where you have not said `becket trust`
+
+    3 hooks stay where they are:
+      PostToolUse http://127.0.0.1:9/hook (user)
+        type http: becket runs commands only
+      Stop x (user)
+        `if` has no counterpart
+      WorktreeCreate mk (user)
+        a hook on WorktreeCreate replaces git: becket keeps away
+    "#);
+    let narrow = shown(50);
+    let narrow: Vec<_> = narrow.lines().take(3).collect();
+    insta::assert_snapshot!(narrow.join("\n"), @"
+       NAME      ON           RUNS                FROM
+    1  prettier  PostToolUse  npx prettier --wr…  user
+    2  say-stop  Stop         say done            user
+    ");
+}
+
+#[test]
+fn whoever_writes_in_between_is_not_overwritten() {
+    let (home, before) = registered(&stop(&command("a")));
+    let here = found(&home);
+    let registration = settings::registration_of(&home.world, Strict::Keep).unwrap();
+    let hooks = can(&here);
+    let plans = plans(&here, &hooks);
+    let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
+    let theirs = format!("{before} ");
+    fs::write(home.file(), &theirs).unwrap();
+    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
+    assert_eq!(
+        (home.text(), config(&home)),
+        (theirs.clone(), None),
+        "nothing was done"
+    );
+    assert!(undo_all(&home).is_empty(), "and nothing remembered");
+
+    let prepared = prepare(&home.world, &plans[0], &registration).unwrap();
+    fs::write(home.world.place.config(), "# new\n").unwrap();
+    assert!(prepared.commit(&home.world, 0o600).unwrap().is_none());
+    assert_eq!(
+        (home.text(), config(&home).unwrap()),
+        (theirs, "# new\n".to_owned())
+    );
+
+    fs::write(home.file(), before.replace("\"a\"", "\"b\"")).unwrap();
+    let error = adopt(&home.world, &here, &hooks, false).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("was changed meanwhile"),
+        "{error:#}"
+    );
+    assert_eq!(config(&home).unwrap(), "# new\n");
+}
+
+#[test]
+fn after_a_crash_between_the_two_files_it_goes_on_or_back() {
+    for goes_on in [true, false] {
+        let (home, before) = registered(&stop(&command("a")));
+        adopt_all(&home);
+        let after = home.text();
+        // The settings were never written.
+        fs::write(home.file(), &before).unwrap();
+        if goes_on {
+            let here = found(&home);
+            assert!(here.hooks[0].is_written && here.hooks[0].name == "a");
+            adopt_all(&home);
+            assert_eq!(home.text(), after);
+            assert_eq!(config(&home).unwrap().matches("[hooks.").count(), 1);
+        }
+        assert!(undo_all(&home)[0].exact);
+        assert_eq!((home.text(), config(&home)), (before, None));
+    }
+}
+
+#[test]
+fn what_nobody_may_write_is_not_written() {
+    let read_only = |path: PathBuf, mode: u32| {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    let (home, before) = registered(&stop(&command("a")));
+    fs::create_dir_all(home.world.place.home()).unwrap();
+    fs::write(home.world.place.config(), "# mine\n").unwrap();
+    for file in [home.file(), home.world.place.config()] {
+        read_only(file.clone(), 0o444);
+        let here = found(&home);
+        let error = adopt(&home.world, &here, &can(&here), false).unwrap_err();
+        assert!(
+            format!("{error:#}").contains(&*file.to_string_lossy()),
+            "{error:#}"
+        );
+        assert_eq!(
+            (home.text(), config(&home).unwrap()),
+            (before.clone(), "# mine\n".to_owned())
+        );
+        read_only(file, 0o600);
+    }
+    adopt_all(&home);
+    let after = home.text();
+    read_only(home.world.place.config(), 0o444);
+    undo(&home.world, false).unwrap_err();
+    assert_eq!(home.text(), after, "all or nothing");
+    read_only(home.world.place.config(), 0o600);
+    undo_all(&home);
+    assert_eq!(
+        (home.text(), config(&home).unwrap()),
+        (before, "# mine\n".to_owned())
+    );
+}
+
+#[test]
+fn a_config_that_does_not_parse_changes_nothing() {
+    let (home, before) = registered(&stop(&command("a")));
+    fs::create_dir_all(home.world.place.home()).unwrap();
+    for broken in [
+        "[store\n",
+        "hooks = {}\n",
+        "hooks = 1\n",
+        "x = \"",
+        "[[hooks.b]]\n[hooks.b.c]\na=\n",
+    ] {
+        fs::write(home.world.place.config(), broken).unwrap();
+        let here = found(&home);
+        let error = adopt(&home.world, &here, &can(&here), false).unwrap_err();
+        assert!(format!("{error:#}").contains("config.toml:"), "{error:#}");
+        assert_eq!(
+            (home.text(), config(&home).unwrap()),
+            (before.clone(), broken.to_owned())
+        );
+    }
+}
+
+#[test]
+fn any_command_survives_the_config() {
+    let odd = [
+        "echo \"a\" 'b' \\\\ $x",
+        "a\nb\tc\r",
+        "\u{1b}[31m",
+        "'''\"\"\"",
+        "é🪝",
+        "#",
+        "\u{7f}\u{85}",
+    ];
+    for line in odd {
+        for shell in [true, false] {
+            let value = match shell {
+                true => serde_json::json!({"type": "command", "command": line}),
+                false => {
+                    serde_json::json!({"type": "command", "command": "x", "args": [line, "y"]})
+                }
+            };
+            let (home, before) = registered(&stop(&value.to_string()));
+            let expected = found(&home).hooks[0].program.clone();
+            adopt_all(&home);
+            let table: toml::Table = config(&home).unwrap().parse().unwrap();
+            let (_, hook) = table["hooks"].as_table().unwrap().iter().next().unwrap();
+            let run = match &hook["run"] {
+                toml::Value::String(line) => becket_engine::run::Program::Shell(line.clone()),
+                words => becket_engine::run::Program::List(texts(words)),
+            };
+            assert_eq!(run, expected, "{line:?}");
+            undo_all(&home);
+            assert_eq!(home.text(), before);
+        }
+    }
 }

@@ -9,8 +9,8 @@ use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
 
 use super::carry::Change;
-use super::record::{self, Record};
 use super::table::{cut, names};
+use crate::adopt::carry::{self, Record};
 use crate::failure::{Code, Failure};
 use crate::settings::{self, Backup, Scope, put_back, unreadable, unwritable};
 use crate::world::World;
@@ -43,14 +43,14 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<Undone>> {
     // The other way round: whoever made a folder finds it empty.
     for file in settings::files(world).into_iter().rev() {
         let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
-        let records = record::all(&world.place, &path);
+        let records = carry::all(&world.place, &path);
         if file.scope == Scope::Managed || records.is_empty() {
             continue;
         }
         undone.push(give_back(file.scope, &file.path, &records, dry_run)?);
         if !dry_run {
             for (path, _) in &records {
-                record::forget(path)?;
+                carry::forget(path)?;
             }
         }
     }
@@ -174,7 +174,7 @@ fn plan_config(records: &[(PathBuf, Record)]) -> Result<Option<Planned>> {
     Ok(Some((change, left)))
 }
 
-fn newest(records: &[(PathBuf, Record)]) -> Option<(&record::Config, &Path)> {
+fn newest(records: &[(PathBuf, Record)]) -> Option<(&carry::Config, &Path)> {
     let configs = records.iter().rev().map(|(_, record)| &record.config);
     configs
         .flatten()

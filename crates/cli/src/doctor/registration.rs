@@ -1,17 +1,33 @@
-//! The settings files, and the canary through what they register.
+//! What doctor looks at in the settings files: the entries, the status line, the slash commands, and
+//! an event sent through what they register.
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use becket_wire::rpc::Source;
+use anyhow::{Context, Result, bail};
+use becket_daemon::life::now_ms;
+use becket_engine::run::{self, Bounds};
+use becket_wire::rpc::{EventQuery, EventRow, Source};
+use serde_json::json;
 
-use super::{Check, commands, line};
-use crate::canary;
-use crate::claude;
+use crate::client::Client;
+use crate::doctor::Check;
 use crate::settings::{
-    self, Inspection, Registration, Scope, SettingsFile, State as Entry, Strict,
+    self, Inspection, Registration, Scope, SettingsFile, Standing, State as Entry, Strict,
+    line_is_unwanted,
 };
 use crate::world::World;
+use crate::{claude, commands, log};
+
+/// What a registered command may take.
+const BOUNDS: Bounds<'_> = Bounds {
+    time: Some(Duration::from_secs(60)),
+    bytes: 64 << 10,
+    own_group: true,
+    cancel: None,
+};
 
 pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let files = settings::files(world);
@@ -22,7 +38,7 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
         match look(world, file) {
             Ok(Some(inspection)) => {
                 checks.extend(overriding(file, &inspection));
-                checks.extend(line::hidden(file, &inspection));
+                checks.extend(hidden(file, &inspection));
                 if file.scope != Scope::Managed && inspection.any() {
                     checks.push(complete(file, &inspection));
                     seen.push((file, inspection));
@@ -51,10 +67,10 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let mut looked = HashSet::new();
     for (file, inspection) in seen {
         if file.scope == Scope::User {
-            checks.push(line::registered(world, file, &inspection));
+            checks.push(registered(world, file, &inspection));
         }
         if looked.insert(file.path.parent()) {
-            checks.push(commands::installed(world, file.scope));
+            checks.push(installed(world, file.scope));
         }
         checks.push(fly(world, file, &inspection, daemon_answers));
     }
@@ -72,7 +88,7 @@ pub(super) fn init(scope: Scope) -> String {
     }
 }
 
-fn look(world: &World, file: &SettingsFile) -> anyhow::Result<Option<Inspection>> {
+fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
     let Some(text) = settings::read(&file.path)? else {
         return Ok(None);
     };
@@ -158,7 +174,7 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
         return Check::broken(&name, "no command is registered", init(file.scope));
     };
     let program = Path::new(&command.program);
-    match canary::send(world, program, &command.args, daemon_answers) {
+    match send_canary(world, program, &command.args, daemon_answers) {
         Ok(flight) => {
             let by = match flight.row.source {
                 Source::Daemon => "by the daemon",
@@ -173,4 +189,186 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
         }
         Err(error) => Check::broken(&name, format!("{error:#}"), init(file.scope)),
     }
+}
+
+const STATUS_LINE: &str = "status line";
+
+/// How the status line of the person's own settings stands, where becket is registered.
+pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspection) -> Check {
+    let path = file.path.display();
+    match &inspection.status_line {
+        Standing::Found(command) => match sample(command) {
+            Ok(()) => Check::good(STATUS_LINE, format!("prints a line, {path}")),
+            Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
+        },
+        Standing::Different(_) => {
+            let what = format!("it is not what this becket wants in {path}");
+            Check::broken(STATUS_LINE, what, "becket init")
+        }
+        _ if line_is_unwanted(world, &file.path) => Check::good(
+            STATUS_LINE,
+            "left to you; `becket init --statusline` shows becket's",
+        ),
+        Standing::Missing | Standing::Theirs => {
+            let what =
+                format!("becket's is not registered in {path}, so context and cost come late");
+            Check::warning(STATUS_LINE, what, "becket init")
+        }
+    }
+}
+
+/// A status line of another file that hides the person's own.
+pub(super) fn hidden(file: &SettingsFile, inspection: &Inspection) -> Option<Check> {
+    let hides = file.scope != Scope::User && inspection.status_line == Standing::Theirs;
+    let path = file.path.display();
+    hides.then(|| {
+        let what = format!("the one in {path} hides becket's here");
+        Check::warning(STATUS_LINE, what, format!("take statusLine out of {path}"))
+    })
+}
+
+/// Runs the command as Claude Code would, with a sample on stdin.
+fn sample(command: &str) -> Result<()> {
+    let payload = json!({
+        "session_id": "becket-canary",
+        "cwd": "/",
+        "model": {"id": "canary", "display_name": "canary"},
+        "workspace": {"project_dir": "/canary"},
+    });
+    let mut line = Command::new("/bin/sh");
+    line.args(["-c", command])
+        .env("COLUMNS", "80")
+        .current_dir("/");
+    let done = run::command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
+    let done = done.context("could not start /bin/sh")?;
+    if !done.success() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!("`{command}` ended with {}: {said}", done.end());
+    }
+    Ok(())
+}
+
+const COMMANDS: &str = "commands";
+
+/// A project's settings and a person's own for it share one folder: what either wrote is right.
+pub(super) fn installed(world: &World, scope: Scope) -> Check {
+    let scopes = match scope {
+        Scope::Project | Scope::Local => vec![scope, Scope::Project, Scope::Local],
+        scope => vec![scope],
+    };
+    let look = |scope| commands::install(world, scope, true);
+    let looked: Result<Vec<_>, _> = scopes.into_iter().map(look).collect();
+    match looked {
+        Ok(all) => {
+            let right = all.iter().find(|commands| commands.iter().all(is_right));
+            tell_commands(right.unwrap_or(&all[0]), scope)
+        }
+        Err(why) => Check::broken(COMMANDS, format!("{why:#}"), init(scope)),
+    }
+}
+
+fn is_right(command: &commands::Command) -> bool {
+    !command.changed() && !command.left_alone
+}
+
+fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
+    let folder = commands.first().and_then(|command| command.path.parent());
+    let folder = folder.unwrap_or(Path::new("")).display();
+    let those = |is_so: fn(&commands::Command) -> bool| {
+        let names = commands.iter().filter(|command| is_so(command));
+        let names = names.filter_map(|command| command.path.file_name());
+        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    if let Some(missing) = those(|command| command.before.is_none()) {
+        let what = format!("missing in {folder}: {missing}");
+        return Check::warning(COMMANDS, what, init(scope));
+    }
+    if let Some(old) = those(commands::Command::changed) {
+        let what = format!("another becket's in {folder}: {old}");
+        return Check::warning(COMMANDS, what, init(scope));
+    }
+    if let Some(foreign) = those(|command| command.left_alone) {
+        let what = format!("not as becket wrote it in {folder}: {foreign}");
+        let mend = format!(
+            "keep it if it is yours; else remove it, then `{}`",
+            init(scope)
+        );
+        return Check::warning(COMMANDS, what, mend);
+    }
+    Check::good(
+        COMMANDS,
+        format!("/hook:disable, /hook:enable, /hook:status, {folder}"),
+    )
+}
+
+/// The event's name: unknown to Claude Code, so it changes nothing but the log.
+pub const NAME: &str = "BecketCanary";
+
+/// How a canary came back.
+#[derive(Debug)]
+pub struct Flight {
+    /// From the start of the hook process to its end.
+    pub took: Duration,
+    pub row: EventRow,
+}
+
+/// Runs the registered command line as Claude Code would: event on stdin, no terminal, own folder.
+/// Where no daemon answers, the event is looked for in database and spool.
+pub fn send_canary(
+    world: &World,
+    program: &Path,
+    args: &[String],
+    daemon_answers: bool,
+) -> Result<Flight> {
+    let nonce = format!("{}-{}", std::process::id(), now_ms());
+    let payload =
+        json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
+    let since = now_ms();
+    let began = Instant::now();
+    let mut hook = Command::new(program);
+    hook.args(args)
+        .env_clear()
+        .envs(world.no_daemon.then_some(("BECKET_NO_DAEMON", "1")))
+        .envs(
+            ["HOME", "PATH"]
+                .iter()
+                .filter_map(|name| Some((name, std::env::var_os(name)?))),
+        )
+        .current_dir("/");
+    let done = run::command(&mut hook, payload.to_string().as_bytes(), &BOUNDS);
+    let done = done.with_context(|| format!("could not start {}", program.display()))?;
+    let took = began.elapsed();
+    if !done.success() || !done.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        bail!(
+            "{} ended with {} instead of silence: {said}",
+            program.display(),
+            done.end()
+        );
+    }
+    let row = find(world, since, &nonce, daemon_answers)?;
+    Ok(Flight { took, row })
+}
+
+fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
+    let query = EventQuery {
+        event: Some(NAME.to_owned()),
+        since: Some(since),
+        ..EventQuery::default()
+    };
+    let is_ours = |row: &EventRow| {
+        let payload = row
+            .payload
+            .as_deref()
+            .and_then(|bytes| serde_json::from_slice::<serde_json::Value>(bytes).ok());
+        payload.is_some_and(|payload| payload["nonce"] == nonce)
+    };
+    let rows = if daemon_answers {
+        Client::connect_or_start(world)?.events(query)?
+    } else {
+        log::read(world, query)?
+    };
+    let found = rows.into_iter().find(is_ours);
+    found.context("the event was sent and is not in the database")
 }

@@ -13,8 +13,9 @@ use becket_wire::session::SessionRow;
 use serde::{Deserialize, Serialize};
 
 use super::state::{LaunchFile, is_alive, start_of};
-use super::{arguments, program};
+use crate::claude;
 use crate::failure::{Code, Failure};
+use crate::launch::arguments;
 use crate::session::source::Source;
 use crate::world::World;
 
@@ -45,7 +46,7 @@ pub fn open(world: &World, cwd: &Path, words: &[OsString], options: &[OsString])
     let (named, words) = arguments::split(words);
     let path = std::env::var_os("PATH");
     // What cannot start would close its window before anybody reads why.
-    let program = program::find(named.as_deref(), path.as_deref(), cwd)?;
+    let program = claude::find(named.as_deref(), path.as_deref(), cwd)?;
     let mut line: Vec<OsString> = vec!["--home".into(), world.place.home().into(), "run".into()];
     line.extend(options.iter().cloned());
     line.extend(["--".into(), program.into()]);

@@ -6,12 +6,11 @@ use becket_wire::rpc::{EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
-use super::{json, words};
-use crate::grid::{Cell, Column, grid};
-use crate::line;
-use crate::session::Look;
-use crate::session::words::{one_line, wrap};
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, moment};
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{one_line, wrap};
+use crate::ui::time::{self, clock, moment};
+use crate::{line, run};
 
 /// Longer lines are hard to read, and longer reasons nobody reads here.
 const READABLE: usize = 100;
@@ -175,9 +174,9 @@ fn judged(why: &Why, look: &Look) -> String {
     match why.event.took_us {
         Some(took) if ended_so(why, ORPHANED) => format!(
             "{whom}, in {}; becket was killed before, and nobody heard what its hooks said",
-            words::took(took)
+            time::took(took)
         ),
-        Some(took) => format!("{whom}, in {}", words::took(took)),
+        Some(took) => format!("{whom}, in {}", time::took(took)),
         None => format!("{whom}; {}", unanswered(why, look)),
     }
 }
@@ -251,11 +250,11 @@ fn run(found: &FoundRun, look: &Look) -> [Cell; RUNS.len()] {
     let failed = run.has_failed();
     [
         Cell::new(&run.hook, if failed { BAD.bold() } else { BOLD }),
-        Cell::new(words::took(run.took_us), words::pace(run.took_us)),
-        Cell::new(words::outcome(run), words::ended(run)),
+        Cell::new(time::took(run.took_us), run::pace(run.took_us)),
+        Cell::new(run::outcome(run), run::ended(run)),
         Cell::new(run.decision.as_deref().unwrap_or_default(), WARN),
         Cell::new(
-            words::note(found, look.now_ms()),
+            run::note(found, look.now_ms()),
             if failed { BAD } else { DIM },
         ),
     ]
@@ -274,7 +273,7 @@ pub struct Json<'a> {
     took_us: Option<i64>,
     source: Source,
     detour: Option<&'a str>,
-    runs: Vec<json::Run<'a>>,
+    runs: Vec<run::Run<'a>>,
     skipped: &'a [Skipped],
 }
 
@@ -292,7 +291,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             took_us: event.took_us,
             source: event.source,
             detour: why.detour.as_deref(),
-            runs: why.runs.iter().map(json::Run::from).collect(),
+            runs: why.runs.iter().map(run::Run::from).collect(),
             skipped: &why.skipped,
         }
     }

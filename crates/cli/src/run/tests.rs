@@ -5,10 +5,9 @@ use becket_wire::Account;
 use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 
-use super::cost::stats;
 use super::full::{Skipped, Why, full};
-use super::{json, table};
-use crate::session::tests::made::{MINUTE, NOW, look};
+use crate::run::{self, Times, stats};
+use crate::session::tests::{MINUTE, NOW, look};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
@@ -77,20 +76,23 @@ fn shown(text: &str) -> String {
 fn what_hooks_cost_is_a_table() {
     let runs = morning();
     let hooks = stats(runs.iter().map(|found| &found.run));
-    insta::assert_snapshot!("stats", shown(&table::stats(&hooks, &look(100))));
-    insta::assert_snapshot!("stats_narrow", shown(&table::stats(&hooks, &look(40))));
-    insta::assert_snapshot!("stats_coloured", table::stats(&hooks, &look(100)));
+    insta::assert_snapshot!("stats", shown(&run::stats_table(&hooks, &look(100))));
+    insta::assert_snapshot!("stats_narrow", shown(&run::stats_table(&hooks, &look(40))));
+    insta::assert_snapshot!("stats_coloured", run::stats_table(&hooks, &look(100)));
 }
 
 #[test]
 fn the_last_runs_are_a_table() {
-    insta::assert_snapshot!("recent", shown(&table::recent(&morning(), &look(140))));
-    insta::assert_snapshot!("recent_80", shown(&table::recent(&morning(), &look(80))));
+    insta::assert_snapshot!("recent", shown(&run::recent_table(&morning(), &look(140))));
+    insta::assert_snapshot!(
+        "recent_80",
+        shown(&run::recent_table(&morning(), &look(80)))
+    );
     insta::assert_snapshot!(
         "recent_narrow",
-        shown(&table::recent(&morning(), &look(50)))
+        shown(&run::recent_table(&morning(), &look(50)))
     );
-    insta::assert_snapshot!("recent_coloured", table::recent(&morning(), &look(140)));
+    insta::assert_snapshot!("recent_coloured", run::recent_table(&morning(), &look(140)));
 }
 
 fn going_on(mut found: FoundRun, left: i64) -> FoundRun {
@@ -107,17 +109,17 @@ fn what_goes_on_says_since_when_and_until_when() {
         going_on(run("house-style", 2 * MINUTE, 120_000_000), -500),
     ];
     runs.extend(morning().drain(1..3));
-    insta::assert_snapshot!("running", shown(&table::recent(&runs, &look(120))));
-    insta::assert_snapshot!("running_coloured", table::recent(&runs, &look(120)));
+    insta::assert_snapshot!("running", shown(&run::recent_table(&runs, &look(120))));
+    insta::assert_snapshot!("running_coloured", run::recent_table(&runs, &look(120)));
     let mut held = why();
     held.event.took_us = None;
     held.event.decision = None;
     held.runs = vec![runs.remove(0), run("house-style", 12_300, 48_000)];
     held.skipped.clear();
     insta::assert_snapshot!("why_running", shown(&full(&held, &look(100))));
-    let one = serde_json::to_value(json::Run::from(&held.runs[0])).unwrap();
+    let one = serde_json::to_value(run::Run::from(&held.runs[0])).unwrap();
     assert_eq!(one["outcome"], "running");
-    assert_eq!(one["until"], crate::tell::moment(NOW + 17_700));
+    assert_eq!(one["until"], crate::ui::time::moment(NOW + 17_700));
     assert!(!held.runs[0].run.has_failed());
 }
 
@@ -135,8 +137,8 @@ fn a_run_whose_end_only_the_keeper_saw_counts_as_failed() {
     ];
     let hooks = stats(runs.iter().map(|found| &found.run));
     let shown = [
-        shown(&table::recent(&runs, &look(140))),
-        shown(&table::stats(&hooks, &look(100))),
+        shown(&run::recent_table(&runs, &look(140))),
+        shown(&run::stats_table(&hooks, &look(100))),
     ];
     insta::assert_snapshot!("orphaned", shown.join("\n"));
 }
@@ -163,15 +165,15 @@ fn who_was_not_let_end_is_no_success() {
     let told = |runs: &[FoundRun]| {
         let hooks = stats(runs.iter().map(|found| &found.run));
         let tables = [
-            table::recent(runs, &look(140)),
-            table::stats(&hooks, &look(100)),
+            run::recent_table(runs, &look(140)),
+            run::stats_table(&hooks, &look(100)),
         ];
         shown(&tables.join("\n"))
     };
     insta::assert_snapshot!("cut_off", told(&runs));
     runs.remove(1);
     let hooks = stats(runs.iter().map(|found| &found.run));
-    let one = serde_json::to_value(json::HookStats::from(&hooks[0])).unwrap();
+    let one = serde_json::to_value(run::HookStats::from(&hooks[0])).unwrap();
     assert_eq!((&one["cancelled"], &one["failed"]), (&1.into(), &0.into()));
     assert!(one["success_pct"].is_null(), "{one:#}");
     assert!(told(&runs).contains(" -  "), "{}", told(&runs));
@@ -298,17 +300,17 @@ fn no_note_of_one_event_is_cut() {
             assert!(there >= 2, "{word} in {width} columns: {told}");
         }
     }
-    let recent = shown(&table::recent(&long.runs, &look(usize::MAX)));
+    let recent = shown(&run::recent_table(&long.runs, &look(usize::MAX)));
     assert!(recent.contains(note), "{recent}");
 }
 
 #[test]
 fn scripts_get_every_field() {
     let runs = morning();
-    let one = serde_json::to_string_pretty(&json::Run::from(&runs[0])).unwrap();
+    let one = serde_json::to_string_pretty(&run::Run::from(&runs[0])).unwrap();
     insta::assert_snapshot!("recent_json", one);
     let hooks = stats(runs.iter().map(|found| &found.run));
-    let one = serde_json::to_string_pretty(&json::HookStats::from(&hooks[0])).unwrap();
+    let one = serde_json::to_string_pretty(&run::HookStats::from(&hooks[0])).unwrap();
     insta::assert_snapshot!("stats_json", one);
     let why = why();
     let whole = serde_json::to_string_pretty(&super::full::Json::from(&why)).unwrap();
@@ -329,8 +331,8 @@ fn what_hooks_wrote_moves_no_cursor() {
     why.event.fault = Some(odd.to_owned());
     why.runs.clone_from(&runs);
     for text in [
-        table::stats(&hooks, &look(100)),
-        table::recent(&runs, &look(200)),
+        run::stats_table(&hooks, &look(100)),
+        run::recent_table(&runs, &look(200)),
         full(&why, &look(200)),
     ] {
         let plain = shown(&text);
@@ -340,4 +342,18 @@ fn what_hooks_wrote_moves_no_cursor() {
         );
         assert!(!text.contains("\u{1b}[31mx"), "{text:?}");
     }
+}
+
+#[test]
+fn figures_are_those_of_runs_that_were() {
+    let times = Times::new(vec![50, 10, 40, 20, 30]);
+    assert_eq!((times.mean(), times.at(50), times.at(95)), (30, 30, 50));
+    let hundred = Times::new((1..=100).collect());
+    assert_eq!(
+        (hundred.at(50), hundred.at(95), hundred.at(100)),
+        (50, 95, 100)
+    );
+    let one = Times::new(vec![7]);
+    assert_eq!((one.mean(), one.at(50), one.at(95)), (7, 7, 7));
+    assert_eq!(Times::new(Vec::new()).at(95), 0);
 }

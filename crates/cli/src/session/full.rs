@@ -1,15 +1,23 @@
-//! One session in full, as `becket show` tells it.
+//! One session in full, as `becket show` tells it: what it does and where, its turns, the files it
+//! touched, the sessions before and after it.
 
+use std::path::Path;
+
+use becket_daemon::store::SessionFacts;
+use becket_wire::account;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{MAIN, SessionRow};
+use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-use super::table::{context_style, glyph, state_style};
-use super::tree::branches;
-use super::{Look, words};
-use crate::glyph::style;
 use crate::line;
-use crate::tell::{BAD, BOLD, DIM, WARN, clock};
+use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::table::{context_style, glyph, state_style};
+use crate::session::words::{self, branches};
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN, style};
+use crate::ui::table::{Cell, Column, bare, grid};
+use crate::ui::text;
+use crate::ui::time::{self, clock, moment};
 
 /// A prompt may be a whole document.
 const PROMPT_LINES: usize = 20;
@@ -35,7 +43,7 @@ impl Section {
     }
 }
 
-/// Everything that is known of it; `past` as [`super::past`] tells it, and what happened last.
+/// Everything that is known of it; `past` as [`crate::session::full`] tells it, and what happened last.
 pub fn full(row: &SessionRow, past: &str, events: &[EventRow], look: &Look) -> String {
     let state = state_style(row);
     let mut out = format!(
@@ -80,11 +88,11 @@ pub fn heading(title: &str) -> String {
 
 fn headline(row: &SessionRow) -> String {
     let about = match &row.title {
-        Some(title) => words::one_line(title),
+        Some(title) => text::one_line(title),
         None => String::new(),
     };
     if about.is_empty() {
-        words::one_line(&row.session_id)
+        text::one_line(&row.session_id)
     } else {
         about
     }
@@ -100,7 +108,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     // The main agent's own status, where a subagent's outshines it.
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
-        let detail = detail.map(|detail| format!(": {}", words::one_line(detail)));
+        let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
         let status = row.status.word();
         section.add(
             "main agent",
@@ -111,7 +119,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
         "error",
         row.error
             .as_deref()
-            .map(|why| format!("{BAD}{}{BAD:#}", words::one_line(why))),
+            .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
     section.maybe("interrupted", row.interrupted.then_some("by its person"));
     let many = |number: u32| (number > 0).then(|| number.to_string());
@@ -123,9 +131,9 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.stale {
         section.add("stale", "nothing was heard of it for 8 hours");
     }
-    section.maybe("effort", row.effort.as_deref().map(words::one_line));
+    section.maybe("effort", row.effort.as_deref().map(text::one_line));
     for trouble in &row.troubles {
-        let trouble = words::one_line(trouble);
+        let trouble = text::one_line(trouble);
         section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));
     }
     section
@@ -133,9 +141,9 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
 
 fn place(row: &SessionRow, look: &Look) -> Section {
     let mut section = Section::default();
-    let text = |value: &Option<String>| value.as_deref().map(words::one_line);
+    let text = |value: &Option<String>| value.as_deref().map(text::one_line);
     if !row.session_id.is_empty() {
-        section.add("session", words::one_line(&row.session_id));
+        section.add("session", text::one_line(&row.session_id));
     }
     section.maybe("goes on from", text(&row.prev_session_id));
     section.maybe("project", text(&row.project));
@@ -154,7 +162,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
         "tmux",
         row.tmux_pane.as_deref().map(|pane| {
             let socket = text(&row.tmux_socket).map(|socket| format!(" ({socket})"));
-            format!("{}{}", words::one_line(pane), socket.unwrap_or_default())
+            format!("{}{}", text::one_line(pane), socket.unwrap_or_default())
         }),
     );
     section.maybe("begun", when(row.started_at, look));
@@ -176,7 +184,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
 
 /// The local time and how long ago that is; none if nobody knows.
 fn when(ms: i64, look: &Look) -> Option<String> {
-    let ago = words::span(look.now_ms().saturating_sub(ms));
+    let ago = time::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.
     let at = clock(ms / 1000 * 1000, &look.now).replace(".000", "");
     (ms != 0).then(|| format!("{at}, {ago} ago"))
@@ -187,7 +195,7 @@ fn figures(row: &SessionRow) -> Section {
     let figures = &row.figures;
     let short = words::model(row);
     let id = row.model.as_deref().or(figures.model_id.as_deref());
-    let id = id.map(words::one_line).filter(|id| *id != short);
+    let id = id.map(text::one_line).filter(|id| *id != short);
     let id = id.map(|id| format!(" ({id})")).unwrap_or_default();
     if !short.is_empty() {
         section.add("model", format!("{short}{id}"));
@@ -197,12 +205,10 @@ fn figures(row: &SessionRow) -> Section {
         format!("{style}{percent:.0}%{style:#}")
     });
     let size = match (figures.context_tokens, figures.context_size) {
-        (Some(used), Some(size)) => Some(format!(
-            "{} of {}",
-            words::tokens(used),
-            words::tokens(size)
-        )),
-        (Some(used), None) => Some(words::tokens(used)),
+        (Some(used), Some(size)) => {
+            Some(format!("{} of {}", text::tokens(used), text::tokens(size)))
+        }
+        (Some(used), None) => Some(text::tokens(used)),
         _ => None,
     };
     let size = size.map(|size| format!("{size} tokens"));
@@ -210,11 +216,11 @@ fn figures(row: &SessionRow) -> Section {
     if !both.is_empty() {
         section.add("context", both.join(", "));
     }
-    section.maybe("cost", figures.cost_usd.map(words::dollars));
+    section.maybe("cost", figures.cost_usd.map(text::dollars));
     if let (Some(added), Some(removed)) = (figures.lines_added, figures.lines_removed) {
         section.add("lines", format!("+{added} -{removed}"));
     }
-    let long = |ms: u64| words::span(i64::try_from(ms).unwrap_or(i64::MAX));
+    let long = |ms: u64| time::span(i64::try_from(ms).unwrap_or(i64::MAX));
     section.maybe(
         "time",
         figures.duration_ms.map(|all| {
@@ -250,10 +256,10 @@ fn agents(row: &SessionRow, look: &Look) -> String {
         let pad = " ".repeat(widest - named.width());
         let since = match agent.status_since {
             0 => String::new(),
-            at => format!(", {}", words::span(look.now_ms().saturating_sub(at))),
+            at => format!(", {}", time::span(look.now_ms().saturating_sub(at))),
         };
         let doing = words::agent_doing(agent);
-        let id = words::one_line(&agent.agent_id);
+        let id = text::one_line(&agent.agent_id);
         out +=
             &format!("  {style}{mark}{style:#} {named}{pad}  {doing}{since}  {DIM}{id}{DIM:#}\n");
     }
@@ -270,15 +276,273 @@ fn prompt(row: &SessionRow, look: &Look) -> String {
     };
     let mut out = heading("Last prompt");
     let bounded: String = prompt.trim().chars().take(PROMPT_CHARS).collect();
-    let lines = words::wrap(&bounded, look.width.min(READABLE) - 2);
+    let lines = text::wrap(&bounded, look.width.min(READABLE) - 2);
     for line in lines.iter().take(PROMPT_LINES) {
         out += format!("  {line}").trim_end();
         out.push('\n');
     }
     if lines.len() > PROMPT_LINES {
         let more = lines.len() - PROMPT_LINES;
-        let more = words::count(more, "more line", "more lines");
+        let more = text::count(more, "more line", "more lines");
         out += &format!("  {DIM}{} {more}{DIM:#}\n", look.glyphs.cut());
     }
     out
+}
+
+/// So many files, and sessions before or after it, are listed.
+const LISTED: usize = 10;
+
+const TURNS: [Column; 8] = [
+    Column::right("TURN", 0),
+    Column::left("AT", 3),
+    Column::left("PROMPT", 0).cut_to(20),
+    Column::left("TOOLS", 2).cut_to(12),
+    Column::right("TOOK", 1),
+    Column::right("COST", 0),
+    Column::right("TOKENS", 5),
+    Column::left("ANSWERS", 4).wrapped(24),
+];
+
+/// The newest so many turns.
+pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
+    if past.turns.is_empty() {
+        return String::new();
+    }
+    let hidden = past.turns.len().saturating_sub(most);
+    let rows: Vec<_> = past.turns[hidden..]
+        .iter()
+        .map(|turn| turn_row(turn, look))
+        .collect();
+    let mut out = heading("Turns");
+    if hidden > 0 {
+        let earlier = text::count(hidden, "earlier turn", "earlier turns");
+        out += &format!("  {DIM}{earlier}: --turns all shows them{DIM:#}\n");
+    }
+    out + &indented(&grid(TURNS, &rows, &inside(look)))
+}
+
+fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
+    // Whole seconds say enough.
+    let at = clock(turn.began / 1000 * 1000, &look.now).replace(".000", "");
+    let prompt = match &turn.prompt {
+        Some(prompt) => Cell::plain(prompt),
+        None => Cell::new("(not kept)", DIM),
+    };
+    let tokens = turn.input_tokens + turn.output_tokens;
+    [
+        Cell::plain(turn.number.to_string()),
+        Cell::new(at, DIM),
+        prompt,
+        Cell::plain(tools(turn)),
+        Cell::plain(time::span(turn.ended - turn.began)),
+        Cell::plain(turn.cost_usd.map(text::dollars).unwrap_or_default()),
+        Cell::plain(if tokens > 0 {
+            text::tokens(tokens)
+        } else {
+            String::new()
+        }),
+        Cell::new(notes(turn), WARN),
+    ]
+}
+
+fn tools(turn: &Turn) -> String {
+    let one = |(name, calls): &(String, u32)| match calls {
+        1 => name.clone(),
+        _ => format!("{name} {calls}"),
+    };
+    turn.tools.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What was refused, failed and answered; alike answers once.
+fn notes(turn: &Turn) -> String {
+    let mut notes = Vec::new();
+    let mut many = |count: u32, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    };
+    many(turn.denied, "denied");
+    many(turn.failed, "failed");
+    let mut alike: Vec<(String, u32)> = Vec::new();
+    for said in turn.decisions.iter().map(answer) {
+        match alike.iter_mut().find(|(known, _)| *known == said) {
+            Some((_, times)) => *times += 1,
+            None => alike.push((said, 1)),
+        }
+    }
+    notes.extend(alike.into_iter().map(|(said, times)| match times {
+        1 => said,
+        _ => format!("{said} ({times} times)"),
+    }));
+    notes.join("; ")
+}
+
+fn answer(answered: &Answered) -> String {
+    let by = answered.by.as_deref().map(account::in_words);
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    let on = answered.tool.as_deref().unwrap_or(&answered.event);
+    format!("{}{by} on {on}", answered.answer)
+}
+
+/// The files that tools wrote, the most edited first.
+pub fn files(past: &Past, project: Option<&str>, look: &Look) -> String {
+    if past.files.is_empty() {
+        return String::new();
+    }
+    let mut files: Vec<&TouchedFile> = past.files.iter().collect();
+    files.sort_by(|a, b| b.edits.cmp(&a.edits).then_with(|| a.path.cmp(&b.path)));
+    let short = |path: &str| {
+        let inside = project.and_then(|project| Path::new(path).strip_prefix(project).ok());
+        inside.map_or_else(|| path.to_owned(), |path| path.display().to_string())
+    };
+    let row = |file: &&TouchedFile| {
+        let edits = text::count(file.edits as usize, "edit", "edits");
+        [Cell::plain(short(&file.path)), Cell::new(edits, DIM)]
+    };
+    let rows: Vec<_> = files.iter().take(LISTED).map(row).collect();
+    let columns = [Column::left("", 0).cut_to(20), Column::left("", 1)];
+    heading("Files") + &indented(&bare(columns, &rows, &inside(look))) + &more(files.len(), look)
+}
+
+/// The sessions that it goes on from, and those that go on from it.
+pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> String {
+    if before.is_empty() && after.is_empty() {
+        return String::new();
+    }
+    let row = |word: &str, facts: &&SessionFacts| {
+        let at = clock(facts.started_at / 1000 * 1000, &look.now).replace(".000", "");
+        let about = facts.title.as_deref().or(facts.last_prompt.as_deref());
+        [
+            Cell::new(word, DIM),
+            Cell::plain(&facts.session_id),
+            Cell::new(at, DIM),
+            Cell::plain(about.unwrap_or_default()),
+        ]
+    };
+    let skipped = before.len().saturating_sub(LISTED);
+    let before = before[skipped..].iter().map(|facts| row("before", facts));
+    let shown = after.iter().take(LISTED).map(|facts| row("after", facts));
+    let rows: Vec<_> = before.chain(shown).collect();
+    let columns = [
+        Column::left("", 0),
+        Column::left("", 0),
+        Column::left("", 2),
+        Column::left("", 1).cut_to(12),
+    ];
+    heading("Before and after") + &indented(&bare(columns, &rows, &inside(look)))
+}
+
+/// How many are not listed.
+fn more(all: usize, look: &Look) -> String {
+    match all.saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!("  {DIM}{} {more} more{DIM:#}\n", look.glyphs.cut()),
+    }
+}
+
+/// The room beneath a heading.
+fn inside(look: &Look) -> Look {
+    Look {
+        width: look.width.saturating_sub(2),
+        ..look.clone()
+    }
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}\n")).collect()
+}
+
+/// The same for scripts, in the order of the documentation.
+#[derive(Debug, Serialize)]
+pub struct JsonPast<'a> {
+    next_session_ids: Vec<&'a str>,
+    turns: Vec<JsonTurn<'a>>,
+    files: Vec<JsonFile<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonTurn<'a> {
+    turn: usize,
+    began_at: String,
+    took_ms: i64,
+    prompt: Option<&'a str>,
+    tools: Vec<JsonTool<'a>>,
+    failed: u32,
+    denied: u32,
+    decisions: Vec<JsonAnswer<'a>>,
+    cost_usd: Option<f64>,
+    input_tokens: u64,
+    output_tokens: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonTool<'a> {
+    tool: &'a str,
+    calls: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonAnswer<'a> {
+    at: String,
+    event: &'a str,
+    tool: Option<&'a str>,
+    answer: &'a str,
+    by: Option<&'a str>,
+    reason: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct JsonFile<'a> {
+    path: &'a str,
+    edits: u32,
+    last_at: String,
+}
+
+/// The newest so many turns_table, and everything else.
+pub fn json_past<'a>(past: &'a Past, after: &[&'a SessionFacts], most: usize) -> JsonPast<'a> {
+    let hidden = past.turns.len().saturating_sub(most);
+    let file = |file: &'a TouchedFile| JsonFile {
+        path: &file.path,
+        edits: file.edits,
+        last_at: moment(file.last_at),
+    };
+    JsonPast {
+        next_session_ids: after.iter().map(|facts| &*facts.session_id).collect(),
+        turns: past.turns[hidden..].iter().map(json_turn).collect(),
+        files: past.files.iter().map(file).collect(),
+    }
+}
+
+fn json_turn(turn: &Turn) -> JsonTurn<'_> {
+    JsonTurn {
+        turn: turn.number,
+        began_at: moment(turn.began),
+        took_ms: turn.ended - turn.began,
+        prompt: turn.prompt.as_deref(),
+        tools: turn
+            .tools
+            .iter()
+            .map(|(tool, calls)| JsonTool {
+                tool,
+                calls: *calls,
+            })
+            .collect(),
+        failed: turn.failed,
+        denied: turn.denied,
+        decisions: turn
+            .decisions
+            .iter()
+            .map(|said| JsonAnswer {
+                at: moment(said.at),
+                event: &said.event,
+                tool: said.tool.as_deref(),
+                answer: &said.answer,
+                by: said.by.as_deref(),
+                reason: said.reason.as_deref(),
+            })
+            .collect(),
+        cost_usd: turn.cost_usd,
+        input_tokens: turn.input_tokens,
+        output_tokens: turn.output_tokens,
+    }
 }

@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures, spool};
+use becket_daemon::store::{
+    self, Brief, Record, SessionFacts, TurnFigures, is_told_of, spool,
+};
+use becket_engine::status::is_machine_made;
+use becket_wire::Head;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};
 use rusqlite::Connection;
+use serde_json::Value;
 
 use crate::client::Client;
 use crate::log;
@@ -96,7 +101,7 @@ impl History {
         }
         let stored = || store::payload(self.database.as_ref()?, event.seq).ok()?;
         let payload = event.payload.clone().or_else(stored).unwrap_or_default();
-        let call: serde_json::Value = serde_json::from_slice(&payload).unwrap_or_default();
+        let call: Value = serde_json::from_slice(&payload).unwrap_or_default();
         call["duration_ms"].as_i64().unwrap_or(0)
     }
 
@@ -156,8 +161,211 @@ impl History {
     }
 }
 
+/// More files than this are not kept.
+const MOST_FILES: usize = 1000;
+
+/// One prompt of the user and what came of it. Times are milliseconds since 1970.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Turn {
+    /// The first one is 1.
+    pub number: usize,
+    pub began: i64,
+    /// Its last sign of work.
+    pub ended: i64,
+    /// None where retention dropped it.
+    pub prompt: Option<String>,
+    /// Calls by tool, in the order of the first call.
+    pub tools: Vec<(String, u32)>,
+    pub failed: u32,
+    pub denied: u32,
+    /// What hooks and guards said.
+    pub decisions: Vec<Answered>,
+    pub cost_usd: Option<f64>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+}
+
+/// An answer that was not silence.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Answered {
+    pub at: i64,
+    pub event: String,
+    pub tool: Option<String>,
+    pub answer: String,
+    pub by: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// A file that tools wrote.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TouchedFile {
+    pub path: String,
+    pub edits: u32,
+    pub last_at: i64,
+}
+
+/// What a session did, event by event.
+#[derive(Debug, Default)]
+pub struct Past {
+    pub turns: Vec<Turn>,
+    pub files: Vec<TouchedFile>,
+}
+
+impl Past {
+    /// Takes the next event of the session.
+    pub fn add(&mut self, event: &Brief<'_>) {
+        if begins_turn(event) {
+            let turn = self.begin(event.at);
+            turn.prompt = event.payload.as_deref().and_then(prompt);
+        }
+        let works = matches!(
+            event.event,
+            "PreToolUse"
+                | "PostToolUse"
+                | "PostToolUseFailure"
+                | "PostToolBatch"
+                | "PermissionRequest"
+                | "PermissionDenied"
+                | "SubagentStart"
+                | "SubagentStop"
+                | "Stop"
+                | "StopFailure"
+        );
+        // A command that the user ran with `!` works without a prompt.
+        if self.turns.is_empty() && event.event == "PreToolUse" {
+            self.begin(event.at);
+        }
+        if let Some(turn) = self.turns.last_mut() {
+            if works {
+                turn.ended = turn.ended.max(event.at);
+            }
+            turn.count(event);
+        }
+        if event.event == "PostToolUse"
+            && let Some(path) = event.payload.as_deref().and_then(file)
+        {
+            self.touch(path, event.at);
+        }
+    }
+
+    fn begin(&mut self, at: i64) -> &mut Turn {
+        self.turns.push(Turn {
+            number: self.turns.len() + 1,
+            began: at,
+            ended: at,
+            ..Turn::default()
+        });
+        let last = self.turns.len() - 1;
+        &mut self.turns[last]
+    }
+
+    fn touch(&mut self, path: String, at: i64) {
+        let room = self.files.len() < MOST_FILES;
+        match self.files.iter_mut().find(|file| file.path == path) {
+            Some(file) => (file.edits, file.last_at) = (file.edits + 1, at),
+            None if room => self.files.push(TouchedFile {
+                path,
+                edits: 1,
+                last_at: at,
+            }),
+            None => {}
+        }
+    }
+
+    /// Gives each turn its cost and its tokens. `before` is what the session had cost at its beginning.
+    pub fn price(&mut self, figures: &[TurnFigures], before: f64) {
+        for (figures, cost) in figures.iter().zip(spent(figures, before)) {
+            // A prompt's time in the figures is that of its arrival: a moment later.
+            let of = |turn: &&mut Turn| turn.began <= figures.began;
+            if let Some(turn) = self.turns.iter_mut().rev().find(of) {
+                turn.cost_usd = match (turn.cost_usd, cost) {
+                    (Some(known), Some(cost)) => Some(known + cost),
+                    (known, cost) => known.or(cost),
+                };
+                turn.input_tokens += figures.input_tokens;
+                turn.output_tokens += figures.output_tokens;
+            }
+        }
+    }
+}
+
+impl Turn {
+    fn count(&mut self, event: &Brief<'_>) {
+        match (event.event, event.tool) {
+            ("PreToolUse", Some(tool)) => {
+                match self.tools.iter_mut().find(|(name, _)| name == tool) {
+                    Some((_, calls)) => *calls += 1,
+                    None => self.tools.push((tool.to_owned(), 1)),
+                }
+            }
+            ("PostToolUseFailure", _) => self.failed += 1,
+            _ => {}
+        }
+        self.denied += u32::from(is_denial(event));
+        if let Some(decision) = &event.decision
+            && is_told_of(&decision.answer, decision.by.as_deref())
+        {
+            self.decisions.push(Answered {
+                at: event.at,
+                event: event.event.to_owned(),
+                tool: event.tool.map(str::to_owned),
+                answer: decision.answer.clone(),
+                by: decision.by.clone(),
+                reason: decision.reason.clone(),
+            });
+        }
+    }
+}
+
+/// Whether a user's prompt was sent with this event: one that was blocked was not, nor is one that
+/// Claude Code made itself.
+pub fn begins_turn(event: &Brief<'_>) -> bool {
+    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    let head = event.payload.as_deref().and_then(|it| Head::read(it).ok());
+    event.event == "UserPromptSubmit"
+        && event.agent.is_none()
+        && !matches!(answer, Some("block" | "stop"))
+        && !head.is_some_and(|head| is_machine_made(&head))
+}
+
+/// Whether a tool call was refused: by a hook or a guard, or by auto mode.
+pub fn is_denial(event: &Brief<'_>) -> bool {
+    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    answer == Some("deny") || event.event == "PermissionDenied"
+}
+
+/// What each turn of one session cost. Their figures say what the whole session had cost by then;
+/// where that falls, Claude Code has begun to count anew.
+pub fn spent(figures: &[TurnFigures], before: f64) -> impl Iterator<Item = Option<f64>> {
+    let mut before = before;
+    figures.iter().map(move |turn| {
+        let now = turn.cost_usd?;
+        let cost = if now < before { now } else { now - before };
+        before = now;
+        Some(cost)
+    })
+}
+
+/// The first line of a prompt that says something.
+fn prompt(payload: &[u8]) -> Option<String> {
+    let head = Head::read(payload).ok()?;
+    let line = head.prompt.as_deref()?.trim().lines().next();
+    line.map(|line| line.trim().to_owned())
+}
+
+/// The file that a tool wrote.
+fn file(payload: &[u8]) -> Option<String> {
+    let input: Value = serde_json::from_str(Head::read(payload).ok()?.tool_input?).ok()?;
+    let path = input["file_path"]
+        .as_str()
+        .or(input["notebook_path"].as_str())?;
+    Some(path.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
+    use becket_wire::rpc::DecisionRow;
+
     use super::*;
 
     #[test]
@@ -189,5 +397,117 @@ mod tests {
         assert_eq!(ids(history.after_all("a")), "bdc");
         assert_eq!(ids(history.before("x")), "y", "a circle ends");
         assert_eq!(ids(history.after_all("x")), "yx", "a circle ends");
+    }
+
+    fn event<'e>(at: i64, event: &'e str, tool: &'e str) -> Brief<'e> {
+        Brief {
+            at,
+            event,
+            tool: (!tool.is_empty()).then_some(tool),
+            ..Brief::default()
+        }
+    }
+
+    fn prompted<'e>(at: i64, prompt: &str) -> Brief<'e> {
+        let payload = serde_json::json!({"prompt": prompt});
+        Brief {
+            payload: Some(payload.to_string().into_bytes()),
+            ..event(at, "UserPromptSubmit", "")
+        }
+    }
+
+    fn answered(answer: &str, by: &str) -> Option<DecisionRow> {
+        Some(DecisionRow {
+            answer: answer.to_owned(),
+            by: Some(by.to_owned()),
+            reason: None,
+        })
+    }
+
+    #[test]
+    fn a_turn_is_a_prompt_that_a_user_sent_and_what_came_of_it() {
+        let mut past = Past::default();
+        let denied = Brief {
+            decision: answered("deny", "hook:no-prod"),
+            ..event(30, "PreToolUse", "Bash")
+        };
+        let blocked = Brief {
+            decision: answered("block", "becket:command"),
+            ..prompted(60, "/hook:disable")
+        };
+        for event in [
+            event(1, "SessionStart", ""),
+            prompted(10, "\n fix it \nall of it"),
+            event(20, "PreToolUse", "Bash"),
+            event(25, "PostToolUseFailure", "Bash"),
+            denied,
+            event(40, "Stop", ""),
+            event(99, "Notification", ""),
+            prompted(50, "<task-notification>done</task-notification>"),
+            blocked,
+            event(100, "UserPromptSubmit", ""),
+            event(110, "PermissionDenied", "Edit"),
+        ] {
+            past.add(&event);
+        }
+        let [first, second] = &past.turns[..] else {
+            panic!("{:?}", past.turns)
+        };
+        assert_eq!(first.prompt.as_deref(), Some("fix it"));
+        assert_eq!((first.began, first.ended), (10, 40));
+        assert_eq!(first.tools, [("Bash".to_owned(), 2)]);
+        assert_eq!((first.failed, first.denied), (1, 1));
+        assert_eq!(first.decisions.len(), 1, "becket's own are not told");
+        assert_eq!((second.number, &second.prompt), (2, &None), "dropped");
+        assert_eq!((second.denied, second.ended), (1, 110));
+    }
+
+    #[test]
+    fn the_cost_of_a_turn_is_what_was_added() {
+        let figures = |began, cost_usd| TurnFigures {
+            began,
+            cost_usd,
+            input_tokens: 7,
+            ..TurnFigures::default()
+        };
+        let figures = [
+            figures(11, Some(1.5)),
+            figures(12, Some(2.0)),
+            figures(21, None),
+            figures(31, Some(2.25)),
+            figures(41, Some(0.25)),
+        ];
+        let mut past = Past::default();
+        for at in [10, 20, 30, 40, 50] {
+            past.add(&prompted(at, "go"));
+        }
+        past.price(&figures, 1.0);
+        let costs: Vec<_> = past.turns.iter().map(|turn| turn.cost_usd).collect();
+        assert_eq!(
+            costs,
+            [Some(1.0), None, Some(0.25), Some(0.25), None],
+            "the last one began to count anew"
+        );
+        assert_eq!(past.turns[0].input_tokens, 14);
+    }
+
+    #[test]
+    fn files_are_counted_as_far_as_they_are_known() {
+        let mut past = Past::default();
+        for (at, input) in [
+            (1, r#"{"file_path":"/a"}"#),
+            (2, r#"{"notebook_path":"/b"}"#),
+        ] {
+            let payload = format!(r#"{{"tool_input":{input}}}"#);
+            let edit = Brief {
+                payload: Some(payload.into_bytes()),
+                ..event(at, "PostToolUse", "Edit")
+            };
+            past.add(&edit);
+            past.add(&edit);
+        }
+        past.add(&event(3, "PostToolUse", "Edit"));
+        let files: Vec<_> = past.files.iter().map(|it| (&*it.path, it.edits)).collect();
+        assert_eq!(files, [("/a", 2), ("/b", 2)]);
     }
 }

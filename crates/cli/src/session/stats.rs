@@ -9,10 +9,11 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::history::History;
-use super::turns::{begins_turn, is_denial, spent};
-use super::{Look, names, words};
-use crate::grid::{Cell, Column, grid};
-use crate::tell::{BOLD, DIM};
+use crate::session::history::{begins_turn, is_denial, spent};
+use crate::session::words;
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::{text, time};
 
 /// What the sums are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -258,7 +259,7 @@ impl Stats {
         };
         let [a, b, c, d, e, f, g, h] = NUMBERS;
         let columns = [head, a, b, c, d, e, f, g, h];
-        let short = names::projects(self.sums.iter().filter_map(|(key, _)| match key {
+        let short = words::projects(self.sums.iter().filter_map(|(key, _)| match key {
             Key::Name(Some(project)) if self.by == Some(By::Project) => Some(&**project),
             _ => None,
         }));
@@ -320,9 +321,9 @@ impl<'a> JsonSum<'a> {
 fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
     let waited = match sum.waiting_ms {
         0 => "-".to_owned(),
-        ms => words::span(ms),
+        ms => time::span(ms),
     };
-    let cost = sum.cost_usd.map_or_else(|| "-".to_owned(), words::dollars);
+    let cost = sum.cost_usd.map_or_else(|| "-".to_owned(), text::dollars);
     [
         name,
         Cell::plain(sum.sessions.to_string()),
@@ -331,8 +332,8 @@ fn cells(name: Cell, sum: &Sum) -> [Cell; 9] {
         Cell::plain(sum.denials.to_string()),
         Cell::plain(waited),
         Cell::plain(cost),
-        Cell::plain(words::tokens(sum.input_tokens)),
-        Cell::plain(words::tokens(sum.output_tokens)),
+        Cell::plain(text::tokens(sum.input_tokens)),
+        Cell::plain(text::tokens(sum.output_tokens)),
     ]
 }
 
@@ -341,7 +342,7 @@ pub mod tests {
     use becket_daemon::store;
 
     use super::*;
-    use crate::session::tests::made::{NOW, look};
+    use crate::session::tests::{NOW, look};
 
     const HOUR: i64 = 60 * 60 * 1000;
 

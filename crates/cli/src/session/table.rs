@@ -4,13 +4,11 @@ use std::collections::HashMap;
 
 use anstyle::Style;
 use becket_wire::session::{Display, SessionRow};
-use unicode_width::UnicodeWidthStr;
 
-use super::layout::{COLUMNS, Column, GAP, Layout};
-use super::tree::{Branch, branches};
-use super::{Look, names, words};
-use crate::glyph::{Glyphs, style};
-use crate::tell::{BAD, BOLD, DIM, WARN};
+use crate::session::words::{self, Branch, branches};
+use crate::ui::style::{BAD, BOLD, DIM, Glyphs, Look, WARN, style};
+use crate::ui::table::{Cell, Column, dearest_gone, grid};
+use crate::ui::{text, time};
 
 /// So many agents of one session are shown; `becket show` has them all.
 const AGENTS: usize = 6;
@@ -18,110 +16,55 @@ const AGENTS: usize = 6;
 pub const CONTEXT_HIGH: f64 = 75.0;
 pub const CONTEXT_FULL: f64 = 90.0;
 
-/// One cell: what stands in it, and how.
-#[derive(Debug, Clone, Default)]
-struct Cell {
-    text: String,
-    style: Style,
-    /// It has the room of the next column too.
-    is_wide: bool,
-}
+/// The columns. What is least missed has the highest number, and goes first.
+const COLUMNS: [Column; 9] = [
+    Column::left("STATE", 0),
+    Column::left("PROJECT", 3).cut_to(8),
+    Column::left("SESSION", 4).cut_to(16),
+    // Enough for `Permission for WebFetch`.
+    Column::left("DOING", 0).cut_to(23),
+    Column::right("FOR", 1),
+    Column::right("CTX", 5),
+    Column::right("COST", 6),
+    Column::left("MODEL", 7),
+    Column::left("ID", 2),
+];
+/// The widest that these ever are.
+const PROJECT: usize = 24;
+const SESSION: usize = 64;
+const DOING: usize = 48;
+const MODEL: usize = 16;
 
-impl Cell {
-    fn new(text: impl Into<String>, style: Style) -> Self {
-        Self {
-            text: text.into(),
-            style,
-            is_wide: false,
-        }
-    }
-
-    fn plain(text: impl Into<String>) -> Self {
-        Self::new(text, Style::new())
-    }
-}
-
-/// One session's line; its agents follow.
-struct Line<'a> {
-    glyph: &'static str,
-    cells: [Cell; COLUMNS.len()],
-    agents: Vec<Branch<'a>>,
-}
+type Cells = [Cell; COLUMNS.len()];
 
 /// The sessions in the order given, each with its live agents below it, then how many there are.
 pub fn table(rows: &[SessionRow], look: &Look) -> String {
-    let ids = names::ids(rows);
-    let projects = names::projects(rows.iter().filter_map(|row| row.project.as_deref()));
-    let lines: Vec<Line<'_>> = rows
-        .iter()
-        .map(|row| line(row, &ids, &projects, look))
-        .collect();
-    let layout = Layout::new(natural(&lines), words_width(&lines), look.width);
-    let sheet = Sheet { layout, look };
-    let mut out = sheet.head();
-    for line in &lines {
-        out += &sheet.session(line);
-        for branch in line.agents.iter().take(AGENTS) {
-            out += &sheet.agent(branch);
-        }
-        let more = line.agents.len().saturating_sub(AGENTS);
-        if more > 0 {
-            out += &sheet.more(more);
-        }
-    }
-    out + &totals(rows, look)
-}
-
-fn line<'a>(
-    row: &'a SessionRow,
-    ids: &HashMap<&str, String>,
-    projects: &HashMap<&str, String>,
-    look: &Look,
-) -> Line<'a> {
-    let glyph = glyph(row, look.glyphs);
-    let state = state_style(row);
-    let is_over = row.ended_at.is_some() || !row.hooked;
-    let text = if is_over { DIM } else { Style::new() };
-    let needs_you = matches!(row.display, Display::Error | Display::Attention) && !is_over;
-    let project = row.project.as_deref().or(row.cwd.as_deref());
-    let project = project.map(|path| {
-        let known = projects.get(path).cloned();
-        known.unwrap_or_else(|| words::one_line(path))
-    });
-    let titled = if row.title.is_some() && !is_over {
-        BOLD
-    } else {
-        text
+    let ids = words::ids(rows);
+    let projects = words::projects(rows.iter().filter_map(|row| row.project.as_deref()));
+    let lines = |has_word| -> Vec<Cells> {
+        let lines = rows.iter().flat_map(|row| {
+            let sheet = Sheet { look, has_word };
+            let session = sheet.session(row, &ids, &projects);
+            std::iter::once(session).chain(sheet.agents(row))
+        });
+        lines.collect()
     };
-    let id = match row.pid {
-        Some(pid) if !row.hooked => format!("pid {pid}"),
-        _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
+    let fits = |columns: &_, lines: &[Cells]| {
+        dearest_gone(columns, lines, look.width).is_none_or(|goes| goes > 5)
     };
-    let since = words::since(row);
-    let since = (since != 0).then(|| words::span(look.now_ms().saturating_sub(since)));
-    Line {
-        glyph,
-        cells: [
-            Cell::new(words::state(row), state),
-            Cell::new(project.unwrap_or_default(), text),
-            Cell::new(words::about(row), titled),
-            Cell::new(words::doing(row), if needs_you { state } else { text }),
-            Cell::new(
-                since.unwrap_or_default(),
-                if needs_you { state } else { text },
-            ),
-            context(row),
-            row.figures
-                .cost_usd
-                .map_or_else(Cell::default, |cost| Cell::plain(words::dollars(cost))),
-            Cell::new(words::model(row), DIM),
-            Cell::new(id, DIM),
-        ],
-        agents: match row.ended_at {
-            Some(_) => Vec::new(),
-            None => branches(words::live_agents(row), look.glyphs),
-        },
+    // After cost and model the state's word goes, then columns become narrower, then more go.
+    let mut columns = COLUMNS;
+    let mut cells = lines(true);
+    if !fits(&columns, &cells) {
+        columns[0].head = "";
+        cells = lines(false);
     }
+    if !fits(&columns, &cells) {
+        columns[1].least = Some(6);
+        columns[2].least = Some(10);
+        columns[3].least = Some(19);
+    }
+    grid(columns, &cells, look) + &totals(rows, look)
 }
 
 pub fn glyph(row: &SessionRow, glyphs: Glyphs) -> &'static str {
@@ -155,140 +98,109 @@ pub fn context_style(percent: f64) -> Style {
     }
 }
 
-/// How wide each column would be; 0 for one that has nothing to show.
-fn natural(lines: &[Line<'_>]) -> [usize; COLUMNS.len()] {
-    let mut widths = COLUMNS.map(|column| {
-        let cells = lines
-            .iter()
-            .map(|line| line.cells[column as usize].text.width());
-        match cells.max().unwrap_or(0) {
-            0 => 0,
-            widest => widest.max(column.head().len()),
-        }
-    });
-    widths[Column::State as usize] = 2 + words_width(lines) - 1;
-    // What agents do counts too.
-    let agents = lines
-        .iter()
-        .flat_map(|line| line.agents.iter().take(AGENTS));
-    for branch in agents {
-        let doing = &mut widths[Column::Doing as usize];
-        *doing = words::agent_doing(branch.agent).width().max(*doing);
-    }
-    widths
-}
-
-/// What the words of the states take, with the space before them.
-fn words_width(lines: &[Line<'_>]) -> usize {
-    let words = lines.iter().map(|line| line.cells[0].text.width());
-    words.max().unwrap_or(0).max(Column::State.head().len() - 2) + 1
-}
-
-/// Renders lines in one layout.
+/// Makes the lines, with or without the word of each state, cost and model.
 struct Sheet<'a> {
-    layout: Layout,
     look: &'a Look,
+    has_word: bool,
 }
 
 impl Sheet<'_> {
-    fn head(&self) -> String {
-        let cells = COLUMNS.map(|column| match column {
-            Column::State if !self.layout.has_word => Cell::default(),
-            column => Cell::new(column.head(), DIM),
+    fn session(
+        &self,
+        row: &SessionRow,
+        ids: &HashMap<&str, String>,
+        projects: &HashMap<&str, String>,
+    ) -> Cells {
+        let glyph = glyph(row, self.look.glyphs);
+        let state = state_style(row);
+        let is_over = row.ended_at.is_some() || !row.hooked;
+        let text = if is_over { DIM } else { Style::new() };
+        let needs_you = matches!(row.display, Display::Error | Display::Attention) && !is_over;
+        let project = row.project.as_deref().or(row.cwd.as_deref());
+        let project = project.map(|path| {
+            let known = projects.get(path).cloned();
+            known.unwrap_or_else(|| text::one_line(path))
         });
-        self.row(&cells)
-    }
-
-    fn session(&self, line: &Line<'_>) -> String {
-        let mut cells = line.cells.clone();
-        let state = &mut cells[0];
-        if self.layout.has_word {
-            state.text = format!("{} {}", line.glyph, state.text);
-        } else {
+        let titled = match row.title.is_some() && !is_over {
+            true => BOLD,
+            false => text,
+        };
+        let id = match row.pid {
+            Some(pid) if !row.hooked => format!("pid {pid}"),
+            _ => ids.get(&*row.session_id).cloned().unwrap_or_default(),
+        };
+        let since = words::since(row);
+        let since = (since != 0).then(|| time::span(self.look.now_ms().saturating_sub(since)));
+        let word = words::state(row);
+        let state_text = match self.has_word {
+            true => format!("{glyph} {word}"),
+            false => glyph.to_owned(),
+        };
+        let mut doing = words::doing(row);
+        let mut doing_style = if needs_you { state } else { text };
+        if !self.has_word && doing.is_empty() {
             // The word has to stand somewhere.
-            let word = std::mem::replace(&mut state.text, line.glyph.to_owned());
-            let doing = &mut cells[Column::Doing as usize];
-            if doing.text.is_empty() {
-                doing.text = word;
-                doing.style = DIM;
-            }
+            doing = word.to_owned();
+            doing_style = DIM;
         }
-        self.row(&cells)
+        let fit = |text: &str, width| text::fit(text, width, self.look.glyphs);
+        let cost = row.figures.cost_usd.filter(|_| self.has_word);
+        let model = match self.has_word {
+            true => words::model(row),
+            false => String::new(),
+        };
+        [
+            Cell::new(state_text, state),
+            Cell::new(fit(&project.unwrap_or_default(), PROJECT), text),
+            Cell::new(fit(&words::about(row), SESSION), titled),
+            Cell::new(fit(&doing, DOING), doing_style),
+            Cell::new(
+                since.unwrap_or_default(),
+                if needs_you { state } else { text },
+            ),
+            context(row),
+            Cell::plain(cost.map(text::dollars).unwrap_or_default()),
+            Cell::new(fit(&model, MODEL), DIM),
+            Cell::new(id, DIM),
+        ]
     }
 
-    fn agent(&self, branch: &Branch<'_>) -> String {
+    /// The live agents; their names have the room of project and session together.
+    fn agents(&self, row: &SessionRow) -> Vec<Cells> {
+        if row.ended_at.is_some() {
+            return Vec::new();
+        }
+        let all = branches(words::live_agents(row), self.look.glyphs);
+        let mut lines: Vec<Cells> = all.iter().take(AGENTS).map(|one| self.agent(one)).collect();
+        if all.len() > AGENTS {
+            let text = format!("{} {} more", self.look.glyphs.cut(), all.len() - AGENTS);
+            let mut more = Cells::default();
+            more[1] = Cell::new(text, DIM).wide();
+            lines.push(more);
+        }
+        lines
+    }
+
+    fn agent(&self, branch: &Branch<'_>) -> Cells {
         let display = words::agent_display(branch.agent);
         let waits = display == Display::Attention;
         let doing = if waits { style(display) } else { DIM };
-        let indent = if self.layout.has_word { "  " } else { "" };
+        let indent = if self.has_word { "  " } else { "" };
         let since = match branch.agent.status_since {
             0 => String::new(),
-            at => words::span(self.look.now_ms().saturating_sub(at)),
+            at => time::span(self.look.now_ms().saturating_sub(at)),
         };
         let glyph = format!("{indent}{}", self.look.glyphs.display(display));
         let name = format!("{}{}", branch.lead, words::agent_name(branch.agent));
-        self.below(
-            Cell::new(glyph, style(display)),
-            Cell::new(name, DIM),
-            Cell::new(words::agent_doing(branch.agent), doing),
-            Cell::new(since, doing),
-        )
-    }
-
-    fn more(&self, more: usize) -> String {
-        let text = format!("{} {more} more", self.look.glyphs.cut());
-        let nothing = Cell::default;
-        self.below(nothing(), Cell::new(text, DIM), nothing(), nothing())
-    }
-
-    /// A line below a session: its name has the room of project and session together.
-    fn below(&self, state: Cell, name: Cell, doing: Cell, since: Cell) -> String {
-        let mut cells: [Cell; COLUMNS.len()] = Default::default();
-        cells[Column::State as usize] = state;
-        cells[Column::Project as usize] = Cell {
-            is_wide: true,
-            ..name
-        };
-        cells[Column::Doing as usize] = doing;
-        cells[Column::Since as usize] = since;
-        self.row(&cells)
-    }
-
-    fn row(&self, cells: &[Cell; COLUMNS.len()]) -> String {
-        let mut out = String::new();
-        let mut gap = 0;
-        let widths = COLUMNS.map(|column| self.layout.width(column));
-        let mut nth = 0;
-        while nth < COLUMNS.len() {
-            let cell = &cells[nth];
-            let next = widths.get(nth + 1).copied().flatten();
-            let width = match widths[nth] {
-                Some(width) if cell.is_wide => width + next.map_or(0, |next| GAP + next),
-                Some(width) => width,
-                None => {
-                    nth += 1;
-                    continue;
-                }
-            };
-            let text = words::fit(&cell.text, width, self.look.glyphs);
-            let pad = width - text.width();
-            let (before, after) = if COLUMNS[nth].is_right() {
-                (pad, 0)
-            } else {
-                (0, pad)
-            };
-            if text.is_empty() {
-                gap += width + GAP;
-            } else {
-                let style = cell.style;
-                out += &" ".repeat(gap + before);
-                out += &format!("{style}{text}{style:#}");
-                gap = after + GAP;
-            }
-            nth += if cell.is_wide { 2 } else { 1 };
-        }
-        out.push('\n');
-        out
+        let mut cells = Cells::default();
+        cells[0] = Cell::own(glyph, style(display));
+        cells[1] = Cell::own(name, DIM).wide();
+        cells[3] = Cell::new(
+            text::fit(&words::agent_doing(branch.agent), DOING, self.look.glyphs),
+            doing,
+        );
+        cells[4] = Cell::new(since, doing);
+        cells
     }
 }
 
@@ -311,10 +223,10 @@ fn totals(rows: &[SessionRow], look: &Look) -> String {
         .collect();
     let cost: f64 = rows.iter().filter_map(|row| row.figures.cost_usd).sum();
     if cost > 0.0 {
-        parts.push(words::dollars(cost));
+        parts.push(text::dollars(cost));
     }
-    let all = words::count(rows.len(), "session", "sessions");
+    let all = text::count(rows.len(), "session", "sessions");
     let line = format!("{all}: {}", parts.join(", "));
-    let line = words::fit(&line, look.width, look.glyphs);
+    let line = text::fit(&line, look.width, look.glyphs);
     format!("{DIM}{line}{DIM:#}\n")
 }

@@ -1,7 +1,720 @@
-//! Made-up sessions, how they are rendered, and how a made-up daemon is asked.
+//! Made-up sessions, how they are rendered, and how scripts get them.
 
 mod asked;
-mod in_full;
-pub mod made;
-mod rendered;
-mod scripts;
+
+use std::collections::BTreeSet;
+
+use becket_engine::session::json;
+use becket_wire::rpc::{EventRow, Source};
+use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
+
+use crate::session::full::{self, full};
+use crate::session::history::{Answered, Past, TouchedFile, Turn};
+use crate::session::table::table;
+use crate::session::{sort, stats};
+use crate::ui::style::{Glyphs, Look};
+
+pub const NOW: i64 = 1_794_733_200_000;
+const SECOND: i64 = 1000;
+pub const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+
+pub fn look(width: usize) -> Look {
+    let now = jiff::Timestamp::from_millisecond(NOW).unwrap();
+    Look {
+        now: now.to_zoned(TimeZone::UTC),
+        width,
+        glyphs: Glyphs::Unicode,
+    }
+}
+
+fn working(detail: &str) -> Status {
+    Status::Working {
+        detail: Some(detail.to_owned()),
+    }
+}
+
+fn attention(reason: &str) -> Status {
+    Status::Attention {
+        reason: reason.to_owned(),
+    }
+}
+
+/// A session that is done; the others differ from it.
+fn done(id: &str, project: &str, prompt: &str, since: i64) -> SessionRow {
+    SessionRow {
+        session_id: format!("{id}-0000-4000-8000-000000000001"),
+        line: format!("{id}-0000-4000-8000-000000000001"),
+        status_since: NOW - since,
+        display_since: NOW - since,
+        project: Some(project.to_owned()),
+        cwd: Some(project.to_owned()),
+        model: Some("claude-opus-4-5-20251101".to_owned()),
+        permission_mode: Some("default".to_owned()),
+        attended: true,
+        pid: Some(4242),
+        alive: true,
+        hooked: true,
+        started_at: NOW - 3 * HOUR,
+        last_activity: NOW - since,
+        figures: Figures {
+            context_pct: Some(23.4),
+            cost_usd: Some(0.352),
+            ..Figures::default()
+        },
+        last_prompt: Some(prompt.to_owned()),
+        ..SessionRow::default()
+    }
+}
+
+fn with(row: SessionRow, status: Status, display: Display) -> SessionRow {
+    let waits = status.reason().map(str::to_owned);
+    SessionRow {
+        waiting_for: waits.as_ref().map(|_| "main".to_owned()),
+        waiting_reason: waits,
+        status,
+        display,
+        ..row
+    }
+}
+
+fn agent(id: &str, kind: &str, status: Status, since: i64) -> AgentRow {
+    AgentRow {
+        agent_id: id.to_owned(),
+        agent_type: Some(kind.to_owned()),
+        status,
+        status_since: NOW - since,
+        started_at: NOW - since - MINUTE,
+        ..AgentRow::default()
+    }
+}
+
+/// Whose permission is asked for.
+pub fn asks() -> SessionRow {
+    let row = done(
+        "a1b2c3d4",
+        "/home/you/work/api",
+        "The login test fails one time in ten, but only on the small machines, and only since we moved the clock into its own crate.\n\nFind out why, and mend it.",
+        4 * MINUTE,
+    );
+    SessionRow {
+        title: Some("Mend the flaky login test".to_owned()),
+        tmux_pane: Some("%3".to_owned()),
+        tmux_socket: Some("/tmp/tmux-1000/default".to_owned()),
+        figures: Figures {
+            context_pct: Some(78.2),
+            context_tokens: Some(156_400),
+            context_size: Some(200_000),
+            cost_usd: Some(3.2),
+            lines_added: Some(120),
+            lines_removed: Some(14),
+            duration_ms: Some(72 * 60_000),
+            api_duration_ms: Some(12 * 60_000),
+            model_id: Some("claude-opus-4-5-20251101".to_owned()),
+            model_name: Some("Opus 4.5".to_owned()),
+            from_transcript: false,
+        },
+        ..with(row, attention("Permission for Bash"), Display::Attention)
+    }
+}
+
+/// Whose subagent asks, while it works itself.
+pub fn subagent_asks() -> SessionRow {
+    let row = done(
+        "b2c3d4e5",
+        "/home/you/play/api",
+        "port the rate limiter to the new middleware, keep its tests",
+        40 * SECOND,
+    );
+    let child = AgentRow {
+        parent: Some("agent-1".to_owned()),
+        ..agent("agent-3", "Explore", working("Grep"), 3 * SECOND)
+    };
+    let row = with(row, working("Task"), Display::Attention);
+    SessionRow {
+        waiting_for: Some("agent-2".to_owned()),
+        waiting_reason: Some("Permission for WebFetch".to_owned()),
+        agents: vec![
+            agent("agent-1", "general-purpose", working("Read"), 12 * SECOND),
+            agent(
+                "agent-2",
+                "docs-researcher",
+                attention("Permission for WebFetch"),
+                40 * SECOND,
+            ),
+            child,
+            AgentRow {
+                ended_at: Some(NOW - MINUTE),
+                ..agent("agent-0", "Plan", Status::Idle, MINUTE)
+            },
+        ],
+        ..row
+    }
+}
+
+pub fn eight() -> Vec<SessionRow> {
+    let failed = SessionRow {
+        error: Some("rate_limit: 429 too many requests, try again in 32 s".to_owned()),
+        ..done(
+            "c3d4e5f6",
+            "/home/you/work/billing",
+            "add VAT for CH and NO",
+            11 * MINUTE,
+        )
+    };
+    let works = done(
+        "d4e5f607",
+        "/home/you/work/web",
+        "Rewrite the settings page with the new components, one commit a section",
+        12 * SECOND,
+    );
+    let works = SessionRow {
+        title: Some("Settings page".to_owned()),
+        ..works
+    };
+    let japanese = done(
+        "e5f60718",
+        "/home/you/work/docs",
+        "ドキュメントを日本語に翻訳してください。全部。",
+        9 * MINUTE,
+    );
+    let checked = done(
+        "f6071829",
+        "/home/you/work/infra",
+        "plan the move to the new cluster",
+        65 * MINUTE,
+    );
+    let interrupted = SessionRow {
+        interrupted: true,
+        ..done(
+            "07182930",
+            "/home/you/work/web",
+            "why is the bundle so large?",
+            30 * MINUTE,
+        )
+    };
+    let background = SessionRow {
+        background_tasks: 2,
+        stale: true,
+        figures: Figures::default(),
+        ..done(
+            "18293041",
+            "/home/you/dotfiles",
+            "watch the nightly build",
+            26 * HOUR,
+        )
+    };
+    let mut rows = vec![
+        background,
+        interrupted,
+        with(works, working("Bash: npm test"), Display::Working),
+        asks(),
+        with(japanese, working("Thinking"), Display::Working),
+        with(checked, attention("ExitPlanMode"), Display::Checked),
+        SessionRow {
+            display: Display::Error,
+            ..failed
+        },
+        subagent_asks(),
+    ];
+    sort(&mut rows);
+    rows
+}
+
+pub fn ended() -> SessionRow {
+    SessionRow {
+        ended_at: Some(NOW - 2 * HOUR),
+        end_reason: Some("prompt_input_exit".to_owned()),
+        alive: false,
+        ..done(
+            "29304152",
+            "/home/you/work/api",
+            "what changed last week?",
+            2 * HOUR,
+        )
+    }
+}
+
+pub fn unhooked() -> SessionRow {
+    SessionRow {
+        pid: Some(31_337),
+        alive: true,
+        project: Some("/home/you/old".to_owned()),
+        cwd: Some("/home/you/old/src".to_owned()),
+        started_at: NOW - 50 * HOUR,
+        ..SessionRow::default()
+    }
+}
+
+/// Without colours.
+pub fn plain(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn drawn(rows: &[SessionRow], look: &Look) -> String {
+    plain(&table(rows, look))
+}
+
+#[test]
+fn eight_sessions_in_60_columns() {
+    insta::assert_snapshot!(drawn(&eight(), &look(60)), @"
+       PROJECT  SESSION     DOING                  FOR  ID
+    ✗  billing  add VAT f…  rate_limit: 429 to…    11m  c3d4e5f6
+    ◆  work/a…  Mend the…   Permission for Bash     4m  a1b2c3d4
+    ◆  play/a…  port the…   Permission for Web…    40s  b2c3d4e5
+    ◆  ├ docs-researcher    Permission for Web…    40s
+    ●  └ general-purpose    Read                   12s
+    ●    └ Explore          Grep                    3s
+    ●  web      Settings…   Bash: npm test         12s  d4e5f607
+    ●  docs     ドキュメ…   Thinking                9m  e5f60718
+    ◇  infra    plan the…   ExitPlanMode         1h05m  f6071829
+    ○  web      why is th…  interrupted            30m  07182930
+    ○  dotfil…  watch the…  2 background tasks…    26h  18293041
+    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 d…
+    ");
+}
+
+#[test]
+fn eight_sessions_in_80_columns() {
+    insta::assert_snapshot!(drawn(&eight(), &look(80)), @"
+       PROJECT   SESSION               DOING                      FOR  CTX  ID
+    ✗  billing   add VAT for CH and…   rate_limit: 429 too ma…    11m  23%  c3d4e5f6
+    ◆  work/api  Mend the flaky logi…  Permission for Bash         4m  78%  a1b2c3d4
+    ◆  play/api  port the rate limit…  Permission for WebFetch    40s  23%  b2c3d4e5
+    ◆  ├ docs-researcher               Permission for WebFetch    40s
+    ●  └ general-purpose               Read                       12s
+    ●    └ Explore                     Grep                        3s
+    ●  web       Settings page         Bash: npm test             12s  23%  d4e5f607
+    ●  docs      ドキュメントを日本…   Thinking                    9m  23%  e5f60718
+    ◇  infra     plan the move to th…  ExitPlanMode             1h05m  23%  f6071829
+    ○  web       why is the bundle s…  interrupted                30m  23%  07182930
+    ○  dotfiles  watch the nightly b…  2 background tasks (st…    26h       18293041
+    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 done, $5.31
+    ");
+}
+
+#[test]
+fn eight_sessions_in_120_columns() {
+    insta::assert_snapshot!(drawn(&eight(), &look(120)), @"
+    STATE        PROJECT   SESSION                       DOING                           FOR  CTX   COST  MODEL     ID
+    ✗ error      billing   add VAT for CH and NO         rate_limit: 429 too many re…    11m  23%  $0.35  opus-4-5  c3d4e5f6
+    ◆ attention  work/api  Mend the flaky login test     Permission for Bash              4m  78%  $3.20  Opus 4.5  a1b2c3d4
+    ◆ attention  play/api  port the rate limiter to th…  Permission for WebFetch         40s  23%  $0.35  opus-4-5  b2c3d4e5
+      ◆          ├ docs-researcher                       Permission for WebFetch         40s
+      ●          └ general-purpose                       Read                            12s
+      ●            └ Explore                             Grep                             3s
+    ● working    web       Settings page                 Bash: npm test                  12s  23%  $0.35  opus-4-5  d4e5f607
+    ● working    docs      ドキュメントを日本語に翻訳…   Thinking                         9m  23%  $0.35  opus-4-5  e5f60718
+    ◇ checked    infra     plan the move to the new cl…  ExitPlanMode                  1h05m  23%  $0.35  opus-4-5  f6071829
+    ○ done       web       why is the bundle so large?   interrupted                     30m  23%  $0.35  opus-4-5  07182930
+    ○ done       dotfiles  watch the nightly build       2 background tasks (stale)      26h              opus-4-5  18293041
+    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 done, $5.31
+    ");
+}
+
+#[test]
+fn without_unicode() {
+    let look = Look {
+        glyphs: Glyphs::Ascii,
+        ..look(100)
+    };
+    insta::assert_snapshot!(drawn(&[subagent_asks(), asks()], &look), @"
+    STATE        PROJECT   SESSION                    DOING                    FOR  CTX   COST  ID
+    ! attention  play/api  port the rate limiter to~  Permission for WebFetch  40s  23%  $0.35  b2c3d4e5
+      !          |- docs-researcher                   Permission for WebFetch  40s
+      *          `- general-purpose                   Read                     12s
+      *            `- Explore                         Grep                      3s
+    ! attention  work/api  Mend the flaky login test  Permission for Bash       4m  78%  $3.20  a1b2c3d4
+    2 sessions: 2 attention, $3.55
+    ");
+}
+
+#[test]
+fn everything() {
+    let mut rows = eight();
+    rows.truncate(2);
+    rows.extend([ended(), unhooked()]);
+    sort(&mut rows);
+    insta::assert_snapshot!(drawn(&rows, &look(usize::MAX)), @"
+    STATE        PROJECT  SESSION                    DOING                                               FOR  CTX   COST  MODEL     ID
+    ✗ error      billing  add VAT for CH and NO      rate_limit: 429 too many requests, try again in…    11m  23%  $0.35  opus-4-5  c3d4e5f6
+    ◆ attention  api      Mend the flaky login test  Permission for Bash                                  4m  78%  $3.20  Opus 4.5  a1b2c3d4
+    ◌ unhooked   old                                 nothing is heard of it                               2d                        pid 31337
+    · ended      api      what changed last week?    prompt_input_exit                                 2h00m  23%  $0.35  opus-4-5  29304152
+    4 sessions: 1 error, 1 attention, 1 unhooked, 1 ended, $3.90
+    ");
+}
+
+#[test]
+fn one_session_has_no_total() {
+    insta::assert_snapshot!(drawn(&[asks()], &look(100)), @"
+    STATE        PROJECT  SESSION               DOING                FOR  CTX   COST  MODEL     ID
+    ◆ attention  api      Mend the flaky logi…  Permission for Bash   4m  78%  $3.20  Opus 4.5  a1b2c3d4
+    ");
+}
+
+#[test]
+fn a_swarm_of_agents_is_cut_but_never_whoever_waits() {
+    let agent = |nth: i64| AgentRow {
+        agent_id: format!("agent-{nth:02}"),
+        agent_type: Some(format!("worker {nth}")),
+        status: Status::Working {
+            detail: Some("Edit".to_owned()),
+        },
+        status_since: NOW - nth * 1000,
+        started_at: NOW - 60_000 + nth,
+        ..AgentRow::default()
+    };
+    let mut agents: Vec<AgentRow> = (1..=20).map(agent).collect();
+    agents[19].status = Status::Attention {
+        reason: "Permission for Bash".to_owned(),
+    };
+    let row = SessionRow { agents, ..asks() };
+    insta::assert_snapshot!(drawn(&[row], &look(80)), @"
+    STATE        PROJECT  SESSION            DOING                FOR  CTX  ID
+    ◆ attention  api      Mend the flaky l…  Permission for Bash   4m  78%  a1b2c3d4
+      ◆          ├ worker 20                 Permission for Bash  20s
+      ●          ├ worker 1                  Edit                  1s
+      ●          ├ worker 2                  Edit                  2s
+      ●          ├ worker 3                  Edit                  3s
+      ●          ├ worker 4                  Edit                  4s
+      ●          ├ worker 5                  Edit                  5s
+                 … 14 more
+    ");
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        ".{0,80}",
+        "[a-z ]{0,60}",
+        "[\u{1b}\u{7}\n日本é\u{202e}]{0,30}"
+    ]
+}
+
+prop_compose! {
+    fn any_row()(
+        texts in proptest::array::uniform6(any_text()),
+        display in proptest::sample::select(&Display::ALL[..]),
+        ended_at in proptest::option::of(0..NOW),
+        hooked in any::<bool>(),
+        since in any::<i64>(),
+        context_pct in proptest::option::of(any::<f64>()),
+        cost_usd in proptest::option::of(0.0..1e6),
+        agents in proptest::collection::vec((any_text(), any_text()), 0..9),
+    ) -> SessionRow {
+        let [session_id, project, title, prompt, reason, model] = texts;
+        let agents = agents.into_iter().map(|(agent_type, reason)| AgentRow {
+            agent_id: reason.clone(),
+            parent: Some(agent_type.clone()),
+            agent_type: Some(agent_type),
+            status: Status::Attention { reason },
+            ..AgentRow::default()
+        });
+        let mut row = SessionRow {
+            session_id,
+            project: Some(project),
+            title: Some(title),
+            last_prompt: Some(prompt),
+            waiting_reason: Some(reason),
+            model: Some(model),
+            display,
+            display_since: since,
+            ended_at,
+            hooked,
+            agents: agents.collect(),
+            ..SessionRow::default()
+        };
+        row.figures.context_pct = context_pct;
+        row.figures.cost_usd = cost_usd;
+        row
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn whatever_is_in_it_the_table_fits_and_is_inert(
+        mut rows in proptest::collection::vec(any_row(), 1..6),
+        width in 40..160_usize,
+    ) {
+        sort(&mut rows);
+        let text = drawn(&rows, &look(width));
+        for line in text.lines() {
+            prop_assert!(line.width() <= width, "{} > {width}: {line:?}", line.width());
+        }
+        prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
+        prop_assert!(!plain(&full(&rows[0], "", &[], &look(width))).chars().any(|c| c.is_control() && c != '\n'));
+    }
+}
+
+#[test]
+fn one_in_full() {
+    let event = EventRow {
+        seq: 7,
+        id: "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b".parse().unwrap(),
+        at: NOW - 240_000,
+        session_id: Some(asks().session_id),
+        agent_id: None,
+        event: Some("PermissionRequest".to_owned()),
+        tool: Some("Bash".to_owned()),
+        decision: None,
+        took_us: Some(300),
+        source: Source::Daemon,
+        masked: 0,
+        fault: None,
+        duplicate_of: None,
+        payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
+    };
+    insta::assert_snapshot!(plain(&full(&asks(), "", &[event], &look(100))), @"
+    ◆ attention  Mend the flaky login test
+
+    What it does
+      state       attention: Permission for Bash
+      since       08:56:00, 4m ago
+
+    Where
+      session     a1b2c3d4-0000-4000-8000-000000000001
+      project     /home/you/work/api
+      process     4242
+      tmux        %3 (/tmp/tmux-1000/default)
+      begun       06:00:00, 3h00m ago
+      last heard  08:56:00, 4m ago
+      mode        default
+
+    Context and cost
+      model       Opus 4.5 (claude-opus-4-5-20251101)
+      context     78%, 156k of 200k tokens
+      cost        $3.20
+      lines       +120 -14
+      time        1h12m, 12m of it the model's
+
+    Last prompt
+      The login test fails one time in ten, but only on the small machines, and only since we moved the
+      clock into its own crate.
+
+      Find out why, and mend it.
+
+    Last events
+      08:56:00.000  a1b2c3d4  PermissionRequest  Bash       cargo test --workspace
+    ");
+}
+
+#[test]
+fn one_with_agents_in_full() {
+    let row = SessionRow {
+        troubles: vec!["the transcript cannot be read".to_owned()],
+        failed_tools: 3,
+        ..subagent_asks()
+    };
+    insta::assert_snapshot!(plain(&full(&row, "", &[], &look(100))), @"
+    ◆ attention  b2c3d4e5-0000-4000-8000-000000000001
+
+    What it does
+      state         attention: Permission for WebFetch (docs-researcher)
+      since         08:59:20, 40s ago
+      main agent    working: Task
+      failed tools  3
+      trouble       the transcript cannot be read
+
+    Where
+      session       b2c3d4e5-0000-4000-8000-000000000001
+      project       /home/you/play/api
+      process       4242
+      begun         06:00:00, 3h00m ago
+      last heard    08:59:20, 40s ago
+      mode          default
+
+    Context and cost
+      model         opus-4-5 (claude-opus-4-5-20251101)
+      context       23%
+      cost          $0.35
+
+    Agents
+      ◆ ├ docs-researcher  Permission for WebFetch, 40s  agent-2
+      ● └ general-purpose  Read, 12s  agent-1
+      ●   └ Explore        Grep, 3s  agent-3
+      1 ended
+
+    Last prompt
+      port the rate limiter to the new middleware, keep its tests
+    ");
+}
+
+#[test]
+fn one_that_has_ended_in_full() {
+    insta::assert_snapshot!(plain(&full(&ended(), "", &[], &look(100))), @"
+    · ended  29304152-0000-4000-8000-000000000001
+
+    Where
+      session     29304152-0000-4000-8000-000000000001
+      project     /home/you/work/api
+      process     4242, gone
+      begun       06:00:00, 3h00m ago
+      last heard  07:00:00, 2h00m ago
+      ended       07:00:00, 2h00m ago: prompt_input_exit
+      mode        default
+
+    Context and cost
+      model       opus-4-5 (claude-opus-4-5-20251101)
+      context     23%
+      cost        $0.35
+
+    Last prompt
+      what changed last week?
+    ");
+}
+
+#[test]
+fn as_scripts_get_it() {
+    let shown = serde_json::to_string_pretty(&json(&subagent_asks())).unwrap();
+    insta::assert_snapshot!(shown, @r#"
+    {
+      "session_id": "b2c3d4e5-0000-4000-8000-000000000001",
+      "prev_session_id": null,
+      "title": null,
+      "status": "working",
+      "detail": "Task",
+      "reason": null,
+      "status_since": "2026-11-15T08:59:20.000Z",
+      "display": "attention",
+      "waiting_for": "agent-2",
+      "error": null,
+      "background_tasks": 0,
+      "project": "/home/you/play/api",
+      "cwd": "/home/you/play/api",
+      "model": "claude-opus-4-5-20251101",
+      "permission_mode": "default",
+      "attended": true,
+      "pid": 4242,
+      "alive": true,
+      "hooked": true,
+      "tmux_pane": null,
+      "started_at": "2026-11-15T06:00:00.000Z",
+      "last_activity": "2026-11-15T08:59:20.000Z",
+      "ended_at": null,
+      "end_reason": null,
+      "inferred": false,
+      "stale": false,
+      "context_pct": 23.4,
+      "cost_usd": 0.352,
+      "effort": null,
+      "last_prompt": "port the rate limiter to the new middleware, keep its tests",
+      "transcript_path": null,
+      "agents": [
+        {
+          "agent_id": "agent-1",
+          "agent_type": "general-purpose",
+          "parent": null,
+          "status": "working",
+          "detail": "Read",
+          "reason": null,
+          "started_at": "2026-11-15T08:58:48.000Z",
+          "ended_at": null,
+          "transcript_path": null,
+          "status_since": "2026-11-15T08:59:48.000Z"
+        },
+        {
+          "agent_id": "agent-2",
+          "agent_type": "docs-researcher",
+          "parent": null,
+          "status": "attention",
+          "detail": null,
+          "reason": "Permission for WebFetch",
+          "started_at": "2026-11-15T08:58:20.000Z",
+          "ended_at": null,
+          "transcript_path": null,
+          "status_since": "2026-11-15T08:59:20.000Z"
+        },
+        {
+          "agent_id": "agent-3",
+          "agent_type": "Explore",
+          "parent": "agent-1",
+          "status": "working",
+          "detail": "Grep",
+          "reason": null,
+          "started_at": "2026-11-15T08:58:57.000Z",
+          "ended_at": null,
+          "transcript_path": null,
+          "status_since": "2026-11-15T08:59:57.000Z"
+        },
+        {
+          "agent_id": "agent-0",
+          "agent_type": "Plan",
+          "parent": null,
+          "status": "idle",
+          "detail": null,
+          "reason": null,
+          "started_at": "2026-11-15T08:58:00.000Z",
+          "ended_at": "2026-11-15T08:59:00.000Z",
+          "transcript_path": null,
+          "status_since": "2026-11-15T08:59:00.000Z"
+        }
+      ],
+      "display_since": "2026-11-15T08:59:20.000Z",
+      "waiting_reason": "Permission for WebFetch",
+      "interrupted": false,
+      "failed_tools": 0,
+      "lines_added": null,
+      "lines_removed": null,
+      "duration_ms": null,
+      "context_tokens": null,
+      "context_size": null,
+      "troubles": [],
+      "tmux_socket": null,
+      "line": "b2c3d4e5-0000-4000-8000-000000000001"
+    }
+    "#);
+}
+
+/// The names of all fields: `agents[].status`.
+fn fields(value: &Value, path: &str, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (name, inner) in object {
+                let path = format!("{path}{name}");
+                names.insert(path.clone());
+                fields(inner, &format!("{path}."), names);
+            }
+        }
+        Value::Array(list) => {
+            let path = format!("{}[].", path.trim_end_matches('.'));
+            for inner in list {
+                fields(inner, &path, names);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_names_every_field_and_no_other() {
+    let page = include_str!("../../../../docs/reference/sessions-json.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let documented: BTreeSet<String> = rows
+        .filter_map(|row| Some(row.split_once('`')?.0.to_owned()))
+        .collect();
+    let mut said = BTreeSet::new();
+    let past = Past {
+        turns: vec![Turn {
+            tools: vec![("Bash".to_owned(), 1)],
+            decisions: vec![Answered::default()],
+            ..Turn::default()
+        }],
+        files: vec![TouchedFile::default()],
+    };
+    let (_folder, history) = stats::tests::database();
+    let stats = stats::add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+    for value in [
+        serde_json::to_value(json(&subagent_asks())).unwrap(),
+        serde_json::to_value(full::json_past(&past, &[], 1)).unwrap(),
+        serde_json::to_value(&stats.json()[0]).unwrap(),
+    ] {
+        fields(&value, "", &mut said);
+    }
+    assert_eq!(documented, said);
+}

@@ -1,128 +1,12 @@
-//! What is said of a session in words: what it does, what it is about, how long, how much.
+//! What is said of a session in words: what it does, what it is about, how long, how much; the
+//! shortest names that tell sessions and projects apart; its agents as a tree.
+
+use std::collections::{BTreeSet, HashMap};
 
 use becket_wire::session::{AgentRow, Display, MAIN, SessionRow, Status};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::glyph::Glyphs;
-use crate::tell::is_inert;
-
-/// More of somebody else's text is never looked at for one line.
-const MOST: usize = 500;
-
-/// Somebody else's text on one line: no control character of it reaches the terminal, and nothing
-/// that turns the direction of what follows.
-pub fn one_line(text: &str) -> String {
-    let bounded: String = text.chars().take(4 * MOST).collect();
-    let words: Vec<String> = inert(&bounded).collect();
-    words.join(" ").chars().take(MOST).collect()
-}
-
-/// The words of a text, without what a terminal would obey.
-fn inert(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split_whitespace();
-    words
-        .map(|word| word.chars().filter(|c| is_inert(*c)).collect::<String>())
-        .filter(|word| !word.is_empty())
-}
-
-/// The text in lines of so many columns, broken between words where there are any.
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    for line in text.lines() {
-        let mut current = String::new();
-        for word in inert(line) {
-            let is_first = current.is_empty();
-            if !is_first && current.width() + 1 + word.width() > width {
-                lines.push(std::mem::take(&mut current));
-            } else if !is_first {
-                current.push(' ');
-            }
-            for c in word.chars() {
-                if current.width() + c.width().unwrap_or(0) > width && !current.is_empty() {
-                    lines.push(std::mem::take(&mut current));
-                }
-                current.push(c);
-            }
-        }
-        lines.push(current);
-    }
-    lines
-}
-
-/// One line in lines of so many columns, broken after a blank where one is near, and every blank of
-/// it kept. It has no control characters.
-pub fn fold(line: &str, width: usize) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut current = String::new();
-    let mut used = 0;
-    for c in line.chars() {
-        let wide = c.width().unwrap_or(0);
-        if used > 0 && used + wide > width {
-            let blank = current.rfind(' ').map_or(0, |at| at + 1);
-            let is_near = blank * 2 > current.len();
-            let rest = current.split_off(if is_near { blank } else { current.len() });
-            used = rest.width();
-            lines.push(std::mem::replace(&mut current, rest));
-        }
-        used += wide;
-        current.push(c);
-    }
-    lines.push(current);
-    lines
-}
-
-/// The text in so many columns, with a mark where it was cut off.
-pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
-    let room = width.saturating_sub(glyphs.cut().width());
-    let mut used = 0;
-    let kept = text.chars().take_while(|c| {
-        used += c.width().unwrap_or(0);
-        used <= room
-    });
-    let kept: String = kept.collect();
-    let cut = if width == 0 { "" } else { glyphs.cut() };
-    format!("{}{cut}", kept.trim_end())
-}
-
-/// How long, in a few characters: `12s`, `4m`, `1h05m`, `13h`, `3d`.
-pub fn span(ms: i64) -> String {
-    let seconds = ms.max(0) / 1000;
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    match seconds {
-        ..60 => format!("{seconds}s"),
-        60..3600 => format!("{minutes}m"),
-        3600..36_000 => format!("{hours}h{:02}m", minutes % 60),
-        36_000..172_800 => format!("{hours}h"),
-        _ => format!("{}d", hours / 24),
-    }
-}
-
-/// Dollars, in a few characters.
-pub fn dollars(cost: f64) -> String {
-    if cost < 100.0 {
-        format!("${cost:.2}")
-    } else {
-        format!("${cost:.0}")
-    }
-}
-
-/// Tokens, in a few characters.
-pub fn tokens(count: u64) -> String {
-    match count {
-        ..1000 => count.to_string(),
-        1000..1_000_000 => format!("{}k", count / 1000),
-        _ => format!("{:.1}M", count as f64 / 1e6),
-    }
-}
-
-/// How many of something.
-pub fn count(number: usize, one: &str, many: &str) -> String {
-    let word = if number == 1 { one } else { many };
-    format!("{number} {word}")
-}
+use crate::ui::style::Glyphs;
+use crate::ui::text::{count, one_line};
 
 /// The state in one word: the display's, unless there is none.
 pub fn state(row: &SessionRow) -> &'static str {
@@ -253,61 +137,126 @@ pub fn since(row: &SessionRow) -> i64 {
     }
 }
 
+/// Shorter beginnings of an id say nothing to a person.
+const SHORTEST: usize = 8;
+
+/// A beginning of each id that no other id has, at least eight characters.
+pub fn ids(rows: &[SessionRow]) -> HashMap<&str, String> {
+    let all: BTreeSet<&str> = rows.iter().map(|row| &*row.session_id).collect();
+    let all: Vec<&str> = all.into_iter().collect();
+    let common = |one: &str, other: &str| {
+        let same = one.chars().zip(other.chars());
+        same.take_while(|(a, b)| a == b).count()
+    };
+    let short = |(nth, id): (usize, &&str)| {
+        // Sorted, so only the neighbours can have more in common.
+        let before = nth.checked_sub(1).map_or(0, |nth| common(id, all[nth]));
+        let after = all.get(nth + 1).map_or(0, |next| common(id, next));
+        let length = (before.max(after) + 1).max(SHORTEST);
+        one_line(&id.chars().take(length).collect::<String>())
+    };
+    let names = all.iter().enumerate();
+    names.map(|entry| (*entry.1, short(entry))).collect()
+}
+
+/// The last part of each project's path, with as many of those before it as tell it from another.
+pub fn projects<'p>(paths: impl Iterator<Item = &'p str>) -> HashMap<&'p str, String> {
+    let all: BTreeSet<&str> = paths.collect();
+    let all: Vec<&str> = all.into_iter().collect();
+    let mut names: HashMap<&str, String> = HashMap::new();
+    let mut left = all;
+    let mut parts = 1;
+    while !left.is_empty() {
+        let mut of_name: HashMap<String, Vec<&str>> = HashMap::new();
+        for path in left.drain(..) {
+            of_name.entry(tail(path, parts)).or_default().push(path);
+        }
+        for (name, paths) in of_name {
+            let told_apart = paths.len() == 1 || paths.iter().all(|path| depth(path) <= parts);
+            for path in paths {
+                if told_apart {
+                    names.insert(path, one_line(&name));
+                } else {
+                    left.push(path);
+                }
+            }
+        }
+        parts += 1;
+    }
+    names
+}
+
+fn components(path: &str) -> Vec<&str> {
+    path.split('/').filter(|part| !part.is_empty()).collect()
+}
+
+fn depth(path: &str) -> usize {
+    components(path).len()
+}
+
+fn tail(path: &str, parts: usize) -> String {
+    let all = components(path);
+    match all.len() {
+        0 => "/".to_owned(),
+        length => all[length.saturating_sub(parts)..].join("/"),
+    }
+}
+
+/// An agent and what leads to it.
+#[derive(Debug)]
+pub struct Branch<'a> {
+    pub agent: &'a AgentRow,
+    pub lead: String,
+}
+
+/// Every agent once; one whose parent is not among them stands at the top.
+pub fn branches<'a>(agents: impl Iterator<Item = &'a AgentRow>, glyphs: Glyphs) -> Vec<Branch<'a>> {
+    let mut left: Vec<&AgentRow> = agents.collect();
+    left.sort_by_key(|agent| {
+        let waits = agent_display(agent) == Display::Attention;
+        (!waits, agent.started_at, &agent.agent_id)
+    });
+    let known: Vec<&str> = left.iter().map(|agent| &*agent.agent_id).collect();
+    let (mut top, mut below): (Vec<&AgentRow>, Vec<&AgentRow>) = left.iter().partition(|agent| {
+        let parent = agent.parent.as_deref();
+        parent.is_none_or(|parent| !known.contains(&parent))
+    });
+    let mut found = Vec::new();
+    loop {
+        grow(&top, &mut below, 0, glyphs, &mut found);
+        // Agents that are each other's parents: foreign data may say anything.
+        if below.is_empty() {
+            return found;
+        }
+        top = vec![below.remove(0)];
+    }
+}
+
+fn grow<'a>(
+    siblings: &[&'a AgentRow],
+    below: &mut Vec<&'a AgentRow>,
+    depth: usize,
+    glyphs: Glyphs,
+    found: &mut Vec<Branch<'a>>,
+) {
+    for (nth, agent) in siblings.iter().enumerate() {
+        let mark = glyphs.branch(nth + 1 == siblings.len());
+        found.push(Branch {
+            agent,
+            lead: format!("{}{mark} ", "  ".repeat(depth.min(8))),
+        });
+        let is_child = |other: &mut &AgentRow| other.parent.as_ref() == Some(&agent.agent_id);
+        let children: Vec<&AgentRow> = below.extract_if(.., is_child).collect();
+        grow(&children, below, depth + 1, glyphs, found);
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use becket_wire::session::Status;
+    use proptest::prelude::*;
+
     use super::*;
-
-    #[test]
-    fn spans_stay_short() {
-        let said = |seconds: i64| span(seconds * 1000);
-        assert_eq!(said(-5), "0s");
-        assert_eq!(said(59), "59s");
-        assert_eq!(said(60), "1m");
-        assert_eq!(said(3599), "59m");
-        assert_eq!(said(3900), "1h05m");
-        assert_eq!(said(36_000), "10h");
-        assert_eq!(said(172_799), "47h");
-        assert_eq!(said(172_800), "2d");
-        assert_eq!(span(i64::MIN), "0s");
-    }
-
-    #[test]
-    fn text_is_cut_by_columns_not_by_characters() {
-        let unicode = Glyphs::Unicode;
-        assert_eq!(fit("abc", 3, unicode), "abc");
-        assert_eq!(fit("abcd", 3, unicode), "ab…");
-        assert_eq!(fit("ab cd", 4, unicode), "ab…");
-        assert_eq!(fit("日本語", 5, unicode), "日本…");
-        assert_eq!(fit("日本語", 4, unicode), "日…");
-        assert_eq!(fit("abcd", 3, Glyphs::Ascii), "ab~");
-        assert_eq!(fit("abcd", 0, unicode), "");
-    }
-
-    #[test]
-    fn text_is_broken_between_words() {
-        assert_eq!(wrap("aa bb cc\n\ndd", 5), ["aa bb", "cc", "", "dd"]);
-        assert_eq!(wrap("aa bbbbbbb", 5), ["aa", "bbbbb", "bb"]);
-        assert_eq!(wrap("日本語日本語", 5), ["日本", "語日", "本語"]);
-        assert_eq!(wrap("a\u{1b}[2J", 9), ["a[2J"]);
-    }
-
-    #[test]
-    fn what_others_wrote_stays_on_its_line() {
-        let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
-        assert_eq!(one_line(odd), "a[31m b c");
-        assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
-    }
-
-    #[test]
-    fn a_line_is_folded_with_all_its_blanks() {
-        assert_eq!(fold("  a  bc", 3), ["  ", "a  ", "bc"]);
-        assert_eq!(fold("one two  three", 10), ["one two  ", "three"]);
-        assert_eq!(fold("a/long/path", 4), ["a/lo", "ng/p", "ath"]);
-        assert_eq!(fold("日本", 3), ["日", "本"]);
-        assert_eq!(fold("日本", 1), ["日", "本"]);
-        assert_eq!(fold("abc", usize::MAX), ["abc"]);
-        assert_eq!(fold("", 3), [""]);
-    }
 
     #[test]
     fn models_are_known_by_short_names() {
@@ -322,13 +271,98 @@ mod tests {
         assert_eq!(of("local-7b"), "local-7b");
     }
 
+    fn with_ids(ids: &[&str]) -> Vec<SessionRow> {
+        let row = |id: &&str| SessionRow {
+            session_id: (*id).to_owned(),
+            ..SessionRow::default()
+        };
+        ids.iter().map(row).collect()
+    }
+
     #[test]
-    fn money_and_tokens_stay_short() {
-        assert_eq!(dollars(0.351), "$0.35");
-        assert_eq!(dollars(99.5), "$99.50");
-        assert_eq!(dollars(1234.5), "$1234");
-        assert_eq!(tokens(999), "999");
-        assert_eq!(tokens(45_900), "45k");
-        assert_eq!(tokens(1_200_000), "1.2M");
+    fn ids_are_as_short_as_they_can_be() {
+        let rows = with_ids(&["aaaaaaaa-1111", "aaaaaaaa-1222", "bbbbbbbb-1", "c"]);
+        let ids = ids(&rows);
+        assert_eq!(ids["aaaaaaaa-1111"], "aaaaaaaa-11");
+        assert_eq!(ids["aaaaaaaa-1222"], "aaaaaaaa-12");
+        assert_eq!(ids["bbbbbbbb-1"], "bbbbbbbb");
+        assert_eq!(ids["c"], "c");
+    }
+
+    #[test]
+    fn projects_of_the_same_name_are_told_apart() {
+        let paths = ["/w/a/api", "/w/b/api", "/w/web", "/", "/x/api", "/a/api"];
+        let names = projects(paths.into_iter());
+        assert_eq!(names["/w/web"], "web");
+        assert_eq!(names["/"], "/");
+        assert_eq!(names["/w/a/api"], "w/a/api");
+        assert_eq!(names["/a/api"], "a/api");
+        assert_eq!(names["/w/b/api"], "b/api");
+        assert_eq!(names["/x/api"], "x/api");
+    }
+
+    proptest! {
+        #[test]
+        fn a_short_id_begins_one_id_only(ids in proptest::collection::btree_set("[ab]{1,12}", 1..12)) {
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let rows = with_ids(&ids);
+            for (id, short) in crate::session::words::ids(&rows) {
+                prop_assert!(id.starts_with(&short));
+                let fits = ids.iter().filter(|other| other.starts_with(&short)).count();
+                // An id that begins another one is known by being whole.
+                prop_assert!(fits == 1 || short == id);
+            }
+        }
+
+        #[test]
+        fn each_project_has_a_name_of_its_own(paths in proptest::collection::btree_set("(/[ab]{1,2}){0,4}", 1..10)) {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let names = projects(paths.iter().copied());
+            let different: BTreeSet<&String> = names.values().collect();
+            prop_assert_eq!(different.len(), paths.len());
+            for (path, name) in &names {
+                prop_assert!(path.ends_with(name.as_str()) || name == "/");
+            }
+        }
+    }
+
+    fn agent(id: &str, parent: Option<&str>) -> AgentRow {
+        AgentRow {
+            agent_id: id.to_owned(),
+            parent: parent.map(str::to_owned),
+            ..AgentRow::default()
+        }
+    }
+
+    fn drawn(agents: &[AgentRow]) -> String {
+        let lines = branches(agents.iter(), Glyphs::Unicode);
+        let lines = lines
+            .iter()
+            .map(|branch| format!("{}{}\n", branch.lead, branch.agent.agent_id));
+        lines.collect()
+    }
+
+    #[test]
+    fn children_stand_below_their_parents() {
+        let mut agents = vec![
+            agent("a", None),
+            agent("b", Some("main")),
+            agent("a1", Some("a")),
+            agent("a2", Some("a")),
+            agent("a11", Some("a1")),
+        ];
+        assert_eq!(drawn(&agents), "├ a\n  ├ a1\n    └ a11\n  └ a2\n└ b\n");
+        agents[1].status = Status::Attention { reason: "r".into() };
+        assert_eq!(drawn(&agents), "├ b\n└ a\n  ├ a1\n    └ a11\n  └ a2\n");
+    }
+
+    #[test]
+    fn a_circle_of_parents_is_drawn_all_the_same() {
+        let agents = [
+            agent("a", Some("b")),
+            agent("b", Some("a")),
+            agent("c", Some("c")),
+        ];
+        assert_eq!(drawn(&agents), "└ a\n  └ b\n└ c\n");
     }
 }

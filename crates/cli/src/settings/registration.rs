@@ -1,9 +1,19 @@
-//! What stands in Claude Code's settings for becket: one entry an event.
+//! What stands in Claude Code's settings for becket: one entry an event, in which file, and on which
+//! events Claude Code waits for the answer.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use becket_engine::hooks::Hook;
+use serde_json::{Value, json};
 
 use crate::claude::Numbers;
+use crate::failure::{Code, Failure};
+use crate::settings::document::{Document, Placed, SettingsError, plain_object, split_mark};
+use crate::world::{World, project_of};
 
 /// One event that becket is registered for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,7 +218,7 @@ fn plugin_hooks() -> String {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    Value::from(text).to_string()
 }
 
 /// Whether an entry calls becket: known by the program's name. Without `args` the command is a
@@ -225,9 +235,146 @@ pub fn is_ours(command: &str, args: Option<&[&str]>) -> bool {
     }
 }
 
+const MANAGED: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/ClaudeCode/managed-settings.json"
+} else {
+    "/etc/claude-code/managed-settings.json"
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// All of the user's sessions.
+    User,
+    /// Everybody's sessions in this project.
+    Project,
+    /// The user's own sessions in this project.
+    Local,
+    /// What the machine's owner says; we only look at it.
+    Managed,
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Managed => "managed",
+        })
+    }
+}
+
+impl Scope {
+    pub fn file(self, world: &World) -> Result<PathBuf> {
+        let in_project = |name: &str| project_of(&world.cwd).join(".claude").join(name);
+        match self {
+            Self::User => match &world.claude_home {
+                Some(folder) => Ok(world.cwd.join(folder).join("settings.json")),
+                None => {
+                    let what = "no user settings: neither CLAUDE_CONFIG_DIR nor HOME is set";
+                    Err(Failure::new(Code::Usage, what).hint("set HOME").into())
+                }
+            },
+            Self::Project => Ok(in_project("settings.json")),
+            Self::Local => Ok(in_project("settings.local.json")),
+            Self::Managed => Ok(PathBuf::from(MANAGED)),
+        }
+    }
+
+    /// The mode of a folder and of a file that we make, before the umask.
+    pub fn modes(self) -> (u32, u32) {
+        match self {
+            Self::User => (0o700, 0o600),
+            Self::Local => (0o755, 0o600),
+            Self::Project | Self::Managed => (0o755, 0o644),
+        }
+    }
+}
+
+/// One settings file that Claude Code reads; it need not exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsFile {
+    pub scope: Scope,
+    pub path: PathBuf,
+}
+
+/// Every settings file that concerns a session started here.
+pub fn files(world: &World) -> Vec<SettingsFile> {
+    let scopes = [Scope::User, Scope::Project, Scope::Local, Scope::Managed];
+    let file = |scope: Scope| {
+        let path = scope.file(world).ok()?;
+        Some(SettingsFile { scope, path })
+    };
+    let mut files: Vec<SettingsFile> = scopes.into_iter().filter_map(file).collect();
+    // In the home itself the project's file is the user's.
+    files.dedup_by(|later, earlier| later.path == earlier.path);
+    files
+}
+
+/// Those of the asynchronous events on which a hook that is on, and not asynchronous itself, stands.
+/// Whether its project is trusted makes no difference to a registration, which outlives the question.
+pub fn synchronous_events(world: &World) -> BTreeSet<String> {
+    let answers = |hook: &&Arc<Hook>| hook.off.is_none() && !hook.is_async;
+    let hooks = named_hooks(world);
+    let on = hooks.iter().filter(answers).flat_map(|hook| &hook.on);
+    on.filter(|event| event.comes_late())
+        .map(ToString::to_string)
+        .collect()
+}
+
+/// Every named hook that a session started here might have.
+pub fn named_hooks(world: &World) -> Vec<Arc<Hook>> {
+    let project = project_of(&world.cwd);
+    let config = world.loader(Some(project)).current();
+    config.hooks.clone()
+}
+
+/// Whether a settings file of this text has SessionStart told to the becket of this home, by a
+/// program that is there.
+pub fn is_registered(text: &str, home: &str) -> Result<bool, SettingsError> {
+    let document = Document::parse(split_mark(text).1)?;
+    document.root()?;
+    let names_home = |ours: &Placed<'_, '_>| {
+        let args = ours.args().unwrap_or_default();
+        let at = args.iter().position(|arg| *arg == "--home");
+        at.is_none_or(|at| args.get(at + 1) == Some(&home))
+    };
+    let is_there = |ours: &Placed<'_, '_>| {
+        let program = Path::new(ours.string("command").unwrap_or_default());
+        !program.is_absolute() || program.exists()
+    };
+    Ok(document.ours().iter().any(|ours| {
+        ours.counts && ours.event == "SessionStart" && names_home(ours) && is_there(ours)
+    }))
+}
+
+/// These settings as one line of JSON, with becket registered besides what is there.
+pub fn with_registration(text: &str, registration: &Registration) -> Result<String, SettingsError> {
+    let document = Document::parse(split_mark(text).1)?;
+    let mut settings = document.root()?.map_or_else(|| json!({}), plain_object);
+    document.hooks()?;
+    for registered in registration.events() {
+        document.groups(registered.event)?;
+        let entry = registration.entry_from("run", registered, false);
+        let entry: Value = serde_json::from_str(&entry).unwrap_or_default();
+        let group = json!({"hooks": [entry]});
+        match settings["hooks"][registered.event].as_array_mut() {
+            Some(groups) => groups.push(group),
+            None => settings["hooks"][registered.event] = json!([group]),
+        }
+    }
+    Ok(settings.to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
     use becket_wire::event::EventName;
+
+    use crate::settings::Strict;
+    use crate::settings::tests::files::Home;
 
     use super::*;
 
@@ -287,7 +434,7 @@ mod tests {
         insta::assert_snapshot!(entry("PreToolUse"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600, "onFailure": "block"}"#);
         insta::assert_snapshot!(entry("FileChanged"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "FileChanged", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10, "async": true}"#);
         insta::assert_snapshot!(entry("SessionEnd"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "SessionEnd", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10}"#);
-        serde_json::from_str::<serde_json::Value>(&entry("Stop")).unwrap();
+        serde_json::from_str::<Value>(&entry("Stop")).unwrap();
     }
 
     /// `BECKET_WRITE_PLUGIN=1 cargo test -p becket plugin` writes the file.
@@ -295,11 +442,98 @@ mod tests {
     fn the_plugin_registers_the_same_events() {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugin/hooks/hooks.json");
         if std::env::var_os("BECKET_WRITE_PLUGIN").is_some() {
-            std::fs::write(&file, plugin_hooks()).unwrap();
+            fs::write(&file, plugin_hooks()).unwrap();
         }
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        let text = fs::read_to_string(&file).unwrap_or_default();
         assert_eq!(text, plugin_hooks(), "{}", file.display());
-        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let json: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["hooks"].as_object().unwrap().len(), REGISTERED.len());
+    }
+
+    #[test]
+    fn only_a_hook_that_is_on_and_answers_makes_claude_code_wait() {
+        let home = Home::new();
+        fs::create_dir_all(home.world.place.home()).unwrap();
+        let events = |text: &str| -> Vec<String> {
+            fs::write(home.world.place.config(), text).unwrap();
+            synchronous_events(&home.world).into_iter().collect()
+        };
+        let hook = "[hooks.a]\nrun = \"a\"\non = [\"Notification\", \"Stop\"]\n";
+        assert_eq!(events(hook), ["Notification"]);
+        assert!(events(&format!("{hook}async = true\n")).is_empty());
+        assert!(events(&format!("{hook}enabled = false\n")).is_empty());
+        let theirs = home.world.cwd.join(".becket");
+        fs::create_dir(&theirs).unwrap();
+        fs::write(
+            theirs.join("local.toml"),
+            hook.replace("Notification", "CwdChanged"),
+        )
+        .unwrap();
+        assert_eq!(events(""), ["CwdChanged"], "a project's counts too");
+    }
+
+    fn registration() -> Registration {
+        Registration {
+            program: "/opt/becket-hook".to_owned(),
+            home: "/home/user/.becket".to_owned(),
+            strict: Strict::Keep,
+            status_line: false,
+            claude: None,
+            synchronous: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn becket_joins_what_the_user_gave() {
+        let theirs = r#"{ // mine
+            "model": "opus", "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "beep"}]}]},
+        }"#;
+        let both = with_registration(theirs, &registration()).unwrap();
+        let both: Value = serde_json::from_str(&both).unwrap();
+        assert_eq!(both["model"], "opus");
+        assert_eq!(both["hooks"]["Stop"][0]["hooks"][0]["command"], "beep");
+        let ours = &both["hooks"]["Stop"][1]["hooks"][0];
+        assert_eq!(ours["command"], "/opt/becket-hook");
+        let args = [
+            "--event",
+            "Stop",
+            "--from",
+            "run",
+            "--home",
+            "/home/user/.becket",
+        ];
+        assert_eq!(ours["args"], json!(args));
+    }
+
+    #[test]
+    fn a_registration_counts_for_its_home_and_while_its_program_is_there() {
+        let home = "/home/user/.becket";
+        let text = |program: &str| {
+            let program = program.to_owned();
+            with_registration(
+                "",
+                &Registration {
+                    program,
+                    ..registration()
+                },
+            )
+            .unwrap()
+        };
+        assert!(!is_registered(&text("/gone/becket-hook"), home).unwrap());
+        let anywhere = text("becket-hook");
+        assert!(is_registered(&anywhere, home).unwrap());
+        assert!(!is_registered(&anywhere, "/another/home").unwrap());
+        assert!(!is_registered("{}", home).unwrap());
+    }
+
+    #[test]
+    fn settings_that_claude_code_would_not_take_are_not_guessed_at() {
+        for wrong in ["[]", "{", r#"{"hooks": []}"#, r#"{"hooks": {"Stop": {}}}"#] {
+            assert!(
+                with_registration(wrong, &registration()).is_err(),
+                "{wrong}"
+            );
+        }
+        assert!(with_registration("", &registration()).is_ok());
     }
 }

@@ -4,11 +4,10 @@
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
-use super::document::{Document, SettingsError, last, named, plain, string};
-use super::member::Container;
-use super::registration::Registration;
-use super::shell;
-use super::splice::Splices;
+use crate::settings::document::{
+    Container, Document, SettingsError, Splices, last, named, plain, string,
+};
+use crate::settings::registration::Registration;
 
 const KEY: &str = "statusLine";
 /// Says in our command that there was one before.
@@ -134,7 +133,7 @@ fn our_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
     let object = value.as_object()?;
     let command =
         string(object, "command").filter(|_| string(object, "type") == Some("command"))?;
-    let words = shell::words(command)?;
+    let words = words(command)?;
     let (program, args) = words.split_first()?;
     let ours = match program.rsplit('/').next()? {
         "becket-hook" => args.iter().any(|arg| arg == "--statusline"),
@@ -154,7 +153,7 @@ fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Regis
     let mut words = vec![registration.program.as_str(), "--statusline"];
     words.extend(beside.then_some(BESIDE));
     words.extend(["--home", registration.home.as_str()]);
-    let command = serde_json::Value::from(shell::line(&words));
+    let command = serde_json::Value::from(line(&words));
     let mut value = format!(r#"{{"type": "command", "command": {command}"#);
     for member in object.map(others).unwrap_or_default() {
         value.push_str(", ");
@@ -178,4 +177,86 @@ fn others<'d, 'a>(object: &'d Object<'a>) -> Vec<&'d ObjectProp<'a>> {
 /// Whether a status line says just this, however it is laid out.
 fn says(value: &Value<'_>, wanted: &str) -> bool {
     serde_json::from_str::<serde_json::Value>(wanted).is_ok_and(|wanted| wanted == plain(value))
+}
+
+/// The words as one line, quoted where they have to be.
+pub fn line(words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    words.join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The words of a line; none if the shell would do more with it than split it.
+pub fn words(line: &str) -> Option<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = line.trim().chars();
+    while let Some(c) = characters.next() {
+        match c {
+            ' ' | '\t' => words.extend(word.take()),
+            '\'' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '\'' => break,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match characters.next()? {
+                        '"' => break,
+                        '$' | '`' | '\\' => return None,
+                        c => word.push(c),
+                    }
+                }
+            }
+            '\\' => word.get_or_insert_default().push(characters.next()?),
+            '|' | '&' | ';' | '<' | '>' | '(' | ')' | '$' | '`' | '\n' | '*' | '?' | '#' => {
+                return None;
+            }
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_a_line_of_words_is_understood() {
+        let split = |line| words(line).map(|words| words.join("|"));
+        assert_eq!(
+            split(" a  'b c' \"d e\"f \\' ").as_deref(),
+            Some("a|b c|d ef|'")
+        );
+        for more in [
+            "a | b", "a; b", "$HOME/x", "a \"$b\"", "a 'b", "a > b", "~/*", "a\\",
+        ] {
+            assert_eq!(split(more), None, "{more}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_put_into_a_line_comes_out(words in proptest::collection::vec(".{0,12}", 0..4)) {
+            let given: Vec<&str> = words.iter().map(String::as_str).collect();
+            prop_assert_eq!(crate::settings::status_line::words(&line(&given)), Some(words.clone()));
+        }
+    }
 }

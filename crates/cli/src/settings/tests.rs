@@ -1,17 +1,23 @@
-//! What becket must never do to somebody's settings file.
+//! What becket must never do to a settings file.
 
 pub mod any;
-pub mod command;
-mod foreign;
-mod line;
-mod properties;
-mod realistic;
+pub mod files;
 
 use std::collections::BTreeSet;
 
-use super::inspect::{State, inspect};
-use super::register::{make_synchronous, register};
-use super::registration::{REGISTERED, Registration, Strict};
+use jsonc_parser::common::Ranged;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::settings::change::unified;
+use crate::settings::document::{Document, named, split_mark};
+use crate::settings::entries::{
+    Kept, State, inspect, make_synchronous, register, unregister, value,
+};
+use crate::settings::registration::{REGISTERED, Registration, Strict, is_ours};
+use crate::settings::status_line::{Standing, is_ours as is_our_line};
+use crate::settings::tests::any::{foreign as any_foreign, mixed, plain};
+use crate::settings::{Foreign, foreign, put_back, take_out};
 
 fn registration() -> Registration {
     Registration {
@@ -68,4 +74,502 @@ fn where_a_hook_answers_claude_code_waits() {
         mended,
         "and it may stay so"
     );
+}
+
+/// The diff of `register`, with all but a few events left out.
+fn change(text: &str) -> String {
+    let registered = register(text, &registration()).unwrap();
+    let back = unregister(&registered, &Kept::of(text)).unwrap();
+    assert_eq!(back, text);
+    let diff = unified("settings.json", Some(text), Some(&registered));
+    let shown = [
+        "SessionStart",
+        "PreToolUse",
+        "Stop",
+        "DirectoryAdded",
+        "statusLine",
+    ];
+    let is_shown = |line: &&str| {
+        !line.contains("becket-hook")
+            || shown
+                .iter()
+                .any(|event| line.contains(&format!("\"{event}\"")))
+    };
+    let short = |line: &str| line.replace("/opt/becket/", "").replace("/home/user/", "");
+    diff.lines()
+        .filter(is_shown)
+        .map(short)
+        .collect::<Vec<_>>()
+        .join("\n")
+        .replace('\t', "→")
+}
+
+const COMMENTED: &str = r#"// my settings
+{
+    "model": "opus", // the good one
+    "statusLine": {"type": "command", "command": "~/bin/line"},
+    "hooks": {
+        // runs on every edit
+        "PostToolUse": [
+            {
+                "matcher": "Edit|Write",
+                "hooks": [
+                    { "type": "command", "command": "npx prettier --write" } /* slow */
+                ]
+            } // prettier
+        ],
+        "Stop": [ {"hooks": [{"type": "command", "command": "say done"}]} ], // speaks
+    },
+    /* the end */
+}
+"#;
+
+#[test]
+fn with_comments_and_other_hooks() {
+    insta::assert_snapshot!(change(COMMENTED), @r#"
+    --- settings.json
+    +++ settings.json
+    @@ -1,7 +1,7 @@
+     // my settings
+     {
+         "model": "opus", // the good one
+    -    "statusLine": {"type": "command", "command": "~/bin/line"},
+    +    "statusLine": {"type": "command", "command": "becket-hook --statusline --beside --home .becket"},
+         "hooks": {
+             // runs on every edit
+             "PostToolUse": [
+    @@ -10,9 +10,38 @@
+                     "hooks": [
+                         { "type": "command", "command": "npx prettier --write" } /* slow */
+                     ]
+    -            } // prettier
+    +            }, // prettier
+             ],
+    -        "Stop": [ {"hooks": [{"type": "command", "command": "say done"}]} ], // speaks
+    +        "Stop": [ {"hooks": [{"type": "command", "command": "say done"}]}, {"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "Stop", "--from", "settings", "--home", ".becket"], "timeout": 600}]} ], // speaks
+    +        "SessionStart": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "SessionStart", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
+    +        "PreToolUse": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
+    +        "DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}],
+         },
+         /* the end */
+     }
+    "#);
+}
+
+#[test]
+fn an_empty_object() {
+    insta::assert_snapshot!(change("{}\n"), @r#"
+    --- settings.json
+    +++ settings.json
+    @@ -1 +1,35 @@
+    -{}
+    +{
+    +  "hooks": {
+    +    "SessionStart": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "SessionStart", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
+    +    "PreToolUse": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
+    +    "Stop": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "Stop", "--from", "settings", "--home", ".becket"], "timeout": 600}]}],
+    +    "DirectoryAdded": [{"hooks": [{"type": "command", "command": "becket-hook", "args": ["--event", "DirectoryAdded", "--from", "settings", "--home", ".becket"], "timeout": 10, "async": true}]}]
+    +  },
+    +  "statusLine": {"type": "command", "command": "becket-hook --statusline --home .becket"}
+    +}
+    "#);
+}
+
+#[test]
+fn an_old_installation_is_mended_where_it_stands() {
+    let text = r#"{
+  "hooks": {
+    "PreToolUse": [
+      {
+        "hooks": [
+          {"type": "command", "command": "mine"},
+          {"type": "command", "command": "/old/becket-hook", "args": ["--event", "PreToolUse"], "timeout": 5}
+        ]
+      },
+      {"matcher": "Bash", "hooks": [{"type": "command", "command": "/old/becket-hook", "args": []}]}
+    ],
+    "WorktreeCreate": [{"hooks": [{"type": "command", "command": "/old/becket-hook", "args": []}]}]
+  }
+}
+"#;
+    let before = inspect(text, &registration()).unwrap();
+    assert_eq!(
+        (before.count(State::Different), before.count(State::Found)),
+        (1, 0)
+    );
+    let registered = register(text, &registration()).unwrap();
+    let shown: Vec<_> = registered.lines().take(12).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    {
+      "hooks": {
+        "PreToolUse": [
+          {
+            "hooks": [
+              {"type": "command", "command": "mine"},
+              {"type": "command", "command": "/opt/becket/becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}
+            ]
+          },
+          {"matcher": "Bash", "hooks": []}
+        ],
+        "SessionStart": [{"hooks": [{"type": "command", "command": "/opt/becket/becket-hook", "args": ["--event", "SessionStart", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600}]}],
+    "#);
+    assert!(!registered.contains("WorktreeCreate"));
+}
+
+#[test]
+fn comments_stay_when_what_they_stand_beside_goes() {
+    let registered = register("{\n  \"a\": 1 // one\n}", &registration()).unwrap();
+    let edited = registered
+        .replace("\"hooks\": {\n", "\"hooks\": { // hers\n")
+        .replace("],\n    \"Stop\"", "], // his\n    \"Stop\"");
+    let rest = unregister(&edited, &Kept::default()).unwrap();
+    insta::assert_snapshot!(rest, @r#"
+    {
+      "a": 1, // one
+      "hooks": { // hers
+        // his
+      }
+    }
+    "#);
+}
+
+#[test]
+fn what_others_added_to_our_groups_stays() {
+    let registered = register("{}", &registration()).unwrap();
+    let mine = r#"{"type": "command", "command": "mine"}"#;
+    let edited = registered
+        .replace(
+            "\"Stop\": [{\"hooks\": [",
+            &format!("\"Stop\": [{{\"hooks\": [{mine}, "),
+        )
+        .replace(
+            "\"Setup\": [",
+            &format!("\"Setup\": [{{\"hooks\": [{mine}]}}, "),
+        );
+    let rest = unregister(&edited, &Kept::default()).unwrap();
+    insta::assert_snapshot!(rest, @r#"
+    {
+      "hooks": {
+        "Setup": [{"hooks": [{"type": "command", "command": "mine"}]}],
+        "Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]
+      }
+    }
+    "#);
+}
+
+#[test]
+fn wrong_files_are_refused_with_their_place() {
+    let refused = |text: &str| register(text, &registration()).unwrap_err().to_string();
+    let all = [
+        "{\n  \"a\": 1\n  \"b\": 2\n}",
+        "{\"a\": 1",
+        "[]",
+        "{\n\t\"hooks\": []}",
+        "{\"hooks\": {\n  \"Stop\": {}}}",
+        "\u{feff}{\"é\": 'x'}",
+        "{\"hooks\": {}, \"hooks\": null}",
+        &"[".repeat(100_000),
+    ];
+    insta::assert_snapshot!(all.map(refused).join("\n"), @r#"
+    2:9: expected comma
+    1:1: unterminated object
+    1:1: the settings are not an object
+    2:11: "hooks" is not an object
+    2:11: "hooks.Stop" is not an array
+    1:7: single-quoted strings are not allowed
+    1:24: "hooks" is not an object
+    1:513: maximum nesting depth exceeded
+    "#);
+}
+
+proptest! {
+    #[test]
+    fn what_is_put_in_comes_out_again(text in any_foreign()) {
+        let registered = register(&text, &registration()).unwrap();
+        let back = unregister(&registered, &Kept::of(&text)).unwrap();
+        if has_hollow(&text) {
+            prop_assert_eq!(tokens(&back), tokens(&text));
+        } else {
+            prop_assert_eq!(back, text);
+        }
+    }
+
+    #[test]
+    fn a_file_without_us_is_left_alone(text in any_foreign()) {
+        prop_assert_eq!(unregister(&text, &Kept::default()).unwrap(), text);
+    }
+
+    #[test]
+    fn twice_is_once(text in mixed()) {
+        let once = register(&text, &registration()).unwrap();
+        prop_assert_eq!(register(&once, &registration()).unwrap(), once);
+    }
+
+    #[test]
+    fn everything_is_registered_and_nothing_else_is_lost(text in mixed()) {
+        let registered = register(&text, &registration()).unwrap();
+        let inspection = inspect(&registered, &registration()).unwrap();
+        prop_assert_eq!(inspection.count(State::Found), REGISTERED.len());
+        prop_assert!(matches!(inspection.status_line, Standing::Found(_)));
+        prop_assert_eq!(theirs(&registered), theirs(&text));
+        prop_assert_eq!(comments(&registered), comments(&text));
+    }
+
+    #[test]
+    fn only_ours_goes(text in mixed()) {
+        let rest = unregister(&text, &Kept::default()).unwrap();
+        prop_assert_eq!(theirs(&rest), theirs(&text));
+        prop_assert_eq!(comments(&rest), comments(&text));
+        let rest = Document::parse(split_mark(&rest).1).unwrap();
+        prop_assert!(rest.ours().is_empty());
+        let root = rest.root().unwrap().unwrap();
+        prop_assert!(!named(root, "statusLine").any(|line| is_our_line(&line.value)));
+    }
+
+    #[test]
+    fn plain_json_stays_plain_json(text in plain()) {
+        prop_assume!(serde_json::from_str::<Value>(&text).is_ok());
+        let registered = register(&text, &registration()).unwrap();
+        prop_assert!(serde_json::from_str::<Value>(&registered).is_ok(), "{}", registered);
+        let rest = unregister(&registered, &Kept::default()).unwrap();
+        prop_assert!(serde_json::from_str::<Value>(&rest).is_ok(), "{}", rest);
+    }
+
+    #[test]
+    fn strictness_can_be_set_kept_and_taken_back(text in mixed()) {
+        let with = |strict: Strict, text: &str| {
+            let mut registration = registration();
+            registration.strict = strict;
+            let text = register(text, &registration).unwrap();
+            let strict = inspect(&text, &registration).unwrap().strict;
+            (text, strict)
+        };
+        let (text, strict) = with(Strict::On, &text);
+        prop_assert!(strict);
+        let (text, strict) = with(Strict::Keep, &text);
+        prop_assert!(strict);
+        let (_, strict) = with(Strict::Off, &text);
+        prop_assert!(!strict);
+    }
+}
+
+/// Whether we would have to fill a container that was empty: then its white space is not ours to
+/// know (the command's record does).
+fn has_hollow(text: &str) -> bool {
+    let document = Document::parse(split_mark(text).1).unwrap();
+    let root = document.root().unwrap().unwrap();
+    let hooks = document.hooks().unwrap();
+    let hollow = |event: &str| {
+        let groups = document.groups(event).unwrap();
+        groups.is_some_and(|groups| groups.elements.is_empty())
+    };
+    root.properties.is_empty()
+        || hooks.is_some_and(|hooks| hooks.properties.is_empty())
+        || REGISTERED.iter().any(|registered| hollow(registered.event))
+}
+
+fn tokens(text: &str) -> Vec<String> {
+    let document = Document::parse(split_mark(text).1).unwrap();
+    let tokens = document.tokens.iter();
+    tokens
+        .map(|token| document.text[token.start..token.end].to_owned())
+        .collect()
+}
+
+/// All comments that do not stand inside an entry of ours, or inside a status line: that one is
+/// remembered as a whole.
+fn comments(text: &str) -> Vec<String> {
+    let document = Document::parse(split_mark(text).1).unwrap();
+    let ours = document.ours();
+    let entries = ours.iter().map(|ours| ours.entry.range);
+    let root = document.root().unwrap().unwrap();
+    let lines = named(root, "statusLine").map(Ranged::range);
+    let places: Vec<_> = entries.chain(lines).collect();
+    let is_theirs = |at: usize| {
+        !places
+            .iter()
+            .any(|place| place.start < at && at < place.end)
+    };
+    let tokens = document.tokens.iter().filter(|token| token.is_comment());
+    let theirs = tokens.filter(|token| is_theirs(token.start));
+    theirs
+        .map(|token| document.text[token.start..token.end].to_owned())
+        .collect()
+}
+
+/// The settings without the status line, our entries and empty containers of hooks.
+fn theirs(text: &str) -> Value {
+    let mut root = value(text).unwrap().unwrap();
+    root.as_object_mut().unwrap().remove("statusLine");
+    let Some(hooks) = root.get_mut("hooks").and_then(Value::as_object_mut) else {
+        return root;
+    };
+    for groups in hooks.values_mut().filter_map(Value::as_array_mut) {
+        for list in groups.iter_mut().filter_map(|group| group.get_mut("hooks")) {
+            if let Some(list) = list.as_array_mut() {
+                list.retain(|entry| !calls_becket(entry));
+            }
+        }
+        groups.retain(|group| *group != json!({"hooks": []}));
+    }
+    hooks.retain(|_, groups| *groups != json!([]));
+    if hooks.is_empty() {
+        root.as_object_mut().unwrap().remove("hooks");
+    }
+    root
+}
+
+fn calls_becket(entry: &Value) -> bool {
+    let args = entry["args"].as_array();
+    let args: Option<Vec<&str>> = args.map(|args| args.iter().filter_map(Value::as_str).collect());
+    let command = entry["command"].as_str();
+    command.is_some_and(|command| is_ours(command, args.as_deref()))
+}
+
+/// The comments outside the entries.
+fn outside_comments(text: &str, entries: &[Foreign]) -> Vec<String> {
+    let document = Document::parse(split_mark(text).1).unwrap();
+    let theirs = document.theirs();
+    let gone = |at: usize| {
+        let mut gone = theirs.iter().filter(|one| {
+            let value = crate::settings::document::plain_object(one.entry);
+            entries.iter().any(|entry| entry.value == value)
+        });
+        gone.any(|one| one.entry.range.start < at && at < one.entry.range.end)
+    };
+    let comments = document.tokens.iter().filter(|token| token.is_comment());
+    let outside = comments.filter(|token| !gone(token.start));
+    outside
+        .map(|token| document.text[token.start..token.end].trim_end().to_owned())
+        .collect()
+}
+
+fn sorted(mut entries: Vec<Foreign>) -> Vec<String> {
+    entries.sort_by_key(|entry| format!("{entry:?}"));
+    entries.dedup_by_key(|entry| {
+        (
+            entry.event.clone(),
+            entry.matcher.clone(),
+            entry.value.clone(),
+        )
+    });
+    let mut all: Vec<_> = entries
+        .iter()
+        .map(|entry| format!("{} {:?} {}", entry.event, entry.matcher, entry.value))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+proptest! {
+    #[test]
+    fn what_is_taken_out_is_gone_and_nothing_else(text in mixed(), odd in any::<bool>()) {
+        let all = foreign(&text).unwrap();
+        let nth = |(nth, _): &(usize, &Foreign)| (nth % 2 == 1) == odd;
+        let some: Vec<Foreign> = all.iter().enumerate().filter(nth).map(|(_, it)| it.clone()).collect();
+        let rest = take_out(&text, &some).unwrap();
+        let is_meant = |entry: &Foreign| some.iter().any(|it| {
+            (&it.event, &it.matcher, &it.value) == (&entry.event, &entry.matcher, &entry.value)
+        });
+        let kept: Vec<Foreign> = all.into_iter().filter(|entry| !is_meant(entry)).collect();
+        prop_assert_eq!(foreign(&rest).unwrap(), kept);
+        prop_assert_eq!(outside_comments(&rest, &some), outside_comments(&text, &some));
+        let ours = |text: &str| {
+            let document = Document::parse(split_mark(text).1).unwrap();
+            let entries: Vec<_> = document.ours().iter().map(|one| one.entry.range.end - one.entry.range.start).collect();
+            entries
+        };
+        prop_assert_eq!(ours(&rest), ours(&text));
+    }
+
+    #[test]
+    fn what_is_put_back_is_there_once(text in mixed(), other in any_foreign()) {
+        let entries = foreign(&other).unwrap();
+        let Ok(back) = put_back(&text, &entries) else {
+            // Somebody has made something else of that event.
+            return Ok(());
+        };
+        let mut expected = foreign(&text).unwrap();
+        expected.extend(entries.clone());
+        prop_assert_eq!(sorted(foreign(&back).unwrap()), sorted(expected));
+        prop_assert_eq!(put_back(&back, &entries).unwrap(), back);
+    }
+
+    #[test]
+    fn taken_out_and_put_back_says_the_same(text in any_foreign()) {
+        let all = foreign(&text).unwrap();
+        let back = put_back(&take_out(&text, &all).unwrap(), &all).unwrap();
+        prop_assert_eq!(sorted(foreign(&back).unwrap()), sorted(all));
+        value(&back).unwrap();
+    }
+}
+
+#[test]
+fn what_holds_nothing_else_goes_too() {
+    let text = r#"{
+  "model": "opus",
+  "hooks": {
+    "PostToolUse": [
+      {
+        "matcher": "Edit",
+        "hooks": [
+          { "type": "command", "command": "a" },
+          { "type": "command", "command": "b" } // stays
+        ]
+      },
+      { "matcher": "Bash", "hooks": [{ "type": "command", "command": "a" }] }
+    ],
+    "Stop": [{ "hooks": [{ "type": "command", "command": "a" }] }],
+    // about setup
+    "Setup": [{ "hooks": [ /* here */ { "type": "command", "command": "a" }] }]
+  }
+}
+"#;
+    let mut entries = foreign(text).unwrap();
+    entries.retain(|entry| entry.value["command"] == "a");
+    let rest = take_out(text, &entries).unwrap();
+    insta::assert_snapshot!(rest, @r#"
+    {
+      "model": "opus",
+      "hooks": {
+        "PostToolUse": [
+          {
+            "matcher": "Edit",
+            "hooks": [
+              { "type": "command", "command": "b" } // stays
+            ]
+          }
+        ],
+        // about setup
+        "Setup": [{ "hooks": [ /* here */] }]
+      }
+    }
+    "#);
+    let back = put_back(&rest, &entries).unwrap();
+    insta::assert_snapshot!(back, @r#"
+    {
+      "model": "opus",
+      "hooks": {
+        "PostToolUse": [
+          {
+            "matcher": "Edit",
+            "hooks": [
+              { "type": "command", "command": "b" }, // stays
+              { "type": "command", "command": "a" }
+            ]
+          },
+          {"matcher": "Bash", "hooks": [{ "type": "command", "command": "a" }]}
+        ],
+        // about setup
+        "Setup": [{ "hooks": [ /* here */ { "type": "command", "command": "a" }] }],
+        "Stop": [{"hooks": [{ "type": "command", "command": "a" }]}]
+      }
+    }
+    "#);
+    let none = take_out(
+        r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "a"}]}]}}"#,
+        &entries,
+    );
+    assert_eq!(none.unwrap(), "{}");
 }

@@ -10,13 +10,12 @@ use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
 use super::Tried;
-use super::sample::{From, Sample};
-use crate::grid::{Cell, Column, grid};
-use crate::run::cost::{TOO_LONG, TOO_SLOW, Times, tokens};
-use crate::run::words;
-use crate::session::Look;
-use crate::session::words::{count, fold, one_line, wrap};
-use crate::tell::{BAD, BOLD, DIM, WARN, clock, is_inert};
+use crate::run::{self, TOO_LONG, TOO_SLOW, Times, tokens};
+use crate::trial::{From, Sample};
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{count, fold, is_inert, one_line, wrap};
+use crate::ui::time::{self, clock};
 
 /// So many lines of what a hook printed are shown.
 const LINES: usize = 40;
@@ -28,16 +27,16 @@ const VALUE: usize = 14;
 /// One trial, for a person.
 pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) -> String {
     let row = &tried.row;
-    let ended = words::ended(row);
-    let took = words::pace(row.took_us);
+    let ended = run::ended(row);
+    let took = run::pace(row.took_us);
     let (hook, event) = (one_line(&row.hook), one_line(&sample.name()));
     let origin = one_line(&origin(&sample.from, look));
     let fits = hook.width() + event.width() + origin.width() + 6 <= look.width;
     let between = if fits { "" } else { "\n" };
     let mut out = format!("{BOLD}{hook}{BOLD:#} on {event}{between}  {DIM}{origin}{DIM:#}\n");
     let mut add = |name, value: &str, style| out += &field(name, value, style, look);
-    add("outcome", &words::outcome(row), ended);
-    add("took", &words::took(row.took_us), took);
+    add("outcome", &run::outcome(row), ended);
+    add("took", &time::took(row.took_us), took);
     if let Some(note) = &row.note {
         add("why", note, BAD);
     }
@@ -51,7 +50,7 @@ pub fn one(tried: &Tried, sample: &Sample, standing: Option<&str>, look: &Look) 
                 many(said, "character", "characters"),
                 many(tokens(said), "token", "tokens")
             );
-            add("for Claude", &long, words::length(said));
+            add("for Claude", &long, run::length(said));
         }
     }
     if let Some(standing) = standing {
@@ -297,7 +296,7 @@ pub fn profile(profiles: &[Profile], look: &Look) -> String {
     for (names, what) in [
         (
             names(|it| it.too_slow),
-            format!("slower than {}", words::took(TOO_SLOW)),
+            format!("slower than {}", time::took(TOO_SLOW)),
         ),
         (
             names(|it| it.too_long),
@@ -319,9 +318,9 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
     let style = match (ran, failed) {
         (false, _) => DIM,
         (_, true) => BAD,
-        _ => crate::tell::GOOD,
+        _ => crate::ui::style::GOOD,
     };
-    let length = words::length(profile.characters);
+    let length = run::length(profile.characters);
     let event: Vec<&str> = [&profile.event, &profile.tool]
         .into_iter()
         .filter_map(|word| word.as_deref())
@@ -331,12 +330,12 @@ fn profile_row(profile: &Profile) -> [Cell; PROFILE.len()] {
         Cell::plain(event.join(" ")),
         Cell::plain(if_ran(profile.runs.to_string())),
         Cell::new(
-            if_ran(words::took(profile.median_us)),
-            words::pace(profile.median_us),
+            if_ran(time::took(profile.median_us)),
+            run::pace(profile.median_us),
         ),
         Cell::new(
-            if_ran(words::took(profile.p95_us)),
-            words::pace(profile.p95_us),
+            if_ran(time::took(profile.p95_us)),
+            run::pace(profile.p95_us),
         ),
         Cell::new(if_ran(profile.characters.to_string()), length),
         Cell::new(if_ran(profile.tokens.to_string()), length),

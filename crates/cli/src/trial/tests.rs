@@ -7,10 +7,10 @@ use becket_engine::run::{Occasion, Outcome, Ran};
 use becket_wire::EventId;
 use becket_wire::event::EventName;
 
-use super::sample::{From, Sample};
 use super::show::{self, Profile};
 use super::*;
-use crate::session::tests::made::{MINUTE, NOW, look};
+use crate::session::tests::{MINUTE, NOW, look};
+use crate::trial::{From, Sample};
 
 const EVENT: &str = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
 
@@ -179,4 +179,22 @@ fn what_a_hook_prints_moves_no_cursor() {
         !text.contains("\u{1b}[31mx") && !text.contains("\u{1b}]"),
         "{text:?}"
     );
+}
+
+#[test]
+fn what_has_no_end_is_not_read_to_its_end() {
+    let error = from_file(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert_eq!(error, "/dev/zero is longer than any event (32 MiB)");
+}
+
+#[test]
+fn every_event_that_comes_along_is_one_of_this_project() {
+    let project = Path::new("/srv/a \"b\" ä");
+    let samples: Vec<Sample> = built_in(project).collect();
+    assert_eq!(samples.len(), BUILT_IN.len());
+    for sample in samples {
+        let head = Head::read(&sample.payload).unwrap();
+        assert_eq!(head.cwd.as_deref(), project.to_str(), "{}", sample.name());
+        assert!(sample.event.as_str().len() > 3);
+    }
 }

@@ -1,17 +1,22 @@
 //! Draws the model: pure, from model, look, moment and area to a buffer.
 
-mod foot;
-mod head;
 mod list;
-mod over;
 mod pane;
-mod strip;
 
+#[cfg(test)]
+pub mod tests;
+
+use becket_wire::session::Display;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::{Clear, Widget};
 
-use super::look::Look;
-use super::model::{Focus, Model};
+use crate::tui::input::{Field, HELP};
+use crate::tui::look::{Look, Tone, dollars, fit, tone, visible, width};
+use crate::tui::model::{Focus, Mode, Model};
+use crate::ui::text::tokens;
+use crate::ui::time::lasted;
 
 /// From here on the events stand beside the list, not below it.
 const WIDE: u16 = 150;
@@ -61,7 +66,7 @@ pub fn draw(model: &Model, look: &Look, now: i64, area: Rect, buffer: &mut Buffe
         height: 1 + u16::from(troubled),
         ..area
     };
-    head::draw(scene, head, buffer, &mut drawn);
+    draw_head(scene, head, buffer, &mut drawn);
     let foot_height = u16::from(area.height > head.height + 1);
     let foot = Rect {
         y: area.bottom() - foot_height,
@@ -78,8 +83,8 @@ pub fn draw(model: &Model, look: &Look, now: i64, area: Rect, buffer: &mut Buffe
     if !pane.is_empty() {
         pane::draw(scene, pane, buffer, &mut drawn);
     }
-    foot::draw(scene, foot, buffer);
-    over::draw(scene, area, buffer);
+    draw_foot(scene, foot, buffer);
+    draw_over(scene, area, buffer);
     drawn
 }
 
@@ -123,9 +128,396 @@ fn split(body: Rect, focus: Focus, empty: bool) -> (Rect, Rect) {
     (list, pane)
 }
 
-#[cfg(test)]
-mod any;
-#[cfg(test)]
-pub mod made_up;
-#[cfg(test)]
-mod tests;
+pub(super) struct Strip<'a> {
+    buffer: &'a mut Buffer,
+    look: &'a Look,
+    x: u16,
+    y: u16,
+    end: u16,
+}
+
+impl<'a> Strip<'a> {
+    /// The row `y` of an area; one that it does not have takes nothing.
+    pub fn new(buffer: &'a mut Buffer, look: &'a Look, area: Rect, y: u16) -> Self {
+        let inside = (area.top()..area.bottom()).contains(&y);
+        Self {
+            buffer,
+            look,
+            x: area.x,
+            y,
+            end: if inside { area.right() } else { area.x },
+        }
+    }
+
+    pub fn room(&self) -> usize {
+        usize::from(self.end.saturating_sub(self.x))
+    }
+
+    /// Our own text, as it is; cut where the room ends.
+    pub fn own(&mut self, text: &str, tone: Tone) -> &mut Self {
+        let style = self.look.style(tone);
+        self.styled(text, style)
+    }
+
+    pub fn styled(&mut self, text: &str, style: Style) -> &mut Self {
+        let room = self.room();
+        if room > 0 {
+            let (x, _) = self.buffer.set_stringn(self.x, self.y, text, room, style);
+            self.x = x;
+        }
+        self
+    }
+
+    /// Somebody else's text, in at most so many cells.
+    pub fn foreign(&mut self, text: &str, most: usize, tone: Tone) -> &mut Self {
+        let text = visible(text, self.look.unicode);
+        let text = fit(&text, most.min(self.room()), self.look.unicode);
+        self.own(&text, tone)
+    }
+
+    /// Somebody else's text in a column of so many cells, and a space.
+    pub fn column(&mut self, text: &str, cells: usize, tone: Tone) -> &mut Self {
+        if cells == 0 {
+            return self;
+        }
+        let from = self.x;
+        self.foreign(text, cells, tone);
+        self.skip_to(from.saturating_add(cells as u16 + 1))
+    }
+
+    /// Our own text at the right end of a column of so many cells, and a space before it.
+    pub fn right(&mut self, text: &str, cells: usize, tone: Tone) -> &mut Self {
+        if cells == 0 {
+            return self;
+        }
+        let text = fit(text, cells, self.look.unicode);
+        let end = self.x.saturating_add(cells as u16 + 1);
+        let begin = end.saturating_sub(width(&text) as u16);
+        self.skip_to(begin).own(&text, tone).skip_to(end)
+    }
+
+    pub fn skip(&mut self, cells: u16) -> &mut Self {
+        self.skip_to(self.x.saturating_add(cells))
+    }
+
+    fn skip_to(&mut self, x: u16) -> &mut Self {
+        self.x = x.max(self.x);
+        self
+    }
+
+    /// The same sign up to the end.
+    pub fn fill(&mut self, sign: &str, tone: Tone) {
+        let text = sign.repeat(self.room());
+        self.own(&text, tone);
+    }
+}
+
+impl Scene<'_> {
+    /// What is wrong with becket itself.
+    pub(super) fn trouble(self) -> Option<String> {
+        let model = self.model;
+        if let Some(why) = &model.lost {
+            return Some(why.clone());
+        }
+        let first = model.troubles.first()?;
+        Some(match model.troubles.len() - 1 {
+            0 => first.clone(),
+            more => format!("{first} (and {more} more; try becket doctor)"),
+        })
+    }
+}
+
+fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
+    let Scene { model, look, now } = scene;
+    let totals = &model.totals;
+    let mut parts: Vec<(String, Tone)> = Vec::new();
+    for (display, what) in [
+        (Display::Error, "failed"),
+        (Display::Attention, "waiting"),
+        (Display::Working, "working"),
+        (Display::Checked, "seen"),
+        (Display::Done, "done"),
+    ] {
+        let count = totals.count(display);
+        let always = matches!(
+            display,
+            Display::Attention | Display::Working | Display::Done
+        );
+        if count == 0 && !always {
+            continue;
+        }
+        // The header stands still: its glyphs are those of a fixed moment.
+        let mut text = format!("{} {count} {what}", look.glyph(display, 0));
+        if let (Display::Attention, Some(since)) = (display, totals.waits_since) {
+            text = format!("{text} {}", lasted(now.saturating_sub(since)));
+            let unit = if now.saturating_sub(since) < 3_600_000 {
+                1_000
+            } else {
+                60_000
+            };
+            drawn.ticks(now.saturating_sub(since), unit);
+        }
+        let tone = if count == 0 { Tone::Dim } else { tone(display) };
+        parts.push((text, tone));
+    }
+    let mut strip = Strip::new(buffer, look, area, area.y);
+    strip.own(" becket", Tone::Accent).skip(2);
+    for (text, tone) in &parts {
+        if width(text) > strip.room() {
+            break;
+        }
+        strip.own(text, *tone).skip(2);
+    }
+    let sums = sums(scene);
+    let room = strip.room();
+    if let Some(gap) = room.checked_sub(width(&sums) + 1) {
+        strip.skip(gap as u16).own(&sums, Tone::Dim);
+    }
+    if let Some(trouble) = scene.trouble() {
+        let tone = match model.lost {
+            Some(_) => Tone::Error,
+            None => Tone::Attention,
+        };
+        let mut strip = Strip::new(buffer, look, area, area.y + 1);
+        strip.own(look.sign(" ⚠ ", " ! "), tone);
+        let room = strip.room();
+        strip.foreign(&trouble, room, tone);
+    }
+}
+
+fn sums(scene: Scene<'_>) -> String {
+    let totals = &scene.model.totals;
+    let mut parts = Vec::new();
+    if totals.tokens > 0 {
+        parts.push(format!("{} tokens", tokens(totals.tokens)));
+    }
+    if totals.cost > 0.0 {
+        parts.push(dollars(totals.cost));
+    }
+    parts.join(scene.look.sign(" · ", ", "))
+}
+
+/// The keys in the order of their use; those that do not fit are left out, from the end.
+const KEYS: [(&str, &str, &str); 10] = [
+    ("⏎", "Enter", "jump"),
+    ("a", "a", "next waiting"),
+    ("/", "/", "filter"),
+    ("⇥", "Tab", "events"),
+    ("r", "r", "send a line"),
+    ("n", "n", "name"),
+    ("i", "i", "interrupt"),
+    ("x", "x", "end"),
+    ("g", "g", "group"),
+    ("←→", "h l", "fold"),
+];
+const EVENT_KEYS: [(&str, &str, &str); 3] = [
+    ("↑↓", "k j", "scroll"),
+    ("⇥", "Tab", "back to the list"),
+    ("⏎", "Enter", "jump"),
+];
+const ALWAYS: [(&str, &str, &str); 2] = [("?", "?", "help"), ("q", "q", "quit")];
+
+fn draw_foot(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let model = scene.model;
+    let mut strip = Strip::new(buffer, scene.look, area, area.y);
+    strip.skip(1);
+    match (&model.mode, &model.said) {
+        (Mode::Filter(field), _) => typed(scene, strip, "/", field),
+        (Mode::Name(_, field), _) => typed(scene, strip, "name: ", field),
+        (Mode::Line(target, field), _) => {
+            let title = fit(
+                &visible(&target.title, scene.look.unicode),
+                24,
+                scene.look.unicode,
+            );
+            typed(scene, strip, &format!("send to {title}: "), field);
+        }
+        (Mode::End(_), _) => {
+            strip.own("y ends it, any other key leaves it", Tone::Strong);
+        }
+        (_, Some(said)) => {
+            let tone = if said.bad { Tone::Error } else { Tone::Good };
+            let room = strip.room();
+            strip.foreign(&said.text, room, tone);
+        }
+        (Mode::Normal | Mode::Help, None) => keys(scene, strip),
+    }
+}
+
+fn keys(scene: Scene<'_>, mut strip: Strip<'_>) {
+    let model = scene.model;
+    if !model.wish.filter.is_empty() {
+        let filter = format!("only: {}", model.wish.filter);
+        strip
+            .foreign(&filter, 24, Tone::Attention)
+            .own(" (Esc)", Tone::Dim)
+            .skip(2);
+    }
+    let sign = |(unicode, ascii, what): (&'static str, &'static str, &'static str)| {
+        (scene.look.sign(unicode, ascii), what)
+    };
+    let cells = |(key, what): (&str, &str)| width(key) + width(what) + 3;
+    let kept: usize = ALWAYS.map(sign).map(cells).iter().sum();
+    let some = match model.focus {
+        _ if model.rows().is_empty() => &[],
+        Focus::List => &KEYS[..],
+        Focus::Events => &EVENT_KEYS[..],
+    };
+    for key in some.iter().copied().map(sign) {
+        if cells(key) + kept > strip.room() + 2 {
+            break;
+        }
+        strip
+            .own(key.0, Tone::Strong)
+            .skip(1)
+            .own(key.1, Tone::Dim)
+            .skip(2);
+    }
+    for key in ALWAYS.map(sign) {
+        strip
+            .own(key.0, Tone::Strong)
+            .skip(1)
+            .own(key.1, Tone::Dim)
+            .skip(2);
+    }
+}
+
+/// A line that is being typed: its end, if it is longer than the room, and always the cursor.
+fn typed(scene: Scene<'_>, mut strip: Strip<'_>, label: &str, field: &Field) {
+    let unicode = scene.look.unicode;
+    strip.own(label, Tone::Strong);
+    let (before, after) = field.halves();
+    let shown = |text: &str| match unicode {
+        true => text.to_owned(),
+        false => text
+            .chars()
+            .map(|c| if c.is_ascii() { c } else { '?' })
+            .collect(),
+    };
+    let (mut before, after) = (shown(&before), shown(&after));
+    let room = strip.room().saturating_sub(2);
+    while width(&before) > room {
+        before.remove(0);
+    }
+    let mut rest = after.chars();
+    let under = rest.next().map_or(" ".to_owned(), String::from);
+    let cursor = scene
+        .look
+        .style(Tone::Plain)
+        .add_modifier(Modifier::REVERSED);
+    strip.own(&before, Tone::Plain).styled(&under, cursor);
+    let room = strip.room();
+    strip.own(&fit(rest.as_str(), room, unicode), Tone::Plain);
+}
+
+fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+    let look = scene.look;
+    match &scene.model.mode {
+        Mode::Help => {
+            let lines = HELP.map(|(key, what)| (ascii(look, key), what.to_owned()));
+            sheet(look, area, buffer, "keys", &lines);
+        }
+        Mode::End(target) => {
+            let row = scene.model.row(&target.key);
+            let mut where_ = Vec::new();
+            where_.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
+            where_.extend(
+                row.and_then(|row| row.tmux_pane.as_ref())
+                    .map(|pane| format!("pane {pane}")),
+            );
+            let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
+            let lines = [
+                (String::new(), title),
+                (String::new(), visible(&where_.join(", "), look.unicode)),
+                ("y".to_owned(), "end it".to_owned()),
+                ("any key".to_owned(), "leave it".to_owned()),
+            ];
+            sheet(look, area, buffer, "end this session?", &lines);
+        }
+        _ => {}
+    }
+}
+
+fn ascii(look: &Look, key: &str) -> String {
+    let plain = || match key {
+        "↑ ↓  k j" => "Up Down k j",
+        "← →  h l" => "Left Right h l",
+        key => key,
+    };
+    if look.unicode { key } else { plain() }.to_owned()
+}
+
+/// A framed sheet in the middle, as large as its lines.
+fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(String, String)]) {
+    let widest =
+        |cells: &dyn Fn(&(String, String)) -> usize| lines.iter().map(cells).max().unwrap_or(0);
+    let keys = widest(&|(key, _)| width(key));
+    let inner = widest(&|(key, what)| match key.as_str() {
+        "" => width(what),
+        _ => keys + 2 + width(what),
+    })
+    .max(width(title) + 2);
+    let size = |cells: usize, most: u16| (cells as u16).min(most);
+    let (wide, high) = (
+        size(inner + 4, area.width),
+        size(lines.len() + 2, area.height),
+    );
+    let sheet = Rect {
+        x: area.x + (area.width - wide) / 2,
+        y: area.y + (area.height - high) / 2,
+        width: wide,
+        height: high,
+    };
+    // A wide character that reaches under the sheet would hide its edge.
+    if let Some(x) = sheet.x.checked_sub(1).filter(|x| *x >= area.x) {
+        for y in sheet.top()..sheet.bottom() {
+            if width(buffer[(x, y)].symbol()) > 1 {
+                buffer[(x, y)].set_symbol(" ");
+            }
+        }
+    }
+    Clear.render(sheet, buffer);
+    let (across, down) = (look.sign("─", "-"), look.sign("│", "|"));
+    for y in sheet.top()..sheet.bottom() {
+        let mut strip = Strip::new(buffer, look, sheet, y);
+        strip.own(down, Tone::Accent);
+        let right = Rect {
+            x: sheet.right().saturating_sub(1),
+            width: 1,
+            ..sheet
+        };
+        Strip::new(buffer, look, right, y).own(down, Tone::Accent);
+    }
+    let edges = [
+        (sheet.top(), look.sign("╭", "+"), look.sign("╮", "+")),
+        (
+            sheet.bottom().saturating_sub(1),
+            look.sign("╰", "+"),
+            look.sign("╯", "+"),
+        ),
+    ];
+    for (y, left, right) in edges {
+        let mut strip = Strip::new(buffer, look, sheet, y);
+        let middle = across.repeat(strip.room().saturating_sub(2));
+        strip
+            .own(left, Tone::Accent)
+            .own(&middle, Tone::Accent)
+            .own(right, Tone::Accent);
+    }
+    let mut strip = Strip::new(buffer, look, sheet, sheet.y);
+    strip.skip(2).own(&format!(" {title} "), Tone::Strong);
+    let inside = Rect {
+        x: sheet.x + 1,
+        width: sheet.width.saturating_sub(2),
+        height: sheet.height.saturating_sub(1),
+        ..sheet
+    };
+    for ((key, what), y) in lines.iter().zip(sheet.y + 1..) {
+        let mut strip = Strip::new(buffer, look, inside, y);
+        strip.skip(1);
+        if !key.is_empty() {
+            strip.column(key, keys, Tone::Strong).skip(1);
+        }
+        strip.own(what, Tone::Plain);
+    }
+}

@@ -1,12 +1,18 @@
-//! What the view knows: sessions, what is selected, what is being typed.
+//! What the view knows: sessions and their order in the list, what is selected, the selected
+//! session's last events.
 
-use std::collections::HashMap;
+#[cfg(test)]
+mod tests;
 
-use becket_wire::session::{Display, SessionRow};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::events::Events;
-use super::field::Field;
-use super::tree::{self, Twig, Wish, key};
+use becket_wire::rpc::EventRow;
+use becket_wire::session::{AgentRow, Display, SessionRow};
+
+use crate::line;
+use crate::tui::input::Field;
+use crate::tui::look::Tone;
 
 #[derive(Debug, Default)]
 pub struct Model {
@@ -165,7 +171,7 @@ impl Model {
             return;
         }
         self.grown = true;
-        self.twigs = tree::grow(&self.rows, &self.wish);
+        self.twigs = grow(&self.rows, &self.wish);
         self.totals = Totals::of(&self.rows);
         let wanted = self.selected.as_ref().and_then(|key| self.places.get(key));
         let found = wanted.and_then(|&place| self.find(place));
@@ -287,5 +293,270 @@ pub fn title(row: &SessionRow) -> &str {
     named.map_or_else(id, String::as_str)
 }
 
-#[cfg(test)]
-mod tests;
+/// One row of the list. Numbers are places in the model's rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Twig {
+    Group(Option<String>),
+    Session(usize),
+    Agent {
+        session: usize,
+        agent: usize,
+        /// How deep below its session.
+        depth: usize,
+        /// No sibling follows.
+        last: bool,
+    },
+}
+
+impl Twig {
+    pub fn session(&self) -> Option<usize> {
+        match self {
+            Self::Group(_) => None,
+            Self::Session(session) | Self::Agent { session, .. } => Some(*session),
+        }
+    }
+}
+
+/// How the list is wanted.
+#[derive(Debug, Default)]
+pub struct Wish {
+    pub grouped: bool,
+    /// Words that all have to occur.
+    pub filter: String,
+    /// The lines whose subagents are not shown.
+    pub folded: HashSet<String>,
+}
+
+/// The key that a session keeps in the list.
+pub fn key(row: &SessionRow) -> &str {
+    if row.line.is_empty() {
+        &row.session_id
+    } else {
+        &row.line
+    }
+}
+
+/// Sorts: the most urgent first; among equals whoever waits longest, and what is stale last.
+fn urgency(row: &SessionRow) -> (Display, bool, i64, &str) {
+    (row.display, row.stale, row.display_since, key(row))
+}
+
+pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
+    let words: Vec<String> = wish
+        .filter
+        .split_whitespace()
+        .map(str::to_lowercase)
+        .collect();
+    let mut order: Vec<usize> = (0..rows.len())
+        .filter(|&place| words.is_empty() || fits(&rows[place], &words))
+        .collect();
+    order.sort_unstable_by(|&a, &b| urgency(&rows[a]).cmp(&urgency(&rows[b])));
+    let mut twigs = Vec::with_capacity(order.len() * 2);
+    if !wish.grouped {
+        for place in order {
+            branch(rows, place, wish, &mut twigs);
+        }
+        return twigs;
+    }
+    // Groups stand in the order of their most urgent session, which is the first one met.
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut by_project: HashMap<Option<&str>, usize> = HashMap::new();
+    for place in order {
+        let group = *by_project.entry(project(&rows[place])).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[group].push(place);
+    }
+    for group in groups {
+        twigs.push(Twig::Group(project(&rows[group[0]]).map(str::to_owned)));
+        for place in group {
+            branch(rows, place, wish, &mut twigs);
+        }
+    }
+    twigs
+}
+
+pub fn project(row: &SessionRow) -> Option<&str> {
+    row.project.as_deref().or(row.cwd.as_deref())
+}
+
+/// A session and the live agents below it.
+fn branch(rows: &[SessionRow], place: usize, wish: &Wish, twigs: &mut Vec<Twig>) {
+    twigs.push(Twig::Session(place));
+    let row = &rows[place];
+    if row.agents.is_empty() || wish.folded.contains(key(row)) {
+        return;
+    }
+    let mut known: HashSet<&str> = HashSet::new();
+    let live: Vec<usize> = (0..row.agents.len())
+        .filter(|&at| row.agents[at].ended_at.is_none())
+        .filter(|&at| known.insert(&row.agents[at].agent_id))
+        .collect();
+    let parent_of = |at: usize| {
+        let parent = row.agents[at].parent.as_deref();
+        parent.filter(|parent| known.contains(parent))
+    };
+    let mut below: HashMap<Option<&str>, Vec<usize>> = HashMap::new();
+    for &at in &live {
+        below.entry(parent_of(at)).or_default().push(at);
+    }
+    for children in below.values_mut() {
+        children.sort_by_key(|&at| agent_urgency(&row.agents[at]));
+    }
+    let mut left = below.remove(&None).unwrap_or_default();
+    left.reverse();
+    let mut stack: Vec<(usize, usize, bool)> = Vec::new();
+    let last = left.first().copied();
+    stack.extend(left.iter().map(|&at| (at, 0, Some(at) == last)));
+    while let Some((agent, depth, last)) = stack.pop() {
+        twigs.push(Twig::Agent {
+            session: place,
+            agent,
+            depth,
+            last,
+        });
+        // Taken out, so that parents in a circle end.
+        let id = row.agents[agent].agent_id.as_str();
+        let children = below.remove(&Some(id)).unwrap_or_default();
+        let end = children.last().copied();
+        let children = children.iter().rev();
+        stack.extend(children.map(|&at| (at, depth + 1, Some(at) == end)));
+    }
+}
+
+/// Subagents stand in the order of their start: a tree that reorders itself cannot be read.
+fn agent_urgency(agent: &AgentRow) -> (i64, Reverse<bool>) {
+    (agent.started_at, Reverse(agent.status.reason().is_some()))
+}
+
+fn fits(row: &SessionRow, words: &[String]) -> bool {
+    let mut text = format!("{} {}", row.display.word(), row.session_id);
+    let named = [
+        &row.title,
+        &row.project,
+        &row.cwd,
+        &row.model,
+        &row.last_prompt,
+        &row.waiting_reason,
+        &row.error,
+        &row.tmux_pane,
+        &row.effort,
+    ];
+    let agents = row
+        .agents
+        .iter()
+        .filter_map(|agent| agent.agent_type.as_ref());
+    for part in named.into_iter().flatten().chain(agents) {
+        text.push(' ');
+        text.push_str(part);
+    }
+    if let Some(detail) = row.status.detail() {
+        text.push(' ');
+        text.push_str(detail);
+    }
+    let text = text.to_lowercase();
+    words.iter().all(|word| text.contains(word))
+}
+
+/// So many are kept; the daemon is asked for fewer.
+const KEPT: usize = 500;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventLine {
+    pub seq: i64,
+    pub at: i64,
+    pub event: String,
+    pub tool: String,
+    pub about: String,
+    pub by_agent: bool,
+    pub tone: Tone,
+}
+
+impl EventLine {
+    pub fn new(row: &EventRow) -> Self {
+        let event = row.event.clone().unwrap_or_else(|| "?".to_owned());
+        let (mut tone, mut about) = (tone(&event), line::about(row));
+        if let Some(decision) = &row.decision {
+            tone = match decision.answer.as_str() {
+                "deny" | "block" => Tone::Error,
+                _ => Tone::Attention,
+            };
+            about = format!("{}: {about}", line::decided(decision));
+        }
+        // A field that is missing would hide what the event is about; `becket events` tells of it.
+        if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {
+            tone = Tone::Error;
+            about = fault.clone();
+        }
+        Self {
+            seq: row.seq,
+            at: row.at,
+            event,
+            tool: row.tool.clone().unwrap_or_default(),
+            about,
+            by_agent: row.agent_id.is_some(),
+            tone,
+        }
+    }
+}
+
+fn tone(event: &str) -> Tone {
+    match event {
+        "UserPromptSubmit" => Tone::Strong,
+        "PermissionRequest" | "Notification" | "Elicitation" => Tone::Attention,
+        "PermissionDenied" | "PostToolUseFailure" | "StopFailure" => Tone::Error,
+        "Stop" | "SubagentStop" => Tone::Good,
+        "PreToolUse" => Tone::Working,
+        _ => Tone::Dim,
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Events {
+    /// Whose they are.
+    pub session: Option<String>,
+    pub lines: VecDeque<EventLine>,
+    /// How many of the newest ones are scrolled out of sight.
+    pub back: usize,
+}
+
+impl Events {
+    /// Another session's events are wanted from now on.
+    pub fn turn_to(&mut self, session: Option<String>) {
+        if self.session != session {
+            *self = Self {
+                session,
+                ..Self::default()
+            };
+        }
+    }
+
+    /// Takes one in, in its place. What is looked at stays where it is while newer ones come.
+    pub fn put(&mut self, line: EventLine) {
+        let place = self
+            .lines
+            .partition_point(|known| (known.at, known.seq) < (line.at, line.seq));
+        if self
+            .lines
+            .get(place)
+            .is_some_and(|known| known.seq == line.seq)
+        {
+            return;
+        }
+        if self.back > 0 {
+            self.back += 1;
+        }
+        self.lines.insert(place, line);
+        if self.lines.len() > KEPT {
+            self.lines.pop_front();
+        }
+        self.scroll(0);
+    }
+
+    /// Goes back in time by so many, or forward.
+    pub fn scroll(&mut self, by: isize) {
+        let most = self.lines.len().saturating_sub(1);
+        self.back = self.back.saturating_add_signed(by).min(most);
+    }
+}

@@ -11,26 +11,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
+use becket_wire::rpc::{Ask, EventRow, SeenAt};
+use becket_wire::session::SessionRow;
+use jiff::tz::TimeZone;
 use ratatui::backend::Backend;
+use ratatui::buffer::Buffer;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
 };
 use ratatui::crossterm::execute;
+use ratatui::layout::Rect;
 use ratatui::{DefaultTerminal, Terminal};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::draw::{self, Drawn};
-use super::feed::{self, Follower, Message, QUEUE};
-use super::field::Edit;
-use super::hands::{self, Hands, RealHands};
-use super::keys::{self, Action};
-use super::look::{Look, TURN};
-use super::model::{Mode, Model};
-use super::mouse::Clicks;
-use super::update::Deed;
-use crate::leave;
+use crate::client::Client;
+use crate::tui::draw::{self, Drawn};
+use crate::tui::feed::{self, Follower, Message, QUEUE};
+use crate::tui::input::{self, Action, Clicks, Edit};
+use crate::tui::look::{Look, TURN};
+use crate::tui::model::{EventLine, Mode, Model};
+use crate::tui::update::Deed;
 use crate::world::World;
+use crate::{leave, tmux};
 
 /// What the daemon says is drawn at most so often; a key is drawn at once.
 const FRAME: Duration = Duration::from_millis(40);
@@ -57,11 +60,10 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
     leave::when_asked(move || drop(sender.send(Message::Leave)));
-    let hands = Arc::new(RealHands {
-        world: world.clone(),
-    });
+    let doing = world.clone();
+    let perform = Arc::new(move |deed: &Deed| perform(&doing, deed));
     let follower = Follower::new(world.clone(), to.clone());
-    let mut view = View::new(look, hands, to, Some(follower));
+    let mut view = View::new(look, perform, to, Some(follower));
     view.frame_times = frame_times;
     view.run(&mut screen.terminal, &from)
 }
@@ -116,10 +118,13 @@ impl FrameTimes {
     }
 }
 
+/// What does a deed, and says what came of it.
+type Perform = Arc<dyn Fn(&Deed) -> Result<String> + Send + Sync>;
+
 struct View {
     model: Model,
     look: Look,
-    hands: Arc<dyn Hands>,
+    perform: Perform,
     to: SyncSender<Message>,
     follower: Option<Follower>,
     clicks: Clicks,
@@ -142,14 +147,14 @@ enum Next {
 impl View {
     fn new(
         look: Look,
-        hands: Arc<dyn Hands>,
+        perform: Perform,
         to: SyncSender<Message>,
         follower: Option<Follower>,
     ) -> Self {
         Self {
             model: Model::new(),
             look,
-            hands,
+            perform,
             to,
             follower,
             clicks: Clicks::default(),
@@ -260,7 +265,7 @@ impl View {
 
     fn input(&mut self, input: Event) -> Next {
         let action = match input {
-            Event::Key(key) => keys::action(&self.model.mode, self.model.focus, key),
+            Event::Key(key) => input::action(&self.model.mode, self.model.focus, key),
             Event::Mouse(mouse) => self
                 .clicks
                 .take(mouse, &self.drawn, &mut self.model, now_ms()),
@@ -280,13 +285,228 @@ impl View {
 
     /// On a thread: tmux and the daemon take their time.
     fn perform(&self, deed: Deed) {
-        let (hands, to) = (self.hands.clone(), self.to.clone());
+        let (perform, to) = (Arc::clone(&self.perform), self.to.clone());
         std::thread::spawn(move || {
-            let done = hands::perform(&*hands, &deed).map_err(|error| format!("{error:#}"));
+            let done = perform(&deed).map_err(|error| format!("{error:#}"));
             drop(to.send(Message::Done(done)));
         });
     }
 }
 
+/// Does it with tmux and the daemon, and says in words what came of it.
+fn perform(world: &World, deed: &Deed) -> Result<String> {
+    let said = match deed {
+        Deed::Jump(row) => {
+            tmux::jump(row)?;
+            // A daemon that cannot be told that it was seen changes nothing.
+            let seen = Ask::Seen(SeenAt::Session(row.session_id.clone()));
+            if let Ok(Some(mut client)) = Client::connect(world) {
+                drop(client.done(seen));
+            }
+            "jumped".to_owned()
+        }
+        Deed::Interrupt(row) => tmux::interrupt(row).map(|()| "sent Escape".to_owned())?,
+        Deed::Line(row, text) => tmux::send_line(row, text).map(|()| "sent the line".to_owned())?,
+        Deed::End(row) => tmux::end(row).map(|()| "told it to end".to_owned())?,
+        Deed::Name { session, title } => {
+            let ask = Ask::Name {
+                session: session.clone(),
+                title: title.clone(),
+            };
+            Client::connect_or_start(world)?.done(ask)?;
+            match title {
+                Some(title) => format!("named it {title}"),
+                None => "took its name away".to_owned(),
+            }
+        }
+        Deed::Redraw | Deed::Quit => String::new(),
+    };
+    Ok(said)
+}
+
+/// The view at one moment, without a terminal: for a picture of it.
+#[derive(Debug)]
+pub struct Still<'a> {
+    pub rows: Vec<SessionRow>,
+    /// All events, of which those of the selected session are shown.
+    pub events: &'a [EventRow],
+    /// The session that is selected.
+    pub selected: &'a str,
+    pub now: i64,
+    pub home: &'a str,
+    pub size: (u16, u16),
+}
+
+pub fn still(still: Still<'_>) -> Buffer {
+    let look = Look {
+        colour: true,
+        unicode: true,
+        home: Some(still.home.to_owned()),
+        zone: TimeZone::UTC,
+    };
+    let mut model = Model::new();
+    model.put_all(still.rows);
+    model.settle();
+    model.select(still.selected);
+    model.events.turn_to(Some(still.selected.to_owned()));
+    let of_it = |row: &&EventRow| row.session_id.as_deref() == Some(still.selected);
+    for row in still.events.iter().filter(of_it) {
+        model.events.put(EventLine::new(row));
+    }
+    let area = Rect::new(0, 0, still.size.0, still.size.1);
+    let mut buffer = Buffer::empty(area);
+    draw::draw(&model, &look, still.now, area, &mut buffer);
+    buffer
+}
+
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, channel, sync_channel};
+
+    use anyhow::bail;
+    use becket_wire::session::Display;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+    use crate::tui::draw::tests::{eight, look};
+
+    use super::*;
+
+    /// A view whose deeds are only written down.
+    fn view(to: SyncSender<Message>) -> (View, Receiver<Deed>) {
+        let (notes, noted) = channel();
+        let notes = Mutex::new(notes);
+        let perform = Arc::new(move |deed: &Deed| {
+            drop(notes.lock().unwrap().send(deed.clone()));
+            match deed {
+                Deed::End(_) => bail!("the pane shows another program"),
+                _ => Ok(String::new()),
+            }
+        });
+        (View::new(look(), perform, to, None), noted)
+    }
+
+    /// Runs the view on these messages, to its end.
+    fn run(messages: Vec<Message>) -> (View, Terminal<TestBackend>, Receiver<Deed>) {
+        let (to, from) = sync_channel(QUEUE);
+        let (mut view, noted) = view(to.clone());
+        let mut terminal = Terminal::new(TestBackend::new(100, 24)).unwrap();
+        for message in messages {
+            to.send(message).unwrap();
+        }
+        view.run(&mut terminal, &from).unwrap();
+        (view, terminal, noted)
+    }
+
+    fn keys(keys: &str) -> impl Iterator<Item = Message> {
+        let codes: Vec<KeyCode> = keys
+            .chars()
+            .map(|c| match c {
+                '\n' => KeyCode::Enter,
+                c => KeyCode::Char(c),
+            })
+            .collect();
+        let press = |code| Message::Input(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        codes.into_iter().map(press)
+    }
+
+    #[test]
+    fn keys_become_deeds() {
+        let mut messages = vec![Message::All(eight())];
+        messages.extend(keys("a\nirgo on\nxyxnn!\nq"));
+        let (_, _, noted) = run(messages);
+        let mut told: Vec<&str> = Vec::new();
+        for _ in 0..5 {
+            told.push(match noted.recv().unwrap() {
+                Deed::Jump(_) => "jump",
+                Deed::Interrupt(_) => "interrupt",
+                Deed::End(_) => "end",
+                Deed::Line(_, text) if text == "go on" => "line",
+                Deed::Name { title, .. } if title.as_deref() == Some("Idempotent checkout!") => {
+                    "name"
+                }
+                other => panic!("{other:?}"),
+            });
+        }
+        told.sort_unstable();
+        assert_eq!(told, ["end", "interrupt", "jump", "line", "name"]);
+    }
+
+    #[test]
+    fn what_a_deed_gave_is_told_and_the_next_key_takes_it_away() {
+        let mut messages = vec![
+            Message::All(eight()),
+            Message::Done(Err("no such pane".into())),
+        ];
+        messages.push(Message::Leave);
+        let (view, ..) = run(messages);
+        assert_eq!(
+            view.model.said.as_ref().map(|said| (&*said.text, said.bad)),
+            Some(("no such pane", true))
+        );
+        let mut messages = vec![Message::All(eight()), Message::Done(Ok("jumped".into()))];
+        messages.extend(keys("jq"));
+        assert_eq!(run(messages).0.model.said, None);
+    }
+
+    #[test]
+    fn a_deed_that_fails_says_why() {
+        let (to, from) = sync_channel(QUEUE);
+        view(to).0.perform(Deed::End(Box::default()));
+        match from.recv().unwrap() {
+            Message::Done(Err(why)) => assert_eq!(why, "the pane shows another program"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_daemon_comes_and_goes() {
+        let lost = || Message::Lost("gone".into());
+        let (view, ..) = run(vec![Message::All(eight()), lost(), Message::Leave]);
+        assert_eq!(view.model.lost.as_deref(), Some("gone"));
+        assert_eq!(view.model.rows().len(), 8);
+        let (view, ..) = run(vec![lost(), Message::All(eight()), Message::Leave]);
+        assert_eq!(view.model.lost, None);
+    }
+
+    #[test]
+    fn events_of_another_session_are_not_shown() {
+        let line = EventLine {
+            seq: 1,
+            at: 1,
+            event: "Stop".into(),
+            tool: String::new(),
+            about: String::new(),
+            by_agent: false,
+            tone: crate::tui::look::Tone::Plain,
+        };
+        let (to, _from) = sync_channel(QUEUE);
+        let (mut view, _noted) = view(to);
+        view.model.events.turn_to(Some("mine".into()));
+        for session in ["other", "mine"] {
+            view.take(Message::Event {
+                session: session.into(),
+                line: line.clone(),
+            });
+            assert_eq!(
+                view.model.events.lines.len(),
+                usize::from(session == "mine")
+            );
+        }
+    }
+
+    #[test]
+    fn it_is_drawn_as_soon_as_something_is_known_and_rests_when_nothing_moves() {
+        let mut row = eight().remove(6);
+        row.display = Display::Done;
+        row.started_at = now_ms() - 7_200_000;
+        row.display_since = row.started_at;
+        let title = row.title.clone().unwrap();
+        let (view, mut terminal, _) = run(vec![Message::All(vec![row]), Message::Leave]);
+        let mut view = view;
+        view.draw(&mut terminal).unwrap();
+        assert!(terminal.backend().to_string().contains(&title));
+        assert!(view.quiet().unwrap() > Duration::from_secs(1));
+    }
+}

@@ -2,11 +2,10 @@
 
 use becket_wire::session::SessionRow;
 
-use super::field::Field;
-use super::keys::Action;
 use super::model::{Focus, Mode, Model, Target, title};
-use super::text::visible;
-use super::tree::key;
+use crate::tui::input::{Action, Field};
+use crate::tui::look::visible;
+use crate::tui::model::key;
 
 /// Something to be done outside of the view.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,8 +168,8 @@ impl Model {
 mod tests {
     use becket_wire::session::Display;
 
-    use super::super::field::Edit;
     use super::*;
+    use crate::tui::input::Edit;
 
     fn row(id: &str) -> SessionRow {
         SessionRow {

@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 
 use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
 use crate::failure::{Code, Failure};
-use crate::session::Look;
-use crate::session::words::count;
 use crate::settings::{self, Scope};
-use crate::tell::WARN;
 use crate::tui;
+use crate::ui::style::{Look, WARN};
+use crate::ui::text::count;
 use crate::world::World;
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
@@ -108,7 +107,7 @@ impl Adopt {
             anstream::println!("no hooks but becket's stand in the settings that are read here");
             return;
         }
-        anstream::print!("{}", adopt::table(found, &Look::of_stdout()));
+        anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
         let unheard = found.hooks.iter().find_map(|hook| match &hook.why {
             Some(Why::Unregistered(why)) => Some(why),
             _ => None,

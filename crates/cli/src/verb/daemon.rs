@@ -14,8 +14,9 @@ use serde_json::json;
 
 use crate::client::{self, Client};
 use crate::failure::{Code, Failure};
-use crate::session::words::one_line;
-use crate::tell::{Tell, moment};
+use crate::ui::style::Tell;
+use crate::ui::text::one_line;
+use crate::ui::time::moment;
 use crate::world::World;
 
 /// Start, stop or look at the daemon
@@ -210,7 +211,7 @@ fn show(status: &DaemonStatus) {
     }
     tell.field("sessions", status.sessions.to_string());
     tell.field("events", status.events.to_string());
-    for (name, count) in crate::tell::counts(&status.counts)
+    for (name, count) in crate::ui::style::counts(&status.counts)
         .into_iter()
         .filter(|(_, count)| *count > 0)
     {

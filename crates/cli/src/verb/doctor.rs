@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::doctor::{Check, State, examine};
-use crate::tell::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
 use crate::world::World;
 
 /// Check every part of becket, and say how to mend what is wrong

@@ -32,7 +32,7 @@ pub struct Events {
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
     /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = crate::when::since)]
+    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
     /// Only the newest so many (default: 50; with --json all)
     #[arg(long, short = 'n', value_name = "N")]

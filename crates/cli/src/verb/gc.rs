@@ -1,18 +1,22 @@
 //! `becket gc`: what nobody needs any more, listed, and deleted on yes.
 
-mod find;
-
-use std::fs;
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::collections::HashSet;
+use std::fs::{self, DirEntry};
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use becket_wire::id::parse_uuid;
+use becket_wire::session::SessionQuery;
 use serde_json::{Value, json};
 
-use crate::session::words::{count, span};
-use crate::tell::{DIM, moment};
-use crate::world::World;
-use find::{Left, leftovers};
+use crate::session::source::Source;
+use crate::ui::style::DIM;
+use crate::ui::text::count;
+use crate::ui::time::{moment, span};
+use crate::world::{World, own_session};
 
 /// List what nobody needs any more, and delete it if you say so
 ///
@@ -108,9 +112,172 @@ fn remove(left: &[Left]) -> Result<()> {
         };
         match removed {
             // Somebody else was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed.with_context(|| format!("could not remove {}", path.display()))?,
         }
     }
     Ok(())
+}
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// One thing that may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    pub path: PathBuf,
+    pub what: What,
+    pub session: Option<String>,
+    /// Milliseconds since 1970.
+    pub touched: i64,
+    pub is_folder: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    Switches,
+    Memory,
+    Damaged,
+    Said,
+    HalfWritten,
+}
+
+impl What {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Switches => "switches",
+            Self::Memory => "memory",
+            Self::Damaged => "damaged",
+            Self::Said => "said",
+            Self::HalfWritten => "half_written",
+        }
+    }
+
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Switches => "switches of a session that has ended",
+            Self::Memory => "what hooks remember of a session that has ended",
+            Self::Damaged => "damaged switches, set aside",
+            Self::Said => "what a hook said, too long for an answer",
+            Self::HalfWritten => "left half written",
+        }
+    }
+}
+
+/// Everything that nobody has touched for so many days, and that no live session has.
+pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
+    let live = live(world)?;
+    let before = jiff::Timestamp::now().as_millisecond() - i64::from(days) * DAY_MS;
+    let is_free = |left: &Left| {
+        let lives = left.session.as_ref().is_some_and(|id| live.contains(id));
+        !lives && left.touched <= before
+    };
+    let mut found: Vec<Left> = entries(&world.place.sessions())?
+        .iter()
+        .filter_map(of_switches)
+        .collect();
+    let memory = world.place.run().join("hooks");
+    found.extend(entries(&memory)?.iter().filter_map(of_memory));
+    let said = world.place.run().join("said");
+    found.extend(entries(&said)?.iter().filter_map(of_said));
+    found.retain(is_free);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+/// The ids of the sessions that live, as far as anybody knows.
+fn live(world: &World) -> Result<HashSet<String>> {
+    let rows = Source::open(world).sessions(&SessionQuery::default())?;
+    let ids = rows.into_iter().map(|row| row.session_id);
+    // Who calls us lives, known or not.
+    let ids = ids.chain(own_session());
+    Ok(ids.map(|id| id.to_ascii_lowercase()).collect())
+}
+
+fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
+    match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        entries => {
+            let entries =
+                entries.with_context(|| format!("could not read {}", folder.display()))?;
+            Ok(entries.flatten().collect())
+        }
+    }
+}
+
+fn of_switches(entry: &DirEntry) -> Option<Left> {
+    let name = entry.file_name().into_string().ok()?;
+    let (session, what) = if let Some(id) = name.strip_suffix(".json") {
+        (Some(id), What::Switches)
+    } else if let Some((id, _)) = name.split_once(".json.damaged-") {
+        (Some(id), What::Damaged)
+    } else if name.starts_with('.') && name.ends_with(".tmp") {
+        (None, What::HalfWritten)
+    } else {
+        return None;
+    };
+    // What has another name is not ours.
+    if session.is_some_and(|id| parse_uuid(id).is_none()) {
+        return None;
+    }
+    let metadata = entry.metadata().ok().filter(|it| !it.is_dir())?;
+    Some(Left {
+        path: entry.path(),
+        what,
+        // A file that was set aside is of no use to its session either.
+        session: session
+            .filter(|_| what == What::Switches)
+            .map(str::to_ascii_lowercase),
+        touched: ms(metadata.modified().ok()?),
+        is_folder: false,
+    })
+}
+
+fn of_said(entry: &DirEntry) -> Option<Left> {
+    let name = entry.file_name().into_string().ok()?;
+    parse_uuid(name.strip_suffix(".txt")?)?;
+    let metadata = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+    Some(Left {
+        path: entry.path(),
+        what: What::Said,
+        session: None,
+        touched: ms(metadata.modified().ok()?),
+        is_folder: false,
+    })
+}
+
+fn of_memory(entry: &DirEntry) -> Option<Left> {
+    let name = entry.file_name().into_string().ok()?;
+    parse_uuid(&name)?;
+    entry.metadata().ok().filter(fs::Metadata::is_dir)?;
+    Some(Left {
+        path: entry.path(),
+        what: What::Memory,
+        session: Some(name.to_ascii_lowercase()),
+        touched: newest(&entry.path(), 0)?,
+        is_folder: true,
+    })
+}
+
+/// When anything in a folder was last touched. Hooks do not nest deeply.
+fn newest(folder: &Path, depth: usize) -> Option<i64> {
+    let own = fs::symlink_metadata(folder).ok()?.modified().ok()?;
+    let mut newest_of_all = ms(own);
+    if depth < 8 {
+        for entry in fs::read_dir(folder).ok()?.flatten() {
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
+            let touched = match metadata.is_dir() {
+                true => newest(&entry.path(), depth + 1),
+                false => metadata.modified().ok().map(ms),
+            };
+            newest_of_all = newest_of_all.max(touched.unwrap_or(newest_of_all));
+        }
+    }
+    Some(newest_of_all)
+}
+
+fn ms(at: SystemTime) -> i64 {
+    let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

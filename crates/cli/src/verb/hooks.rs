@@ -13,11 +13,11 @@ use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
-use crate::grid::{Cell, Column, bare};
-use crate::session::Look;
-use crate::session::words::one_line;
-use crate::switch::{self as switching, Meant};
-use crate::tell::{BOLD, DIM, GOOD, WARN};
+use crate::switch as switching;
+use crate::switch::Meant;
+use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
+use crate::ui::table::{Cell, Column, bare};
+use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
 /// List the named hooks of this project, and whether each runs in this session

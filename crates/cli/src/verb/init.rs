@@ -8,8 +8,8 @@ use serde_json::json;
 
 use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
-use crate::tell::WARN;
 use crate::tmux::conf;
+use crate::ui::style::WARN;
 use crate::world::World;
 
 /// Register becket with Claude Code

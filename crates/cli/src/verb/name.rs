@@ -8,8 +8,8 @@ use becket_wire::rpc::Ask;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::session::source::one;
-use crate::session::words;
-use crate::tell::is_inert;
+use crate::ui::text;
+use crate::ui::text::is_inert;
 use crate::world::{World, is_inside_claude, the_session};
 
 /// A title is for one line.
@@ -56,7 +56,7 @@ impl Name {
             session: row.session_id.clone(),
             title: title.clone(),
         })?;
-        let id = words::one_line(&row.session_id);
+        let id = text::one_line(&row.session_id);
         match title {
             Some(title) => println!("{id} is called `{title}`."),
             None => println!("{id} has no title."),

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::Result;
 use becket_engine::hooks::Hook;
 
-use crate::session::Look;
-use crate::session::words::one_line;
 use crate::trial::show::{self, Profile as Measured};
 use crate::trial::{Bench, Tried};
+use crate::ui::style::Look;
+use crate::ui::text::one_line;
 use crate::world::World;
 
 /// How wide the bar is.

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::store::RunQuery;
 
+use crate::run;
 use crate::run::source::Runs;
-use crate::run::{json, table};
-use crate::session::Look;
+use crate::ui::style::Look;
 use crate::world::World;
 
 /// Show the last runs of hooks, the newest first
@@ -40,12 +40,12 @@ impl Recent {
         let is_narrow = query.session.is_some() || query.hook.is_some() || self.limit == 0;
         let found = runs.find_all(&query)?;
         if self.json {
-            let found: Vec<_> = found.iter().map(json::Run::from).collect();
+            let found: Vec<_> = found.iter().map(run::Run::from).collect();
             println!("{}", serde_json::to_string(&found)?);
         } else if found.is_empty() {
             println!("{}", nothing(is_narrow, &world.place.config()));
         } else {
-            anstream::print!("{}", table::recent(&found, &Look::of_stdout()));
+            anstream::print!("{}", run::recent_table(&found, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,14 +1,26 @@
 //! `becket replay`: a recorded session once more, in the live view or through one hook.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_wire::rpc::{EventQuery, EventRow};
+use becket_wire::run::RunRow;
+use becket_wire::session::SessionRow;
+use serde::Serialize;
+use serde_json::Value;
 
-use super::demo::speed;
-use crate::demo::{Player, Stage};
-use crate::replay::{Recording, hook};
-use crate::session::words::count;
+use crate::demo::{Beat, Player, Stage, What};
+use crate::failure::{Code, Failure};
+use crate::run::{self, Times};
+use crate::session::source::Source;
+use crate::trial::{Bench, Sample, Tried, show};
 use crate::tui;
+use crate::ui::style::{BOLD, DIM, Look};
+use crate::ui::text::{count, fit, one_line};
+use crate::ui::time::{self, clock};
+use crate::verb::demo::speed;
 use crate::world::{World, the_session};
 
 /// Play a recorded session again in the live view, or run its events through one hook
@@ -36,7 +48,7 @@ impl Replay {
         let meant = the_session(self.session)?;
         let recording = Recording::read(world, &meant)?;
         if let Some(typed) = &self.hook {
-            return hook::run(world, recording, typed, self.json);
+            return run_hook(world, recording, typed, self.json);
         }
         if recording.left_out > 0 {
             let events = count(recording.left_out, "event is", "events are");
@@ -54,5 +66,279 @@ impl Replay {
             player.show(&beats)?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Longer pauses between two events are shortened to this, in milliseconds, before the speed
+/// divides them.
+const LONGEST_PAUSE: i64 = 3_000;
+
+#[derive(Debug)]
+pub struct Recording {
+    pub session: SessionRow,
+    /// The events that can be replayed, with their payloads parsed.
+    pub events: Vec<(EventRow, Value)>,
+    /// How many cannot: retention dropped the payload, or it is not an event.
+    pub left_out: usize,
+}
+
+impl Recording {
+    /// Reads the session that is meant. No daemon is started for it.
+    pub fn read(world: &World, meant: &str) -> Result<Self> {
+        let mut source = Source::open_quietly(world);
+        let session = source.one(meant)?;
+        let query = EventQuery {
+            session: Some(session.session_id.clone()),
+            ..EventQuery::default()
+        };
+        let rows = source.events(query)?;
+        let all = rows.len();
+        let events: Vec<_> = rows.into_iter().filter_map(parse).collect();
+        let left_out = all - events.len();
+        if events.is_empty() {
+            let id = &session.session_id;
+            let what = format!("session {id} cannot be replayed: no payload of its events is kept");
+            let hint = "store.keep_days and store.keep_bytes say how long payloads are kept";
+            return Err(Failure::new(Code::Failed, what).hint(hint).into());
+        }
+        Ok(Self {
+            session,
+            events,
+            left_out,
+        })
+    }
+
+    /// What to play: pauses as they were, long ones shortened.
+    pub fn beats(&self) -> Vec<Beat> {
+        let project = self.session.project.as_deref().unwrap_or_default();
+        let (mut at, mut before) = (0, None);
+        let beats = self.events.iter().map(|(row, payload)| {
+            let pause = before.map_or(0, |before| row.at - before);
+            at += pause.clamp(0, LONGEST_PAUSE);
+            before = Some(row.at);
+            let mut payload = payload.clone();
+            // The daemon would read the transcript as it is today.
+            if let Some(fields) = payload.as_object_mut() {
+                fields.remove("transcript_path");
+            }
+            Beat {
+                at,
+                project: project.to_owned(),
+                what: What::Event(row.event.clone().unwrap_or_default(), payload),
+            }
+        });
+        beats.collect()
+    }
+}
+
+fn parse(row: EventRow) -> Option<(EventRow, Value)> {
+    let payload: Value = serde_json::from_slice(row.payload.as_deref()?).ok()?;
+    let is_event = payload.is_object() && row.event.is_some();
+    is_event.then_some((row, payload))
+}
+
+/// Columns of the event's name and of how the run ended.
+const EVENT_WIDTH: usize = 26;
+const OUTCOME_WIDTH: usize = 11;
+
+/// The whole replay, for scripts.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    session_id: &'a str,
+    hook: &'a str,
+    events: usize,
+    unwanted: usize,
+    left_out: usize,
+    median_us: i64,
+    p95_us: i64,
+    runs: Vec<show::Json<'a>>,
+}
+
+/// One event that the hook was run on.
+struct Trial {
+    sample: Sample,
+    /// Why the hook would not have run in the session.
+    standing: Option<String>,
+    tried: Tried,
+}
+
+/// Runs the events through the hook of the session's project that `typed` names.
+pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) -> Result<ExitCode> {
+    let Recording {
+        session,
+        events,
+        mut left_out,
+    } = recording;
+    let all = events.len() + left_out;
+    let mut world = world.clone();
+    // Without its folder the hooks are those of where we are.
+    if let Some(project) = session.project.filter(|folder| Path::new(folder).is_dir()) {
+        world.cwd = project.into();
+    }
+    let bench = Bench::set_up(&world)?;
+    let hook = bench.named(typed)?;
+    bench.refuse_untrusted(hook)?;
+    let look = Look::of_stdout();
+    let (mut trials, mut unwanted) = (Vec::new(), 0);
+    for (row, _) in events {
+        let at = row.at;
+        let Some(sample) = Sample::of(row) else {
+            left_out += 1;
+            continue;
+        };
+        if !bench.wants(hook, &sample) {
+            unwanted += 1;
+            continue;
+        }
+        let trial = Trial {
+            standing: bench.standing(hook, &sample),
+            tried: bench.try_on(hook, &sample)?,
+            sample,
+        };
+        if !json {
+            anstream::println!("{}", line(&trial, at, &look));
+        }
+        let cancelled = trial.tried.was_cancelled();
+        trials.push(trial);
+        if cancelled {
+            break;
+        }
+    }
+    let rows = || trials.iter().map(|trial| &trial.tried.row);
+    let times = Times::new(rows().map(|row| row.took_us).collect());
+    let report = Report {
+        session_id: &session.session_id,
+        hook: &hook.name,
+        events: all,
+        unwanted,
+        left_out,
+        median_us: times.at(50),
+        p95_us: times.at(95),
+        runs: trials.iter().map(Trial::json).collect(),
+    };
+    if json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        let mut counts = tally(rows(), |row| Some(&row.outcome));
+        counts.extend(tally(rows(), |row| row.decision.as_deref()));
+        anstream::println!("{}", summary(&report, &counts));
+    }
+    let is_bad = |trial: &Trial| trial.tried.row.has_failed() || trial.tried.was_cancelled();
+    Ok(ExitCode::from(u8::from(trials.iter().any(is_bad))))
+}
+
+impl Trial {
+    fn json(&self) -> show::Json<'_> {
+        show::json(&self.tried, &self.sample, self.standing.as_deref())
+    }
+
+    /// What the hook said, in one line.
+    fn said(&self) -> String {
+        let said = match &self.tried.answer {
+            Err(why) => why.clone(),
+            Ok(answer) => match (answer.decision(), answer.contexts().first()) {
+                (Some((word, Some(reason))), _) => format!("{word}: {reason}"),
+                (Some((word, None)), _) => word.to_owned(),
+                (None, Some(context)) => format!("context: {context}"),
+                (None, None) => String::new(),
+            },
+        };
+        match &self.standing {
+            Some(standing) => format!("{said} (would not run: {standing})"),
+            None => said,
+        }
+    }
+}
+
+fn line(trial: &Trial, at: i64, look: &Look) -> String {
+    let row = &trial.tried.row;
+    let (ended, pace) = (run::ended(row), run::pace(row.took_us));
+    let clock = clock(at, &look.now);
+    let event = fit(&one_line(&trial.sample.name()), EVENT_WIDTH, look.glyphs);
+    let outcome = run::outcome(row);
+    let took = time::took(row.took_us);
+    let used = clock.len() + EVENT_WIDTH + OUTCOME_WIDTH + 8 + 8;
+    let said = one_line(trial.said().trim());
+    let said = fit(&said, look.width.saturating_sub(used).max(20), look.glyphs);
+    let line = format!(
+        "{DIM}{clock}{DIM:#}  {event:EVENT_WIDTH$}  {ended}{outcome:OUTCOME_WIDTH$}{ended:#}  {pace}{took:>8}{pace:#}  {said}"
+    );
+    line.trim_end().to_owned()
+}
+
+fn summary(report: &Report<'_>, counts: &[String]) -> String {
+    let hook = one_line(report.hook);
+    let runs = count(report.runs.len(), "run", "runs");
+    let mut parts = vec![format!("{BOLD}{hook}{BOLD:#}: {runs}")];
+    parts.extend_from_slice(counts);
+    if !report.runs.is_empty() {
+        parts.push(format!("median {}", time::took(report.median_us)));
+    }
+    let events = count(report.events, "event", "events");
+    let mut text = format!(
+        "{}\n{events}, {} not wanted by the hook",
+        parts.join(", "),
+        report.unwanted
+    );
+    if report.left_out > 0 {
+        text += &format!(", {} without a payload", report.left_out);
+    }
+    text
+}
+
+/// How often each word comes: `3 ok`, `1 failed`.
+fn tally<'r>(
+    rows: impl Iterator<Item = &'r RunRow>,
+    word: impl Fn(&'r RunRow) -> Option<&'r str>,
+) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in rows.filter_map(word) {
+        *counts.entry(word).or_default() += 1;
+    }
+    let counts = counts.into_iter();
+    counts.map(|(word, n)| format!("{n} {word}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use becket_wire::{EventId, rpc};
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(at: i64) -> (EventRow, Value) {
+        let row = EventRow {
+            seq: at,
+            id: EventId::new(at, [1; 2]),
+            at,
+            session_id: None,
+            agent_id: None,
+            event: Some("Stop".to_owned()),
+            tool: None,
+            decision: None,
+            took_us: None,
+            source: rpc::Source::Daemon,
+            masked: 0,
+            fault: None,
+            duplicate_of: None,
+            payload: None,
+        };
+        (row, json!({"transcript_path": "/t", "cwd": "/c"}))
+    }
+
+    #[test]
+    fn short_pauses_stay_and_long_ones_are_shortened() {
+        let recording = Recording {
+            session: SessionRow::default(),
+            events: [5_000, 5_700, 3_605_700, 3_605_600, 3_606_000]
+                .map(event)
+                .into(),
+            left_out: 0,
+        };
+        let beats = recording.beats();
+        let times: Vec<i64> = beats.iter().map(|beat| beat.at).collect();
+        assert_eq!(times, [0, 700, 3_700, 3_700, 4_100]);
+        let played = What::Event("Stop".to_owned(), json!({"cwd": "/c"}));
+        assert_eq!(beats[0].what, played);
     }
 }

@@ -38,7 +38,7 @@ pub struct Run {
     #[arg(long, requires = "restart")]
     no_limit_restart: bool,
     /// Say that something is wrong if no session is there after so long
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = crate::when::span)]
+    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = crate::ui::time::parse_span)]
     establish_timeout: Duration,
     /// Open it in a new tmux window and return at once
     #[arg(long)]

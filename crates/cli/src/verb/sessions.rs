@@ -13,9 +13,10 @@ use crate::session::history::History;
 use crate::session::source::Source;
 use crate::session::stats::{By, add_up};
 use crate::session::table::table;
-use crate::session::{self, Look, words};
-use crate::unhooked;
+use crate::ui::style::Look;
+use crate::ui::text;
 use crate::world::{World, project_of};
+use crate::{session, unhooked};
 
 /// Without a limit a person gets so many that have ended, the newest; a program gets all.
 const FOR_A_PERSON: u32 = 20;
@@ -42,7 +43,7 @@ pub struct Sessions {
     #[arg(long, conflicts_with_all = ["all", "display", "limit", "names"])]
     stats: bool,
     /// With --stats: only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = crate::when::since, requires = "stats")]
+    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since, requires = "stats")]
     since: Option<i64>,
     /// With --stats: one row for each of these
     #[arg(long, value_name = "WHAT", requires = "stats")]
@@ -124,10 +125,10 @@ impl Sessions {
 
 /// For the completions of shells: the shortest id that will do, and after a tab the title.
 fn names(rows: &[SessionRow]) -> String {
-    let ids = session::names::ids(rows);
+    let ids = session::words::ids(rows);
     let line = |row: &SessionRow| {
         let id = &ids[&*row.session_id];
-        let title = row.title.as_deref().map(words::one_line);
+        let title = row.title.as_deref().map(text::one_line);
         title.map_or_else(|| format!("{id}\n"), |title| format!("{id}\t{title}\n"))
     };
     rows.iter().map(line).collect()
@@ -161,7 +162,7 @@ fn nothing(any: bool, unhooked: impl Fn() -> usize) -> String {
         0 => "No sessions. Start `claude` anywhere, and its session stands here.".to_owned(),
         count => format!(
             "No sessions, but {} without becket's hooks: see `becket sessions --all`, then `becket doctor`.",
-            words::count(count, "Claude Code runs", "Claude Codes run")
+            text::count(count, "Claude Code runs", "Claude Codes run")
         ),
     }
 }

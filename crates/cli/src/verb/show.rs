@@ -9,11 +9,10 @@ use becket_wire::session::SessionRow;
 use serde::Serialize;
 
 use crate::launch::state;
-use crate::session::full::full;
-use crate::session::history::History;
+use crate::session::full::{self, full};
+use crate::session::history::{History, Past};
 use crate::session::source::Source;
-use crate::session::turns::Past;
-use crate::session::{Look, past};
+use crate::ui::style::Look;
 use crate::world::{World, the_session};
 
 /// So many of its events are shown.
@@ -50,7 +49,7 @@ struct Shown<'a> {
     #[serde(flatten)]
     session: Json<'a>,
     #[serde(flatten)]
-    past: past::JsonPast<'a>,
+    past: full::JsonPast<'a>,
 }
 
 impl Show {
@@ -77,7 +76,7 @@ impl Show {
             let most = self.turns.unwrap_or(usize::MAX);
             let shown = Shown {
                 session: json(&row),
-                past: past::json(&past, &history.after(&id), most),
+                past: full::json_past(&past, &history.after(&id), most),
             };
             println!("{}", serde_json::to_string(&shown)?);
             return Ok(ExitCode::SUCCESS);
@@ -98,9 +97,9 @@ impl Show {
         });
         let look = Look::of_stdout();
         let told = [
-            past::turns(&past, self.turns.unwrap_or(TURNS), &look),
-            past::files(&past, row.project.as_deref(), &look),
-            past::chain(&history.before(&id), &history.after_all(&id), &look),
+            full::turns_table(&past, self.turns.unwrap_or(TURNS), &look),
+            full::files(&past, row.project.as_deref(), &look),
+            full::chain(&history.before(&id), &history.after_all(&id), &look),
         ];
         anstream::print!("{}", full(&row, &told.concat(), &events, &look));
         Ok(ExitCode::SUCCESS)

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::store::RunQuery;
 
+use crate::run;
 use crate::run::source::Runs;
-use crate::run::{cost, json, table};
-use crate::session::Look;
+use crate::ui::style::Look;
 use crate::world::World;
 
 /// Show what each hook did and cost: runs, success, times
@@ -17,7 +17,7 @@ pub struct Stats {
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
-    #[arg(long, value_name = "WHEN", value_parser = crate::when::since)]
+    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
     /// Print JSON
     #[arg(long)]
@@ -34,9 +34,9 @@ impl Stats {
         };
         let is_narrow = query.session.is_some() || query.since.is_some();
         let found = runs.find(&query)?;
-        let hooks = cost::stats(found.iter().map(|found| &found.run));
+        let hooks = run::stats(found.iter().map(|found| &found.run));
         if self.json {
-            let hooks: Vec<_> = hooks.iter().map(json::HookStats::from).collect();
+            let hooks: Vec<_> = hooks.iter().map(run::HookStats::from).collect();
             println!("{}", serde_json::to_string(&hooks)?);
         } else if hooks.is_empty() {
             println!(
@@ -44,7 +44,7 @@ impl Stats {
                 super::recent::nothing(is_narrow, &world.place.config())
             );
         } else {
-            anstream::print!("{}", table::stats(&hooks, &Look::of_stdout()));
+            anstream::print!("{}", run::stats_table(&hooks, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }

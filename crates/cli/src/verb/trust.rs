@@ -12,7 +12,8 @@ use becket_engine::trust::{self, Approval, Book, BookError, Pins, Trust as State
 use serde_json::{Value as Json, json};
 
 use crate::failure::{Code, Failure};
-use crate::tell::{DIM, moment};
+use crate::ui::style::DIM;
+use crate::ui::time::moment;
 use crate::world::{World, project_of};
 use report::{Report, inert};
 

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 
 use crate::failure::{Code, Failure};
-use crate::session::Look;
 use crate::trial::{Bench, show};
+use crate::ui::style::Look;
 use crate::world::World;
 
 /// Run one hook on one event, and show what it said and how becket reads it

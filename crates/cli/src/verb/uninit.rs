@@ -12,8 +12,8 @@ use super::init::{
 use crate::adopt;
 use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, State};
-use crate::tell::WARN;
 use crate::tmux::conf;
+use crate::ui::style::WARN;
 use crate::world::World;
 
 /// Take becket out of Claude Code's settings

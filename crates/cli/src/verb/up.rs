@@ -1,16 +1,25 @@
-//! `becket up`: the first run.
+//! `becket up`: the first run. It registers becket, proves that an event arrives, and offers notices
+//! and built-in hooks: one question each, and a few lines in the user's config.
 
+use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use becket_engine::config::Level;
+use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use becket_engine::hooks::name::{self, Match};
+use becket_engine::replace::{Attempt, Snapshot};
+use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
-use super::init::{folder_of, install};
-use crate::offer::{self, Choice};
+use crate::doctor::registration::send_canary;
+use crate::failure::{Code, Failure};
 use crate::settings::{self, Scope, StatusLine, Strict};
-use crate::tell::{BOLD, DIM, GOOD};
+use crate::ui::style::{BOLD, DIM, GOOD, Look};
+use crate::ui::table::{Cell, Column, bare};
+use crate::verb::init::{folder_of, install};
 use crate::world::World;
-use crate::{canary, client, tui, verb};
+use crate::{client, tui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
 #[derive(Debug, clap::Args)]
@@ -32,7 +41,7 @@ pub struct Up {
 impl Up {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         // Before anything is done: a typing error should leave nothing behind.
-        let hooks = offer::hooks::named(&self.hooks)?;
+        let hooks = named_hooks(&self.hooks)?;
         let strict = if self.strict {
             Strict::On
         } else {
@@ -79,7 +88,7 @@ impl Up {
             .iter()
             .find_map(|entry| entry.command.as_ref());
         let entry = entry.context("nothing is registered")?;
-        let flight = canary::send(world, Path::new(&entry.program), &entry.args, true)
+        let flight = send_canary(world, Path::new(&entry.program), &entry.args, true)
             .context("no event arrives")?;
         let took = format!(
             "{:.1} ms, kept as event {}",
@@ -87,10 +96,10 @@ impl Up {
             flight.row.seq
         );
         step("sent an event through, and found it in the database", &took);
-        if let Some(set) = offer::notices(world, self.notice)? {
+        if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
         }
-        if let Some(set) = offer::hooks::offer(world, hooks)? {
+        if let Some(set) = offer_hooks(world, hooks)? {
             step(&set, &world.place.config().display().to_string());
         }
         tell_what_next(world);
@@ -125,4 +134,363 @@ fn tell_what_next(world: &World) {
 
 fn step(what: &str, detail: &str) {
     anstream::println!("{GOOD}✓{GOOD:#} {what}  {DIM}{detail}{DIM:#}");
+}
+
+/// No config file is larger than this.
+const LARGEST: u64 = 1 << 20;
+/// How often an edit is begun anew when somebody else writes the file meanwhile.
+const ATTEMPTS: usize = 5;
+
+/// How a person may be told; a program of one's own is for the config file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Choice {
+    Bell,
+    Osc9,
+    Osc777,
+    Off,
+}
+
+impl Choice {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Bell => "bell",
+            Self::Osc9 => "osc9",
+            Self::Osc777 => "osc777",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// Writes what was chosen, or asks where a person can answer and nothing was said yet. Gives what
+/// is set then, in words.
+pub fn notices(world: &World, said: Option<Choice>) -> Result<Option<String>> {
+    let choice = match said {
+        Some(choice) => choice,
+        None if tui::suits_terminal() && is_open(world) && agrees()? => Choice::Bell,
+        None => return Ok(None),
+    };
+    write(world, choice)?;
+    Ok(Some(match choice {
+        Choice::Off => "notices are off".to_owned(),
+        _ => format!("notices are on: {}", choice.word()),
+    }))
+}
+
+/// Whether nobody has said anything about notices.
+fn is_open(world: &World) -> bool {
+    let snapshot = world.loader(None).current();
+    let on = snapshot.settings.get("notice.on");
+    on.is_none_or(|on| on.origin.level == Level::BuiltIn)
+}
+
+fn agrees() -> Result<bool> {
+    let mut out = anstream::stdout();
+    write!(
+        out,
+        "Ring the terminal's bell when a session needs you, or is done after more than a minute? [y/N] "
+    )?;
+    out.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    let answer = line.trim().to_lowercase();
+    Ok(matches!(&*answer, "y" | "yes"))
+}
+
+fn write(world: &World, choice: Choice) -> Result<()> {
+    change(world, "[notice]", |text| edited(text, choice))
+}
+
+/// Changes the user's config; begins anew if somebody else writes it meanwhile.
+fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
+    let file = world.place.config();
+    let failed = || format!("could not write {what} to {}", file.display());
+    for _ in 0..ATTEMPTS {
+        let before = Snapshot::read(&file, LARGEST).with_context(failed)?;
+        let text = str::from_utf8(before.bytes().unwrap_or_default()).with_context(failed)?;
+        let after = edited(text).with_context(failed)?;
+        if after == text {
+            return Ok(());
+        }
+        if before.is_read_only() {
+            let why = Failure::new(Code::Failed, "nobody may write it");
+            let hint = format!("chmod u+w {}", file.display());
+            return Err(anyhow::Error::new(why.hint(hint)).context(failed()));
+        }
+        let attempt = before.replace(after.as_bytes(), 0o600);
+        if attempt.with_context(failed)? == Attempt::Done {
+            return Ok(());
+        }
+    }
+    Err(Failure::new(Code::Failed, "somebody else keeps writing it").into())
+}
+
+fn broken() -> Failure {
+    Failure::new(Code::Failed, "it does not parse")
+        .hint("`becket config check` says where; mend it first")
+}
+
+/// The config with this choice in it, and everything else as it was.
+fn edited(text: &str, choice: Choice) -> Result<String> {
+    let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
+    let section = document
+        .entry("notice")
+        .or_insert_with(toml_edit::table)
+        .as_table_like_mut()
+        .ok_or_else(broken)?;
+    let on = section.get("on").and_then(Item::as_str);
+    match (choice, on) {
+        (Choice::Off, _) => put(section, "on", "off"),
+        (_, None | Some("off")) => put(section, "on", "all"),
+        _ => {}
+    }
+    if choice != Choice::Off {
+        put(section, "how", choice.word());
+    }
+    Ok(document.to_string())
+}
+
+/// Sets a value, and keeps what stands around it.
+fn put(section: &mut dyn TableLike, key: &str, word: &str) {
+    let mut value = Value::from(word);
+    match section.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) if old.as_str() == Some(word) => {}
+        Some(old) => {
+            value.decor_mut().clone_from(old.decor());
+            *old = value;
+        }
+        None => drop(section.insert(key, Item::Value(value))),
+    }
+}
+
+/// Writes what was chosen, or asks where a person can answer and the config names no hook yet.
+/// Gives what runs then, in words.
+pub fn offer_hooks(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<String>> {
+    let chosen = match &said[..] {
+        [] if tui::suits_terminal() && is_hooks_open(world) => ask(world)?,
+        _ => said,
+    };
+    if chosen.is_empty() {
+        return Ok(None);
+    }
+    change(world, "[hooks]", |text| edited_hooks(text, &chosen))?;
+    let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
+    let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
+        true => " (those that start a project's own tools: after `becket trust` there)",
+        false => "",
+    };
+    Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
+}
+
+/// The built-ins of these names, or of these numbers in the list.
+pub fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
+    said.iter().map(|word| find(word)).collect()
+}
+
+/// Whether nobody has named a hook.
+fn is_hooks_open(world: &World) -> bool {
+    world.loader(None).current().hooks.is_empty()
+}
+
+/// What a person reads before they choose.
+fn list(config: &Path, look: &Look) -> String {
+    let row = |(hook, number): (&BuiltIn, usize)| {
+        let mark = if hook.starts_project_tools { "*" } else { "" };
+        [
+            Cell::plain(number.to_string()),
+            Cell::new(format!("{}{mark}", hook.name), BOLD),
+            Cell::new(hook.description, DIM),
+        ]
+    };
+    let rows: Vec<_> = BUILT_INS.iter().zip(1..).map(row).collect();
+    format!(
+        "\nChecks that becket can run while Claude works, in every project. They speak to\n\
+         Claude, not to you, and have nothing to do with git's hooks. All are off until\n\
+         you choose them:\n\n{}\n\
+         * starts the project's own tools: only in projects that you `becket trust`\n\
+         `becket hooks --all` shows them again; which are on stands in\n{}\n\n",
+        bare(COLUMNS, &rows, look),
+        config.display()
+    )
+}
+
+const COLUMNS: [Column; 3] = [
+    Column::right("", 0),
+    Column::left("", 0),
+    Column::left("", 1).wrapped(24),
+];
+
+fn ask(world: &World) -> Result<Vec<&'static BuiltIn>> {
+    let mut out = anstream::stdout();
+    write!(out, "{}", list(&world.place.config(), &Look::of_stdout()))?;
+    loop {
+        write!(
+            out,
+            "Which ones? Numbers or names, Enter for none (you can choose later) "
+        )?;
+        out.flush()?;
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Ok(Vec::new());
+        }
+        let words = line.split([',', ' ', '\n', '\t']);
+        let words = words.filter(|word| !word.is_empty());
+        match words.map(find).collect::<Result<Vec<_>>>() {
+            Ok(chosen) => return Ok(chosen),
+            Err(error) => writeln!(out, "{error}")?,
+        }
+    }
+}
+
+/// The built-in of that name, or of that number in the list.
+fn find(word: &str) -> Result<&'static BuiltIn> {
+    let number = word.parse::<usize>().ok();
+    let numbered = number.and_then(|number| BUILT_INS.get(number.checked_sub(1)?));
+    let named = || BUILT_INS.iter().find(|hook| hook.name == word);
+    numbered.or_else(named).ok_or_else(|| {
+        Failure::new(Code::Missing, format!("becket brings no hook `{word}`"))
+            .hint(meant(word))
+            .into()
+    })
+}
+
+/// Whom a wrong name may mean.
+fn meant(word: &str) -> String {
+    let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
+    match name::find(word, names.iter().copied()) {
+        Match::One(near)
+        | Match::None {
+            nearest: Some(near),
+        } => format!("did you mean {near}?"),
+        Match::Several(near) => format!("did you mean one of {}?", near.join(", ")),
+        Match::None { nearest: None } => format!("there are {}", names.join(", ")),
+    }
+}
+
+/// The config with these hooks on, and everything else as it was.
+fn edited_hooks(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
+    let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
+    let hooks = document.entry("hooks").or_insert_with(|| {
+        let mut table = Table::new();
+        table.set_implicit(true);
+        Item::Table(table)
+    });
+    let hooks = hooks.as_table_like_mut().ok_or_else(broken)?;
+    for hook in chosen {
+        let one = hooks.entry(hook.name).or_insert_with(toml_edit::table);
+        let one = one.as_table_like_mut().ok_or_else(broken)?;
+        one.insert("enabled", toml_edit::value(true));
+    }
+    Ok(document.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::session::tests::look;
+
+    use super::*;
+
+    #[test]
+    fn a_choice_is_written_and_the_rest_stays() {
+        for (before, choice, after) in [
+            ("", Choice::Bell, "[notice]\non = \"all\"\nhow = \"bell\"\n"),
+            ("", Choice::Off, "[notice]\non = \"off\"\n"),
+            (
+                "# mine\n[store]\nkeep_days = 7   # a week\n",
+                Choice::Osc9,
+                "# mine\n[store]\nkeep_days = 7   # a week\n\n[notice]\non = \"all\"\nhow = \"osc9\"\n",
+            ),
+            (
+                "[notice]\non = 'attention' # not more\nquiet = \"22:00-07:00\"\n[mask]\nenabled = true\n",
+                Choice::Osc777,
+                "[notice]\non = 'attention' # not more\nquiet = \"22:00-07:00\"\nhow = \"osc777\"\n[mask]\nenabled = true\n",
+            ),
+            (
+                "[notice]\non = \"all\"   # everything\nhow = \"bell\"\n",
+                Choice::Off,
+                "[notice]\non = \"off\"   # everything\nhow = \"bell\"\n",
+            ),
+            (
+                "notice.on = \"off\"\n",
+                Choice::Bell,
+                "notice.on = \"all\"\nnotice.how = \"bell\"\n",
+            ),
+            (
+                "notice = { on = \"off\" }\n",
+                Choice::Bell,
+                "notice = { on = \"all\" , how = \"bell\" }\n",
+            ),
+        ] {
+            assert_eq!(edited(before, choice).unwrap(), after, "{before}");
+            assert_eq!(edited(after, choice).unwrap(), after, "twice: {before}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_parse_is_left_alone() {
+        for text in ["[notice", "notice = 3\n"] {
+            let error = edited(text, Choice::Bell).unwrap_err();
+            assert!(error.to_string().contains("does not parse"), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_there_still_says_the_same(
+            days in 0_u32..1000,
+            on in proptest::option::of("off|attention|done|all"),
+            comment in "[ -~]{0,20}",
+        ) {
+            let on = on.map_or(String::new(), |on| format!("on = \"{on}\" # {comment}\n"));
+            let text = format!("# {comment}\n[notice] # {comment}\n{on}[store]\nkeep_days = {days} # {comment}\n");
+            let after = edited(&text, Choice::Osc9).unwrap();
+            let table: DocumentMut = after.parse().unwrap();
+            let expected = i64::from(days);
+            prop_assert_eq!(table["store"]["keep_days"].as_integer(), Some(expected));
+            prop_assert_eq!(table["notice"]["how"].as_str(), Some("osc9"));
+            prop_assert_eq!(after.matches(&format!("# {comment}\n")).count(), text.matches(&format!("# {comment}\n")).count());
+        }
+    }
+
+    #[test]
+    fn what_was_chosen_is_on_and_the_rest_stays() {
+        let chosen = [find("check-todos").unwrap(), find("1").unwrap()];
+        let first = BUILT_INS[0].name;
+        let both =
+            format!("[hooks.check-todos]\nenabled = true\n\n[hooks.{first}]\nenabled = true\n");
+        assert_eq!(edited_hooks("", &chosen).unwrap(), both);
+        assert_eq!(edited_hooks(&both, &chosen).unwrap(), both, "twice");
+        let before = "# mine\n[hooks.check-todos]\nenabled = false\ntimeout = \"3s\" # short\n";
+        let after = edited_hooks(before, &chosen[..1]).unwrap();
+        assert_eq!(after, before.replace("false", "true"));
+        for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
+            assert!(edited_hooks(text, &chosen).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_person_reads_what_there_is() {
+        let shown = |width| {
+            let text = list(Path::new("/home/user/.becket/config.toml"), &look(width));
+            anstream::adapter::strip_str(&text).to_string()
+        };
+        insta::assert_snapshot!("offer", shown(100));
+        insta::assert_snapshot!("offer_narrow", shown(60));
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        for word in ["0", "999", "check-todo"] {
+            let error = find(word).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        let hints = ["check-todo", "chek-todos", "lint"].map(meant);
+        insta::assert_snapshot!(hints.join("\n"), @r"
+        did you mean check-todos?
+        did you mean check-todos?
+        did you mean one of lint-changed, lint-project?
+        ");
+        assert!(meant("0").starts_with("there are typecheck-changed, "));
+    }
 }

@@ -14,7 +14,7 @@ use becket_wire::{EventId, Head};
 use crate::failure::{Code, Failure};
 use crate::run::full::{Json, Skipped, Why as Told, full};
 use crate::run::source::Runs;
-use crate::session::Look;
+use crate::ui::style::Look;
 use crate::world::{World, own_session, project_of};
 
 /// Show why an event came out as it did: each hook with its time and outcome, and the decision

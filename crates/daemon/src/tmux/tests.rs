@@ -117,13 +117,18 @@ fn what_sessions_do_is_pushed() {
     let Some(scene) = scene("what_sessions_do_is_pushed") else {
         return;
     };
+    scene.pusher.tell(SessionRow {
+        tmux_pane: Some("%9".to_owned()),
+        ..scene.row("gone", Display::Working)
+    });
     scene.pusher.tell(scene.row("a", Display::Done));
     scene.comes("done", || scene.options() == "@becket_state done");
     scene.pusher.tell(scene.row("b", Display::Attention));
     scene.comes("attention", || scene.options() == "@becket_state attention");
-    assert_eq!(scene.text(), "!1 ✓1");
-    scene.pusher.tell(scene.ended("b"));
-    scene.pusher.tell(scene.ended("a"));
+    assert_eq!(scene.text(), "!1 ▸1 ✓1");
+    for id in ["gone", "a", "b"] {
+        scene.pusher.tell(scene.ended(id));
+    }
     scene.comes("nothing", || {
         scene.options().is_empty() && scene.text().is_empty()
     });
@@ -131,72 +136,35 @@ fn what_sessions_do_is_pushed() {
 }
 
 #[test]
-fn paint_is_taken_back_to_the_last_option() {
-    let Some(scene) = scene("paint_is_taken_back_to_the_last_option") else {
+fn paint_is_taken_back_and_outlives_the_daemon() {
+    let Some(mut scene) = scene("paint_is_taken_back_and_outlives_the_daemon") else {
         return;
     };
-    let own = "set-option -p -t %0 window-style fg=red,bg=default";
-    scene
-        .terminal
-        .tmux_says(&own.split(' ').collect::<Vec<_>>());
-    let before = scene.options();
     let socket = scene.socket();
-    let has = |style: &str| {
+    let has = |scene: &Scene, display| {
         let options = scene.options();
-        let lines = ["window-style", "window-active-style"];
-        lines
-            .iter()
-            .all(|line| options.contains(&format!("{line} {style}")))
+        let lines = STYLES.map(|option| format!("{option} {}", style(display)));
+        lines.iter().all(|line| options.contains(line))
     };
     scene.pusher.tell(scene.row("a", Display::Working));
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
-    scene.comes("working", || has(plan::style(Display::Working)));
+    scene.comes("working", || has(&scene, Display::Working));
     scene.pusher.tell(scene.row("a", Display::Error));
-    scene.comes("error", || has(plan::style(Display::Error)));
+    scene.comes("error", || has(&scene, Display::Error));
     assert_eq!(scene.pusher.paint(&socket, false), Ok(()));
-    assert_eq!(scene.options(), format!("@becket_state error\n{before}"));
+    assert_eq!(scene.options(), "@becket_state error");
 
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
-    scene.comes("paint again", || has(plan::style(Display::Error)));
-    let elsewhere = SessionRow {
-        tmux_pane: Some("%7".to_owned()),
-        ..scene.row("a", Display::Error)
-    };
-    scene.pusher.tell(elsewhere);
-    scene.comes("the session has left", || scene.options() == before);
-    assert_eq!(scene.pusher.failed.tmux_failed.get(), 0);
-}
-
-#[test]
-fn another_daemon_goes_on_with_the_paint_of_the_first() {
-    let Some(mut scene) = scene("another_daemon_goes_on_with_the_paint_of_the_first") else {
-        return;
-    };
-    let socket = scene.socket();
-    let before = scene.options();
-    scene.pusher.tell(scene.row("a", Display::Working));
-    assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
+    scene.comes("paint again", || has(&scene, Display::Error));
     scene.pusher = Pushing::start();
     scene.pusher.tell(scene.row("b", Display::Attention));
-    let attention = plan::style(Display::Attention);
-    scene.comes("attention", || scene.options().contains(attention));
-    scene.pusher.tell(scene.ended("b"));
-    scene.comes("nothing", || scene.options() == before);
-}
-
-#[test]
-fn a_pane_that_is_gone_hides_no_other() {
-    let Some(scene) = scene("a_pane_that_is_gone_hides_no_other") else {
-        return;
-    };
-    let gone = SessionRow {
-        tmux_pane: Some("%9".to_owned()),
-        ..scene.row("gone", Display::Error)
-    };
-    scene.pusher.tell(gone);
-    scene.pusher.tell(scene.row("a", Display::Working));
-    scene.comes("working", || scene.options() == "@becket_state working");
-    assert_eq!(scene.text(), "✗1 ▸1");
+    scene.comes("attention", || has(&scene, Display::Attention));
+    scene.pusher.tell(SessionRow {
+        tmux_pane: Some("%7".to_owned()),
+        ..scene.row("b", Display::Error)
+    });
+    scene.comes("the session has left", || scene.options().is_empty());
+    assert_eq!(scene.pusher.failed.tmux_failed.get(), 0);
 }
 
 #[test]
@@ -239,19 +207,65 @@ fn a_server_that_hangs_or_is_gone_holds_up_no_other() {
 }
 
 #[test]
-fn a_session_that_ended_unheard_is_not_counted_for_ever() {
-    let row = |id: &str| SessionRow {
-        session_id: id.to_owned(),
+fn only_what_differs_is_set() {
+    let wanted = Wanted {
+        text: "!1".to_owned(),
+        panes: [("%1", Display::Working), ("%2", Display::Attention)]
+            .map(|(pane, display)| (pane.to_owned(), display))
+            .into(),
+    };
+    let told = |shown: &str, paint| -> Vec<String> {
+        let commands = commands(shown, &wanted, paint);
+        commands.iter().map(|words| words.join(" ")).collect()
+    };
+    let plain = "%1\t\tworking\tdefault\n%2\t\t\tbg=red\n%3\t\tdone\tbg=red\nnonsense\n";
+    let states = [
+        "set-option -g @becket !1",
+        "set-option -p -t %2 @becket_state attention",
+        "set-option -pu -t %3 @becket_state",
+    ];
+    assert_eq!(told(plain, None), states);
+    let painted = "%1\ton\tworking\tbg=colour17\n%2\ton\tattention\tbg=colour58\n";
+    assert_eq!(told(painted, None).len(), 1);
+    let left = format!("{painted}%3\ton\t\tbg=colour22\n");
+    let unset = STYLES.map(|option| format!("set-option -pu -t %3 {option}"));
+    assert_eq!(told(&left, None)[1..], unset);
+    assert_eq!(told(painted, Some(false)).len(), 6);
+    assert_eq!(told(plain, Some(true)).len(), 8);
+}
+
+#[test]
+fn counts_what_is_live_and_how_long_the_longest_waits() {
+    let row = |display, since| SessionRow {
+        display,
+        display_since: since,
         hooked: true,
-        tmux_pane: Some("%0".to_owned()),
-        tmux_socket: Some("/tmp/tmux/default".to_owned()),
         ..SessionRow::default()
     };
-    let mut pusher = Pusher::default();
-    for id in ["a", "b"] {
-        pusher.take(Order::Session(Arc::new(row(id))));
-    }
-    pusher.take(Order::All(vec![row("b")]));
-    let known: Vec<&String> = pusher.sessions.keys().collect();
-    assert_eq!(known, ["b"]);
+    let mut rows: Vec<SessionRow> = Display::ALL.map(|display| row(display, 0)).into();
+    rows.push(row(Display::Attention, -240_000));
+    rows.push(SessionRow {
+        ended_at: Some(1),
+        ..row(Display::Error, 0)
+    });
+    rows.push(SessionRow {
+        hooked: false,
+        ..row(Display::Done, 0)
+    });
+    assert_eq!(Tally::of(&rows).text(1000), "✗1 !2 4m ▸1 ?1 ✓1");
+    assert_eq!(Tally::of(&[]).text(0), "");
+    let spans = [-5, 59, 60, 3599, 3600, 86_399, 9 * 86_400].map(|s| span(s * 1000));
+    let expected = [
+        None,
+        None,
+        Some("1m"),
+        Some("59m"),
+        Some("1h"),
+        Some("23h"),
+        Some("9d"),
+    ];
+    assert_eq!(
+        spans.map(|span| span.unwrap_or_default()),
+        expected.map(Option::unwrap_or_default)
+    );
 }

@@ -117,8 +117,6 @@ impl Live {
 }
 
 const PLAIN: [&str; 2] = ["default", "default"];
-/// The second pane has colours of its own before it is painted.
-const OWN: [&str; 2] = ["bg=colour1", "default"];
 
 #[test]
 fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
@@ -145,11 +143,9 @@ fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
 #[test]
 fn paint_colours_the_panes_and_is_taken_back() {
     told("paint_colours_the_panes_and_is_taken_back", |live| {
-        let own = ["set-option", "-p", "-t", "%1", "window-style", OWN[0]];
-        live.inner.tmux_says(&own);
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.tell("bbb", "%1", "PermissionRequest");
-        live.shows("%1", "attention", OWN);
+        live.shows("%1", "attention", PLAIN);
         live.runs(&["tmux", "paint"]);
         live.shows("%0", "working", ["bg=colour17"; 2]);
         live.shows("%1", "attention", ["bg=colour58"; 2]);
@@ -157,14 +153,14 @@ fn paint_colours_the_panes_and_is_taken_back() {
         live.shows("%0", "done", ["bg=colour22"; 2]);
         live.runs(&["tmux", "paint", "--off"]);
         live.shows("%0", "done", PLAIN);
-        live.shows("%1", "attention", OWN);
+        live.shows("%1", "attention", PLAIN);
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.shows("%0", "working", PLAIN);
 
         live.runs(&["tmux", "paint"]);
         live.shows("%1", "attention", ["bg=colour58"; 2]);
         live.tell("bbb", "%1", "SessionEnd");
-        live.shows("%1", "", OWN);
+        live.shows("%1", "", PLAIN);
         live.shows("%0", "working", ["bg=colour17"; 2]);
     });
 }

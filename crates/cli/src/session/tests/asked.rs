@@ -14,11 +14,11 @@ use becket_wire::frame::Decoder;
 use becket_wire::rpc::{Ask, Request, Response, Told};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
-use super::made::{NOW, asks};
 use crate::client::Client;
 use crate::failure::Failure;
-use crate::session::goal::{Goal, wait};
 use crate::session::source::{Source, one};
+use crate::session::tests::{NOW, asks};
+use crate::verb::wait::{Goal, wait};
 use crate::world::{Said, World};
 
 /// One connection: what is asked of it in turn, and what it says to that. Then it hangs up.

@@ -4,12 +4,13 @@ use becket_wire::session::SessionRow;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::super::events::EventLine;
 use super::super::look::{Look, Tone};
 use super::super::model::Focus;
-use super::super::text::{tokens, visible, wrap};
-use super::strip::Strip;
 use super::{Drawn, Scene};
+use crate::tui::draw::Strip;
+use crate::tui::look::{visible, wrap};
+use crate::tui::model::EventLine;
+use crate::ui::text::tokens;
 
 pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
     let look = scene.look;

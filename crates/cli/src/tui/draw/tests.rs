@@ -1,17 +1,20 @@
-//! What a person sees, at the sizes that people have.
+//! Drawings of sessions that never were, as snapshots; and whatever stands in the rows, however small
+//! the terminal: it draws, and inside its area.
 
+use becket_wire::session::{AgentRow, Display, Figures, MAIN, SessionRow, Status};
 use insta::assert_snapshot;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
-use super::super::keys::Action;
-use super::super::look::Look;
-use super::super::model::Model;
-use super::made_up::{NOW, eight, events, look, many, model, one};
-use super::{Drawn, draw};
+use crate::tui::draw::{Drawn, draw};
+use crate::tui::input::{Action, Field};
+use crate::tui::look::{Look, Tone};
+use crate::tui::model::{EventLine, Focus, Mode, Model, Target};
 
 fn shown(model: &Model, look: &Look, width: u16, height: u16) -> (Terminal<TestBackend>, Drawn) {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -117,11 +120,11 @@ fn filtered() {
     let mut model = model(eight());
     model.act(Action::Filter);
     for c in "shop wait".chars() {
-        model.act(Action::Edit(super::super::field::Edit::Insert(c)));
+        model.act(Action::Edit(crate::tui::input::Edit::Insert(c)));
     }
     assert!(picture(&model, &look(), 80, 20).contains("No session fits."));
     for _ in 0..5 {
-        model.act(Action::Edit(super::super::field::Edit::Back));
+        model.act(Action::Edit(crate::tui::input::Edit::Back));
     }
     assert_snapshot!("typing", picture(&model, &look(), 80, 20));
     model.act(Action::Accept);
@@ -171,7 +174,7 @@ fn what_is_typed_and_what_came_of_it() {
     let mut model = model(eight());
     model.act(Action::Line);
     for c in "use the staging database, and say when it is migrated 日本".chars() {
-        model.act(Action::Edit(super::super::field::Edit::Insert(c)));
+        model.act(Action::Edit(crate::tui::input::Edit::Insert(c)));
     }
     let last = |model: &Model, width| {
         let picture = picture(model, &look(), width, 20);
@@ -215,7 +218,7 @@ fn motion_only_where_something_moves() {
     let (_, still) = shown(&model(vec![]), &look(), 80, 20);
     assert_eq!((still.moves, still.next_in), (false, None));
     let mut rows = one();
-    rows[0].display = becket_wire::session::Display::Done;
+    rows[0].display = Display::Done;
     rows[0].display_since = NOW - 7_200_000;
     rows[0].started_at = NOW - 7_200_000;
     let (_, quiet) = shown(&model(rows), &look(), 120, 20);
@@ -228,4 +231,369 @@ fn motion_only_where_something_moves() {
     model.regrow();
     model.act(Action::Last);
     assert!(!shown(&model, &look(), 120, 32).1.moves);
+}
+
+/// 2026-11-15T09:00:00Z.
+pub const NOW: i64 = 1_794_733_200_000;
+const MINUTE: i64 = 60_000;
+
+pub fn look() -> Look {
+    Look {
+        colour: true,
+        unicode: true,
+        home: Some("/home/user".into()),
+        zone: TimeZone::UTC,
+    }
+}
+
+pub fn model(rows: Vec<SessionRow>) -> Model {
+    let mut model = Model::new();
+    model.put_all(rows);
+    model.settle();
+    let session = model.current().map(|row| row.session_id.clone());
+    model.events.turn_to(session);
+    model
+}
+
+pub fn row(number: u32, project: &str, title: &str, display: Display, minutes: i64) -> SessionRow {
+    let since = NOW - minutes * MINUTE - i64::from(number) * 1_000;
+    SessionRow {
+        session_id: format!("{number:08x}-1111-4222-8333-444444444444"),
+        line: format!("line-{number}"),
+        title: (!title.is_empty()).then(|| title.to_owned()),
+        status: match display {
+            Display::Working => Status::Working {
+                detail: Some("Thinking".into()),
+            },
+            Display::Attention | Display::Checked => Status::Attention {
+                reason: "Permission for Bash".into(),
+            },
+            Display::Error | Display::Done => Status::Idle,
+        },
+        status_since: since,
+        display,
+        display_since: since,
+        project: Some(format!("/home/user/{project}")),
+        cwd: Some(format!("/home/user/{project}")),
+        model: Some("claude-opus-5-5".into()),
+        attended: true,
+        hooked: true,
+        alive: true,
+        pid: Some(4_000 + number),
+        tmux_pane: Some(format!("%{number}")),
+        started_at: NOW - (minutes + 37) * MINUTE,
+        last_activity: since,
+        figures: Figures {
+            context_pct: Some(f64::from(number * 13 % 100)),
+            context_tokens: Some(u64::from(number) * 26_000),
+            context_size: Some(200_000),
+            cost_usd: Some(f64::from(number) * 0.37),
+            model_name: Some("Opus 5.5".into()),
+            ..Figures::default()
+        },
+        ..SessionRow::default()
+    }
+}
+
+fn agent(id: &str, kind: &str, status: Status, seconds: i64) -> AgentRow {
+    AgentRow {
+        agent_id: id.into(),
+        agent_type: Some(kind.into()),
+        status,
+        status_since: NOW - seconds * 1_000,
+        started_at: NOW - 2 * seconds * 1_000,
+        ..AgentRow::default()
+    }
+}
+
+fn working(detail: &str) -> Status {
+    Status::Working {
+        detail: Some(detail.into()),
+    }
+}
+
+pub fn one() -> Vec<SessionRow> {
+    let mut row = row(1, "shop/api", "", Display::Working, 2);
+    row.last_prompt = Some("Make the checkout idempotent: a retry must not charge twice".into());
+    row.status = working("Bash");
+    vec![row]
+}
+
+pub fn eight() -> Vec<SessionRow> {
+    let mut waiting = row(1, "shop/api", "Idempotent checkout", Display::Attention, 4);
+    waiting.waiting_for = Some(MAIN.into());
+    waiting.waiting_reason = Some("Permission for Bash".into());
+    waiting.last_prompt = Some(
+        "Make the checkout idempotent: a retry with the same key must not charge twice, and the second answer must be the first one's"
+            .into(),
+    );
+    let mut busy = row(
+        2,
+        "shop/api",
+        "Find the slow query in the order list",
+        Display::Working,
+        11,
+    );
+    busy.agents = vec![
+        agent("a1", "Explore", working("Grep"), 41),
+        agent("a2", "Explore", working("Read"), 30),
+        AgentRow {
+            parent: Some("a2".into()),
+            ..agent("a3", "test-runner", working("Bash"), 5)
+        },
+    ];
+    let mut blocked = row(3, "shop/web", "日本語の見出しを直す", Display::Attention, 1);
+    blocked.waiting_for = Some("b1".into());
+    blocked.waiting_reason = Some("Permission for WebFetch".into());
+    blocked.agents = vec![agent(
+        "b1",
+        "researcher",
+        Status::Attention {
+            reason: "Permission for WebFetch".into(),
+        },
+        61,
+    )];
+    let mut failed = row(4, "infra", "Move the runners to arm64", Display::Error, 7);
+    failed.error = Some("overloaded: API Error: 529".into());
+    failed.figures.context_pct = Some(93.0);
+    let mut seen = row(5, "infra", "Rotate the signing keys", Display::Checked, 15);
+    seen.waiting_reason = Some("ExitPlanMode".into());
+    let mut done = row(6, "notes", "", Display::Done, 25);
+    done.last_prompt = Some("\u{1b}[31mred\u{1b}[0m\nSummarise the week\u{7}".into());
+    done.background_tasks = 2;
+    let quiet = row(7, "shop/web", "Dark mode", Display::Done, 190);
+    let mut mute = row(8, "notes", "", Display::Working, 0);
+    mute.figures = Figures::default();
+    vec![waiting, busy, blocked, failed, seen, done, quiet, mute]
+}
+
+pub fn many(count: u32) -> Vec<SessionRow> {
+    (0..count)
+        .map(|number| {
+            let display = Display::ALL[number as usize * 7 % 5];
+            let project = format!("project-{:02}", number % 40);
+            row(
+                number,
+                &project,
+                &format!("Session number {number}"),
+                display,
+                i64::from(number % 300),
+            )
+        })
+        .collect()
+}
+
+pub fn events(model: &mut Model, count: i64) {
+    let told = [
+        (
+            "UserPromptSubmit",
+            "",
+            "Make the checkout idempotent",
+            Tone::Strong,
+        ),
+        ("PreToolUse", "Grep", "idempotency_key", Tone::Working),
+        ("PostToolUse", "Grep", "idempotency_key", Tone::Dim),
+        (
+            "PreToolUse",
+            "Bash",
+            "cargo test -p checkout -- retry",
+            Tone::Working,
+        ),
+        ("PostToolUseFailure", "Bash", "exit code 101", Tone::Error),
+        (
+            "PermissionRequest",
+            "Bash",
+            "psql shop_dev -f migrations/0042_keys.sql",
+            Tone::Attention,
+        ),
+    ];
+    for seq in 0..count {
+        let (event, tool, about, tone) = told[seq as usize % told.len()];
+        model.events.put(EventLine {
+            seq,
+            at: NOW - (count - seq) * 17_000,
+            event: event.into(),
+            tool: tool.into(),
+            about: about.into(),
+            by_agent: seq % 4 == 2,
+            tone,
+        });
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        any::<String>(),
+        "[a-z ]{0,40}",
+        "(日本|👩‍👩‍👧|é|\u{301}|\u{200d}|\u{1b}\\[[0-9]{1,3}[mHJ]|\u{1b}\\]0;x\u{7}|\t|\n|\u{202e}|🇩🇪){0,12}",
+    ]
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    prop_oneof![
+        Just(Status::Idle),
+        proptest::option::of(text()).prop_map(|detail| Status::Working { detail }),
+        text().prop_map(|reason| Status::Attention { reason }),
+    ]
+}
+
+fn any_agent() -> impl Strategy<Value = AgentRow> {
+    (
+        "[a-c]",
+        proptest::option::of("[a-c]"),
+        text(),
+        status(),
+        any::<i64>(),
+    )
+        .prop_map(|(agent_id, parent, kind, status, at)| AgentRow {
+            agent_id,
+            parent,
+            agent_type: Some(kind),
+            status,
+            status_since: at,
+            started_at: at,
+            ..AgentRow::default()
+        })
+}
+
+fn any_row() -> impl Strategy<Value = SessionRow> {
+    let words = proptest::collection::vec(proptest::option::of(text()), 8);
+    let agents = proptest::collection::vec(any_agent(), 0..4);
+    (
+        text(),
+        words,
+        status(),
+        0..5usize,
+        any::<(i64, f64, f64, bool)>(),
+        agents,
+    )
+        .prop_map(
+            |(id, mut words, status, display, (at, pct, cost, flag), agents)| {
+                let mut row = SessionRow {
+                    line: id.clone(),
+                    session_id: id,
+                    status,
+                    display: Display::ALL[display],
+                    display_since: at,
+                    started_at: at,
+                    background_tasks: u32::from(flag) * 3,
+                    stale: flag,
+                    attended: flag,
+                    agents,
+                    troubles: words.iter().flatten().cloned().collect(),
+                    ..SessionRow::default()
+                };
+                row.figures.context_pct = Some(pct);
+                row.figures.cost_usd = Some(cost);
+                let fields = [
+                    &mut row.title,
+                    &mut row.project,
+                    &mut row.cwd,
+                    &mut row.model,
+                    &mut row.last_prompt,
+                    &mut row.waiting_reason,
+                    &mut row.error,
+                    &mut row.tmux_pane,
+                ];
+                for field in fields {
+                    *field = words.pop().flatten();
+                }
+                row
+            },
+        )
+}
+
+fn mode() -> impl Strategy<Value = Mode> {
+    let target = text().prop_map(|title| Target {
+        key: "k".into(),
+        session_id: "s".into(),
+        title,
+    });
+    let field = text().prop_map(|text| Field::new(&text));
+    (0..6, target, field).prop_map(|(which, target, field)| match which {
+        0 => Mode::Help,
+        1 => Mode::Filter(field),
+        2 => Mode::Name(target, field),
+        3 => Mode::Line(target, field),
+        4 => Mode::End(target),
+        _ => Mode::Normal,
+    })
+}
+
+prop_compose! {
+    fn view()(
+        rows in proptest::collection::vec(any_row(), 0..12),
+        mode in mode(),
+        said in proptest::option::of(text()),
+        lost in proptest::option::of(text()),
+        about in text(),
+        (focus, grouped) in any::<(bool, bool)>(),
+        (top, back, step) in (0..40usize, 0..40usize, 0..12isize),
+    ) -> Model {
+        let mut model = model(rows);
+        for seq in 0..30 {
+            model.events.put(EventLine {
+                seq,
+                at: NOW + seq,
+                event: about.clone(),
+                tool: about.clone(),
+                about: about.clone(),
+                by_agent: seq % 2 == 0,
+                tone: Tone::Plain,
+            });
+        }
+        model.wish.grouped = grouped;
+        model.regrow();
+        model.settle();
+        model.step(step);
+        model.mode = mode;
+        model.focus = if focus { Focus::Events } else { Focus::List };
+        model.top = top;
+        model.events.scroll(back as isize);
+        model.lost = lost;
+        if let Some(said) = said {
+            model.say(said, focus);
+        }
+        model
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn it_draws_at_any_size_and_stays_in_its_area(
+        model in view(),
+        width in 1..250u16,
+        height in 1..80u16,
+        (colour, unicode) in any::<(bool, bool)>(),
+        now in prop_oneof![Just(NOW), any::<i64>()],
+    ) {
+        let look = Look { colour, unicode, ..look() };
+        // The area lies inside a larger buffer whose other cells are marked.
+        let whole = Rect::new(0, 0, width + 2, height + 2);
+        let area = Rect::new(1, 1, width, height);
+        let mut buffer = Buffer::filled(whole, Cell::new("#"));
+        for y in area.rows() {
+            for place in y.positions() {
+                buffer[place].reset();
+            }
+        }
+        draw(&model, &look, now, area, &mut buffer);
+        for place in whole.positions() {
+            let cell = &buffer[place];
+            if area.contains(place) {
+                prop_assert!(!cell.symbol().chars().any(char::is_control), "{cell:?}");
+                prop_assert!(unicode || cell.symbol().is_ascii(), "{cell:?}");
+                let wide = ratatui::text::Span::raw(cell.symbol()).width() as u16;
+                prop_assert!(place.x + wide <= area.right(), "{place} {cell:?}");
+                for hidden in place.x + 1..place.x + wide {
+                    let below = buffer[(hidden, place.y)].symbol();
+                    prop_assert!(below.trim().is_empty(), "{place} {cell:?} hides {below}");
+                }
+            } else {
+                prop_assert_eq!(cell.symbol(), "#", "{}", place);
+            }
+        }
+    }
 }

@@ -125,3 +125,184 @@ fn totals_count_all_and_know_the_longest_wait() {
     assert_eq!(model.totals.waits_since, Some(3));
     assert_eq!((model.totals.cost, model.totals.tokens), (1.5, 10));
 }
+
+fn projected(id: &str, project: &str, display: Display, since: i64) -> SessionRow {
+    SessionRow {
+        line: id.into(),
+        project: Some(project.into()),
+        ..row(id, display, since)
+    }
+}
+
+fn agent(id: &str, parent: Option<&str>, started_at: i64) -> AgentRow {
+    AgentRow {
+        agent_id: id.into(),
+        parent: parent.map(str::to_owned),
+        started_at,
+        ..AgentRow::default()
+    }
+}
+
+fn ids(rows: &[SessionRow], wish: &Wish) -> String {
+    let name = |twig: &Twig| match twig {
+        Twig::Group(project) => format!("[{}]", project.as_deref().unwrap_or("-")),
+        Twig::Session(at) => rows[*at].session_id.clone(),
+        Twig::Agent {
+            session,
+            agent,
+            depth,
+            last,
+        } => format!(
+            "{}{}{}",
+            if *last { '`' } else { '|' },
+            "-".repeat(*depth),
+            rows[*session].agents[*agent].agent_id
+        ),
+    };
+    grow(rows, wish)
+        .iter()
+        .map(name)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn the_most_urgent_stands_first_and_the_longest_wait_before_others() {
+    use Display::*;
+    let mut rows = [
+        projected("done", "p", Done, 1),
+        projected("checked", "p", Checked, 1),
+        projected("working", "p", Working, 1),
+        projected("new", "p", Attention, 9),
+        projected("old", "p", Attention, 2),
+        projected("error", "p", Error, 50),
+        projected("forgotten", "p", Done, 0),
+    ];
+    rows[6].stale = true;
+    let flat = Wish::default();
+    assert_eq!(
+        ids(&rows, &flat),
+        "error old new working checked done forgotten"
+    );
+    rows.reverse();
+    assert_eq!(
+        ids(&rows, &flat),
+        "error old new working checked done forgotten"
+    );
+}
+
+#[test]
+fn a_project_stands_where_its_most_urgent_session_would() {
+    let rows = [
+        projected("a", "quiet", Display::Done, 1),
+        projected("b", "busy", Display::Done, 2),
+        projected("c", "busy", Display::Attention, 3),
+    ];
+    let wish = Wish {
+        grouped: true,
+        ..Wish::default()
+    };
+    assert_eq!(ids(&rows, &wish), "[busy] c b [quiet] a");
+}
+
+#[test]
+fn live_agents_hang_below_their_parents() {
+    let mut rows = [projected("s", "p", Display::Working, 1)];
+    rows[0].agents = vec![
+        agent("b", None, 2),
+        agent("a", None, 1),
+        agent("a1", Some("a"), 3),
+        agent("lost", Some("gone"), 4),
+    ];
+    rows[0].agents.push(AgentRow {
+        ended_at: Some(5),
+        ..agent("gone", None, 0)
+    });
+    let mut wish = Wish::default();
+    assert_eq!(ids(&rows, &wish), "s |a `-a1 |b `lost");
+    wish.folded.insert("s".into());
+    assert_eq!(ids(&rows, &wish), "s");
+}
+
+#[test]
+fn agents_that_are_each_others_parents_or_twins_do_no_harm() {
+    let mut rows = [projected("s", "p", Display::Working, 1)];
+    rows[0].agents = vec![
+        agent("x", Some("y"), 1),
+        agent("y", Some("x"), 2),
+        agent("z", Some("z"), 3),
+        agent("t", None, 4),
+        agent("t", None, 5),
+    ];
+    assert_eq!(ids(&rows, &Wish::default()), "s `t");
+}
+
+#[test]
+fn all_words_of_the_filter_must_occur_somewhere() {
+    let mut rows = [
+        projected("a", "/home/u/shop", Display::Working, 1),
+        projected("b", "/home/u/blog", Display::Done, 2),
+    ];
+    rows[0].title = Some("Fix Checkout".into());
+    let filtered = |filter: &str| {
+        let wish = Wish {
+            filter: filter.into(),
+            ..Wish::default()
+        };
+        ids(&rows, &wish)
+    };
+    assert_eq!(filtered("check SHOP"), "a");
+    assert_eq!(filtered("done"), "b");
+    assert_eq!(filtered("u"), "a b");
+    assert_eq!(filtered("shop blog"), "");
+}
+
+fn line(seq: i64) -> EventLine {
+    EventLine {
+        seq,
+        at: seq,
+        event: "Stop".into(),
+        tool: String::new(),
+        about: String::new(),
+        by_agent: false,
+        tone: Tone::Good,
+    }
+}
+
+#[test]
+fn they_stand_in_order_and_once() {
+    let mut events = Events::default();
+    for seq in [1, 3, 2, 3] {
+        events.put(line(seq));
+    }
+    let order: Vec<i64> = events.lines.iter().map(|line| line.seq).collect();
+    assert_eq!(order, [1, 2, 3]);
+}
+
+#[test]
+fn what_is_looked_at_stays_while_new_ones_come() {
+    let mut events = Events::default();
+    (0..10).for_each(|seq| events.put(line(seq)));
+    events.scroll(4);
+    events.put(line(10));
+    assert_eq!(events.back, 5);
+    events.scroll(-100);
+    events.put(line(11));
+    assert_eq!(events.back, 0);
+    events.scroll(100);
+    assert_eq!(events.back, 11);
+    (20..2_000).for_each(|seq| events.put(line(seq)));
+    assert_eq!(events.lines.len(), KEPT);
+    assert!(events.back < KEPT);
+}
+
+#[test]
+fn another_session_begins_anew() {
+    let mut events = Events::default();
+    events.turn_to(Some("a".into()));
+    events.put(line(1));
+    events.turn_to(Some("a".into()));
+    assert_eq!(events.lines.len(), 1);
+    events.turn_to(Some("b".into()));
+    assert!(events.lines.is_empty());
+}

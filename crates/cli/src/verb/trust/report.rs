@@ -13,7 +13,8 @@ use becket_engine::trust::{Change, How, Pins, Starts, Trust, is_of_the_project};
 use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
 
-use crate::tell::{BAD, BOLD, DIM, GOOD, WARN, is_inert};
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::ui::text::is_inert;
 
 pub(super) struct Report {
     pub(super) before: Trust,

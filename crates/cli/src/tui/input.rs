@@ -1,0 +1,478 @@
+//! What keys and the mouse mean, and the line that is being typed.
+
+use ratatui::crossterm::event::{
+    KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
+};
+use ratatui::layout::Position;
+
+use crate::tui::draw::Drawn;
+use crate::tui::model::{Focus, Mode, Model, key};
+
+/// What a person wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    Step(isize),
+    Page(isize),
+    First,
+    Last,
+    Fold(bool),
+    /// Back in time in the events by so many, or forward.
+    Scroll(isize),
+    /// The same by pages.
+    ScrollPage(isize),
+    Jump,
+    NextWaiting,
+    Filter,
+    Group,
+    Focus,
+    Name,
+    Interrupt,
+    End,
+    Line,
+    Help,
+    Redraw,
+    Quit,
+    Edit(Edit),
+    Accept,
+    Cancel,
+}
+
+/// The keys, as the help tells them.
+pub const HELP: [(&str, &str); 16] = [
+    ("↑ ↓  k j", "go to the session above or below"),
+    ("← →  h l", "hide or show its subagents"),
+    ("PgUp PgDn", "go by pages; Home and End to the ends"),
+    ("Enter", "jump to its tmux pane"),
+    ("a", "go to the next session that needs you"),
+    ("/", "show only what fits some words; Esc shows all"),
+    ("g", "group by project, or one list"),
+    ("Tab", "scroll through its events"),
+    ("n", "give it a name"),
+    ("r", "send a line to it"),
+    ("i", "interrupt it: Escape into its pane"),
+    ("x", "end it (asks first)"),
+    ("Ctrl-L", "draw everything anew"),
+    ("?", "this help"),
+    ("q  Ctrl-C", "leave; the sessions go on"),
+    ("mouse", "click selects, double click jumps, wheel scrolls"),
+];
+
+pub fn action(mode: &Mode, focus: Focus, key: KeyEvent) -> Option<Action> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    // Escape and a key right after it look like this: neither is what was meant.
+    if key.modifiers.contains(KeyModifiers::ALT) {
+        return None;
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    if control && key.code == KeyCode::Char('c') {
+        return Some(Action::Quit);
+    }
+    if control && key.code == KeyCode::Char('l') {
+        return Some(Action::Redraw);
+    }
+    match mode {
+        Mode::Normal if !control => normal(focus, key.code),
+        Mode::Normal => None,
+        Mode::Help => Some(Action::Cancel),
+        Mode::End(_) => Some(match key.code {
+            KeyCode::Char('y' | 'Y') => Action::Accept,
+            _ => Action::Cancel,
+        }),
+        Mode::Filter(_) => match key.code {
+            KeyCode::Up => Some(Action::Step(-1)),
+            KeyCode::Down => Some(Action::Step(1)),
+            code => typing(code, control),
+        },
+        Mode::Name(..) | Mode::Line(..) => typing(key.code, control),
+    }
+}
+
+fn normal(focus: Focus, code: KeyCode) -> Option<Action> {
+    if focus == Focus::Events
+        && let Some(action) = scrolling(code)
+    {
+        return Some(action);
+    }
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => Action::Step(-1),
+        KeyCode::Down | KeyCode::Char('j') => Action::Step(1),
+        KeyCode::Left | KeyCode::Char('h') => Action::Fold(true),
+        KeyCode::Right | KeyCode::Char('l') => Action::Fold(false),
+        KeyCode::PageUp => Action::Page(-1),
+        KeyCode::PageDown => Action::Page(1),
+        KeyCode::Home => Action::First,
+        KeyCode::End => Action::Last,
+        KeyCode::Enter => Action::Jump,
+        KeyCode::Tab | KeyCode::BackTab => Action::Focus,
+        KeyCode::Esc => Action::Cancel,
+        KeyCode::Char('a') => Action::NextWaiting,
+        KeyCode::Char('/') => Action::Filter,
+        KeyCode::Char('g') => Action::Group,
+        KeyCode::Char('n') => Action::Name,
+        KeyCode::Char('i') => Action::Interrupt,
+        KeyCode::Char('x') => Action::End,
+        KeyCode::Char('r') => Action::Line,
+        KeyCode::Char('?') => Action::Help,
+        KeyCode::Char('q') => Action::Quit,
+        _ => return None,
+    })
+}
+
+fn scrolling(code: KeyCode) -> Option<Action> {
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => Action::Scroll(1),
+        KeyCode::Down | KeyCode::Char('j') => Action::Scroll(-1),
+        KeyCode::PageUp => Action::ScrollPage(1),
+        KeyCode::PageDown => Action::ScrollPage(-1),
+        KeyCode::Home => Action::Scroll(isize::MAX),
+        KeyCode::End => Action::Scroll(isize::MIN),
+        _ => return None,
+    })
+}
+
+fn typing(code: KeyCode, control: bool) -> Option<Action> {
+    Some(Action::Edit(match (code, control) {
+        (KeyCode::Enter, _) => return Some(Action::Accept),
+        (KeyCode::Esc, _) => return Some(Action::Cancel),
+        (KeyCode::Char('a'), true) | (KeyCode::Home, _) => Edit::Begin,
+        (KeyCode::Char('e'), true) | (KeyCode::End, _) => Edit::End,
+        (KeyCode::Char('u'), true) => Edit::Clear,
+        (KeyCode::Char('w'), true) => Edit::Word,
+        (KeyCode::Char('h'), true) | (KeyCode::Backspace, _) => Edit::Back,
+        (KeyCode::Delete, _) => Edit::Delete,
+        (KeyCode::Left, _) => Edit::Left,
+        (KeyCode::Right, _) => Edit::Right,
+        (KeyCode::Char(c), false) => Edit::Insert(c),
+        _ => return None,
+    }))
+}
+
+/// Two clicks within so many milliseconds are one double click.
+const DOUBLE: i64 = 400;
+const WHEEL: isize = 3;
+
+/// The last click: when, and on which line. Rows may move between two clicks.
+#[derive(Debug, Default)]
+pub struct Clicks {
+    last: Option<(i64, String)>,
+}
+
+impl Clicks {
+    /// Selects at once; what else is wanted comes back.
+    pub fn take(
+        &mut self,
+        event: MouseEvent,
+        drawn: &Drawn,
+        model: &mut Model,
+        now: i64,
+    ) -> Option<Action> {
+        let place = Position::new(event.column, event.row);
+        let in_events = drawn.events.contains(place);
+        match event.kind {
+            MouseEventKind::ScrollUp if in_events => Some(Action::Scroll(WHEEL)),
+            MouseEventKind::ScrollDown if in_events => Some(Action::Scroll(-WHEEL)),
+            MouseEventKind::ScrollUp => Some(Action::Step(-WHEEL)),
+            MouseEventKind::ScrollDown => Some(Action::Step(WHEEL)),
+            MouseEventKind::Down(MouseButton::Left) if model.mode == Mode::Help => {
+                Some(Action::Cancel)
+            }
+            MouseEventKind::Down(MouseButton::Left) if in_events => {
+                model.focus = Focus::Events;
+                None
+            }
+            MouseEventKind::Down(MouseButton::Left) if drawn.list.contains(place) => {
+                self.click(drawn, model, event.row, now)
+            }
+            _ => None,
+        }
+    }
+
+    fn click(&mut self, drawn: &Drawn, model: &mut Model, row: u16, now: i64) -> Option<Action> {
+        model.focus = Focus::List;
+        let at = drawn.top + usize::from(row - drawn.list.y);
+        if at >= model.twigs().len() || !matches!(model.mode, Mode::Normal | Mode::Filter(_)) {
+            return None;
+        }
+        model.select_at(at);
+        let chosen = key(model.current()?).to_owned();
+        let double = self
+            .last
+            .take()
+            .is_some_and(|(when, what)| what == chosen && (0..DOUBLE).contains(&(now - when)));
+        if double {
+            return Some(Action::Jump);
+        }
+        self.last = Some((now, chosen));
+        None
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Field {
+    chars: Vec<char>,
+    cursor: usize,
+}
+
+/// What a key does to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    Insert(char),
+    Paste(String),
+    Back,
+    Delete,
+    Left,
+    Right,
+    Begin,
+    End,
+    /// Everything before the cursor.
+    Clear,
+    /// The word before the cursor.
+    Word,
+}
+
+/// Longer lines are not typed.
+const MOST: usize = 4_000;
+
+impl Field {
+    pub fn new(text: &str) -> Self {
+        let chars: Vec<char> = text.chars().take(MOST).collect();
+        Self {
+            cursor: chars.len(),
+            chars,
+        }
+    }
+
+    pub fn text(&self) -> String {
+        self.chars.iter().collect()
+    }
+
+    /// What stands before the cursor, and what after it.
+    pub fn halves(&self) -> (String, String) {
+        let (before, after) = self.chars.split_at(self.cursor);
+        (before.iter().collect(), after.iter().collect())
+    }
+
+    pub fn edit(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Insert(c) => self.insert(*c),
+            // A line break in what is pasted must not send half of it.
+            Edit::Paste(text) => text
+                .chars()
+                .map(|c| if c.is_control() { ' ' } else { c })
+                .for_each(|c| self.insert(c)),
+            Edit::Back if self.cursor > 0 => {
+                self.cursor -= 1;
+                self.chars.remove(self.cursor);
+            }
+            Edit::Delete if self.cursor < self.chars.len() => {
+                self.chars.remove(self.cursor);
+            }
+            Edit::Back | Edit::Delete => {}
+            Edit::Left => self.cursor = self.cursor.saturating_sub(1),
+            Edit::Right => self.cursor = (self.cursor + 1).min(self.chars.len()),
+            Edit::Begin => self.cursor = 0,
+            Edit::End => self.cursor = self.chars.len(),
+            Edit::Clear => self.cut_from(0),
+            Edit::Word => {
+                let before = &self.chars[..self.cursor];
+                let word = before.iter().rposition(|c| *c != ' ').unwrap_or(0);
+                let space = before[..word].iter().rposition(|c| *c == ' ');
+                self.cut_from(space.map_or(0, |at| at + 1));
+            }
+        }
+    }
+
+    fn insert(&mut self, c: char) {
+        if self.chars.len() < MOST && !c.is_control() {
+            self.chars.insert(self.cursor, c);
+            self.cursor += 1;
+        }
+    }
+
+    fn cut_from(&mut self, from: usize) {
+        self.chars.drain(from..self.cursor);
+        self.cursor = from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::crossterm::event::KeyModifiers;
+    use ratatui::layout::Rect;
+
+    use crate::tui::draw::tests::{eight, model};
+    use crate::tui::model::Target;
+
+    use super::*;
+
+    fn press(mode: &Mode, focus: Focus, code: KeyCode) -> Option<Action> {
+        action(mode, focus, KeyEvent::new(code, KeyModifiers::NONE))
+    }
+
+    fn target() -> Target {
+        Target {
+            key: "k".into(),
+            session_id: "s".into(),
+            title: "t".into(),
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_issue_does_something() {
+        let keys = "hjkla/gnixr?q".chars().map(KeyCode::Char);
+        let others = [
+            KeyCode::Up,
+            KeyCode::Down,
+            KeyCode::Left,
+            KeyCode::Right,
+            KeyCode::PageUp,
+            KeyCode::PageDown,
+            KeyCode::Home,
+            KeyCode::End,
+            KeyCode::Enter,
+            KeyCode::Tab,
+        ];
+        for code in keys.chain(others) {
+            assert!(
+                press(&Mode::Normal, Focus::List, code).is_some(),
+                "{code:?}"
+            );
+        }
+        assert_eq!(press(&Mode::Normal, Focus::List, KeyCode::Char('z')), None);
+    }
+
+    #[test]
+    fn letters_are_letters_while_something_is_typed() {
+        let typing = [
+            Mode::Filter(Field::default()),
+            Mode::Name(target(), Field::default()),
+            Mode::Line(target(), Field::default()),
+        ];
+        for mode in typing {
+            for c in "qx?/ yß".chars() {
+                let wanted = Some(Action::Edit(Edit::Insert(c)));
+                assert_eq!(press(&mode, Focus::List, KeyCode::Char(c)), wanted);
+            }
+            let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+            assert_eq!(action(&mode, Focus::List, control_c), Some(Action::Quit));
+        }
+    }
+
+    #[test]
+    fn only_yes_is_yes() {
+        let ask = Mode::End(target());
+        assert_eq!(
+            press(&ask, Focus::List, KeyCode::Char('y')),
+            Some(Action::Accept)
+        );
+        for code in [
+            KeyCode::Enter,
+            KeyCode::Esc,
+            KeyCode::Char('x'),
+            KeyCode::Char(' '),
+        ] {
+            assert_eq!(press(&ask, Focus::List, code), Some(Action::Cancel));
+        }
+    }
+
+    #[test]
+    fn arrows_scroll_the_events_that_have_the_focus() {
+        let scrolled = press(&Mode::Normal, Focus::Events, KeyCode::Char('k'));
+        assert_eq!(scrolled, Some(Action::Scroll(1)));
+        let jumped = press(&Mode::Normal, Focus::Events, KeyCode::Enter);
+        assert_eq!(jumped, Some(Action::Jump));
+    }
+
+    #[test]
+    fn alt_is_no_letter() {
+        let key = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::ALT);
+        assert_eq!(action(&Mode::Normal, Focus::List, key), None);
+        assert_eq!(
+            action(&Mode::Line(target(), Field::default()), Focus::List, key),
+            None
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_let_go_does_nothing() {
+        let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
+        key.kind = KeyEventKind::Release;
+        assert_eq!(action(&Mode::Normal, Focus::List, key), None);
+    }
+
+    fn drawn() -> Drawn {
+        Drawn {
+            list: Rect::new(0, 2, 80, 10),
+            events: Rect::new(0, 12, 80, 6),
+            ..Drawn::default()
+        }
+    }
+
+    fn event(kind: MouseEventKind, row: u16) -> MouseEvent {
+        MouseEvent {
+            kind,
+            column: 5,
+            row,
+            modifiers: KeyModifiers::NONE,
+        }
+    }
+
+    #[test]
+    fn a_click_selects_and_a_second_one_jumps() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let down = MouseEventKind::Down(MouseButton::Left);
+        let mut click = |row, now| clicks.take(event(down, row), &drawn(), &mut model, now);
+        // The group's name stands for its first session; a subagent for its own.
+        assert_eq!(click(5, 0), None);
+        assert_eq!(click(6, 300), Some(Action::Jump));
+        assert_eq!(click(9, 400), None);
+        assert_eq!(click(7, 900), None);
+        assert_eq!(click(6, 1_000), None);
+        assert_eq!(click(3, 5_000), None);
+        assert_eq!(
+            model.current().unwrap().title.as_deref(),
+            Some("Move the runners to arm64")
+        );
+    }
+
+    #[test]
+    fn the_wheel_scrolls_what_is_below_it() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        let mut turn = |kind, row| clicks.take(event(kind, row), &drawn(), &mut model, 0);
+        assert_eq!(turn(MouseEventKind::ScrollUp, 14), Some(Action::Scroll(3)));
+        assert_eq!(turn(MouseEventKind::ScrollDown, 4), Some(Action::Step(3)));
+    }
+
+    #[test]
+    fn a_question_is_not_answered_by_clicking_elsewhere() {
+        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        model.act(Action::End);
+        let before = model.mode.clone();
+        let down = MouseEventKind::Down(MouseButton::Left);
+        assert_eq!(clicks.take(event(down, 7), &drawn(), &mut model, 0), None);
+        assert_eq!(model.at(), 1);
+        assert_eq!(model.mode, before);
+    }
+
+    fn after(text: &str, edits: &[Edit]) -> (String, String) {
+        let mut field = Field::new(text);
+        edits.iter().for_each(|edit| field.edit(edit));
+        field.halves()
+    }
+
+    #[test]
+    fn edits_do_what_a_shell_does() {
+        let is = |before: &str, after: &str| (before.to_owned(), after.to_owned());
+        assert_eq!(after("ab", &[Edit::Left, Edit::Insert('ü')]), is("aü", "b"));
+        assert_eq!(after("one two  ", &[Edit::Word]), is("one ", ""));
+        assert_eq!(after("one", &[Edit::Word, Edit::Word]), is("", ""));
+        assert_eq!(after("ab", &[Edit::Left, Edit::Clear]), is("", "b"));
+        assert_eq!(
+            after("ab", &[Edit::Begin, Edit::Back, Edit::Delete]),
+            is("", "b")
+        );
+        assert_eq!(after("", &[Edit::Paste("a\nb".into())]), is("a b", ""));
+    }
+}

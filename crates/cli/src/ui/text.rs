@@ -1,0 +1,171 @@
+//! Text for a terminal: made inert, on one line, wrapped, cut; numbers in a few characters.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::style::Glyphs;
+
+/// Whether a terminal shows this and does not obey it: no control character, and nothing that turns
+/// the direction of what follows.
+pub fn is_inert(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !c.is_control() && !turns
+}
+
+/// More of somebody else's text is never looked at for one line.
+const MOST: usize = 500;
+
+/// Somebody else's text on one line: no control character of it reaches the terminal, and nothing
+/// that turns the direction of what follows.
+pub fn one_line(text: &str) -> String {
+    let bounded: String = text.chars().take(4 * MOST).collect();
+    let words: Vec<String> = inert(&bounded).collect();
+    words.join(" ").chars().take(MOST).collect()
+}
+
+/// The words of a text, without what a terminal would obey.
+fn inert(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split_whitespace();
+    words
+        .map(|word| word.chars().filter(|c| is_inert(*c)).collect::<String>())
+        .filter(|word| !word.is_empty())
+}
+
+/// The text in lines of so many columns, broken between words where there are any.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut current = String::new();
+        for word in inert(line) {
+            let is_first = current.is_empty();
+            if !is_first && current.width() + 1 + word.width() > width {
+                lines.push(std::mem::take(&mut current));
+            } else if !is_first {
+                current.push(' ');
+            }
+            for c in word.chars() {
+                if current.width() + c.width().unwrap_or(0) > width && !current.is_empty() {
+                    lines.push(std::mem::take(&mut current));
+                }
+                current.push(c);
+            }
+        }
+        lines.push(current);
+    }
+    lines
+}
+
+/// One line in lines of so many columns, broken after a blank where one is near, and every blank of
+/// it kept. It has no control characters.
+pub fn fold(line: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut current = String::new();
+    let mut used = 0;
+    for c in line.chars() {
+        let wide = c.width().unwrap_or(0);
+        if used > 0 && used + wide > width {
+            let blank = current.rfind(' ').map_or(0, |at| at + 1);
+            let is_near = blank * 2 > current.len();
+            let rest = current.split_off(if is_near { blank } else { current.len() });
+            used = rest.width();
+            lines.push(std::mem::replace(&mut current, rest));
+        }
+        used += wide;
+        current.push(c);
+    }
+    lines.push(current);
+    lines
+}
+
+/// The text in so many columns, with a mark where it was cut off.
+pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let room = width.saturating_sub(glyphs.cut().width());
+    let mut used = 0;
+    let kept = text.chars().take_while(|c| {
+        used += c.width().unwrap_or(0);
+        used <= room
+    });
+    let kept: String = kept.collect();
+    let cut = if width == 0 { "" } else { glyphs.cut() };
+    format!("{}{cut}", kept.trim_end())
+}
+
+/// Dollars, in a few characters.
+pub fn dollars(cost: f64) -> String {
+    if cost < 100.0 {
+        format!("${cost:.2}")
+    } else {
+        format!("${cost:.0}")
+    }
+}
+
+/// Tokens, in a few characters.
+pub fn tokens(count: u64) -> String {
+    match count {
+        ..1000 => count.to_string(),
+        1000..1_000_000 => format!("{}k", count / 1000),
+        _ => format!("{:.1}M", count as f64 / 1e6),
+    }
+}
+
+/// How many of something.
+pub fn count(number: usize, one: &str, many: &str) -> String {
+    let word = if number == 1 { one } else { many };
+    format!("{number} {word}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_cut_by_columns_not_by_characters() {
+        let unicode = Glyphs::Unicode;
+        assert_eq!(fit("abc", 3, unicode), "abc");
+        assert_eq!(fit("abcd", 3, unicode), "ab…");
+        assert_eq!(fit("ab cd", 4, unicode), "ab…");
+        assert_eq!(fit("日本語", 5, unicode), "日本…");
+        assert_eq!(fit("日本語", 4, unicode), "日…");
+        assert_eq!(fit("abcd", 3, Glyphs::Ascii), "ab~");
+        assert_eq!(fit("abcd", 0, unicode), "");
+    }
+
+    #[test]
+    fn text_is_broken_between_words() {
+        assert_eq!(wrap("aa bb cc\n\ndd", 5), ["aa bb", "cc", "", "dd"]);
+        assert_eq!(wrap("aa bbbbbbb", 5), ["aa", "bbbbb", "bb"]);
+        assert_eq!(wrap("日本語日本語", 5), ["日本", "語日", "本語"]);
+        assert_eq!(wrap("a\u{1b}[2J", 9), ["a[2J"]);
+    }
+
+    #[test]
+    fn what_others_wrote_stays_on_its_line() {
+        let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
+        assert_eq!(one_line(odd), "a[31m b c");
+        assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
+    }
+
+    #[test]
+    fn a_line_is_folded_with_all_its_blanks() {
+        assert_eq!(fold("  a  bc", 3), ["  ", "a  ", "bc"]);
+        assert_eq!(fold("one two  three", 10), ["one two  ", "three"]);
+        assert_eq!(fold("a/long/path", 4), ["a/lo", "ng/p", "ath"]);
+        assert_eq!(fold("日本", 3), ["日", "本"]);
+        assert_eq!(fold("日本", 1), ["日", "本"]);
+        assert_eq!(fold("abc", usize::MAX), ["abc"]);
+        assert_eq!(fold("", 3), [""]);
+    }
+
+    #[test]
+    fn money_and_tokens_stay_short() {
+        assert_eq!(dollars(0.351), "$0.35");
+        assert_eq!(dollars(99.5), "$99.50");
+        assert_eq!(dollars(1234.5), "$1234");
+        assert_eq!(tokens(999), "999");
+        assert_eq!(tokens(45_900), "45k");
+        assert_eq!(tokens(1_200_000), "1.2M");
+    }
+}
