@@ -14,12 +14,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::carry::{self, Kit, program};
+use becket_engine::hooks::carry::{Kit, program};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_engine::merge::{Said, merge};
-use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, path_in, run};
+use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, run};
+use becket_engine::trust::admit;
 use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{EventQuery, EventRow};
@@ -139,8 +140,11 @@ impl<'a> Bench<'a> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
-        let environment = carry::environment(hook, &self.kit, &self.project);
-        refuse_unapproved(hook, cwd, &environment)?;
+        let admitted = admit(hook, &self.kit.environment, &self.project, cwd);
+        let environment = admitted.map_err(|why| {
+            let what = format!("{} must not run: {why}", hook.name);
+            Failure::new(Code::Failed, what).hint("becket trust")
+        })?;
         let job = Job {
             hook: hook.name.clone(),
             program: program(hook, &self.kit, &self.project),
@@ -199,27 +203,6 @@ impl Tried {
         let texts = answer.contexts().iter().map(String::as_str).chain(reason);
         texts.map(|text| text.chars().count() as u64).sum()
     }
-}
-
-/// What was approved is a hook with its files, and no others.
-fn refuse_unapproved(hook: &Hook, cwd: &Path, environment: &[(OsString, OsString)]) -> Result<()> {
-    let (name, folder) = (&hook.name, cwd.display());
-    let failure = if hook.is_led_astray(cwd) {
-        let what = format!("in {folder} {name} would run another file than the approved one");
-        Failure::new(Code::Failed, what).hint("try it on an event of this project")
-    } else if hook.resolves_inside(cwd, path_in(environment)) {
-        let what = format!("{name} must not run: {}", carry::STRANGE);
-        Failure::new(Code::Failed, what).hint("name the file by its path, and becket trust")
-    } else if hook.starts_a_strangers(cwd, path_in(environment)) {
-        let what = format!("{name} must not run: {}", carry::STRANGERS);
-        Failure::new(Code::Failed, what).hint("becket trust")
-    } else if hook.has_changed() {
-        let what = format!("{name} must not run: {}", carry::CHANGED);
-        Failure::new(Code::Failed, what).hint("becket trust shows what changed")
-    } else {
-        return Ok(());
-    };
-    Err(failure.into())
 }
 
 /// Ours, with what Claude Code tells its hooks besides.

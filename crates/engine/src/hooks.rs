@@ -7,8 +7,7 @@ pub mod name;
 pub mod slash;
 pub mod switch;
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,10 +16,8 @@ use becket_wire::event::EventName;
 use crate::config::{Origin, longest_on};
 use crate::matcher::{Matcher, Paths};
 use crate::run::Program;
-use crate::trust::{
-    Approved, is_found_inside, is_led_astray, is_of_the_project, starts_unapproved,
-};
-use builtin::{BuiltIn, own_command};
+use crate::trust::Approved;
+use builtin::BuiltIn;
 
 /// A named hook, as the layers of the config together say it.
 #[derive(Debug, Clone)]
@@ -46,17 +43,15 @@ pub struct Hook {
     pub declared: Origin,
     /// Where the config switches it off.
     pub off: Option<Origin>,
-    /// It stands in a project that nobody trusts, or starts such a project's tools or files: it is
+    /// It stands in a project that is not trusted, or starts such a project's tools or files: it is
     /// listed, and never run.
     pub untrusted: bool,
     /// The managed file defines or switches it: nobody else can.
     pub managed: bool,
-    /// The project whose `.becket/` says what it runs.
-    pub root: Option<PathBuf>,
-    /// That project as it was approved.
+    /// The approved project whose `.becket/` says what it runs.
     pub approved: Option<Arc<Approved>>,
-    /// The project that it would run in, where the person does not trust that.
-    pub strange: Option<PathBuf>,
+    /// The project that it would run in, if that is not trusted.
+    pub untrusted_project: Option<PathBuf>,
 }
 
 impl Hook {
@@ -64,48 +59,6 @@ impl Hook {
     /// long for all.
     pub fn timeout_on(&self, event: &EventName) -> Duration {
         self.timeout.min(longest_on(event, self.is_async))
-    }
-
-    /// Whether in that folder a word of its program names another file than the one that was
-    /// approved. Such a hook must not run there.
-    pub fn is_led_astray(&self, cwd: &Path) -> bool {
-        match (&self.root, &self.action) {
-            (Some(root), Action::Run(program)) => is_led_astray(program, root, cwd),
-            _ => false,
-        }
-    }
-
-    /// Whether what it would start has changed since its project was looked at. Such a hook must not
-    /// run: between that look and its start may lie the run of another hook.
-    pub fn has_changed(&self) -> bool {
-        let approved = self.approved.as_ref();
-        approved.is_some_and(|approved| !approved.still_holds())
-    }
-
-    /// Whether with that `PATH` a bare word of its program starts a file of the project that was
-    /// not approved, as where `node_modules/.bin` is on it. Such a hook must not run so.
-    pub fn resolves_inside(&self, cwd: &Path, path: &OsStr) -> bool {
-        let Some(root) = &self.root else {
-            return false;
-        };
-        match &self.action {
-            Action::Run(program) => starts_unapproved(program, root, cwd, path),
-            // Its command runs at the root.
-            Action::BuiltIn(_, options) => own_command(options)
-                .is_ok_and(|it| it.is_some_and(|it| starts_unapproved(&it, root, root, path))),
-        }
-    }
-
-    /// Whether it would start a file of a project that the person does not trust: one that a word
-    /// of its program names, or that the `PATH` leads to. Such a hook must not run there.
-    pub fn starts_a_strangers(&self, cwd: &Path, path: &OsStr) -> bool {
-        match (&self.strange, &self.action) {
-            (Some(project), Action::Run(program)) => {
-                is_of_the_project(program, &[project, cwd])
-                    || is_found_inside(program, project, cwd, path)
-            }
-            _ => false,
-        }
     }
 }
 

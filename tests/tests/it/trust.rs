@@ -1,13 +1,11 @@
-//! A project's `.becket/` through the real programs: nothing of it happens before its person has
-//! said so, and nothing that they did not see afterwards.
-
-mod own;
+//! A project's `.becket/` through the real programs: nothing of it happens before the user has
+//! approved it, and nothing unapproved afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use becket_tests::world::{Called, World, call};
+use becket_tests::world::{Called, World, call, write_program};
 use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
@@ -104,14 +102,16 @@ impl Hostile {
     }
 
     fn start(&self, attended: &str) -> Called {
+        self.start_with(&[("CLAUDE_CODE_SESSION_ATTENDED", attended)])
+    }
+
+    fn start_with(&self, environment: &[(&str, &str)]) -> Called {
         let payload = json!({
             "hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup",
             "cwd": self.project, "transcript_path": "/t",
         });
         let mut shim = self.world.shim("SessionStart");
-        shim.env("CLAUDE_CODE_SESSION_ATTENDED", attended)
-            .env("BECKET_MASK_ENABLED", "false")
-            .env("BECKET_NOTICE_COMMAND", "touch /tmp/becket-was-here")
+        shim.envs(environment.iter().copied())
             .current_dir(&self.project);
         call(shim, payload.to_string().as_bytes())
     }
@@ -181,16 +181,10 @@ fn nobody_is_told_where_nobody_looks() {
     let hostile = Hostile::new();
     assert!(hostile.start("0").is_silent());
     let alone = Hostile::new();
-    let payload = json!({
-        "hook_event_name": "SessionStart", "session_id": SESSION, "source": "startup",
-        "cwd": alone.project, "transcript_path": "/t",
-    });
-    let mut shim = alone.world.shim("SessionStart");
-    shim.env("BECKET_NO_DAEMON", "1");
-    let said = call(shim, payload.to_string().as_bytes());
+    let said = alone.start_with(&[("BECKET_NO_DAEMON", "1")]);
     assert!(
         said.stdout.contains("not trusted"),
-        "alone mode says so too: {said:?}"
+        "standalone says so too: {said:?}"
     );
 }
 
@@ -225,75 +219,6 @@ fn a_program_in_place_of_yours_is_shown() {
         runs.contains("scripts/greet.sh (in place of yours)"),
         "{shown}"
     );
-}
-
-/// Hooks of every kind that there is something to say about.
-const MANY: &str = r#"
-[hooks.script]
-on = "Stop"
-run = "cd scripts && sh greet.sh"
-
-[hooks.runner]
-on = "Stop"
-run = ["npm", "run", "lint"]
-
-[hooks.riddle]
-on = "Stop"
-run = 'sh -c "$(cat plan)" && "$HOME"/x'
-
-[hooks.plain]
-on = "Stop"
-run = "jq -r .cwd | grep -q x"
-
-[hooks.lint-changed]
-command = ["scripts/greet.sh"]
-
-[hooks.typecheck-project]
-
-[hooks.create-checkpoint]
-
-[hooks.check-todos]
-"#;
-
-#[test]
-fn trust_says_what_each_hook_pins_and_what_it_cannot_pin() {
-    let hostile = Hostile::new();
-    write(&hostile.project.join(".becket/config.toml"), MANY);
-    write(&hostile.project.join("package.json"), "{}");
-    let own = "[hooks.mine]\non = \"Stop\"\nrun = \"./check\"\n[hooks.test-project]\n\
-        [hooks.far]\non = \"Stop\"\nrun = \"/bin/true\"\n";
-    write(&hostile.world.becket_home.join("config.toml"), own);
-    let shown = text(&hostile.becket(&["trust"]));
-    let shown = shown.replace(&hostile.world.root().display().to_string(), "");
-    insta::assert_snapshot!(shown);
-    let report = hostile.becket(&["trust", "--json"]);
-    let report: Value = serde_json::from_slice(&report.stdout).expect("JSON");
-    assert_eq!(report["tools"], json!(["mine", "test-project"]));
-    let hooks = report["hooks"].as_array().expect("hooks").clone();
-    let hook = |name: &str| hooks.iter().find(|hook| hook["name"] == name).expect("it");
-    assert_eq!(hook("script")["pins"], json!(["scripts/greet.sh"]));
-    assert_eq!(hook("script")["open"], json!([]));
-    assert_eq!(hook("runner")["pins"], json!(["package.json"]));
-    let open = hook("runner")["open"][0].as_str().expect("a line");
-    assert!(open.contains("(npm)"), "{open}");
-}
-
-#[test]
-fn a_script_in_a_folder_that_a_line_goes_into_is_pinned() {
-    let hostile = Hostile::new();
-    let config = "[hooks.greet]\non = \"SessionStart\"\nrun = \"cd scripts && sh greet.sh\"\n";
-    write(&hostile.project.join(".becket/config.toml"), config);
-    let greeted = hostile.project.join("scripts/greeted");
-    hostile.becket(&["trust", "--yes"]);
-    write(
-        &hostile.project.join("scripts/greet.sh"),
-        "touch greeted; touch evil",
-    );
-    hostile.start("1");
-    assert!(!greeted.exists(), "it was changed");
-    hostile.becket(&["trust", "--yes"]);
-    hostile.start("1");
-    assert!(greeted.exists(), "what is trusted runs");
 }
 
 #[test]
@@ -389,4 +314,53 @@ fn the_status_line_says_that_a_project_is_not_trusted() {
     assert!(line().contains("not trusted"), "{}", line());
     hostile.becket(&["trust", "--yes"]);
     assert!(!line().contains("not trusted"), "{}", line());
+}
+
+fn program(path: &Path, line: &str) {
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    write_program(path, line);
+}
+
+#[test]
+fn a_users_hook_that_names_a_file_of_an_untrusted_project_rests() {
+    let hostile = Hostile::new();
+    let own = "[hooks.list]\non = \"SessionStart\"\nrun = [\"scripts/mark\", \"list\"]\n\
+        [hooks.line]\non = \"SessionStart\"\nrun = \"./scripts/mark line\"\n";
+    write(&hostile.world.becket_home.join("config.toml"), own);
+    let mark = hostile.project.join("scripts/mark");
+    program(&mark, "touch \"marked-$1\"");
+    let marked =
+        || ["list", "line"].map(|it| hostile.project.join(format!("marked-{it}")).exists());
+    hostile.start("1");
+    assert_eq!(marked(), [false; 2]);
+    let listed = text(&hostile.becket(&["hooks"]));
+    let lines = listed.lines().filter(|line| line.contains("mark"));
+    let resting = lines.filter(|line| line.contains("not trusted"));
+    assert_eq!(resting.count(), 2, "{listed}");
+    hostile.becket(&["trust", "--yes"]);
+    hostile.start("1");
+    assert_eq!(marked(), [true; 2]);
+}
+
+#[test]
+fn no_variable_leads_a_users_hook_into_an_untrusted_project() {
+    for host in [&[][..], &[("BECKET_NO_DAEMON", "1")]] {
+        let hostile = Hostile::new();
+        let own = "[hooks.tool]\non = \"SessionStart\"\nrun = [\"tool\", \"x\"]\n\
+            [hooks.shell]\non = \"SessionStart\"\nrun = [\"bash\", \"-c\", \"true\"]\n";
+        write(&hostile.world.becket_home.join("config.toml"), own);
+        let evil = hostile.project.join("evil");
+        let marked = hostile.project.join("marked");
+        let touch = format!("touch '{}'", marked.display());
+        program(&evil.join("tool"), &touch);
+        write(&evil.join("env.sh"), &touch);
+        let path = format!("{}:/usr/local/bin:/usr/bin:/bin", evil.display());
+        let leads = evil.join("env.sh").display().to_string();
+        let environment = [&[("PATH", &*path), ("BASH_ENV", &*leads)], host].concat();
+        hostile.start_with(&environment);
+        assert!(!marked.exists());
+        hostile.becket(&["trust", "--yes"]);
+        hostile.start_with(&environment);
+        assert!(marked.exists(), "what is trusted runs");
+    }
 }

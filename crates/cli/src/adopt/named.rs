@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use becket_engine::run::Program;
-use becket_engine::trust::is_of_the_project;
+use becket_engine::trust::names_project_file;
 
 use crate::adopt::wish::{Wish, either};
 use crate::settings::{Foreign, Scope, words};
@@ -65,7 +65,7 @@ impl Named {
     /// Why it would run only where somebody has said `becket trust`.
     pub fn rests(&self, here: &Path) -> Option<&'static str> {
         match self.scope {
-            Scope::User if is_of_the_project(&self.program, &[here]) => Some(
+            Scope::User if names_project_file(&self.program, here) => Some(
                 "starts a file of whatever project a session works in, and will rest where you have not said `becket trust`",
             ),
             Scope::User => None,

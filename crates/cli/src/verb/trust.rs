@@ -1,29 +1,37 @@
 //! `becket trust`: shows what a project's `.becket/` would do, and lets it count.
 
-mod report;
-
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use becket_engine::config::Loader;
-use becket_engine::trust::{self, Approval, Book, BookError, Pins, Trust as State};
+use becket_engine::config::{Level, Loader, Origin, Problem, Setting, Snapshot};
+use becket_engine::hooks::{Action, Hook};
+use becket_engine::trust::{
+    self, Approval, Book, BookError, Change, How, Pins, Trust as State, names_project_file,
+};
+use becket_wire::event::EventName;
 use serde_json::{Value as Json, json};
 
 use crate::failure::{Code, Failure};
-use crate::ui::style::DIM;
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::ui::text::is_inert;
 use crate::ui::time::moment;
 use crate::world::{World, project_of};
-use report::{Report, inert};
+
+const NOT_FOLLOWED: &str =
+    "What these programs start in turn is not followed: you are not asked again when that changes.";
 
 /// Let this project's `.becket/` count, after showing what it would run
 ///
 /// Until then everything in it is ignored. The approval pins every file in `.becket/` (documents
-/// under `.becket/prd/` aside) and every file of the project that a hook of it starts, as far as
-/// its command tells: if one of them changes, comes or goes, nothing of it counts until it is
-/// approved again. Under each hook stands what it pins, and what cannot be pinned. It also lets
-/// built-in hooks start the project's own tools. Worktrees of one repository share it.
+/// under `.becket/prd/` aside) and every file of the project that the command of a hook names: if
+/// one of them changes, comes or goes, nothing of it counts until it is approved again. What such
+/// a file starts in turn is not followed. Trust also lets built-in hooks start the project's own
+/// tools. Worktrees of one repository share it.
 #[derive(Debug, clap::Args)]
 pub struct Trust {
     /// Approve without a question
@@ -112,8 +120,7 @@ impl Here {
         Ok(Self { folder, key, pins })
     }
 
-    /// By the files alone: an approval holds in every session, and what this call is told besides in
-    /// none.
+    /// By the files alone: an approval holds in every session, `--set` and variables in none.
     fn report(&self, world: &World) -> Result<Report> {
         let now = Loader::for_project(&world.place, &self.folder).current();
         let loader = Loader::for_project(&world.place, &self.folder);
@@ -179,7 +186,7 @@ fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Changes the book; what was damaged is set aside, and told.
+/// Changes the book. Says so where it was damaged and set aside.
 fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
     let aside = trust::change(&world.place, edit).map_err(|error| {
         let (code, hint) = match &error {
@@ -202,11 +209,11 @@ fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
     Ok(())
 }
 
-/// Asks the person. Where there is none, nothing is assumed.
+/// Asks the user. Without a terminal, nothing is assumed.
 fn ask() -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let what = "nobody is here to be asked";
-        let hint = "say --yes, or in CI --hash with the hash that stands above";
+        let what = "there is no terminal to ask on";
+        let hint = "say --yes, or in CI --hash with the hash above";
         return Err(Failure::new(Code::Usage, what).hint(hint).into());
     }
     let mut out = anstream::stdout();
@@ -253,4 +260,249 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
         anstream::println!("{state:<7}  {project}  {DIM}{} {at}{DIM:#}", approval.hash);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a project would do if it counted, as a user and as scripts read it.
+struct Report {
+    before: State,
+    folder: PathBuf,
+    key: String,
+    pins: Pins,
+    /// Since the last approval; none if there was none.
+    changes: Option<Vec<Change>>,
+    /// What would hold.
+    then: Arc<Snapshot>,
+}
+
+/// A project's words without what a terminal would obey.
+fn inert(text: &str) -> String {
+    text.chars().filter(|c| is_inert(*c)).collect()
+}
+
+fn is_theirs(level: Level) -> bool {
+    matches!(level, Level::Project | Level::Local)
+}
+
+impl Report {
+    /// Hooks that the project's own files name, or give another program.
+    fn hooks(&self) -> impl Iterator<Item = &Arc<Hook>> {
+        let theirs = |hook: &Hook| is_theirs(hook.declared.level) || hook.approved.is_some();
+        let hooks = self.then.hooks.iter();
+        hooks.filter(move |hook| theirs(hook) && !hook.untrusted)
+    }
+
+    /// Values of the project's that change something else: of hooks that others name, and of keys.
+    fn values(&self) -> BTreeMap<&String, &Setting> {
+        let own = |key: &str| {
+            self.hooks()
+                .any(|hook| key.starts_with(&format!("hooks.{}.", hook.name)))
+        };
+        let settings = self.then.settings.iter();
+        settings
+            .filter(|(key, setting)| is_theirs(setting.origin.level) && !own(key))
+            .collect()
+    }
+
+    fn guards(&self) -> Vec<String> {
+        let guards = self.then.config.guards.iter();
+        let theirs = guards.filter(|guard| is_theirs(guard.level));
+        theirs.map(|guard| guard.name.clone()).collect()
+    }
+
+    /// The user's own hooks that may start the project's tools and files then.
+    fn tools(&self) -> Vec<&str> {
+        let starts = |hook: &&Arc<Hook>| match &hook.action {
+            Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
+            Action::Run(program) => names_project_file(program, &self.folder),
+        };
+        let own = |hook: &&Arc<Hook>| !is_theirs(hook.declared.level) && hook.approved.is_none();
+        let hooks = self.then.hooks.iter().filter(starts);
+        hooks
+            .filter(own)
+            .filter(|hook| hook.off.is_none())
+            .map(|hook| &*hook.name)
+            .collect()
+    }
+
+    fn problems(&self) -> impl Iterator<Item = &Problem> {
+        let folder = self.folder.join(".becket");
+        let theirs =
+            move |it: &&Problem| it.file.as_ref().is_some_and(|it| it.starts_with(&folder));
+        self.then.problems.iter().filter(theirs)
+    }
+
+    /// What a hook runs, with paths as they stand in the project.
+    fn runs(&self, hook: &Hook) -> String {
+        let text = match &hook.action {
+            Action::Run(program) => program.to_string(),
+            Action::BuiltIn(built_in, own) if own.is_empty() => {
+                format!("built-in {}", built_in.name)
+            }
+            Action::BuiltIn(built_in, own) => format!("built-in {}: {own}", built_in.name),
+        };
+        let text = text.replace(&format!("{}/", self.folder.display()), "");
+        inert(&text.trim().replace('\n', " ; "))
+    }
+
+    fn origin(&self, origin: &Origin) -> String {
+        let text = origin.to_string();
+        let folder = format!("{}/", self.folder.display());
+        inert(text.strip_prefix(&folder).unwrap_or(&text))
+    }
+
+    fn text(&self) -> String {
+        let mut out = String::new();
+        let project = inert(&self.folder.display().to_string());
+        writeln!(out, "project  {BOLD}{project}{BOLD:#}").ok();
+        writeln!(out, "hash     {}", self.pins.hash()).ok();
+        if self.pins.is_empty() {
+            writeln!(
+                out,
+                "\nThere is no .becket/ here: trust lets built-in hooks start this project's tools."
+            )
+            .ok();
+        }
+        self.tell_of_hooks(&mut out);
+        let values = self.values();
+        if !values.is_empty() {
+            writeln!(out, "\nvalues that it sets").ok();
+        }
+        for (key, setting) in values {
+            let value = inert(&setting.value.to_string());
+            let origin = self.origin(&setting.origin);
+            writeln!(out, "  {} = {value}  {DIM}{origin}{DIM:#}", inert(key)).ok();
+        }
+        let guards = self.guards();
+        if !guards.is_empty() {
+            writeln!(
+                out,
+                "\nguards that it adds\n  {}",
+                inert(&guards.join(", "))
+            )
+            .ok();
+        }
+        let tools = self.tools();
+        if !tools.is_empty() {
+            let tools = tools.join(", ");
+            writeln!(
+                out,
+                "\nyour hooks that start this project's tools or files\n  {tools}"
+            )
+            .ok();
+        }
+        self.tell_of_files(&mut out);
+        if self.hooks().next().is_some() || !tools.is_empty() {
+            writeln!(out, "\n{NOT_FOLLOWED}").ok();
+        }
+        for problem in self.problems() {
+            writeln!(out, "{WARN}note:{WARN:#} {}", inert(&problem.to_string())).ok();
+        }
+        out
+    }
+
+    fn tell_of_hooks(&self, out: &mut String) {
+        let rows: Vec<[String; 3]> = self
+            .hooks()
+            .map(|hook| [inert(&hook.name), events(hook), self.runs(hook)])
+            .collect();
+        if rows.is_empty() {
+            return;
+        }
+        writeln!(out, "\nhooks that it runs").ok();
+        let width = |column: usize| {
+            let lengths = rows.iter().map(|row| row[column].chars().count());
+            lengths.max().unwrap_or(0)
+        };
+        let (first, second) = (width(0), width(1));
+        for (hook, [name, on, run]) in self.hooks().zip(&rows) {
+            let origin = self.origin(&hook.declared);
+            let off = match (&hook.off, is_theirs(hook.declared.level)) {
+                (Some(_), _) => " (off)",
+                (None, true) => "",
+                (None, false) => " (in place of yours)",
+            };
+            writeln!(
+                out,
+                "  {name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}"
+            )
+            .ok();
+        }
+    }
+
+    fn tell_of_files(&self, out: &mut String) {
+        let Some(changes) = &self.changes else {
+            if !self.pins.is_empty() {
+                writeln!(out, "\nfiles that are pinned").ok();
+            }
+            for path in self.pins.paths() {
+                writeln!(out, "  {}", inert(path)).ok();
+            }
+            return;
+        };
+        if !changes.is_empty() {
+            writeln!(out, "\nsince you trusted it").ok();
+        }
+        for Change { path, how } in changes {
+            let (style, mark) = match how {
+                How::New => (GOOD, "new    "),
+                How::Changed => (WARN, "changed"),
+                How::Gone => (BAD, "gone   "),
+            };
+            writeln!(out, "  {style}{mark}{style:#}  {}", inert(path)).ok();
+        }
+    }
+
+    fn json(&self, trusted: bool) -> Json {
+        let hooks: Vec<Json> = self
+            .hooks()
+            .map(|hook| {
+                json!({
+                    "name": hook.name,
+                    "on": hook.on.iter().map(EventName::as_str).collect::<Vec<_>>(),
+                    "run": self.runs(hook),
+                    "file": hook.declared.file,
+                    "line": hook.declared.line,
+                    "enabled": hook.off.is_none(),
+                })
+            })
+            .collect();
+        let values: Vec<Json> = self
+            .values()
+            .into_iter()
+            .map(|(key, setting)| json!({ "key": key, "value": setting.value.to_string() }))
+            .collect();
+        let changes = self.changes.as_ref().map(|changes| {
+            let change = |it: &Change| {
+                let how = match it.how {
+                    How::New => "new",
+                    How::Changed => "changed",
+                    How::Gone => "gone",
+                };
+                json!({ "path": it.path, "how": how })
+            };
+            changes.iter().map(change).collect::<Vec<_>>()
+        });
+        json!({
+            "project": self.folder,
+            "key": self.key,
+            "hash": self.pins.hash(),
+            "trusted": trusted,
+            "before": match self.before {
+                State::Yes => "trusted",
+                State::Changed => "changed",
+                State::No => "not trusted",
+            },
+            "hooks": hooks,
+            "values": values,
+            "guards": self.guards(),
+            "tools": self.tools(),
+            "files": self.pins.paths().collect::<Vec<_>>(),
+            "changes": changes,
+        })
+    }
+}
+
+fn events(hook: &Hook) -> String {
+    let on: Vec<&str> = hook.on.iter().map(EventName::as_str).collect();
+    inert(&on.join(", "))
 }

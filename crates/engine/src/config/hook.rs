@@ -23,7 +23,7 @@ use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
 use crate::run::{ENDING, Program};
-use crate::trust::{Approved, Pins, is_of_the_project};
+use crate::trust::{Approved, names_project_file};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.
 const SPARE: Duration = Duration::from_secs(2);
@@ -39,21 +39,12 @@ pub struct Named {
     pub problems: Vec<Problem>,
 }
 
-/// A project that the person has approved.
-#[derive(Debug, Clone, Copy)]
-pub struct Trusted<'a> {
-    pub root: &'a Path,
-    pub pins: &'a Pins,
-    /// None where the approval is only assumed.
-    pub approved: Option<&'a Arc<Approved>>,
-}
-
 /// The project that hooks are read for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Around<'a> {
-    /// Its folder; none where becket's own home is in it, which is the person's then.
+    /// Its folder; none where becket's own home is in it, which is the user's then.
     pub folder: Option<&'a Path>,
-    pub trusted: Option<Trusted<'a>>,
+    pub approved: Option<&'a Arc<Approved>>,
 }
 
 /// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
@@ -99,18 +90,17 @@ pub(crate) fn longest_on(event: &EventName, is_async: bool) -> Duration {
     room_on(event).saturating_sub(ending)
 }
 
-impl Trusted<'_> {
-    /// Sees to it that a program starts the files that were approved, wherever the session works.
-    fn lead(&self, program: &mut Program) {
-        let Program::List(words) = program else {
-            return;
-        };
-        for word in words {
-            let path = word.strip_prefix("./").unwrap_or(word);
-            // Without a slash it may be anything: a program on the PATH, or no file at all.
-            if word.contains('/') && self.pins.names(path) {
-                *word = self.root.join(path).to_string_lossy().into_owned();
-            }
+/// Makes the words of a list that name pinned files absolute, so that the session's folder does not
+/// matter.
+fn anchor(program: &mut Program, approved: &Approved) {
+    let Program::List(words) = program else {
+        return;
+    };
+    for word in words {
+        let path = word.strip_prefix("./").unwrap_or(word);
+        // Without a slash it may be anything: a program on the PATH, or no file at all.
+        if word.contains('/') && approved.pins().names(path) {
+            *word = approved.project().join(path).to_string_lossy().into_owned();
         }
     }
 }
@@ -192,19 +182,19 @@ impl<'a> Merged<'a> {
     ) -> Result<(Hook, Option<Problem>), Box<Problem>> {
         let mut action = self.action(name)?;
         let description = self.description(&action);
-        let trusted = around.trusted;
-        let root = trusted.filter(|_| self.runs_what_a_project_says());
-        if let (Some(trusted), Action::Run(program)) = (root, &mut action) {
-            trusted.lead(program);
+        let approved = around.approved.filter(|_| self.runs_what_a_project_says());
+        if let (Some(approved), Action::Run(program)) = (approved, &mut action) {
+            anchor(program, approved);
         }
         let on = self.events(name)?;
         let (timeout, warning) = self.timeout(name, &on);
-        let strange = around.folder.filter(|_| trusted.is_none());
+        let is_trusted = around.approved.is_some();
+        let project = around.folder.filter(|_| !is_trusted);
         let needs_trust = || match &action {
             Action::BuiltIn(built_in, _) => built_in.starts_project_tools,
-            Action::Run(program) => is_of_the_project(program, strange.as_slice()),
+            Action::Run(program) => project.is_some_and(|it| names_project_file(program, it)),
         };
-        let untrusted = !in_force || (trusted.is_none() && needs_trust());
+        let untrusted = !in_force || (!is_trusted && needs_trust());
         let hook = Hook {
             name: name.to_owned(),
             description,
@@ -217,9 +207,8 @@ impl<'a> Merged<'a> {
             off: self.off(),
             untrusted,
             managed: self.managed,
-            root: root.map(|trusted| trusted.root.to_path_buf()),
-            approved: root.and_then(|trusted| trusted.approved).cloned(),
-            strange: strange.map(Path::to_path_buf),
+            approved: approved.cloned(),
+            untrusted_project: project.map(Path::to_path_buf),
             action,
             on,
             timeout,

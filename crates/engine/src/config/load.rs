@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use becket_wire::Place;
 
-use super::hook::{Around, Trusted};
+use super::hook::Around;
 use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::problem::{Problem, Severity};
 use super::said::{parse_pairs, parse_variables};
 use super::{Config, hook};
 use crate::hooks::Hook;
-use crate::trust::{Pins, Project, Trust, Watch};
+use crate::trust::{Approved, Pins, Project, Trust, Watch};
 use file::File;
 use last_good::LastGood;
 
@@ -124,7 +124,7 @@ pub struct Loader {
     fixed_problems: Vec<Problem>,
     watch: Option<Watch>,
     /// What would be approved.
-    assumed: Option<Pins>,
+    assumed: Option<Arc<Approved>>,
     current: Option<Arc<Snapshot>>,
 }
 
@@ -164,7 +164,7 @@ impl Loader {
 
     /// Shows what would hold if these pins were approved.
     pub fn as_if_approved(mut self, pins: Pins) -> Self {
-        self.assumed = Some(pins);
+        self.assumed = self.watch.as_ref().map(|watch| watch.assume(pins));
         self
     }
 
@@ -213,9 +213,10 @@ impl Loader {
     }
 
     /// The project as it was approved, if what was read of it is that.
-    fn trusted(&self) -> Option<Trusted<'_>> {
+    fn approved(&self) -> Option<&Arc<Approved>> {
         let watch = self.watch.as_ref()?;
-        let pins = self.assumed.as_ref().or_else(|| watch.pins())?;
+        let project = self.assumed.as_ref().or_else(|| watch.approved())?;
+        let pins = project.pins();
         let approved = |file: &File| match (file.hash(), file.source.level) {
             (None, _) => file.standing(true) == Standing::Absent,
             (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),
@@ -223,15 +224,11 @@ impl Loader {
             _ => true,
         };
         let mut foreign = self.files.iter().filter(|it| it.source.level.is_foreign());
-        foreign.all(approved).then(|| Trusted {
-            root: &watch.project().folder,
-            pins,
-            approved: watch.approved().filter(|_| self.assumed.is_none()),
-        })
+        foreign.all(approved).then_some(project)
     }
 
     fn snapshot(&self, generation: u64) -> Snapshot {
-        let approved = self.trusted();
+        let approved = self.approved();
         let trusted = approved.is_some();
         let counts = |file: &&File| file.standing(trusted) != Standing::NotTrusted;
         let in_force = self.files.iter().filter(counts).filter_map(File::layer);
@@ -248,7 +245,7 @@ impl Loader {
             .collect();
         let around = Around {
             folder: self.watch.as_ref().and_then(Watch::folder),
-            trusted: approved,
+            approved,
         };
         let named = hook::read(&config.hooks, &untrusted, &around);
         settings.extend(named.settings);

@@ -38,8 +38,6 @@ use std::time::Duration;
 use becket_wire::Output;
 use becket_wire::event::EventName;
 
-pub(super) use check::own_command;
-
 /// A built-in hook. All are off until the config names them.
 #[derive(Debug)]
 pub struct BuiltIn {

@@ -1,10 +1,7 @@
 //! The hooks of one event, carried out: those that rewrite one after the other, then all others side
 //! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
 
-mod environment;
-
 use std::borrow::Cow;
-use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,8 +12,6 @@ use becket_wire::event::{EventName, Rest};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
 
-pub use environment::environment;
-
 use super::switch::{State, Switches, state};
 use super::{Action, Hook};
 use crate::config::room_on;
@@ -25,24 +20,10 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, path_in, run_before,
+    Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, run_before,
     run_beside,
 };
-
-/// Why a hook is not run whose words lead elsewhere in that folder.
-pub const ASTRAY: &str =
-    "in this folder its command names another file than the one that was approved";
-
-/// Why a hook is not run whose words the `PATH` leads to files that nobody has looked at.
-pub const STRANGE: &str =
-    "by the PATH its command starts a file of the project that was not approved";
-
-/// Why a hook of the person's own is not run that would start what they did not look at.
-pub const STRANGERS: &str =
-    "it would start a file of this project, which is not trusted: look at it with `becket trust`";
-
-/// Why a hook is not run that is not what was approved any more.
-pub const CHANGED: &str = "what it starts has changed just now, and was not approved so";
+use crate::trust::admit;
 
 /// What hooks are started with.
 #[derive(Debug, Clone)]
@@ -167,7 +148,6 @@ impl Plan {
             kit,
             payload: Arc::clone(&self.payload),
             until: self.made + room_on(&self.event),
-            changed: OnceCell::new(),
         };
         let (mut ran, mut behind) = (Vec::new(), Behind::default());
         for hook in self
@@ -182,8 +162,6 @@ impl Plan {
                     continue;
                 }
             };
-            // Whatever it writes, the next look shall see it.
-            stage.changed.take();
             let later = |late| later(self.row_behind(&late));
             let Some(of_this) = run_before(&mut behind, job, cancel, later) else {
                 continue;
@@ -285,9 +263,6 @@ struct Stage<'a> {
     /// The event, with the input as it was rewritten last.
     payload: Arc<[u8]>,
     until: Instant,
-    /// Whether the project is not as it was approved any more: one look for all that start
-    /// together. The hooks of a plan are of one config, and so of one project.
-    changed: OnceCell<bool>,
 }
 
 impl Stage<'_> {
@@ -297,20 +272,9 @@ impl Stage<'_> {
             let outcome = Outcome::NotStarted(why.to_owned());
             Box::new(Ran::unstarted(hook.name.clone(), outcome))
         };
-        if hook.is_led_astray(&self.plan.cwd) {
-            return Err(unstarted(ASTRAY));
-        }
-        let environment = environment(hook, self.kit, &self.plan.project);
-        let path = path_in(&environment);
-        if hook.resolves_inside(&self.plan.cwd, path) {
-            return Err(unstarted(STRANGE));
-        }
-        if hook.starts_a_strangers(&self.plan.cwd, path) {
-            return Err(unstarted(STRANGERS));
-        }
-        if hook.approved.is_some() && *self.changed.get_or_init(|| hook.has_changed()) {
-            return Err(unstarted(CHANGED));
-        }
+        let around = &self.kit.environment;
+        let environment =
+            admit(hook, around, &self.plan.project, &self.plan.cwd).map_err(unstarted)?;
         let timeout = self.timeout(hook);
         Ok(Job {
             hook: hook.name.clone(),

@@ -189,9 +189,8 @@ fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
         },
         off: None,
         untrusted: false,
-        root: None,
         approved: None,
-        strange: None,
+        untrusted_project: None,
         managed: false,
     }
 }

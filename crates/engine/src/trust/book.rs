@@ -1,4 +1,4 @@
-//! Which projects the person trusts, and as what: `trust.json` in becket's home.
+//! The approvals: `trust.json` in becket's home, by the key of each project.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,10 +13,11 @@ use thiserror::Error;
 use super::pin::Pins;
 use crate::replace::{self, Attempt, Snapshot};
 
-/// Nobody trusts so much.
-const LARGEST: u64 = 64 << 20;
+const LARGEST_BOOK: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 const ATTEMPTS: usize = 20;
+/// Longer than anything that git writes into the files that name a worktree.
+const LONGEST_LINK: u64 = 64 << 10;
 
 /// Every approval, by the key of its project.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +52,7 @@ impl Book {
     /// Reads the book; an absent one is empty.
     pub fn read(place: &Place) -> Result<Self, BookError> {
         let file = place.trust();
-        match Snapshot::read(&file, LARGEST) {
+        match Snapshot::read(&file, LARGEST_BOOK) {
             Ok(snapshot) => Self::of(&file, snapshot.bytes()),
             Err(why) => Err(BookError::Unreadable { file, why }),
         }
@@ -68,7 +69,8 @@ impl Book {
     }
 }
 
-/// Changes the book, under its lock. A damaged one is set aside, and counts as empty; says where.
+/// Changes the book, under its lock. A damaged one is set aside and counts as empty; returns where it
+/// is then.
 pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>, BookError> {
     let file = place.trust();
     let unwritable = |why| BookError::Unwritable {
@@ -84,7 +86,7 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
         })?;
     let mut aside = None;
     for _ in 0..ATTEMPTS {
-        let read = Snapshot::read(&file, LARGEST);
+        let read = Snapshot::read(&file, LARGEST_BOOK);
         let known = read.and_then(|before| {
             let book = Book::of(&file, before.bytes()).map_err(io::Error::other)?;
             Ok((before, book))
@@ -102,11 +104,11 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
         }
     }
     Err(unwritable(io::Error::other(
-        "somebody else keeps writing it",
+        "another process keeps writing it",
     )))
 }
 
-/// A damaged book goes out of the way: the link, where it is one, and never what it leads to.
+/// Renames a damaged book; of a link, the link itself.
 fn move_away(file: &Path) -> io::Result<PathBuf> {
     let suffix = jiff::Zoned::now().strftime(".damaged-%Y%m%d-%H%M%S-%f");
     let mut name = file.as_os_str().to_owned();
@@ -114,4 +116,43 @@ fn move_away(file: &Path) -> io::Result<PathBuf> {
     let aside = PathBuf::from(name);
     fs::rename(file, &aside)?;
     Ok(aside)
+}
+
+/// The key of a project: its git common folder, so that worktrees are one; else the folder itself.
+/// None if the folder is gone, or its name is not UTF-8.
+pub fn key_of(project: &Path) -> Option<String> {
+    let project = project.canonicalize().ok()?;
+    let key = common_folder(&project).unwrap_or(project);
+    key.into_os_string().into_string().ok()
+}
+
+/// A `.git` can be made to point to any repository. So a link does not count, and a worktree only if
+/// its repository knows it.
+fn common_folder(project: &Path) -> Option<PathBuf> {
+    let git = project.join(".git");
+    let kind = fs::symlink_metadata(&git).ok()?.file_type();
+    if kind.is_dir() {
+        return git.canonicalize().ok();
+    }
+    if !kind.is_file() {
+        return None;
+    }
+    let line = line_of(&git)?;
+    let worktree = project.join(line.strip_prefix("gitdir:")?.trim());
+    let worktree = worktree.canonicalize().ok()?;
+    let common = worktree.join(line_of(&worktree.join("commondir"))?);
+    let common = common.canonicalize().ok()?;
+    let back = worktree.join(line_of(&worktree.join("gitdir"))?);
+    let known = worktree.parent() == Some(&common.join("worktrees"))
+        && back.canonicalize().ok()? == git.canonicalize().ok()?;
+    known.then_some(common)
+}
+
+fn line_of(file: &Path) -> Option<String> {
+    let metadata = fs::metadata(file).ok()?;
+    if !metadata.is_file() || metadata.len() > LONGEST_LINK {
+        return None;
+    }
+    let text = fs::read_to_string(file).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
 }

@@ -1,31 +1,31 @@
 //! What an approval pins: every file in `.becket/` that counts, and every file of the project that
-//! a `run` starts, each by its content.
+//! a `run` names, each by its content.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use becket_wire::Place;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::start::{self, MOST_FOLDERS, Words};
+use super::words::places;
+use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::run::Program;
 use crate::stamp::{Seen, is_absence, is_settled};
 
-/// Bounds: a project that needs more is none that a person could look through.
+/// Bounds: no user could look through more.
 const MOST_FILES: usize = 2000;
 const MOST_BYTES: u64 = 64 << 20;
 const DEEPEST: usize = 16;
 
-/// The folder of a project's own.
 pub(super) const FOLDER: &str = ".becket";
 /// Documents, which do not count.
-pub(super) const DOCUMENTS: &str = ".becket/prd";
-/// The files of it that name programs.
+const DOCUMENTS: &str = ".becket/prd";
+/// The files that name programs.
 const CONFIGS: [&str; 2] = [".becket/config.toml", ".becket/local.toml"];
 
 /// What is pinned: for each path in the project, what was there.
@@ -45,7 +45,7 @@ pub enum Refusal {
     #[error("could not read {path}: {why}")]
     Unreadable { path: String, why: String },
     #[error(
-        "{path}: more than {MOST_FILES} files, 64 MiB, {DEEPEST} folders in each other or {MOST_FOLDERS} in one command cannot be looked through"
+        "{path}: more than {MOST_FILES} files, 64 MiB or {DEEPEST} nested folders cannot be pinned"
     )]
     TooMuch { path: String },
 }
@@ -136,6 +136,14 @@ struct Look {
 }
 
 impl Looked {
+    /// Pins that no look has shown.
+    pub(super) fn only(pins: Pins) -> Self {
+        Self {
+            pins,
+            ..Self::default()
+        }
+    }
+
     /// Whether nothing of it has changed since.
     pub(super) fn still_holds(&self) -> bool {
         let same = |look: &Look| {
@@ -165,7 +173,7 @@ pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
     };
     if own {
         walk.entry(FOLDER, 0)?;
-        walk.starts()?;
+        walk.named()?;
     }
     Ok(walk.looked)
 }
@@ -174,8 +182,8 @@ struct Walk<'a> {
     project: &'a Path,
     looked: Looked,
     bytes: u64,
-    /// The programs that its files name, each with the file.
-    programs: Vec<(String, Program)>,
+    /// The programs that its files name.
+    programs: Vec<Program>,
 }
 
 impl Walk<'_> {
@@ -219,9 +227,7 @@ impl Walk<'_> {
             let bytes = self.read(name, path)?;
             if CONFIGS.contains(&name) {
                 let text = String::from_utf8_lossy(&bytes);
-                let programs = start::programs_in(path, &text).into_iter();
-                let programs = programs.map(|program| (name.to_owned(), program));
-                self.programs.extend(programs);
+                self.programs.extend(programs_in(path, &text));
             }
             self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
             return Ok(());
@@ -256,28 +262,31 @@ impl Walk<'_> {
             .try_for_each(|name| self.entry(name, depth + 1))
     }
 
-    /// The files that programs of the project start. One that leads out of it is as good as what
-    /// it leads to: `.venv/bin/python` is such a link.
-    fn starts(&mut self) -> Result<(), Refusal> {
-        let mut known = BTreeSet::new();
-        for (config, program) in std::mem::take(&mut self.programs) {
-            let words = Words::of(&program, self.project);
-            let places = start::places_of(&words, self.project);
-            for place in places.ok_or_else(|| too_much(&config))? {
-                if known.insert(place.clone()) {
-                    self.start(&place)?;
-                }
+    /// The files that programs of the project name. One may lead out of it, as `.venv/bin/python`
+    /// does: it is pinned as what it leads to.
+    fn named(&mut self) -> Result<(), Refusal> {
+        for program in std::mem::take(&mut self.programs) {
+            for place in places(&program, self.project, self.project) {
+                self.file(&place.path)?;
             }
         }
         Ok(())
     }
 
-    /// Takes what a program starts, if it is there.
-    fn start(&mut self, path: &Path) -> Result<(), Refusal> {
-        let Some(name) = plain(self.project, path) else {
+    /// Pins a file of the project that a program names, if it is there.
+    fn file(&mut self, path: &Path) -> Result<(), Refusal> {
+        let inside = |path: &Path| {
+            path.strip_prefix(self.project)
+                .ok()?
+                .to_str()
+                .map(str::to_owned)
+        };
+        // The project may be reached by another name.
+        let name = inside(path).or_else(|| inside(&path.canonicalize().ok()?));
+        let Some(name) = name.filter(|it| !it.is_empty() && !self.looked.pins.names(it)) else {
             return Ok(());
         };
-        if self.looked.pins.names(&name) {
+        if self.looked.looks.iter().any(|look| look.path == path) {
             return Ok(());
         }
         let Some(itself) = self.look(path, &name)? else {
@@ -337,18 +346,36 @@ impl Walk<'_> {
     }
 }
 
-/// A path in the project without `.` and `..`, as it is pinned.
-pub(super) fn plain(project: &Path, path: &Path) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
-    for part in path.strip_prefix(project).ok()?.components() {
-        match part {
-            Component::Normal(part) => parts.push(part.to_str()?),
-            Component::CurDir => {}
-            Component::ParentDir => drop(parts.pop()?),
-            Component::RootDir | Component::Prefix(_) => return None,
+/// Every program that this config file of a project names.
+fn programs_in(file: &Path, text: &str) -> Vec<Program> {
+    // Nothing of a longer one is in force.
+    if text.len() as u64 > LONGEST_FILE {
+        return Vec::new();
+    }
+    let source = Source {
+        level: Level::Project,
+        file: file.to_path_buf(),
+    };
+    let layer = match parse_layer(&source, text) {
+        Ok(layer) => layer,
+        Err(error) => match error.rest {
+            Some(rest) => *rest,
+            None => return Vec::new(),
+        },
+    };
+    let hooks = layer.tables.iter().filter(|table| table.section == "hooks");
+    let mut programs = Vec::new();
+    for key in hooks.flat_map(|table| &table.keys) {
+        // What a built-in is told to run instead of its own tool counts too.
+        let plain = ["on", "description", "tools", "paths", "skip_agents"];
+        match &key.value {
+            _ if plain.contains(&&*key.name) => {}
+            Value::Text(line) => programs.push(Program::Shell(line.clone())),
+            Value::List(list) => programs.push(Program::List(list.clone())),
+            _ => {}
         }
     }
-    (!parts.is_empty()).then(|| parts.join("/"))
+    programs
 }
 
 fn unreadable(path: &str, error: &io::Error) -> Refusal {

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::{Layer, Source, merge, parse_layer};
+use crate::trust::Pins;
 
 fn source(level: Level) -> Source {
     let file = PathBuf::from(format!("/{level}.toml"));
@@ -19,20 +20,18 @@ fn layer(level: Level, text: &str) -> Layer {
 /// The hooks of these layers, all of them in force.
 fn named(layers: &[(Level, &str)]) -> Named {
     let layers: Vec<Layer> = layers.iter().map(|(it, text)| layer(*it, text)).collect();
-    let pins = Pins::default();
-    read(&merge(&layers).config.hooks, &[], &trusted(&pins))
+    let approved = approved();
+    read(&merge(&layers).config.hooks, &[], &around(Some(&approved)))
 }
 
-fn trusted(pins: &Pins) -> Around<'_> {
-    let root = Path::new("/project");
-    let trusted = Trusted {
-        root,
-        pins,
-        approved: None,
-    };
+fn approved() -> Arc<Approved> {
+    Arc::new(Approved::of(Path::new("/project"), true, Pins::default()))
+}
+
+fn around(approved: Option<&Arc<Approved>>) -> Around<'_> {
     Around {
-        folder: Some(root),
-        trusted: Some(trusted),
+        folder: Some(Path::new("/project")),
+        approved,
     }
 }
 
@@ -192,9 +191,8 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
 }
 
 fn untrusted(text: &str, is_trusted: bool) -> Vec<(String, bool)> {
-    let (tables, pins) = (layer(Level::User, text).tables, Pins::default());
-    let mut around = trusted(&pins);
-    around.trusted = around.trusted.filter(|_| is_trusted);
+    let (tables, approved) = (layer(Level::User, text).tables, approved());
+    let around = around(Some(&approved).filter(|_| is_trusted));
     let named = read(&tables, &[], &around);
     let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
     named.hooks.iter().map(of).collect()

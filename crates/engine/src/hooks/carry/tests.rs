@@ -4,19 +4,21 @@ mod again;
 
 use std::cell::RefCell;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 
+use becket_wire::Place;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::environment::PROJECT;
 use super::*;
 use crate::config::{Level, Origin};
 use crate::hooks::builtin::BuiltIn;
 use crate::matcher::{Matcher, Paths};
+use crate::trust::{Approved, pins_of};
 
 /// No program here takes that long unless something is broken.
 const WATCHDOG: Duration = Duration::from_secs(60);
+
+const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
 /// A project to run hooks in.
 struct Yard(TempDir);
@@ -97,9 +99,8 @@ fn hook(name: &str, run: &str) -> Hook {
         off: None,
         untrusted: false,
         managed: false,
-        root: None,
         approved: None,
-        strange: None,
+        untrusted_project: None,
     }
 }
 
@@ -216,7 +217,6 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
             kit: &kit,
             payload: Arc::clone(&payload),
             until: Instant::now() + Duration::from_secs(left),
-            changed: OnceCell::new(),
         };
         let jobs = plan.hooks.iter().map(|hook| stage.job(hook).ok());
         jobs.map(|job| job.map(|job| job.timeout.as_secs_f64().ceil() as u64))
@@ -253,8 +253,12 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
         .unwrap();
     }
     let line = "sh \"$CLAUDE_PROJECT_DIR\"/x.sh";
+    fs::create_dir(yard.path("approved/.becket")).unwrap();
+    let config = format!("[hooks.theirs]\non = \"PreToolUse\"\nrun = '{line}'\n");
+    fs::write(yard.path("approved/.becket/config.toml"), config).unwrap();
+    let pins = pins_of(&yard.path("approved"), &Place::new("/home/becket")).unwrap();
     let theirs = Hook {
-        root: Some(yard.path("approved")),
+        approved: Some(Arc::new(Approved::of(&yard.path("approved"), true, pins))),
         ..hook("theirs", line)
     };
     let mut kit = yard.kit();
@@ -282,66 +286,9 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     let line =
         "/bin/becket builtin lint-changed --options {} --project /approved --home /home/becket";
     assert_eq!(words.join(" "), line);
-    let around = environment(&builtin, &kit, &yard.path("approved"));
+    let approved = yard.path("approved");
+    let around = admit(&builtin, &kit.environment, &approved, &approved).unwrap();
     let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
     assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
     assert!(around.iter().any(|(name, _)| name == "PATH"));
-}
-
-#[test]
-fn a_word_that_leads_to_a_file_that_nobody_approved_starts_nothing() {
-    let yard = Yard::new();
-    let folder = yard.path("bin");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("lint"), "#!/bin/sh\ntouch \"$BECKET_HOOK\"\n").unwrap();
-    fs::set_permissions(folder.join("lint"), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut kit = yard.kit();
-    let path = format!("{}:{}", folder.display(), kit.environment[0].1.display());
-    kit.environment = Arc::new([("PATH".into(), path.into())]);
-    let theirs = |name: &str| Hook {
-        root: Some(yard.0.path().to_owned()),
-        ..hook(name, "lint")
-    };
-    let list = Action::Run(Program::List(vec!["lint".to_owned()]));
-    let hooks = vec![
-        theirs("line"),
-        Hook {
-            action: list,
-            ..theirs("list")
-        },
-        Hook {
-            rewrites: true,
-            ..theirs("rewrites")
-        },
-        Hook {
-            is_async: true,
-            ..theirs("async")
-        },
-        hook("mine", "lint"),
-    ];
-    let plan = yard.plan(&EventName::PreToolUse, hooks);
-    let own = Verdict::silent(plan.event.clone());
-    let again = own.clone();
-    let (mut done, mut late) = (Vec::new(), Vec::new());
-    let answered = |all: Done| done = all.runs;
-    plan.carry_out(
-        &kit,
-        &Cancel::new(),
-        own,
-        |_| again,
-        answered,
-        |row| late.push(row),
-    );
-    let none = "not started";
-    let ended = [
-        ("line", none),
-        ("list", none),
-        ("rewrites", none),
-        ("mine", "ok"),
-    ];
-    assert_eq!(ends(&done), ended);
-    assert!(done[0].note.as_ref().unwrap().ends_with(STRANGE));
-    assert_eq!(ends(&late), [("async", none)]);
-    let ran = ["line", "list", "rewrites", "async", "mine"].map(|name| yard.path(name).exists());
-    assert_eq!(ran, [false, false, false, false, true]);
 }

@@ -35,9 +35,8 @@ fn hook(name: &str, description: &str) -> Hook {
         declared: origin,
         off: None,
         untrusted: false,
-        root: None,
         approved: None,
-        strange: None,
+        untrusted_project: None,
         managed: false,
     }
 }

@@ -262,9 +262,8 @@ fn hook() -> Hook {
         declared: origin(),
         off: None,
         untrusted: false,
-        root: None,
         approved: None,
-        strange: None,
+        untrusted_project: None,
         managed: false,
     }
 }

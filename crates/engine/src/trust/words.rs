@@ -1,0 +1,181 @@
+//! Which files of a project the words of a program name. Words are read as shlex splits them; no
+//! program is known by name, and what a file starts in turn is not followed.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use crate::run::Program;
+
+/// How a line names the project, and the folder that it runs in.
+const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
+const HERE: [&str; 2] = ["${PWD}", "$PWD"];
+/// What ends a word in a shell besides blanks.
+const OPERATORS: [char; 7] = [';', '|', '&', '(', ')', '<', '>'];
+/// No file system has longer names.
+const LONGEST_NAME: usize = 255;
+
+/// A place that a word of a program may mean.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NamedPath {
+    pub(super) word: String,
+    pub(super) path: PathBuf,
+}
+
+/// Whether a program is a file of the project, or a word of it with a `/` names one from its root.
+/// Absolute paths are the user's own choice.
+pub fn names_project_file(program: &Program, project: &Path) -> bool {
+    let first = match program {
+        Program::Shell(line) => split(line).into_iter().next(),
+        Program::List(words) => words.first().cloned(),
+    };
+    let is_path = |word: &str| {
+        let of_shell = word.starts_with(['~', '$']) && matches!(program, Program::Shell(_));
+        let rest = after(word, PROJECT).or_else(|| after(word, HERE));
+        rest.is_some() || (word.contains('/') && !word.starts_with('/') && !of_shell)
+    };
+    first.is_some_and(|word| is_path(&word)) || {
+        let mut named = files(program, project, project);
+        named.any(|it| it.word.contains('/') && it.path.starts_with(project))
+    }
+}
+
+/// The files that words of the program name, other than by an absolute path.
+pub(super) fn files(
+    program: &Program,
+    from: &Path,
+    project: &Path,
+) -> impl Iterator<Item = NamedPath> + use<> {
+    let relative = |it: &NamedPath| !it.word.starts_with('/') && it.path.is_file();
+    places(program, from, project).into_iter().filter(relative)
+}
+
+/// Every place that a word of the program may mean: in `from`, and in each folder that another word
+/// names from there (`cd web && ./check`).
+pub(super) fn places(program: &Program, from: &Path, project: &Path) -> BTreeSet<NamedPath> {
+    let words = words(program);
+    let mut folders = BTreeSet::from([from.to_path_buf()]);
+    folders.extend(
+        words
+            .iter()
+            .filter(|word| !word.starts_with('/'))
+            .map(|word| place(word, from, project))
+            .filter(|path| path.is_dir()),
+    );
+    let mut places = BTreeSet::new();
+    for word in &words {
+        places.extend(folders.iter().map(|folder| NamedPath {
+            path: place(word, folder, project),
+            word: word.clone(),
+        }));
+    }
+    places
+}
+
+fn place(word: &str, folder: &Path, project: &Path) -> PathBuf {
+    let path = match (after(word, PROJECT), after(word, HERE)) {
+        (Some(rest), _) => project.join(rest),
+        (_, Some(rest)) => folder.join(rest),
+        _ => folder.join(word),
+    };
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// What follows a variable in a word that begins with it.
+fn after<'a>(word: &'a str, variable: [&str; 2]) -> Option<&'a str> {
+    let rest = variable.iter().find_map(|it| word.strip_prefix(it))?;
+    match rest.strip_prefix('/') {
+        Some(rest) => Some(rest.trim_start_matches('/')),
+        None => rest.is_empty().then_some(rest),
+    }
+}
+
+/// Whether a line begins with `cd "$CLAUDE_PROJECT_DIR"`, and so runs at the project's root.
+pub(super) fn starts_at_root(program: &Program) -> bool {
+    let Program::Shell(line) = program else {
+        return false;
+    };
+    let mut words = split(line).into_iter();
+    words.next().is_some_and(|word| word == "cd")
+        && words
+            .next()
+            .is_some_and(|word| after(&word, PROJECT) == Some(""))
+}
+
+/// The words of a program, those of a line in it (`sh -c '…'`) and what follows a `=`.
+fn words(program: &Program) -> BTreeSet<String> {
+    let mut rest = match program {
+        Program::Shell(line) => split(line),
+        Program::List(words) => words.clone(),
+    };
+    let mut all = BTreeSet::new();
+    while let Some(word) = rest.pop() {
+        if all.contains(&word) {
+            continue;
+        }
+        all.extend(word.rsplit_once('=').map(|(_, value)| value.to_owned()));
+        if word.contains(|c: char| c.is_whitespace() || OPERATORS.contains(&c)) {
+            rest.extend(split(&word));
+        }
+        all.insert(word);
+    }
+    let may_be_file = |word: &String| {
+        !word.is_empty()
+            && !word.contains('\0')
+            && word.split('/').all(|it| it.len() <= LONGEST_NAME)
+    };
+    all.retain(may_be_file);
+    all
+}
+
+fn split(line: &str) -> Vec<String> {
+    let line = line.replace(OPERATORS, " ").replace('`', " ");
+    shlex::split(&line).unwrap_or_else(|| {
+        let words = line.split_whitespace();
+        words
+            .map(|word| word.trim_matches(['"', '\'']).to_owned())
+            .collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_those_of_a_shell() {
+        for (line, expected) in [
+            ("true;./check a", "./check a true"),
+            ("sh -c \"sh -c './check'\"", "-c ./check sh"),
+            ("X=./a tool --file=b/c", "--file=b/c ./a X=./a b/c tool"),
+            ("echo $(./check) `x` > out", "$ ./check echo out x"),
+            ("\"$CLAUDE_PROJECT_DIR\"/x # no", "$CLAUDE_PROJECT_DIR/x"),
+            ("it's ./x", "./x it's"),
+        ] {
+            let words = words(&Program::Shell(line.to_owned()));
+            let words = words.iter().filter(|word| !word.contains(' '));
+            let words: Vec<&str> = words.map(String::as_str).collect();
+            assert_eq!(words.join(" "), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_variable_counts_only_as_a_whole() {
+        let place = |word: &str| place(word, Path::new("/p/sub"), Path::new("/p"));
+        for (word, expected) in [
+            ("${CLAUDE_PROJECT_DIR}/x", "/p/x"),
+            ("$PWD/../x", "/p/x"),
+            ("$CLAUDE_PROJECT_DIRX/x", "/p/sub/$CLAUDE_PROJECT_DIRX/x"),
+            ("/x", "/x"),
+        ] {
+            assert_eq!(place(word), Path::new(expected));
+        }
+    }
+}
