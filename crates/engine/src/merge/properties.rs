@@ -106,8 +106,6 @@ fn opinions(own: &Answer, said: &[Said]) -> Vec<Opinion> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
-
     #[test]
     fn the_order_in_which_hooks_end_changes_nothing(
         ((event, own, said), heard) in any_case().prop_flat_map(|case| {

@@ -91,8 +91,6 @@ fn any_answer() -> impl Strategy<Value = Answer> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
-
     #[test]
     fn no_answer_says_what_was_not_meant(answer in any_answer()) {
         let output = answer.render();

@@ -6,7 +6,7 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, gone, is_served_again, load};
+use super::{Chance, all_there_once, gone, is_served_again, load, rounds};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
@@ -14,7 +14,7 @@ fn sigterm_under_load_loses_nothing() {
     let mut chance = Chance::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
-        for _ in 0..40 {
+        for _ in 0..rounds(4) {
             let pid = load.daemon_after(last);
             load.more(chance.below(8));
             chance.moment();
@@ -34,7 +34,7 @@ fn daemon_stop_under_load_ends_it_and_loses_nothing() {
     let world = World::new();
     let mut chance = Chance::new();
     let mut sent = load::during(&world, 4, 0, |load| {
-        for _ in 0..20 {
+        for _ in 0..rounds(4) {
             // One that is ready, or there is nothing to stop.
             load.until("daemon", || world.path("run/socket").exists().then_some(()));
             let pid = load.daemon_after(None);

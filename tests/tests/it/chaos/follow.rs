@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::load::Sent;
 use super::takeover::start_as;
-use super::{Chance, all_there_once, gone, load, number};
+use super::{Chance, all_there_once, gone, load, number, rounds};
 
 struct Follower {
     child: Child,
@@ -92,7 +92,7 @@ fn following_goes_on_over_kills() {
     let mut sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         let mut last = None;
-        for _ in 0..30 {
+        for _ in 0..rounds(4) {
             last = Some(load.daemon_after(last));
             load.more(chance.below(12));
             chance.moment();
@@ -113,7 +113,7 @@ fn following_goes_on_over_takeovers() {
     let mut chance = Chance::new();
     let sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
-        for build in 1..=20 {
+        for build in 1..=rounds(4) {
             let old = load.daemon_after(None);
             load.more(chance.below(12));
             chance.moment();
@@ -134,7 +134,7 @@ fn following_goes_on_over_stops_of_the_process() {
     let mut chance = Chance::new();
     let sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
-        for _ in 0..10 {
+        for _ in 0..rounds(4) {
             load.more(chance.below(12));
             chance.moment();
             world.signal_daemon(Signal::STOP);

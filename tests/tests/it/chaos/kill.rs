@@ -4,17 +4,16 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, is_served_again, load, number};
-
-const KILLS: u64 = 200;
+use super::{Chance, all_there_once, is_served_again, load, number, rounds};
 
 #[test]
-fn two_hundred_kills_lose_nothing_and_double_nothing() {
+fn kills_lose_nothing_and_double_nothing() {
     let world = World::new();
     let mut chance = Chance::new();
+    let kills = rounds(20);
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
-        for _ in 0..KILLS {
+        for _ in 0..kills {
             last = Some(load.daemon_after(last));
             // Some die while they start, most at work.
             load.more(chance.below(8));
@@ -22,7 +21,7 @@ fn two_hundred_kills_lose_nothing_and_double_nothing() {
             world.signal_daemon(Signal::KILL);
         }
     });
-    assert!(sent.len() as u64 >= KILLS, "only {} events", sent.len());
+    assert!(sent.len() as u64 >= kills, "only {} events", sent.len());
     sent.push(load::send(&world, u64::MAX / 2));
     assert!(
         wait::until(PATIENCE, || world.daemon_pid()).is_some(),

@@ -6,18 +6,17 @@ use std::time::Instant;
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, is_served_again, load, number};
-
-const STOPS: u64 = 200;
+use super::{Chance, all_there_once, is_served_again, load, number, rounds};
 
 #[test]
 fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
     let world = World::new();
     let pid = world.start_daemon();
     let mut chance = Chance::new();
+    let stops = rounds(20);
     let mut stopped = Vec::new();
     let mut sent = load::during(&world, 4, 0, |load| {
-        for _ in 0..STOPS {
+        for _ in 0..stops {
             load.more(chance.below(6));
             chance.moment();
             assert_eq!(world.signal_daemon(Signal::STOP), Some(pid));
@@ -44,5 +43,5 @@ fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
             assert_eq!(row["source"], "alone", "{row}");
         }
     }
-    assert!(alone >= STOPS as usize, "only {alone} calls went alone");
+    assert!(alone >= stops as usize, "only {alone} calls went alone");
 }

@@ -8,9 +8,7 @@ use becket_tests::world::World;
 use becket_wire::{Notice, Version};
 use serde_json::Value;
 
-use super::{Chance, all_there_once, gone, load};
-
-const TAKEOVERS: u64 = 200;
+use super::{Chance, all_there_once, gone, load, rounds};
 
 /// Starts a daemon that passes for that version, and gives what it reports to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
@@ -41,9 +39,10 @@ pub fn serving(world: &World) -> Option<String> {
 fn newer_builds_take_over_under_load_and_nothing_is_lost() {
     let world = World::new();
     let mut chance = Chance::new();
+    let takeovers = rounds(20);
     let sent = load::during(&world, 4, 0, |load| {
         let mut last = load.daemon_after(None);
-        for build in 1..=TAKEOVERS {
+        for build in 1..=takeovers {
             load.more(chance.below(6));
             chance.moment();
             assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
@@ -51,7 +50,7 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
             last = world.daemon_pid().expect("the new daemon");
         }
     });
-    assert_eq!(serving(&world), Some(format!("9.0.{TAKEOVERS}")));
+    assert_eq!(serving(&world), Some(format!("9.0.{takeovers}")));
     all_there_once(&world, &sent);
     let one = wait::until(PATIENCE, || (world.daemons().len() == 1).then_some(()));
     assert!(one.is_some(), "daemons: {:?}", world.daemons());
@@ -95,7 +94,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
     let world = World::new();
     let current = Version::current().to_string();
     let mut sent = Vec::new();
-    for round in 0..10 {
+    for round in 0..rounds(1) {
         assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
         let old = world.daemon_pid();
         sent.extend(load::during(&world, 4, round * 1_000_000, |load| {
