@@ -2,26 +2,27 @@
 //! so that a restart changes nothing.
 
 mod child;
+mod figures;
 mod infer;
+mod json;
+mod project;
 mod show;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use becket_wire::event::EventName;
-use becket_wire::rpc::Envelope;
 use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
 use crate::hooks::slash;
 use crate::sparse::is_default;
 use crate::status::Agent;
-
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
 pub use infer::{Inference, PROCESS_GONE};
-pub use show::{Json, json};
+pub use json::{Json, json};
+pub use project::project_of;
 
 /// How much of a prompt is kept, in characters.
 const PROMPT: usize = 500;
@@ -295,81 +296,3 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
 
 #[cfg(test)]
 mod tests;
-
-impl Session {
-    /// Whether no status line tells its figures, so that its transcript has to.
-    pub fn lacks_status_line(&self) -> bool {
-        self.figures == Figures::default() || self.figures.from_transcript
-    }
-
-    /// Takes figures over. True if a person can see a difference.
-    pub fn figure(&mut self, figures: &Figures) -> bool {
-        let known = &self.figures;
-        let better = *known != Figures::default() && !known.from_transcript;
-        if *known == *figures || (figures.from_transcript && better) {
-            return false;
-        }
-        self.figures.clone_from(figures);
-        for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
-            *text = text.take().map(cut);
-        }
-        // A transcript tells of the last reply; events of an attended session know the model after it.
-        let late = figures.from_transcript && self.attended && self.model.is_some();
-        if figures.model_id.is_some() && !late {
-            self.model.clone_from(&self.figures.model_id);
-        }
-        true
-    }
-}
-
-/// The git root above `cwd`, else `CLAUDE_PROJECT_DIR`, else `cwd` itself.
-pub fn project_of(
-    cwd: &str,
-    claude_project_dir: Option<&str>,
-    is_git_root: impl Fn(&Path) -> bool,
-) -> String {
-    let mut above = Path::new(cwd).ancestors();
-    let root = above.find(|folder| folder.is_absolute() && is_git_root(folder));
-    match (root.and_then(Path::to_str), claude_project_dir) {
-        (Some(root), _) => root.to_owned(),
-        (None, Some(project)) if !project.is_empty() => project.to_owned(),
-        (None, _) => cwd.to_owned(),
-    }
-}
-
-impl Session {
-    /// The project, if it was looked for from there last.
-    pub fn project_at(&self, cwd: &str, envelope: &Envelope) -> Option<&str> {
-        let (from, claude) = self.project_from.as_ref()?;
-        let same = (&**from, claude.as_deref()) == (cwd, claude_project(envelope));
-        self.project.as_deref().filter(|_| same)
-    }
-
-    /// Finds the project, if what it depends on has changed since it was last looked for: most
-    /// events cost no look at the disk. True if it is another one now.
-    pub fn find_project(
-        &mut self,
-        envelope: &Envelope,
-        is_git_root: impl Fn(&Path) -> bool,
-    ) -> bool {
-        let Some(cwd) = self.cwd.as_deref() else {
-            return false;
-        };
-        let claude = claude_project(envelope);
-        if let Some((from, project)) = &self.project_from
-            && (&**from, project.as_deref()) == (cwd, claude)
-        {
-            return false;
-        }
-        let project = Some(project_of(cwd, claude, is_git_root));
-        self.project_from = Some((cwd.to_owned(), claude.map(str::to_owned)));
-        let changed = self.project != project;
-        self.project = project;
-        changed
-    }
-}
-
-fn claude_project(envelope: &Envelope) -> Option<&str> {
-    let folder = envelope.variable("CLAUDE_PROJECT_DIR");
-    folder.map(|folder| &folder[..folder.floor_char_boundary(LONGEST)])
-}

@@ -1,3 +1,4 @@
+mod recorded;
 mod telling;
 
 use becket_wire::EventId;
@@ -642,38 +643,4 @@ proptest! {
             prop_assert!(told || after == before, "{event}");
         }
     }
-}
-
-#[test]
-fn a_transcript_never_overrules_the_status_line() {
-    let cost = |cost_usd, from_transcript| Figures {
-        cost_usd: Some(cost_usd),
-        from_transcript,
-        ..Figures::default()
-    };
-    let mut session = Session::new("s", 0);
-    assert!(session.figure(&cost(1.0, true)));
-    assert!(session.figure(&cost(2.0, false)));
-    assert!(!session.figure(&cost(2.0, false)), "nothing new");
-    assert!(!session.figure(&cost(3.0, true)));
-    assert_eq!(session.figures.cost_usd, Some(2.0));
-}
-
-#[test]
-fn a_transcript_does_not_take_a_switch_of_the_model_back() {
-    let of = |model: &str, from_transcript| Figures {
-        model_id: Some(model.to_owned()),
-        from_transcript,
-        ..Figures::default()
-    };
-    let mut session = Session::new("s", 0);
-    session.figure(&of("opus", true));
-    assert_eq!(session.model.as_deref(), Some("opus"));
-    session.model = Some("sonnet".to_owned());
-    let again = Figures {
-        cost_usd: Some(1.0),
-        ..of("opus", true)
-    };
-    assert!(session.figure(&again));
-    assert_eq!(session.model.as_deref(), Some("sonnet"));
 }
