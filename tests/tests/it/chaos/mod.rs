@@ -2,12 +2,8 @@
 
 mod ends;
 mod follow;
-mod kill;
 mod load;
-mod races;
-mod retention;
 mod sessions;
-mod stop;
 pub mod takeover;
 
 use std::env;
