@@ -1,10 +1,8 @@
 //! A scenario as a story: *given* these hooks and settings, *when* the model asks for these
 //! tools and the person types this, *then* these events, this request, this screen.
 
-mod becket;
 mod events;
 mod hook;
-mod person;
 mod registration;
 mod session;
 
@@ -15,11 +13,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use becket::{Becket, EXEC_FORM, TOLERANT};
 pub use events::{Event, Events};
 pub use hook::Hook;
-pub use person::Person;
+pub use registration::{Becket, EXEC_FORM, TOLERANT};
 pub use registration::{EVENTS, Recorder, Registration, program};
+pub use session::Person;
 pub use session::{Session, Waiting, now_ms};
 
 use crate::claude::{Claude, Home, Print, Scope};
