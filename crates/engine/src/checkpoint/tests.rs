@@ -186,52 +186,6 @@ fn what_is_too_large_is_left_out_and_said() {
 }
 
 #[test]
-fn what_is_not_ours_to_read_is_left_out_and_said_unless_git_has_it() {
-    let repo = Repo::with_commit();
-    let lock = |file: &str| {
-        let nobody = fs::Permissions::from_mode(0o000);
-        fs::set_permissions(repo.path(file), nobody).unwrap();
-    };
-    repo.write("new", "1");
-    repo.write("secret", "1");
-    lock("secret");
-    if fs::read(repo.path("secret")).is_ok() {
-        // Whoever runs this may read everything.
-        return;
-    }
-    name(repo.keep(SESSION));
-    assert_eq!(held(&repo, "new").as_deref(), Some("1"));
-    let git = repo.there();
-    let said = list(&git).unwrap().remove(0).skipped;
-    assert_eq!(said, ["secret (not ours to read)"]);
-    repo.write("a", "now");
-    lock("a");
-    let failed = Present::take(&git, 1 << 20).unwrap_err().to_string();
-    assert!(failed.contains("Permission denied"), "{failed}");
-}
-
-#[test]
-fn in_a_sparse_checkout() {
-    let repo = Repo::with_commit();
-    repo.commit("in/x", "1");
-    repo.commit("out/y", "1");
-    repo.commit("out/z", "1");
-    repo.git(&["sparse-checkout", "set", "--cone", "in"]);
-    repo.write("in/x", "changed");
-    repo.write("out/y", "changed");
-    repo.write("out/new", "new");
-    name(repo.keep(SESSION));
-    for (file, text) in [
-        ("in/x", "changed"),
-        ("out/y", "changed"),
-        ("out/new", "new"),
-        ("out/z", "1"),
-    ] {
-        assert_eq!(held(&repo, file).as_deref(), Some(text), "{file}");
-    }
-}
-
-#[test]
 fn odd_names() {
     let repo = Repo::with_commit();
     for file in [
@@ -250,27 +204,6 @@ fn odd_names() {
     for file in ["two\nlines", "é", "*", ":(top)x"] {
         assert_eq!(held(&repo, file).as_deref(), Some(file), "{file}");
     }
-}
-
-/// Of the same size and time as what is staged: git looks into such a file only because the index is
-/// no younger than it.
-#[test]
-fn a_change_that_git_could_overlook() {
-    let repo = Repo::with_commit();
-    repo.git(&["config", "core.trustctime", "false"]);
-    let then = UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
-    let date = |file: &str| {
-        let file = File::options().append(true).open(repo.path(file));
-        file.unwrap().set_modified(then).unwrap();
-    };
-    repo.write("a", "one");
-    date("a");
-    repo.git(&["add", "a"]);
-    repo.write("a", "two");
-    date("a");
-    date(".git/index");
-    name(kept(&repo));
-    assert_eq!(held(&repo, "a").as_deref(), Some("two"));
 }
 
 #[test]
@@ -300,28 +233,6 @@ fn the_newest_stay() {
     assert!(others.starts_with("00000000/"), "{others}");
     made.reverse();
     assert_eq!(left, made[..3]);
-}
-
-#[test]
-fn a_clock_that_was_set_back_loses_nothing_new() {
-    let repo = Repo::with_commit();
-    let git = repo.there();
-    for (round, at) in [5000, 4000, 3000].into_iter().enumerate() {
-        repo.write("a", &format!("{round}"));
-        let present = Present::take(&git, 1 << 20).unwrap();
-        let wish = Wish {
-            at,
-            keep: 1,
-            ..repo.wish(SESSION)
-        };
-        let made = name(make(&git, &present, &wish).unwrap());
-        let left: Vec<String> = list(&git)
-            .unwrap()
-            .into_iter()
-            .map(|one| one.name)
-            .collect();
-        assert_eq!(left, [made]);
-    }
 }
 
 #[test]
@@ -357,17 +268,6 @@ fn a_word_finds_one() {
     assert_eq!(found("2001"), Err(2));
     assert_eq!(found("nothing"), Err(0));
     assert_eq!(found(""), Err(0));
-}
-
-#[test]
-fn where_no_work_tree_is() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(Git::find(folder.path()).unwrap().is_none());
-    let repo = Repo::with_commit();
-    assert!(Git::find(&repo.path(".git")).unwrap().is_none());
-    fs::create_dir(repo.path("below")).unwrap();
-    let below = Git::find(&repo.path("below")).unwrap().unwrap();
-    assert_eq!(below.root(), repo.root());
 }
 
 pub const SESSION: &str = "85d6d150-187f-464e-b9d0-1f5d4639bdac";
@@ -572,20 +472,6 @@ fn files_come_back_and_later_ones_stay() {
 }
 
 #[test]
-fn exactly_means_that_later_files_go() {
-    let repo = Repo::with_commit();
-    repo.write("a", "then");
-    repo.keep(SESSION);
-    repo.write("later/x", "now");
-    repo.write(".git/info/exclude", "ignored\n");
-    repo.write("ignored", "stays");
-    restored(&repo, &[], true);
-    assert!(!repo.path("later").exists());
-    assert_eq!(repo.read("ignored").as_deref(), Some("stays"));
-    assert_eq!(held(&repo, "later/x").as_deref(), Some("now"));
-}
-
-#[test]
 fn only_the_paths_that_were_named() {
     let repo = Repo::with_commit();
     repo.write("a", "then");
@@ -710,25 +596,6 @@ fn a_folder_that_looks_like_a_bare_repository_is_none() {
     name(repo.keep(SESSION));
     assert!(!mark.exists());
     repo.beside("repo/vendor/x").try_git(&["add", "-A"]);
-    assert!(mark.exists());
-}
-
-/// A partial clone says by which program git gets what is missing.
-#[test]
-fn nothing_is_fetched() {
-    let repo = Repo::with_commit();
-    let mark = repo.beside("mark").root().to_owned();
-    repo.write("far", "x");
-    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
-    repo.git(&["config", "extensions.partialClone", "origin"]);
-    repo.git(&["config", "remote.origin.promisor", "true"]);
-    repo.git(&["config", "remote.origin.url", "."]);
-    let program = format!("touch {}; false", mark.display());
-    repo.git(&["config", "remote.origin.uploadpack", &program]);
-    let missing = "0123456789012345678901234567890123456789";
-    assert!(repo.there().run(&["cat-file", "-e", missing]).is_err());
-    assert!(!mark.exists());
-    repo.try_git(&["cat-file", "-e", missing]);
     assert!(mark.exists());
 }
 

@@ -15,7 +15,6 @@ pub mod language;
 mod memory;
 mod on_edit;
 mod on_stop;
-mod question;
 mod report;
 mod self_review;
 mod source;

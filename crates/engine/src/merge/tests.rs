@@ -214,18 +214,6 @@ fn where_nobody_attends_a_question_is_a_no() {
     }
 }
 
-fn never() -> PathBuf {
-    panic!("nothing is to be cut")
-}
-
-#[test]
-fn what_fits_stays_as_it_is() {
-    let mut answer = read(&PRE, &tool("deny", "ten chars!"));
-    answer.add_context("12345").unwrap();
-    answer.add_context("6789").unwrap();
-    assert_eq!(fit(answer.clone(), 10, never), (answer, None));
-}
-
 #[test]
 fn long_text_is_cut_at_a_line_and_says_where_all_of_it_is() {
     let lines: Vec<String> = (1..100).map(|n| format!("error {n}")).collect();
@@ -274,23 +262,6 @@ fn a_long_context_does_not_push_out_the_short_ones() {
     }
     assert!(contexts.join("\n").chars().count() <= 200);
     assert_eq!(file.unwrap().1, answer.contexts().join("\n") + "\n");
-}
-
-#[test]
-fn several_long_texts_go_into_one_file() {
-    let mut answer = silent(&EventName::Stop);
-    answer.stop("s".repeat(50));
-    answer.tell("m".repeat(50));
-    let (short, file) = fit(answer, 40, || "/f".into());
-    assert_eq!(
-        short.messages(),
-        ["mmmmmmmmm\n[cut here; all of it is in /f]"]
-    );
-    let (m, s) = ("m".repeat(50), "s".repeat(50));
-    assert_eq!(
-        file.unwrap().1,
-        format!("== message ==\n{m}\n\n== stop ==\n{s}\n")
-    );
 }
 
 #[test]

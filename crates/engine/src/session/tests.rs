@@ -271,13 +271,6 @@ fn an_ended_session_is_revived_only_by_a_beginning() {
 }
 
 #[test]
-fn an_end_that_is_older_than_a_new_start_ends_nothing() {
-    let mut play = Play::after(&[PROMPT, "SessionStart source=resume"]);
-    assert!(!play.at_time("SessionEnd reason=other", 15));
-    assert_eq!(play.session.ended_at, None);
-}
-
-#[test]
 fn a_clear_keeps_the_line_and_a_fork_has_its_own() {
     let mut first = Play::after(&["SessionStart source=startup cwd=/p model=m"]);
     first.session.name(Some("mine".into()));
@@ -349,33 +342,6 @@ fn what_is_too_long_is_cut_and_still_known_again() {
         word(&play.session.children.values().next().unwrap().agent.status),
         "working(Thinking)"
     );
-}
-
-#[test]
-fn a_name_is_as_long_as_a_path_at_the_most() {
-    let mut session = Session::new("s", 1);
-    assert!(session.name(Some("ü".repeat(1 << 20))));
-    assert_eq!(session.title.map(|title| title.len()), Some(LONGEST));
-}
-
-#[test]
-fn what_says_nothing_is_not_written() {
-    let fields = |events: &[&str]| -> Vec<String> {
-        let kept = serde_json::to_value(&Play::after(events).session).unwrap();
-        let of = |part: &serde_json::Value| part.as_object().unwrap().keys().cloned().collect();
-        let [session, main]: [Vec<String>; 2] = [of(&kept), of(&kept["main"])];
-        session.into_iter().chain(main).collect()
-    };
-    assert_eq!(
-        fields(&[]),
-        "attended display_since last_activity line main session_id started_at since"
-            .split(' ')
-            .collect::<Vec<_>>()
-    );
-    let working = fields(&[PROMPT, START]);
-    for told in ["children", "last_prompt", "shown", "status"] {
-        assert!(working.iter().any(|field| field == told), "{told}");
-    }
 }
 
 impl Play {

@@ -38,16 +38,6 @@ const READ: &str = "PreToolUse tool_name=Read tool_use_id=r prompt_id=p";
 const ASK: &str = "PreToolUse tool_name=AskUserQuestion tool_use_id=q prompt_id=p";
 
 #[test]
-fn an_older_event_changes_nothing() {
-    let mut agent = after(&["UserPromptSubmit prompt=a", "Stop"]);
-    let before = agent.clone();
-    for event in ["PreToolUse tool_name=Bash", ASKED[1], "SessionEnd"] {
-        assert!(!apply(&mut agent, event, 15));
-    }
-    assert_eq!(agent, before);
-}
-
-#[test]
 fn within_a_millisecond_the_id_tells_the_order() {
     let mut agent = Agent::new(0);
     let mut stop = Line::new("Stop", 10);
@@ -78,14 +68,6 @@ fn what_concerns_no_status_does_not_make_others_old() {
     );
     assert!(apply(&mut agent, ASKED[1], 40));
     assert_eq!(word(&agent.status), "attention(Permission for Bash)");
-}
-
-#[test]
-fn it_works_since_it_began_whatever_at() {
-    let mut agent = after(&["UserPromptSubmit prompt=a", "PreToolUse tool_name=Bash"]);
-    assert_eq!(agent.since, 10);
-    apply(&mut agent, "Stop", 90);
-    assert_eq!(agent.since, 90);
 }
 
 #[test]
@@ -209,15 +191,6 @@ fn two_calls_alike_ask_twice() {
         95,
     );
     assert_eq!(word(&agent.status), "working(Thinking)");
-}
-
-#[test]
-fn a_permission_is_linked_to_a_call_of_its_prompt() {
-    let other = ASKED[0].replace("prompt_id=p", "prompt_id=q");
-    let agent = after(&[&other, ASKED[1]]);
-    assert_eq!(agent.pending()[0].call, None);
-    let agent = after(&ASKED);
-    assert_eq!(agent.pending()[0].call.as_deref(), Some("t1"));
 }
 
 #[test]

@@ -258,40 +258,6 @@ proptest! {
         prop_assert!(!printed.contains('\u{202e}'), "{printed:?}");
     }
 
-    #[test]
-    fn colour_changes_nothing_else(line in line(), how in template(), width in 0..200_usize) {
-        let coloured = render(&line, &how, width, true);
-        prop_assert_eq!(strip(&coloured), render(&line, &how, width, false));
-    }
-
-    #[test]
-    fn more_room_never_shows_fewer_parts(line in line(), width in 10..150_usize) {
-        let how = by_default();
-        let parts = |width| render(&line, &how, width, false).matches(" · ").count();
-        prop_assert!(parts(width) <= parts(width + 1));
-    }
-
-    #[test]
-    fn any_text_is_a_template_or_told_to_be_none(text in ".{0,40}") {
-        if let Err(error) = Template::parse(&text) {
-            prop_assert!(!error.to_string().is_empty());
-        }
-    }
-
-    #[test]
-    fn any_bytes_are_read_or_told(bytes in vec(any::<u8>(), 0..200)) {
-        let line = Line::of(figures(&bytes));
-        prop_assert!(line.wrong.len() == 1 || line.wrong.is_empty());
-    }
-}
-
-/// Without the sequences of colour.
-fn strip(text: &str) -> String {
-    let mut pieces = text.split('\u{1b}');
-    let first = pieces.next().unwrap_or_default().to_owned();
-    pieces.fold(first, |kept, piece| {
-        kept + piece.split_once('m').map_or(piece, |(_, rest)| rest)
-    })
 }
 
 #[test]

@@ -347,26 +347,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_a_change() {
-        let project = Project::new(true);
-        project.write("a.rs", "1", 10);
-        project.commit();
-        project.write("a.rs", "2", 20);
-        let before = project.look();
-        project.git(&["checkout", "-q", "a.rs"]);
-        assert_eq!(project.since(before), ["a.rs"]);
-    }
-
-    #[test]
-    fn a_rename_names_both() {
-        assert_eq!(
-            status_files("R  new.rs\0old.rs\0?? x y\0 M a\0"),
-            ["new.rs", "old.rs", "x y", "a"]
-        );
-        assert_eq!(status_files(""), Vec::<&str>::new());
-    }
-
-    #[test]
     fn at_the_first_stop_what_is_older_than_the_session_does_not_count() {
         let project = Project::new(true);
         project.write("old.rs", "1", 10);
@@ -395,47 +375,5 @@ mod tests {
         let before = project.look();
         assert!(before.git.is_none());
         assert_eq!(project.since(before), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_stop_is_remembered_for_its_agent() {
-        let memory = tempfile::tempdir().unwrap();
-        let state = State {
-            at: 7,
-            git: Some(Tree {
-                head: "abc".into(),
-                files: [("/p/a".into(), Some((1, 2)))].into(),
-            }),
-        };
-        remember(memory.path(), None, &state).unwrap();
-        let read = |agent| Before::read(memory.path(), agent, None);
-        assert!(matches!(read(None), Before::Stop(read) if read == state));
-        assert!(matches!(read(Some("agent")), Before::Began(_)));
-        fs::write(place(memory.path(), None), "{").unwrap();
-        assert!(matches!(read(None), Before::Began(_)));
-    }
-
-    #[test]
-    fn a_session_began_with_its_transcript() {
-        let memory = tempfile::tempdir().unwrap();
-        let transcript = memory.path().join("t.jsonl");
-        fs::write(&transcript, "").unwrap();
-        let now = milliseconds(SystemTime::now());
-        let before = Before::read(memory.path(), None, Some(&transcript));
-        assert!(
-            matches!(before, Before::Began(at) if (now - at).abs() < 60_000),
-            "{before:?}"
-        );
-    }
-
-    #[test]
-    fn a_session_whose_beginning_nobody_knows_began_now() {
-        let project = Project::new(true);
-        project.write("old.rs", "1", 10);
-        let memory = tempfile::tempdir().unwrap();
-        for transcript in [None, Some(Path::new("/nowhere.jsonl"))] {
-            let before = Before::read(memory.path(), None, transcript);
-            assert_eq!(project.compared(&before), Vec::<String>::new());
-        }
     }
 }

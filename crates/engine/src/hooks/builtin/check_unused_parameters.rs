@@ -288,7 +288,6 @@ fn is_in_a_trait(above: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::super::edit::tests::{edit, posted, write};
@@ -398,17 +397,5 @@ mod tests {
         let input = json!({"file_path": "a.ts", "old_string": "force", "new_string": "_force"});
         assert!(silent(&HOOK, &posted("Edit", &input, None)));
         assert!(reason(&HOOK, &posted("Edit", &input, Some("function f(force) {}"))).is_some());
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_taken(
-            before in "(function f|fn f|def f|=>|->|impl A for B|[(){}<>,:=|a-c_ \n]|é){0,40}",
-            after in "(function f|fn f|def f|=>|->|impl A for B|[(){}<>,:=|a-c_ \n]|é){0,40}",
-            path in "a\\.(ts|rs|py)",
-        ) {
-            reason(&HOOK, &write(&path, Some(&before), &after));
-            prop_assert!(silent(&HOOK, &write(&path, Some(&after), &after)));
-        }
     }
 }

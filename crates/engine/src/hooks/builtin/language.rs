@@ -465,32 +465,6 @@ pub const LANGUAGES: &[Language] = &[
 mod tests {
     use super::*;
 
-    const KINDS: [Kind; 3] = [Kind::Typecheck, Kind::Lint, Kind::Test];
-
-    #[test]
-    fn every_language_has_tools_for_everything() {
-        for language in LANGUAGES {
-            for kind in KINDS {
-                let mut changed = language
-                    .tools_for(kind)
-                    .filter(|tool| tool.changed.is_some());
-                assert!(changed.next().is_some(), "{}: {kind:?}", language.name);
-            }
-        }
-    }
-
-    #[test]
-    fn no_file_belongs_to_two_languages() {
-        let mut ends: Vec<_> = LANGUAGES
-            .iter()
-            .flat_map(|language| language.extensions)
-            .collect();
-        let all = ends.len();
-        ends.sort();
-        ends.dedup();
-        assert_eq!(ends.len(), all);
-    }
-
     #[test]
     fn what_stands_in_braces_is_known() {
         let known = ["{files}", "{packages}", "{module}", "{tests}", "{scratch}"];

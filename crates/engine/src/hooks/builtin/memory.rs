@@ -104,18 +104,6 @@ mod tests {
     use super::super::report::Severity;
     use super::*;
 
-    #[test]
-    fn what_is_kept_is_known() {
-        let home = tempfile::tempdir().unwrap();
-        let folder = home.path().join("a/b");
-        assert_eq!(recall(&folder, "x"), None);
-        keep(&folder, "x", "one");
-        keep(&folder, "x", "two");
-        assert_eq!(recall(&folder, "x").as_deref(), Some("two"));
-        assert!(is_known(&folder, "x", "two") && !is_known(&folder, "x", "one"));
-        keep(Path::new("/dev/null/x"), "x", "lost");
-    }
-
     fn problem(line: u32, text: &str) -> Problem {
         Problem {
             file: Some("/p/a.ts".into()),
@@ -153,32 +141,5 @@ mod tests {
         Known::write(&memory, None, "/p/a.ts", &[]).unwrap();
         let one = [a];
         assert_eq!(known().news(&one), one);
-    }
-
-    #[test]
-    fn another_file_and_another_agent_know_nothing_of_it() {
-        let memory = tempfile::tempdir().unwrap();
-        let a = [problem(1, "a")];
-        Known::write(memory.path(), None, "/p/a.ts", &a).unwrap();
-        assert!(
-            Known::read(memory.path(), None, "/p/a.ts")
-                .news(&a)
-                .is_empty()
-        );
-        assert_eq!(
-            Known::read(memory.path(), Some("agent"), "/p/a.ts").news(&a),
-            a
-        );
-        assert_eq!(Known::read(memory.path(), None, "/p/b.ts").news(&a), a);
-    }
-
-    #[test]
-    fn a_damaged_memory_is_none() {
-        let memory = tempfile::tempdir().unwrap();
-        let a = [problem(1, "a")];
-        Known::write(memory.path(), None, "/p/a.ts", &a).unwrap();
-        let file = place(memory.path(), None, "/p/a.ts");
-        fs::write(file, "{\"about\":").unwrap();
-        assert_eq!(Known::read(memory.path(), None, "/p/a.ts").news(&a), a);
     }
 }

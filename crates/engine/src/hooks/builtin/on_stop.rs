@@ -248,16 +248,4 @@ mod tests {
         world.rest();
         assert!(world.stop(&subagent).is_silent());
     }
-
-    #[test]
-    fn nothing_of_a_known_language_changed_so_no_tool_runs() {
-        let mut world = World::new();
-        world.options = toml::Table::new();
-        // No Cargo.toml: no project of Rust.
-        world.write("WRONG\n");
-        assert!(world.stop(&json!({})).is_silent());
-        // A command that is none is told, whatever changed.
-        world.options = toml::from_str("command = 7").unwrap();
-        assert_eq!(world.stop(&json!({})).exit, 1);
-    }
 }

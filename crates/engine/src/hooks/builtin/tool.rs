@@ -340,35 +340,6 @@ mod tests {
     }
 
     #[test]
-    fn without_signs_what_the_project_brings_along_is_preferred() {
-        let project = Project::new(&[
-            ("p/pyproject.toml", ""),
-            ("p/.venv/bin/mypy!", ""),
-            ("bin/pyright!", ""),
-            ("bin/ruff!", ""),
-        ]);
-        let find = |kind| project.find("Python", kind, "shop/x.py");
-        assert_eq!(
-            find(Kind::Typecheck),
-            some("mypy, from .venv/bin/mypy", "p")
-        );
-        assert_eq!(find(Kind::Lint), some("ruff, from PATH", "p"));
-        assert_eq!(find(Kind::Test), None);
-    }
-
-    #[test]
-    fn a_solution_of_several_projects_is_built() {
-        let project = Project::new(&[
-            ("p/tsconfig.json", r#"{"files": [], "references": []}"#),
-            ("p/a/tsconfig.json", "{}"),
-            ("bin/tsc!", ""),
-        ]);
-        let find = |file| project.find("Type", Kind::Typecheck, file);
-        assert_eq!(find("x.ts"), some("tsc -b, from PATH", "p"));
-        assert_eq!(find("a/x.ts"), some("tsc, from PATH", "p/a"));
-    }
-
-    #[test]
     fn the_lock_file_names_the_package_manager() {
         let tests = r#"{"scripts": {"test": "node --test"}}"#;
         for (lock, manager) in [
@@ -392,19 +363,6 @@ mod tests {
         let nothing = r#"{"scripts": {"test": "echo \"Error: no test specified\" && exit 1"}}"#;
         let project = Project::new(&[("p/package.json", nothing), ("bin/npm!", "")]);
         assert_eq!(project.find("Type", Kind::Test, "x.js"), None);
-    }
-
-    #[test]
-    fn yarn_finds_what_stands_in_no_folder() {
-        let project = Project::new(&[
-            ("p/tsconfig.json", "{}"),
-            ("p/.pnp.cjs", ""),
-            ("bin/yarn!", ""),
-        ]);
-        assert_eq!(
-            project.find("Type", Kind::Typecheck, "x.ts"),
-            some("tsc, by yarn", "p")
-        );
     }
 
     #[test]
