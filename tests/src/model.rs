@@ -158,11 +158,6 @@ impl Model {
         requests
     }
 
-    /// Waits for the first request that fits, also among those already here.
-    pub fn wait_request(&self, what: &str, fits: impl Fn(&Request) -> bool) -> Request {
-        self.wait_for(what, |requests| requests.iter().find(|r| fits(r)).cloned())
-    }
-
     /// Waits for a condition on all requests.
     pub fn wait_for<T>(&self, what: &str, probe: impl Fn(&[Request]) -> Option<T>) -> T {
         self.shared

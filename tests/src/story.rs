@@ -215,14 +215,6 @@ impl Story {
         self.registered[0].events(&self.home)
     }
 
-    /// Every event so far, as the registration of this name has it.
-    pub fn events_of(&self, name: &str) -> Events {
-        let found = self.registered.iter().find(|one| one.name() == name);
-        found
-            .unwrap_or_else(|| panic!("nothing registered as {name}"))
-            .events(&self.home)
-    }
-
     /// Those of these events that this version knows, for an order that holds without the others.
     pub fn known<'n>(&self, events: &[&'n str]) -> Vec<&'n str> {
         self.claude.known(events)

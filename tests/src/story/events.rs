@@ -76,11 +76,6 @@ impl Events {
         self.that(|event| event["tool_use_id"] == tool_use_id)
     }
 
-    /// The events of the main agent alone, without those of subagents.
-    pub fn of_main(&self) -> Self {
-        self.that(|event| event["agent_id"].is_null())
-    }
-
     /// The one event of this name.
     #[track_caller]
     pub fn only(&self, name: &str) -> &Event {

@@ -304,15 +304,6 @@ impl<'a> Person<'a> {
         self.ready();
     }
 
-    /// Takes out of the input the prompt that comes back there, once it has.
-    #[track_caller]
-    pub fn takes_back(&self, prompt: &str) {
-        let back = |screen: &Screen| input(screen) == Some(prompt);
-        self.wait_for("the prompt back in the input", back);
-        self.press("C-u");
-        self.ready();
-    }
-
     /// Leaves the program in an orderly way.
     #[track_caller]
     pub fn leaves(&self) {

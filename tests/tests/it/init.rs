@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 
 use becket_tests::world::{World, call};
@@ -251,27 +251,6 @@ fn settings_that_do_not_parse_are_not_touched() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_are_said_to_be() {
-    let world = World::new();
-    fs::create_dir(settings(&world)).expect("a folder in its place");
-    let output = world.output(&["init"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("settings.json"),
-        "{}",
-        stderr(&output)
-    );
-    fs::remove_dir(settings(&world)).expect("a folder");
-    fs::write(settings(&world), b"{\"model\": \"\xff\"}").expect("settings");
-    let output = world.output(&["init"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        fs::read(settings(&world)).expect("settings"),
-        b"{\"model\": \"\xff\"}"
-    );
-}
-
-#[test]
 fn what_doctor_says_mends_it() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
@@ -385,124 +364,6 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
         "once is enough"
     );
     assert_eq!(world.events().len(), 3);
-}
-
-/// What doctor says of the commands: its state, its words, and how to mend it.
-fn commands(world: &World, project: Option<&Path>) -> (String, String, String) {
-    let mut doctor = world.becket(["doctor", "--json"]);
-    if let Some(project) = project {
-        doctor.current_dir(project);
-    }
-    let told = doctor.output().expect("becket runs").stdout;
-    let told: Value = serde_json::from_slice(&told).expect("JSON");
-    let checks = told["checks"].as_array().expect("checks");
-    let check = checks.iter().rfind(|check| check["name"] == "commands");
-    let check = check.unwrap_or_else(|| panic!("nothing of commands: {told:#}"));
-    let field = |name: &str| check[name].as_str().unwrap_or_default().to_owned();
-    (field("state"), field("what"), field("mend"))
-}
-
-#[test]
-fn doctor_finds_what_is_wrong_with_the_slash_commands() {
-    let world = World::new();
-    world.run(&["init"]);
-    let (state, what, _) = commands(&world, None);
-    assert_eq!(state, "good", "{what}");
-    let folder = world.home.join(".claude/commands/hook");
-
-    fs::remove_file(folder.join("enable.md")).expect("gone");
-    let (state, what, mend) = commands(&world, None);
-    assert_eq!((&*state, &*mend), ("warning", "becket init"));
-    assert!(
-        what.starts_with("missing") && what.ends_with(": enable.md"),
-        "{what}"
-    );
-    world.run(&["init"]);
-    assert_eq!(commands(&world, None).0, "good");
-
-    // As another becket wrote it: ours by its own word, and with another home in it.
-    let elsewhere = world.root().join("elsewhere");
-    let done = world.becket(["init", "--home"]).arg(&elsewhere).output();
-    assert!(done.expect("becket runs").status.success());
-    let (state, what, mend) = commands(&world, None);
-    assert_eq!((&*state, &*mend), ("warning", "becket init"));
-    assert!(what.starts_with("another becket's"), "{what}");
-    world.run(&["init"]);
-    assert_eq!(commands(&world, None).0, "good");
-
-    let file = folder.join("status.md");
-    let mine = fs::read_to_string(&file).expect("a command") + "mine\n";
-    fs::write(&file, &mine).expect("a command");
-    world.run(&["init"]);
-    let (state, what, mend) = commands(&world, None);
-    assert_eq!(state, "warning");
-    assert!(what.ends_with(": status.md"), "{what}");
-    assert!(mend.starts_with("keep it if it is yours"), "{mend}");
-    fs::remove_file(&file).expect("gone");
-    world.run(&["init"]);
-    assert_eq!(commands(&world, None).0, "good");
-}
-
-#[test]
-fn a_projects_two_settings_share_their_commands() {
-    let world = World::new();
-    world.run(&["init"]);
-    let project = world.home.join("shop");
-    fs::create_dir_all(project.join(".git")).expect("a project");
-    for scope in ["--project", "--local", "--project"] {
-        let done = world.becket(["init", scope]).current_dir(&project).output();
-        assert!(done.expect("becket runs").status.success());
-        let (state, what, _) = commands(&world, Some(&project));
-        assert_eq!(state, "good", "{scope}: {what}");
-        assert!(what.contains("shop/.claude/commands/hook"), "{what}");
-    }
-    fs::remove_file(project.join(".claude/commands/hook/enable.md")).expect("gone");
-    let (state, _, mend) = commands(&world, Some(&project));
-    assert_eq!(state, "warning");
-    assert!(mend.starts_with("becket init --"), "{mend}");
-}
-
-/// What doctor says of one thing.
-fn told(world: &World, name: &str) -> Vec<String> {
-    let (_, told) = world.doctor();
-    let checks = told["checks"].as_array().expect("checks").iter();
-    let of_it = checks.filter(|check| {
-        check["name"]
-            .as_str()
-            .is_some_and(|it| it.starts_with(name))
-    });
-    let text = |check: &Value| check["what"].as_str().unwrap_or_default().to_owned();
-    of_it.map(text).collect()
-}
-
-fn set_mode(path: &Path, mode: u32) {
-    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-}
-
-#[test]
-fn a_config_that_nobody_else_comes_near_may_have_any_mode() {
-    let world = World::new();
-    world.run(&["init"]);
-    world.start_daemon();
-    let config = world.path("config.toml");
-    fs::write(&config, "").expect("a config");
-    set_mode(&config, 0o644);
-    let open = |path: &Path| {
-        let told = told(&world, "home");
-        let said = format!("{} is open to others", path.display());
-        told.iter().any(|what| what.starts_with(&said))
-    };
-    assert!(!open(&config));
-    set_mode(&world.becket_home, 0o755);
-    assert!(open(&config) && open(&world.becket_home));
-    set_mode(&world.becket_home, 0o700);
-    // Where it is a link, what counts is where it leads.
-    let shared = world.home.join("shared");
-    fs::create_dir_all(&shared).expect("a folder");
-    set_mode(&shared, 0o755);
-    fs::rename(&config, shared.join("config.toml")).expect("a file");
-    symlink(shared.join("config.toml"), &config).expect("a link");
-    assert!(open(&config));
 }
 
 #[test]

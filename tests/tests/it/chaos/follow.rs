@@ -126,46 +126,6 @@ fn following_goes_on_over_takeovers() {
     follower.saw_all_once(&sent);
 }
 
-#[test]
-fn following_goes_on_over_stops_of_the_process() {
-    let world = World::new();
-    world.start_daemon();
-    let follower = Follower::start(&world);
-    let mut chance = Chance::new();
-    let sent = load::during(&world, 3, 0, |load| {
-        load.until("row", || (!follower.seen().is_empty()).then_some(()));
-        for _ in 0..rounds(4) {
-            load.more(chance.below(12));
-            chance.moment();
-            world.signal_daemon(Signal::STOP);
-            load.more(3);
-            world.signal_daemon(Signal::CONT);
-        }
-        load.more(10);
-    });
-    all_there_once(&world, &sent);
-    follower.saw_all_once(&sent);
-}
-
-#[test]
-fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
-    let world = World::new();
-    let daemon = world.start_daemon();
-    let mut follower = Follower::start(&world);
-    load::send(&world, 1);
-    wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(()));
-    // The daemon may be writing there.
-    let goes = || {
-        drop(std::fs::remove_dir_all(world.path("")));
-        (!world.path("").exists()).then_some(())
-    };
-    wait::until(PATIENCE, goes).expect("it goes");
-    let ended = wait::until(PATIENCE, || follower.child.try_wait().expect("a child"));
-    assert_eq!(ended.expect("it ends").code(), Some(4));
-    gone(daemon);
-    assert!(!world.path("").exists());
-}
-
 /// The next line that it says on stderr, if it says one.
 fn says(child: &mut Child) -> Option<String> {
     let mut stderr = BufReader::new(child.stderr.take().expect("a stderr"));
