@@ -1,9 +1,6 @@
 //! The scripted model: an HTTP server on 127.0.0.1 that speaks the Messages API well enough
 //! for the real Claude Code, answers from a script, and keeps every request it got.
 
-mod compose;
-mod http;
-mod request;
 mod script;
 mod serve;
 mod turn;
@@ -15,14 +12,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub use request::{Kind, Request, ToolResult};
+use crate::wait::PATIENCE;
+
 pub use script::{Rule, Script};
+pub use serve::{Kind, Request, ToolResult};
 pub use turn::{
     Block, Pause, Turn, Usage, agent, bash, behind, error, gate, hang_up, pause, say, tool, tools,
     write,
 };
-
-use crate::wait::PATIENCE;
 
 /// A running scripted model. It ends when it is dropped.
 #[derive(Debug)]
@@ -161,11 +158,6 @@ impl Model {
         requests
     }
 
-    /// Waits for the first request that fits, also among those already here.
-    pub fn wait_request(&self, what: &str, fits: impl Fn(&Request) -> bool) -> Request {
-        self.wait_for(what, |requests| requests.iter().find(|r| fits(r)).cloned())
-    }
-
     /// Waits for a condition on all requests.
     pub fn wait_for<T>(&self, what: &str, probe: impl Fn(&[Request]) -> Option<T>) -> T {
         self.shared
@@ -193,4 +185,151 @@ impl Drop for Model {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// One request on a connection of its own; the status and the body of the reply.
+    fn post(model: &Model, path: &str, body: &Value) -> (u16, String) {
+        let mut stream = TcpStream::connect(model.address).expect("connect");
+        let body = body.to_string();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nContent-Length: {}\r\nX-Api-Key: dummy\r\nX-Mark: here\r\n\r\n",
+            body.len()
+        );
+        stream
+            .write_all((head + &body).as_bytes())
+            .expect("send a request");
+        stream
+            .shutdown(std::net::Shutdown::Write)
+            .expect("end the requests");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("read the reply");
+        let (head, body) = reply.split_once("\r\n\r\n").unwrap_or_default();
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        (status.unwrap_or_default(), body.to_owned())
+    }
+
+    fn conversation(messages: &Value) -> Value {
+        json!({"model": "some-model", "tools": [{"name": "Bash"}], "messages": messages})
+    }
+
+    fn ask(model: &Model, messages: &Value) -> Value {
+        let (status, body) = post(model, "/v1/messages?beta=true", &conversation(messages));
+        assert_eq!(status, 200);
+        serde_json::from_str(&body).expect("a message")
+    }
+
+    fn text(message: &Value) -> &str {
+        message["content"][0]["text"].as_str().unwrap_or_default()
+    }
+
+    fn user(text: &str) -> Value {
+        json!({"role": "user", "content": [{"type": "text", "text": text}]})
+    }
+
+    fn assistant() -> Value {
+        json!({"role": "assistant", "content": "…"})
+    }
+
+    #[test]
+    fn turns_follow_the_replies_since_the_newest_known_prompt() {
+        let model = Model::script()
+            .on("apples", [say("a0"), say("a1")])
+            .on("pears", [say("p0"), say("p1")])
+            .start();
+        let said = |messages: Value| text(&ask(&model, &messages)).to_owned();
+        assert_eq!(said(json!([user("apples")])), "a0");
+        assert_eq!(said(json!([user("apples"), assistant(), user("?")])), "a1");
+        assert_eq!(
+            said(json!([
+                user("apples"),
+                assistant(),
+                user("pears then"),
+                assistant(),
+                user("unknown")
+            ])),
+            "p1"
+        );
+        assert_eq!(said(json!([user("apples, no, pears")])), "p0");
+        assert_eq!(
+            said(json!([user("apples"), assistant(), assistant()])),
+            "done"
+        );
+        assert_eq!(said(json!([user("plums")])), "ok");
+        let kinds: Vec<Kind> = model.requests().into_iter().map(|r| r.kind).collect();
+        assert_eq!(kinds[4..], [Kind::PastTheEnd, Kind::Side]);
+    }
+
+    #[test]
+    fn a_failure_is_no_reply_and_is_passed_over_once_spent() {
+        let model = Model::script()
+            .on(
+                "apples",
+                [
+                    say("a0"),
+                    error(529, "overloaded_error", "busy").times(2),
+                    say("a1"),
+                ],
+            )
+            .start();
+        let second = conversation(&json!([user("apples"), assistant()]));
+        let status = || post(&model, "/v1/messages", &second).0;
+        assert_eq!([status(), status(), status()], [529, 529, 200]);
+        let third = json!([user("apples"), assistant(), assistant()]);
+        assert_eq!(text(&ask(&model, &third)), "done");
+    }
+
+    #[test]
+    fn a_stream_says_what_the_whole_message_says() {
+        let both = tools([say("look:"), bash("ls"), tool("Read", json!({"n": 1}))]);
+        let model = Model::script().on("apples", [both]).start();
+        let mut body = conversation(&json!([user("apples")]));
+        let whole: Value =
+            serde_json::from_str(&post(&model, "/v1/messages", &body).1).expect("a message");
+        assert_eq!(whole["stop_reason"], "tool_use");
+        assert_eq!(whole["content"][1]["input"]["command"], "ls");
+
+        body["stream"] = json!(true);
+        let stream = post(&model, "/v1/messages", &body).1;
+        let data = stream
+            .lines()
+            .filter_map(|line| line.strip_prefix("data: "));
+        let events: Vec<Value> = data
+            .map(|data| serde_json::from_str(data).expect("an event"))
+            .collect();
+        let deltas: Vec<&Value> = events
+            .iter()
+            .filter(|event| event["type"] == "content_block_delta")
+            .map(|event| &event["delta"])
+            .collect();
+        assert_eq!(deltas[0]["text"], whole["content"][0]["text"]);
+        for index in [1, 2] {
+            let input = deltas[index]["partial_json"].as_str().unwrap_or_default();
+            let input: Value = serde_json::from_str(input).expect("the input");
+            assert_eq!(input, whole["content"][index]["input"]);
+        }
+        let last = events.iter().rev().nth(1).expect("a closing event");
+        assert_eq!(last["delta"]["stop_reason"], "tool_use");
+        assert_eq!(events.last().expect("an end")["type"], "message_stop");
+    }
+
+    #[test]
+    fn a_gate_holds_the_reply_until_it_is_opened() {
+        let model = Model::script()
+            .on("apples", [gate("g").then(say("at last"))])
+            .start();
+        std::thread::scope(|scope| {
+            let reply = scope.spawn(|| ask(&model, &json!([user("apples")])));
+            model.wait_at("g");
+            assert!(!reply.is_finished());
+            model.open("g");
+            assert_eq!(text(&reply.join().expect("a reply")), "at last");
+        });
+        assert_eq!(text(&ask(&model, &json!([user("apples")]))), "at last");
+    }
+}

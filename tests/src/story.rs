@@ -1,10 +1,8 @@
 //! A scenario as a story: *given* these hooks and settings, *when* the model asks for these
 //! tools and the person types this, *then* these events, this request, this screen.
 
-mod becket;
 mod events;
 mod hook;
-mod person;
 mod registration;
 mod session;
 
@@ -15,11 +13,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use becket::{Becket, EXEC_FORM, TOLERANT};
 pub use events::{Event, Events};
 pub use hook::Hook;
-pub use person::Person;
+pub use registration::{Becket, EXEC_FORM, TOLERANT};
 pub use registration::{EVENTS, Recorder, Registration, program};
+pub use session::Person;
 pub use session::{Session, Waiting, now_ms};
 
 use crate::claude::{Claude, Home, Print, Scope};
@@ -215,14 +213,6 @@ impl Story {
     /// Every event so far, as the first registration has it, in order of arrival.
     pub fn events(&self) -> Events {
         self.registered[0].events(&self.home)
-    }
-
-    /// Every event so far, as the registration of this name has it.
-    pub fn events_of(&self, name: &str) -> Events {
-        let found = self.registered.iter().find(|one| one.name() == name);
-        found
-            .unwrap_or_else(|| panic!("nothing registered as {name}"))
-            .events(&self.home)
     }
 
     /// Those of these events that this version knows, for an order that holds without the others.

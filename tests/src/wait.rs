@@ -30,23 +30,3 @@ pub fn until<T>(bound: Duration, mut probe: impl FnMut() -> Option<T>) -> Option
 fn pause() {
     std::thread::sleep(PAUSE);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gives_what_the_probe_found() {
-        let mut looks = 0;
-        let found = until(PATIENCE, || {
-            looks += 1;
-            (looks == 3).then_some("here")
-        });
-        assert_eq!(found, Some("here"));
-    }
-
-    #[test]
-    fn gives_up_at_the_bound() {
-        assert_eq!(until(Duration::ZERO, || None::<()>), None);
-    }
-}

@@ -1,17 +1,17 @@
 //! Which hooks an event concerns: Claude Code's matcher language, and paths. Pure.
 
-mod paths;
-mod subject;
-
-use std::path::Path;
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 
 use becket_wire::Head;
 use becket_wire::event::EventName;
+use globset::{GlobBuilder, GlobMatcher};
 use regex::bytes::{Regex, RegexBuilder};
+use serde_json::value::RawValue;
 
 use crate::hooks::Hook;
-pub use paths::Paths;
-pub use subject::Subject;
 
 /// A matcher as Claude Code reads it: a list of plain words, else a regular expression; empty or
 /// `*` is everything.
@@ -105,3 +105,250 @@ pub fn concerns(
 
 #[cfg(test)]
 mod tests;
+
+/// Globs over the files that an event is about; `!` takes away again. None means any event.
+///
+/// They are relative to the project. One without a `/` but at its end matches at any depth; a folder
+/// stands for all that is in it; the last that matches wins. Where all begin with `!`, everything
+/// else is taken. A file outside of the project is none of theirs.
+#[derive(Debug, Clone, Default)]
+pub struct Paths(Vec<PathRule>);
+
+#[derive(Debug, Clone)]
+struct PathRule {
+    itself: GlobMatcher,
+    below: GlobMatcher,
+    /// `dir/` means what is in it, not a file of that name.
+    only_below: bool,
+    takes: bool,
+}
+
+impl Paths {
+    pub fn parse(globs: &[String]) -> Result<Self, String> {
+        globs
+            .iter()
+            .map(|glob| rule(glob))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether the file is one of them. Symlinks are not followed; `..` is taken as it reads.
+    pub fn matches(&self, file: &Path, project: &Path) -> bool {
+        let (file, project) = (plain(file), plain(project));
+        let Ok(file) = file.strip_prefix(&project) else {
+            return false;
+        };
+        match self.0.iter().rev().find(|rule| rule.matches(file)) {
+            Some(rule) => rule.takes,
+            None => self.0.iter().all(|rule| !rule.takes),
+        }
+    }
+}
+
+impl PathRule {
+    fn matches(&self, file: &Path) -> bool {
+        !self.only_below && self.itself.is_match(file) || self.below.is_match(file)
+    }
+}
+
+fn rule(glob: &str) -> Result<PathRule, String> {
+    let (takes, pattern) = match glob.strip_prefix('!') {
+        Some(rest) => (false, rest),
+        None => (true, glob),
+    };
+    let only_below = pattern.ends_with('/');
+    let pattern = pattern.trim_end_matches('/');
+    let rooted = pattern.strip_prefix("./").or(pattern.strip_prefix('/'));
+    let pattern = match rooted {
+        Some(rest) => rest.to_owned(),
+        None if pattern.contains('/') => pattern.to_owned(),
+        None => format!("**/{pattern}"),
+    };
+    if pattern.is_empty() || pattern == "**/" {
+        return Err(format!("the path \"{glob}\" names nothing"));
+    }
+    let build = |pattern: &str| {
+        let built = GlobBuilder::new(pattern).literal_separator(true).build();
+        let built = built.map_err(|error| format!("the path \"{glob}\": {}", error.kind()));
+        built.map(|glob| glob.compile_matcher())
+    };
+    Ok(PathRule {
+        itself: build(&pattern)?,
+        below: build(&format!("{pattern}/**"))?,
+        only_below,
+        takes,
+    })
+}
+
+/// Without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(plain.pop()),
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Where the input of a tool names a file.
+const FILES: [&str; 3] = ["file_path", "notebook_path", "path"];
+
+type Object<'a> = HashMap<String, &'a RawValue>;
+
+/// One event, as matchers see it. What has to be read for them is read once, for any number of
+/// hooks.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    event: &'a EventName,
+    head: &'a Head<'a>,
+    payload: &'a [u8],
+    word: OnceCell<Option<Cow<'a, str>>>,
+    files: OnceCell<Vec<PathBuf>>,
+    calls: OnceCell<Vec<Call>>,
+}
+
+/// One call of a batch.
+#[derive(Debug)]
+struct Call {
+    tool: String,
+    files: Vec<PathBuf>,
+}
+
+impl<'a> Subject<'a> {
+    pub fn new(event: &'a EventName, head: &'a Head<'a>, payload: &'a [u8]) -> Self {
+        Self {
+            event,
+            head,
+            payload,
+            word: OnceCell::new(),
+            files: OnceCell::new(),
+            calls: OnceCell::new(),
+        }
+    }
+
+    /// See `matcher::concerns`.
+    pub fn concerns(&self, hook: &Hook, project: &Path) -> bool {
+        if !hook.on.contains(self.event) {
+            return false;
+        }
+        if hook.tools.is_all() && hook.paths.is_empty() {
+            return true;
+        }
+        let any_file = |files: &[PathBuf]| {
+            let matches = |file: &PathBuf| hook.paths.matches(file, project);
+            hook.paths.is_empty() || files.iter().any(matches)
+        };
+        // Claude Code compares nothing here. That one of the calls matches is more help to a hook
+        // that checks what was changed.
+        if *self.event == EventName::PostToolBatch {
+            let mut calls = self.calls().iter();
+            return calls.any(|call| hook.tools.matches(&call.tool) && any_file(&call.files));
+        }
+        let no_matcher = hook.tools.is_all() || !self.event.has_matcher();
+        let matches = || self.word().is_some_and(|word| hook.tools.matches(word));
+        (no_matcher || matches()) && (hook.paths.is_empty() || any_file(self.files()))
+    }
+
+    /// The files that the event is about, absolute as far as the event's cwd is: of a tool call
+    /// those that its input names, of FileChanged and the like theirs, of a batch all.
+    pub fn files(&self) -> &[PathBuf] {
+        self.files.get_or_init(|| match self.event {
+            EventName::FileChanged | EventName::InstructionsLoaded | EventName::ConfigChange => {
+                self.files_in(&self.top(), &["file_path"])
+            }
+            EventName::PostToolBatch => {
+                let calls = self.calls().iter();
+                calls.flat_map(|call| call.files.clone()).collect()
+            }
+            _ => {
+                let input = self.head.tool_input.and_then(object);
+                self.files_in(&input.unwrap_or_default(), &FILES)
+            }
+        })
+    }
+
+    fn word(&self) -> Option<&str> {
+        let word = self.word.get_or_init(|| {
+            let field = self.event.matcher_field()?;
+            let head = self.head;
+            let known = match field {
+                "tool_name" => &head.tool,
+                "source" => &head.source,
+                "reason" => &head.reason,
+                "notification_type" => &head.notification_type,
+                "trigger" => &head.trigger,
+                "error" => &head.error,
+                "agent_type" => &head.agent_type,
+                "mcp_server_name" => &head.mcp_server_name,
+                "to_model" => &head.to_model,
+                _ => {
+                    return self
+                        .top()
+                        .get(field)
+                        .and_then(|value| text(value))
+                        .map(Cow::Owned);
+                }
+            };
+            known.as_deref().map(Cow::Borrowed)
+        });
+        let word = word.as_deref()?;
+        match self.event {
+            EventName::FileChanged => Path::new(word).file_name()?.to_str(),
+            _ => Some(word),
+        }
+    }
+
+    fn calls(&self) -> &[Call] {
+        self.calls.get_or_init(|| {
+            let top = self.top();
+            let calls = top.get("tool_calls").map(|calls| calls.get());
+            let calls: Vec<&RawValue> = calls
+                .and_then(|calls| serde_json::from_str(calls).ok())
+                .unwrap_or_default();
+            calls
+                .into_iter()
+                .filter_map(|call| self.call(call))
+                .collect()
+        })
+    }
+
+    fn call(&self, call: &RawValue) -> Option<Call> {
+        let call = object(call.get())?;
+        let input = call.get("tool_input").and_then(|input| object(input.get()));
+        Some(Call {
+            tool: call
+                .get("tool_name")
+                .and_then(|name| text(name))
+                .unwrap_or_default(),
+            files: self.files_in(&input.unwrap_or_default(), &FILES),
+        })
+    }
+
+    fn files_in(&self, object: &Object<'_>, fields: &[&str]) -> Vec<PathBuf> {
+        let cwd = Path::new(self.head.cwd.as_deref().unwrap_or_default());
+        let files = fields.iter().filter_map(|field| text(object.get(*field)?));
+        (files.filter(|file| !file.is_empty()))
+            .map(|file| cwd.join(file))
+            .collect()
+    }
+
+    fn top(&self) -> Object<'a> {
+        let payload = std::str::from_utf8(self.payload).ok();
+        payload.and_then(object).unwrap_or_default()
+    }
+}
+
+fn object(json: &str) -> Option<Object<'_>> {
+    serde_json::from_str(json).ok()
+}
+
+fn text(json: &RawValue) -> Option<String> {
+    serde_json::from_str(json.get()).ok()
+}

@@ -2,17 +2,17 @@
 //! What the person was asked lies over what the agent does, so that no end of a call hides it.
 
 mod ask;
-mod infer;
 mod moment;
-mod settle;
 
+use ask::{Asks, Calls, Failures};
 use becket_wire::EventId;
 use becket_wire::event::EventName;
 use becket_wire::session::Status;
+use moment::cut;
 use serde::{Deserialize, Serialize};
 
 use crate::sparse::is_default;
-use ask::{Asks, Calls, Failures};
+
 pub use ask::{Pending, Question};
 pub use moment::{Mark, Moment, is_machine_made};
 
@@ -375,3 +375,130 @@ impl Agent {
 pub(crate) mod script;
 #[cfg(test)]
 mod tests;
+
+impl Agent {
+    /// The one status: the oldest question, else what the agent does.
+    fn settle(&mut self, at: i64) -> bool {
+        let (status, since) = match self.asks.all().first() {
+            Some(first) => {
+                let reason = first.reason();
+                (Status::Attention { reason }, first.at)
+            }
+            None if self.beneath == self.status => return false,
+            None if self.beneath.word() == self.status.word() && self.status.reason().is_none() => {
+                (self.beneath.clone(), self.since)
+            }
+            None => (self.beneath.clone(), at),
+        };
+        let changed = status != self.status || since != self.since;
+        self.status = status;
+        self.since = since;
+        changed
+    }
+
+    /// What else a person can see.
+    fn aside(&self) -> (Option<String>, [u32; 2], [bool; 3]) {
+        (
+            self.error.clone(),
+            [self.failed_tools, self.background_tasks],
+            [self.interrupted, self.seen, self.inferred],
+        )
+    }
+}
+
+impl Agent {
+    /// It rests, becket itself knows it (`inferred` false) or has it from elsewhere.
+    pub fn rests(&mut self, at: i64, inferred: bool) -> bool {
+        self.rest();
+        self.conclude(at, inferred)
+    }
+
+    /// A turn began without a word.
+    pub fn began(&mut self, at: i64) -> bool {
+        self.work(None);
+        self.conclude(at, true)
+    }
+
+    /// becket's own hooks judge whether it may stop by this event: until they have, it works.
+    pub fn is_judged(&mut self, stop: EventId, at: i64) -> bool {
+        self.work(Some(THINKING));
+        self.judged = Some(stop);
+        self.conclude(at, false)
+    }
+
+    /// Whether it has done nothing since it wanted to stop by this event, and was judged.
+    pub fn awaits(&self, stop: EventId) -> bool {
+        self.judged == Some(stop)
+    }
+
+    /// Whether it wants to stop, and nobody has said yet whether it may.
+    pub fn wants_to_stop(&self) -> bool {
+        self.judged.is_some()
+    }
+
+    /// They let it. Whatever is asked was asked since, because the stop itself had ended all else.
+    pub fn is_let_stop(&mut self, at: i64) -> bool {
+        let asks = std::mem::take(&mut self.asks);
+        self.rest();
+        self.asks = asks;
+        self.conclude(at, false)
+    }
+
+    /// One of its subagents turns out to work on, or to have ended: news only for one that works.
+    pub fn child_turns(&mut self, agent_type: Option<&str>, at: i64) -> bool {
+        self.status.word() == "working" && self.may_infer(at) && {
+            self.set_working(agent_type.or(Some(THINKING)));
+            self.conclude(at, false)
+        }
+    }
+
+    /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
+    /// that it was let, before anybody said so.
+    pub fn was_interrupted(&mut self, at: i64) -> bool {
+        self.interrupted = !self.wants_to_stop();
+        self.rests(at, true)
+    }
+
+    /// The turn ended without a word.
+    pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
+        self.error = error
+            .map(|error| cut(error).to_owned())
+            .or(self.error.take());
+        self.rests(at, true)
+    }
+
+    /// What was asked for one call, or everything that was asked by then, is answered.
+    pub fn was_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
+        self.asks.answered(tool_use_id, at) && {
+            if self.beneath.reason().is_some() {
+                self.set_working(Some(THINKING));
+            }
+            self.conclude(at, true)
+        }
+    }
+
+    /// Whether what was inferred for that time is still news.
+    pub fn may_infer(&self, at: i64) -> bool {
+        self.last.is_none_or(|last| at >= last.at)
+    }
+
+    /// Whatever seems to have happened later than now counts as past: the clock was set back.
+    pub fn nothing_after(&mut self, now: Mark) {
+        if self.is_past(now) {
+            self.last = Some(Mark::before_all_of(now.at));
+        }
+        self.since = self.since.min(now.at);
+        self.asks.nothing_after(now.at);
+    }
+
+    fn conclude(&mut self, at: i64, inferred: bool) -> bool {
+        self.last = self.last.max(Some(Mark::before_all_of(at)));
+        self.inferred = inferred;
+        self.settle(at)
+    }
+
+    /// Whether it waits for a subagent that runs within its turn, and since when.
+    pub fn runs_subagents_since(&self) -> Option<i64> {
+        self.calls.subagents_since()
+    }
+}

@@ -1,19 +1,20 @@
 //! The status line: what Claude Code says of a session for it, and the line that is printed.
 
-mod answer;
-mod part;
-mod reading;
-mod render;
-mod template;
 #[cfg(test)]
 mod tests;
 
-use becket_wire::session::Figures;
+use std::fmt;
 
-pub use answer::answer;
-pub use reading::{MAX_PAYLOAD, Reading, Unread, figures};
-pub use render::render;
-pub use template::{Template, TemplateError};
+use anstyle::{AnsiColor, Style};
+use becket_wire::Output;
+use becket_wire::rpc::{Envelope, WRONG};
+use becket_wire::session::Figures;
+use serde_json::Value;
+use thiserror::Error;
+use unicode_width::UnicodeWidthStr;
+
+use crate::config::{Snapshot, StatusLine};
+use crate::trust::Project;
 
 /// What can be shown. What is not known, or not worth a word, is empty.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,4 +44,500 @@ impl Line {
             },
         }
     }
+}
+
+/// How wide the terminal is where nobody says.
+const COLUMNS: usize = 80;
+/// Claude Code cuts a status line that is wider than its terminal but for so many columns.
+const MARGIN: usize = 4;
+
+/// The answer to a status line, with what its envelope and the config have to say.
+pub fn answer(mut line: Line, envelope: &Envelope, config: &Snapshot) -> Output {
+    line.wrong
+        .extend(envelope.variable(WRONG).map(str::to_owned));
+    line.wrong.extend(match config.errors().count() {
+        0 => None,
+        1 => Some("config: 1 error".to_owned()),
+        errors => Some(format!("config: {errors} errors")),
+    });
+    let project = config.project.as_ref();
+    line.wrong.extend(
+        project
+            .and_then(Project::says)
+            .map(|_| "not trusted".to_owned()),
+    );
+    let colour = envelope.variable("NO_COLOR").is_none_or(str::is_empty);
+    let columns = columns(envelope.variable("COLUMNS"));
+    let mut printed = render(&line, &config.config.statusline, columns, colour);
+    if !printed.is_empty() {
+        printed.push('\n');
+    }
+    Output {
+        stdout: printed.into_bytes(),
+        ..Output::default()
+    }
+}
+
+/// How wide the line may be: Claude Code gives its status line `COLUMNS`.
+fn columns(said: Option<&str>) -> usize {
+    let said = said.and_then(|said| said.trim().parse().ok());
+    let said = said.filter(|columns| *columns > 0).unwrap_or(COLUMNS);
+    said.saturating_sub(MARGIN).max(1)
+}
+
+/// How many columns a text of somebody else's may have.
+const LONGEST: usize = 40;
+
+/// Something that a line can show. The order is that of importance: what stands first goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Duration,
+    Lines,
+    Bar,
+    Cost,
+    Model,
+    Off,
+    Waiting,
+    Context,
+    Project,
+    Wrong,
+}
+
+impl Part {
+    pub const ALL: [Self; 10] = [
+        Self::Project,
+        Self::Model,
+        Self::Bar,
+        Self::Context,
+        Self::Cost,
+        Self::Lines,
+        Self::Duration,
+        Self::Waiting,
+        Self::Off,
+        Self::Wrong,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::Model => "model",
+            Self::Bar => "bar",
+            Self::Context => "context",
+            Self::Cost => "cost",
+            Self::Lines => "lines",
+            Self::Duration => "duration",
+            Self::Waiting => "waiting",
+            Self::Off => "off",
+            Self::Wrong => "wrong",
+        }
+    }
+
+    /// What it shows of a line; empty if there is nothing to show.
+    pub fn text(self, line: &Line, bar_width: usize) -> String {
+        let figures = &line.figures;
+        let shown = match self {
+            Self::Project => line.project.as_deref().map(brief),
+            Self::Model => figures
+                .model_name
+                .as_deref()
+                .or(figures.model_id.as_deref())
+                .map(brief),
+            Self::Bar => figures.context_pct.map(|used| bar(used, bar_width)),
+            Self::Context => figures.context_pct.map(|used| format!("{used:.0}%")),
+            Self::Cost => figures.cost_usd.and_then(cost),
+            Self::Lines => lines(figures),
+            Self::Duration => figures.duration_ms.map(duration),
+            Self::Waiting => (line.waiting > 0).then(|| format!("{} waiting", line.waiting)),
+            Self::Off => list("off: ", &line.off),
+            Self::Wrong => wrong(&line.wrong),
+        };
+        shown.unwrap_or_default()
+    }
+
+    pub fn style(self, line: &Line) -> Style {
+        let plain = Style::new();
+        match self {
+            Self::Project => plain.bold(),
+            Self::Bar | Self::Context => match line.figures.context_pct.unwrap_or_default() {
+                ..60.0 => AnsiColor::Green.on_default(),
+                ..80.0 => AnsiColor::Yellow.on_default(),
+                _ => AnsiColor::Red.on_default(),
+            },
+            Self::Waiting => AnsiColor::Yellow.on_default().bold(),
+            Self::Wrong => AnsiColor::Red.on_default(),
+            Self::Lines | Self::Duration | Self::Off => plain.dimmed(),
+            Self::Model | Self::Cost => plain,
+        }
+    }
+}
+
+/// Takes out what must not reach a terminal: control characters, and what turns the direction of
+/// the text around.
+pub fn clean(text: &str) -> String {
+    let bad = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().filter(|c| !bad(*c)).collect()
+}
+
+/// The beginning of a text, no wider than that.
+pub fn cut(text: &str, width: usize) -> String {
+    use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut room = width.saturating_sub(1);
+    let fits = |c: &char| {
+        let wide = c.width().unwrap_or(0);
+        let fits = wide <= room;
+        room = room.saturating_sub(wide);
+        fits
+    };
+    let mut kept: String = text.chars().take_while(fits).collect();
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+fn brief(text: &str) -> String {
+    cut(clean(text).trim(), LONGEST)
+}
+
+fn list(before: &str, names: &[String]) -> Option<String> {
+    let names: Vec<String> = names.iter().map(|name| brief(name)).collect();
+    (!names.is_empty()).then(|| format!("{before}{}", cut(&names.join(", "), LONGEST)))
+}
+
+/// The worst trouble, and how many more there are.
+fn wrong(troubles: &[String]) -> Option<String> {
+    let (worst, more) = troubles.split_first()?;
+    let worst = cut(clean(worst).trim(), LONGEST + LONGEST / 2);
+    Some(match more.len() {
+        0 => format!("⚠ {worst}"),
+        more => format!("⚠ {worst} (+{more})"),
+    })
+}
+
+fn bar(used: f64, width: usize) -> String {
+    let full = ((used / 100.0).clamp(0.0, 1.0) * width as f64).round() as usize;
+    format!("{}{}", "█".repeat(full), "░".repeat(width - full))
+}
+
+fn cost(dollars: f64) -> Option<String> {
+    (dollars >= 0.005).then(|| format!("${dollars:.2}"))
+}
+
+fn lines(figures: &Figures) -> Option<String> {
+    let added = figures.lines_added.unwrap_or(0);
+    let removed = figures.lines_removed.unwrap_or(0);
+    (added > 0 || removed > 0).then(|| format!("+{added} -{removed}"))
+}
+
+fn duration(ms: u64) -> String {
+    match (ms / 1000, ms / 60_000) {
+        (seconds @ ..60, _) => format!("{seconds}s"),
+        (_, minutes @ ..60) => format!("{minutes}m"),
+        (_, minutes) => format!("{}h{:02}m", minutes / 60, minutes % 60),
+    }
+}
+
+/// The JSON is some two thousand bytes; more than this is not read.
+pub const MAX_PAYLOAD: usize = 256 << 10;
+
+/// What the status line says of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    pub session_id: Option<String>,
+    /// The name of the project's folder.
+    pub project: Option<String>,
+    pub transcript_path: Option<String>,
+    pub cwd: Option<String>,
+    pub figures: Figures,
+}
+
+/// Why nothing could be read.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Unread {
+    #[error("status line: nothing came")]
+    Empty,
+    #[error("status line: {0} bytes came, too many")]
+    TooLong(usize),
+    #[error("status line: what came is no JSON")]
+    NotJson,
+}
+
+/// Reads what Claude Code gives its status line.
+pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
+    if payload.len() > MAX_PAYLOAD {
+        return Err(Unread::TooLong(payload.len()));
+    }
+    if payload.trim_ascii().is_empty() {
+        return Err(Unread::Empty);
+    }
+    let Ok(said @ Value::Object(_)) = serde_json::from_slice(payload) else {
+        return Err(Unread::NotJson);
+    };
+    let text = |path| text(&said, path);
+    let folder = text("/workspace/project_dir")
+        .or_else(|| text("/workspace/current_dir"))
+        .or_else(|| text("/cwd"));
+    Ok(Reading {
+        session_id: text("/session_id"),
+        project: folder.as_deref().and_then(name),
+        transcript_path: text("/transcript_path"),
+        cwd: text("/workspace/current_dir").or_else(|| text("/cwd")),
+        figures: Figures {
+            context_pct: amount(&said, "/context_window/used_percentage"),
+            context_tokens: context_tokens(&said),
+            context_size: count(&said, "/context_window/context_window_size"),
+            cost_usd: amount(&said, "/cost/total_cost_usd"),
+            lines_added: count(&said, "/cost/total_lines_added"),
+            lines_removed: count(&said, "/cost/total_lines_removed"),
+            duration_ms: count(&said, "/cost/total_duration_ms"),
+            api_duration_ms: count(&said, "/cost/total_api_duration_ms"),
+            model_id: text("/model/id"),
+            model_name: text("/model/display_name"),
+            from_transcript: false,
+        },
+    })
+}
+
+/// What the last request held. The totals beside it have counted other things in other versions.
+fn context_tokens(said: &Value) -> Option<u64> {
+    let usage = said.pointer("/context_window/current_usage")?;
+    let parts = [
+        "/input_tokens",
+        "/cache_creation_input_tokens",
+        "/cache_read_input_tokens",
+    ];
+    let known: Vec<u64> = parts.iter().filter_map(|part| count(usage, part)).collect();
+    (!known.is_empty()).then(|| {
+        known
+            .iter()
+            .fold(0, |sum: u64, part| sum.saturating_add(*part))
+    })
+}
+
+fn text(said: &Value, path: &str) -> Option<String> {
+    let text = said.pointer(path)?.as_str()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A figure that can be: neither negative nor beyond all bounds.
+fn amount(said: &Value, path: &str) -> Option<f64> {
+    let amount = said.pointer(path)?.as_f64()?;
+    (0.0..=1e9).contains(&amount).then_some(amount)
+}
+
+fn count(said: &Value, path: &str) -> Option<u64> {
+    let number = said.pointer(path)?;
+    // Some figures come with a fraction where a whole number is meant.
+    let whole = || amount(said, path).map(|amount| amount as u64);
+    number.as_u64().or_else(whole)
+}
+
+/// The last part of a path.
+fn name(folder: &str) -> Option<String> {
+    let last = folder.trim_end_matches('/').rsplit('/').next()?;
+    Some(if last.is_empty() { folder } else { last }.to_owned())
+}
+
+/// One part that has something to show.
+struct Shown {
+    /// Its place in the template.
+    at: usize,
+    part: Part,
+    text: String,
+}
+
+/// The line that is printed, without its end. Where there is too little room, the least important
+/// parts go first; what is left is cut.
+pub fn render(line: &Line, how: &StatusLine, width: usize, colour: bool) -> String {
+    let template = &how.template;
+    let show = |(at, slot): (usize, &Slot)| Shown {
+        at,
+        part: slot.part,
+        text: slot.part.text(line, how.bar_width),
+    };
+    let mut shown: Vec<Shown> = template.slots.iter().enumerate().map(show).collect();
+    shown.retain(|part| !part.text.is_empty());
+    if shown.is_empty() {
+        return String::new();
+    }
+    while shown.len() > 1 && wide(&shown, template) > width {
+        let least = shown.iter().map(|shown| shown.part).min();
+        // A part that stands there twice goes once at a time, the last one first.
+        let at = shown.iter().rposition(|shown| Some(shown.part) == least);
+        at.map(|at| shown.remove(at));
+    }
+    if wide(&shown, template) > width {
+        return alone(&shown, line, width, colour);
+    }
+    let mut printed = String::new();
+    for (index, Shown { part, text, .. }) in shown.iter().enumerate() {
+        before(&shown, index, template).for_each(|text| printed.push_str(text));
+        printed.push_str(&styled(*part, text, line, colour));
+    }
+    printed.push_str(&template.end);
+    printed
+}
+
+/// What stands before a part: a separator, unless it is the first one, and its label. Of the
+/// separators of parts that are not shown the widest counts, since they parted more.
+fn before<'t>(
+    shown: &[Shown],
+    index: usize,
+    template: &'t Template,
+) -> impl Iterator<Item = &'t str> {
+    let at = shown[index].at;
+    let separator = index.checked_sub(1).map(|previous| {
+        let slots = &template.slots[shown[previous].at + 1..=at];
+        let separators = slots.iter().map(|slot| slot.separator.as_str());
+        separators
+            .max_by_key(|text| text.width())
+            .unwrap_or_default()
+    });
+    let label = template.slots[at].label.as_str();
+    separator.into_iter().chain([label])
+}
+
+fn wide(shown: &[Shown], template: &Template) -> usize {
+    let part = |(index, shown_here): (usize, &Shown)| {
+        let before: usize = before(shown, index, template)
+            .map(UnicodeWidthStr::width)
+            .sum();
+        before + shown_here.text.width()
+    };
+    shown.iter().enumerate().map(part).sum::<usize>() + template.end.width()
+}
+
+/// The last part that is left, in too little room: it alone, and cut.
+fn alone(shown: &[Shown], line: &Line, width: usize, colour: bool) -> String {
+    let last = shown.first();
+    last.map_or(String::new(), |Shown { part, text, .. }| {
+        styled(*part, &cut(text, width), line, colour)
+    })
+}
+
+fn styled(part: Part, text: &str, line: &Line, colour: bool) -> String {
+    let style = part.style(line);
+    if colour {
+        format!("{style}{text}{style:#}")
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A template that was read: each part with the text before it, and the text after the last one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Template {
+    slots: Vec<Slot>,
+    end: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Slot {
+    /// What parts it from what stands before: signs and blanks. Not shown at the line's beginning.
+    separator: String,
+    /// What goes with the part itself.
+    label: String,
+    part: Part,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TemplateError {
+    Unknown {
+        name: String,
+        nearest: Option<&'static str>,
+    },
+    /// A brace that is never closed, or closes nothing.
+    Brace,
+    Control,
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, nearest } => {
+                write!(f, "a status line has no part {{{name}}}")?;
+                match nearest {
+                    Some(nearest) => write!(f, "; did you mean {{{nearest}}}?"),
+                    None => {
+                        let all = Part::ALL.map(|part| format!("{{{}}}", part.name()));
+                        write!(f, "; there are {}", all.join(" "))
+                    }
+                }
+            }
+            Self::Brace => f.write_str("a brace stands alone; write {{ or }} for the sign itself"),
+            Self::Control => f.write_str("a status line is one line of plain text"),
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+impl Template {
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        if clean(text) != text {
+            return Err(TemplateError::Control);
+        }
+        let mut template = Self::default();
+        let mut before = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            before.push_str(&rest[..at]);
+            let brace = &rest[at..];
+            rest = if let Some(after) = brace.strip_prefix("{{") {
+                before.push('{');
+                after
+            } else if let Some(after) = brace.strip_prefix("}}") {
+                before.push('}');
+                after
+            } else {
+                let inside = brace
+                    .strip_prefix('{')
+                    .and_then(|open| open.split_once('}'));
+                let (name, after) = inside.ok_or(TemplateError::Brace)?;
+                template.add(std::mem::take(&mut before), part(name)?);
+                after
+            };
+        }
+        before.push_str(rest);
+        template.end = before;
+        Ok(template)
+    }
+
+    fn add(&mut self, before: String, part: Part) {
+        // What opens the line belongs to its first part as a whole.
+        let words = if self.slots.is_empty() {
+            0
+        } else {
+            before.find(char::is_alphanumeric).unwrap_or(before.len())
+        };
+        let mut separator = before;
+        let label = separator.split_off(words);
+        self.slots.push(Slot {
+            separator,
+            label,
+            part,
+        });
+    }
+}
+
+fn part(name: &str) -> Result<Part, TemplateError> {
+    let named = |part: &Part| part.name() == name.trim();
+    Part::ALL.into_iter().find(named).ok_or_else(|| {
+        let likeness = |part: Part| strsim::normalized_damerau_levenshtein(name, part.name());
+        let nearest = Part::ALL
+            .into_iter()
+            .map(|part| (likeness(part), part.name()))
+            .filter(|(likeness, _)| *likeness > 0.5)
+            .max_by(|one, other| one.0.total_cmp(&other.0));
+        TemplateError::Unknown {
+            name: name.to_owned(),
+            nearest: nearest.map(|(_, name)| name),
+        }
+    })
 }

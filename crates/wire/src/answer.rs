@@ -2,19 +2,17 @@
 //! as Claude Code wants it, `Answer::read` reads what somebody else's hook said.
 //! Which event takes what stands in `answer/rules.rs`.
 
-mod change;
-mod opinion;
-mod read;
-mod render;
+mod json;
 mod rules;
 
 use std::fmt;
 
-pub use change::Change;
-pub use opinion::Opinion;
-pub use read::AnswerError;
+use serde_json::Value;
 
-use crate::event::EventName;
+use crate::event::field::Field;
+use crate::event::{EventName, Rest};
+
+pub use json::AnswerError;
 
 /// What the hook process prints and how it exits: all that Claude Code gets to see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -205,6 +203,128 @@ fn push(texts: &mut Vec<String>, text: String) {
 }
 
 #[cfg(test)]
-mod properties;
-#[cfg(test)]
 mod tests;
+
+macro_rules! changes {
+    ($($(#[$meta:meta])* $name:ident($type:ty) = $key:literal, $wanted:literal;)*) => {
+        /// One field of `hookSpecificOutput` that is neither a judgement nor context.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Change {
+            $($(#[$meta])* $name($type),)*
+        }
+
+        impl Change {
+            /// The field's name in JSON.
+            pub fn key(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => $key,)*
+                }
+            }
+
+            fn value(&self) -> Value {
+                match self {
+                    $(Self::$name(value) => value.write(),)*
+                }
+            }
+
+            /// The change that a field stands for, else what its value should have been.
+            fn read(key: &str, value: &Value) -> Result<Self, &'static str> {
+                match key {
+                    $($key => Field::read(value.clone()).map(Self::$name).map_err(|_| $wanted),)*
+                    _ => Err("absent"),
+                }
+            }
+        }
+    };
+}
+
+changes! {
+    /// The whole input of the tool call, in place of the model's.
+    Input(Rest) = "updatedInput", "an object";
+    /// What the model sees as the tool's response, in the tool's own shape.
+    ToolOutput(Value) = "updatedToolOutput", "any value";
+    McpToolOutput(Value) = "updatedMCPToolOutput", "any value";
+    /// For the classifier of auto mode.
+    ClassifierContext(String) = "classifierContext", "a string";
+    SessionTitle(String) = "sessionTitle", "a string";
+    SuppressPrompt(bool) = "suppressOriginalPrompt", "true or false";
+    FirstMessage(String) = "initialUserMessage", "a string";
+    /// The files whose changes come as FileChanged.
+    WatchPaths(Vec<String>) = "watchPaths", "a list of strings";
+    ReloadSkills(bool) = "reloadSkills", "true or false";
+    /// The folder that was made for a worktree.
+    WorktreePath(String) = "worktreePath", "a string";
+    /// What is shown in place of the text.
+    Display(String) = "displayContent", "a string";
+    /// Whether a call that auto mode denied is tried again.
+    Retry(bool) = "retry", "true or false";
+    /// The answer to an MCP server's question.
+    Content(Rest) = "content", "an object";
+    /// Rules that come with an allowed PermissionRequest.
+    Permissions(Vec<Value>) = "updatedPermissions", "a list";
+    /// Whether a denied PermissionRequest ends the turn.
+    Interrupt(bool) = "interrupt", "true or false";
+}
+
+/// A judgement. There is none for "no objection": that is `None`, and it is silent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opinion {
+    /// It must not happen (a tool call, a permission, a model switch); the reason is for the model.
+    Deny { reason: String },
+    /// The user shall decide.
+    Ask { reason: String },
+    /// Somebody else decides later; under `-p` the run ends.
+    Defer { reason: String },
+    /// It happens **without** Claude Code's own permission prompt. Only ever what the user asked
+    /// for by name; `because` says where.
+    Allow { because: String },
+    /// It must not happen, or the turn must not end: prompts, stops, compactions and the rest.
+    Block { reason: String },
+    /// An MCP server's question is answered, with `Change::Content`.
+    Accept,
+    /// It is refused. The reason is for the log: Claude Code takes none here.
+    Decline { reason: String },
+    /// It is dismissed.
+    Cancel,
+}
+
+impl Opinion {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Deny { .. } => "deny",
+            Self::Ask { .. } => "ask",
+            Self::Defer { .. } => "defer",
+            Self::Allow { .. } => "allow",
+            Self::Block { .. } => "block",
+            Self::Accept => "accept",
+            Self::Decline { .. } => "decline",
+            Self::Cancel => "cancel",
+        }
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Deny { reason }
+            | Self::Ask { reason }
+            | Self::Defer { reason }
+            | Self::Allow { because: reason }
+            | Self::Block { reason }
+            | Self::Decline { reason } => Some(reason.as_str()).filter(|text| !text.is_empty()),
+            Self::Accept | Self::Cancel => None,
+        }
+    }
+
+    /// The same, for another reason; an opinion that has none stays as it is.
+    #[must_use]
+    pub fn with_reason(self, text: String) -> Self {
+        match self {
+            Self::Deny { .. } => Self::Deny { reason: text },
+            Self::Ask { .. } => Self::Ask { reason: text },
+            Self::Defer { .. } => Self::Defer { reason: text },
+            Self::Allow { .. } => Self::Allow { because: text },
+            Self::Block { .. } => Self::Block { reason: text },
+            Self::Decline { .. } => Self::Decline { reason: text },
+            Self::Accept | Self::Cancel => self,
+        }
+    }
+}

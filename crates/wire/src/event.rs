@@ -3,7 +3,6 @@
 
 mod define;
 pub(crate) mod field;
-pub(crate) mod json;
 mod table;
 mod words;
 
@@ -12,8 +11,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use field::JsonError;
 pub use field::Rest;
-use json::JsonError;
 pub use table::*;
 pub use words::*;
 
@@ -70,13 +69,13 @@ impl From<JsonError> for EventError {
 
 /// Reads one JSON value as Claude Code writes it: a lone surrogate becomes U+FFFD.
 pub fn parse_json(text: &[u8]) -> Result<Value, EventError> {
-    Ok(json::parse(text)?)
+    Ok(field::parse(text)?)
 }
 
 impl Event {
     /// Reads a payload. Only what cannot be judged at all is an error.
     pub fn parse(payload: impl AsRef<[u8]>) -> Result<Self, EventError> {
-        let Value::Object(mut object) = json::parse(payload.as_ref())? else {
+        let Value::Object(mut object) = field::parse(payload.as_ref())? else {
             return Err(EventError::NotAnObject);
         };
         let name: EventName = field::take(&mut object, NAME).ok_or(EventError::Nameless)?;

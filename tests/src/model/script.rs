@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::Model;
-use super::request::{Kind, text_of};
+use super::serve::{Kind, text_of};
 use super::turn::{Reply, Turn, Usage, say};
 
 /// What the model does for which prompt.

@@ -1,17 +1,15 @@
 //! The server's threads: one that accepts, one for each connection.
 
-use std::io::{self, BufReader, Write};
+use std::fmt::Write as _;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Shared;
-use super::compose;
-use super::http::{Incoming, Outgoing};
-use super::request::{Kind, Request};
 use super::turn::{Pause, Reply, Turn, Usage};
+use super::{Shared, turn};
 
 pub(super) fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
@@ -114,22 +112,22 @@ fn reply(turn: &Turn, model: &str, usage: Usage, streams: bool) -> Option<Outgoi
     let blocks = match &turn.reply {
         Reply::HangUp => return None,
         Reply::Error(failure) => {
-            let mut reply = json_reply(failure.status, &compose::failure(failure));
+            let mut reply = json_reply(failure.status, &turn::failure(failure));
             reply.headers.clone_from(&failure.headers);
             return Some(reply);
         }
         Reply::Blocks(blocks) => blocks,
     };
-    let message = compose::message(model, blocks, usage);
+    let message = turn::message(model, blocks, usage);
     if !streams {
         return Some(json_reply(200, &message));
     }
     Some(Outgoing {
         status: 200,
         content_type: "text/event-stream",
-        request_id: compose::id("req"),
+        request_id: turn::id("req"),
         headers: Vec::new(),
-        body: compose::stream(&message).into_bytes(),
+        body: turn::stream(&message).into_bytes(),
     })
 }
 
@@ -137,8 +135,261 @@ fn json_reply(status: u16, body: &Value) -> Outgoing {
     Outgoing {
         status,
         content_type: "application/json",
-        request_id: compose::id("req"),
+        request_id: turn::id("req"),
         headers: Vec::new(),
         body: body.to_string().into_bytes(),
+    }
+}
+
+/// Larger than any conversation of a test; past it the client is at fault.
+const MOST: usize = 256 << 20;
+
+/// A request as it came off the wire.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub method: String,
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Incoming {
+    /// The next request of this connection; `None` when the client is done with it.
+    pub fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let first = line(from)?;
+        let mut words = first.split_whitespace();
+        let (Some(method), Some(path)) = (words.next(), words.next()) else {
+            return Ok(None);
+        };
+        let mut incoming = Self {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: headers(from)?,
+            body: Vec::new(),
+        };
+        incoming.body = incoming.read_body(from)?;
+        Ok(Some(incoming))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn read_body(&self, from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+        if self
+            .header("transfer-encoding")
+            .is_some_and(|how| how.contains("chunked"))
+        {
+            return chunks(from);
+        }
+        let length = self.header("content-length").unwrap_or("0");
+        exactly(from, length.parse().map_err(io::Error::other)?)
+    }
+}
+
+fn line(from: &mut impl BufRead) -> io::Result<String> {
+    let mut line = String::new();
+    from.take(1 << 20).read_line(&mut line)?;
+    Ok(line.trim_end().to_owned())
+}
+
+fn headers(from: &mut impl BufRead) -> io::Result<Vec<(String, String)>> {
+    let mut headers = Vec::new();
+    loop {
+        let line = line(from)?;
+        if line.is_empty() {
+            return Ok(headers);
+        }
+        if let Some((name, value)) = line.split_once(':') {
+            headers.push((name.trim().to_lowercase(), value.trim().to_owned()));
+        }
+    }
+}
+
+fn exactly(from: &mut impl Read, length: usize) -> io::Result<Vec<u8>> {
+    if length > MOST {
+        return Err(io::Error::other("request body above the bound"));
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body)?;
+    Ok(body)
+}
+
+fn chunks(from: &mut impl BufRead) -> io::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let size = line(from)?;
+        let size = size.split(';').next().unwrap_or_default().trim();
+        let size = usize::from_str_radix(size, 16).map_err(io::Error::other)?;
+        if body.len() + size > MOST {
+            return Err(io::Error::other("request body above the bound"));
+        }
+        body.extend(exactly(from, size)?);
+        line(from)?;
+        if size == 0 {
+            return Ok(body);
+        }
+    }
+}
+
+/// What goes back.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    pub status: u16,
+    pub content_type: &'static str,
+    pub request_id: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Outgoing {
+    /// Writes it but for the last `rest` bytes of the body.
+    pub fn write(&self, to: &mut impl Write, with_body: bool, rest: usize) -> io::Result<()> {
+        let mut head = format!(
+            "HTTP/1.1 {} Scripted\r\ncontent-type: {}\r\ncontent-length: {}\r\nrequest-id: {}\r\n",
+            self.status,
+            self.content_type,
+            self.body.len(),
+            self.request_id,
+        );
+        for (name, value) in &self.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        head.push_str("\r\n");
+        let mut bytes = head.into_bytes();
+        if with_body {
+            bytes.extend_from_slice(&self.body[..self.body.len() - rest]);
+        }
+        to.write_all(&bytes)?;
+        to.flush()
+    }
+}
+
+/// One request, as it came (without the key).
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: String,
+    pub path: String,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: Value,
+    pub kind: Kind,
+}
+
+/// What the server took a request for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// A turn of the script: which prompt, and how many replies came before.
+    Turn {
+        prompt: String,
+        replies: usize,
+    },
+    /// The script had no more turns for this conversation: the answer was "done".
+    PastTheEnd,
+    Compaction,
+    /// A title, a summary, a probe: anything that no rule is for.
+    Side,
+    CountTokens,
+    Other,
+}
+
+/// What a tool gave back to the model.
+#[derive(Debug, Clone)]
+pub struct ToolResult {
+    pub id: String,
+    pub text: String,
+    pub is_error: bool,
+}
+
+impl Request {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub fn model(&self) -> &str {
+        self.body["model"].as_str().unwrap_or_default()
+    }
+
+    pub fn messages(&self) -> &[Value] {
+        self.body["messages"].as_array().map_or(&[], Vec::as_slice)
+    }
+
+    pub fn system(&self) -> String {
+        text_of(&self.body["system"])
+    }
+
+    /// The names of the tools that the model was offered.
+    pub fn tools(&self) -> Vec<&str> {
+        let tools = self.body["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        tools
+            .iter()
+            .filter_map(|tool| tool["name"].as_str())
+            .collect()
+    }
+
+    /// The model is given `text` somewhere: in a message, a tool result, the system prompt.
+    pub fn contains(&self, text: &str) -> bool {
+        any_string(&self.body, &|string| string.contains(text))
+    }
+
+    /// The results of the tools of the last reply, in order.
+    pub fn tool_results(&self) -> Vec<ToolResult> {
+        let messages = self.messages();
+        let last_reply = messages.iter().rposition(|m| m["role"] == "assistant");
+        let newer = &messages[last_reply.map_or(0, |at| at + 1)..];
+        let blocks = newer
+            .iter()
+            .filter_map(|m| m["content"].as_array())
+            .flatten();
+        blocks.filter_map(ToolResult::of).collect()
+    }
+
+    /// One line for a person.
+    pub(super) fn line(&self) -> String {
+        let mut line = format!("{} {} {:?}", self.method, self.path, self.kind);
+        if !self.model().is_empty() {
+            let _ = write!(line, " model {}", self.model());
+            let _ = write!(line, " messages {}", self.messages().len());
+        }
+        for result in self.tool_results() {
+            let text: String = result.text.chars().take(200).collect();
+            let _ = write!(line, "\n      result {text:?} error {}", result.is_error);
+        }
+        line
+    }
+}
+
+impl ToolResult {
+    fn of(block: &Value) -> Option<Self> {
+        (block["type"] == "tool_result").then(|| Self {
+            id: block["tool_use_id"].as_str().unwrap_or_default().to_owned(),
+            text: text_of(&block["content"]),
+            is_error: block["is_error"] == true,
+        })
+    }
+}
+
+/// The text of a message or a system prompt, which may be a string or a list of blocks.
+pub(super) fn text_of(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(blocks) => {
+            let texts = blocks.iter().filter(|block| block["type"] == "text");
+            let texts: Vec<&str> = texts.filter_map(|block| block["text"].as_str()).collect();
+            texts.join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+fn any_string(value: &Value, fits: &dyn Fn(&str) -> bool) -> bool {
+    match value {
+        Value::String(string) => fits(string),
+        Value::Array(items) => items.iter().any(|item| any_string(item, fits)),
+        Value::Object(fields) => fields.values().any(|field| any_string(field, fits)),
+        _ => false,
     }
 }

@@ -76,11 +76,6 @@ impl Events {
         self.that(|event| event["tool_use_id"] == tool_use_id)
     }
 
-    /// The events of the main agent alone, without those of subagents.
-    pub fn of_main(&self) -> Self {
-        self.that(|event| event["agent_id"].is_null())
-    }
-
     /// The one event of this name.
     #[track_caller]
     pub fn only(&self, name: &str) -> &Event {
@@ -175,42 +170,4 @@ fn of_line(line: &Value) -> Event {
     let mut event = Event::new(line["payload"].as_str().unwrap_or_default().to_owned());
     event.env = line["env"].as_object().cloned().unwrap_or_default();
     event
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn events(names: &[&str]) -> Events {
-        let raw = names
-            .iter()
-            .map(|n| format!(r#"{{"hook_event_name":"{n}"}}"#));
-        Events(raw.map(Event::new).collect())
-    }
-
-    #[test]
-    fn order_allows_others_between_but_no_other_order() {
-        events(&["A", "x", "B", "C"]).in_order(&["A", "B", "C"]);
-        let wrong = || events(&["A", "C", "B"]).in_order(&["A", "B", "C"]);
-        assert!(std::panic::catch_unwind(wrong).is_err());
-    }
-
-    #[test]
-    fn sameness_counts_each_payload() {
-        events(&["A", "B", "A"]).same_as(&events(&["A", "A", "B"]));
-        let (fewer, more) = (events(&["A", "B"]), events(&["A", "A", "B", "C"]));
-        assert!(!fewer.agrees(&more));
-        assert!(!fewer.agrees(&events(&["A", "C"])));
-        assert!(fewer.agrees(&events(&["B", "A"])));
-        let (fewer, more) = (fewer.sorted(), more.sorted());
-        assert_eq!(lacking(&fewer, &more), [more[1], more[3]]);
-        assert!(lacking(&more, &fewer).is_empty());
-    }
-
-    #[test]
-    fn only_means_one() {
-        assert_eq!(events(&["A", "B"]).only("B").name(), "B");
-        let wrong = || drop(events(&["A", "A"]).only("A").clone());
-        assert!(std::panic::catch_unwind(wrong).is_err());
-    }
 }

@@ -76,43 +76,6 @@ fn fails(world: &World, args: &[&str], code: i32, said: &str) {
     assert_eq!((text(&settings(world)), config(world)), before, "{args:?}");
 }
 
-/// The copies of the settings beside them, with what is in each.
-fn backups(world: &World) -> Vec<String> {
-    let entries = fs::read_dir(world.home.join(".claude")).expect("a folder");
-    let is_backup = |path: &PathBuf| path.to_string_lossy().contains(".becket-backup-");
-    let paths = entries.flatten().map(|entry| entry.path());
-    paths.filter(is_backup).map(|path| text(&path)).collect()
-}
-
-#[test]
-fn backups_do_not_pile_up_and_no_way_back_needs_one() {
-    let (world, _) = registered(SETTINGS);
-    world.run(&["adopt", "--all"]);
-    world.run(&["adopt", "--undo"]);
-    let before = text(&settings(&world));
-    world.run(&["adopt", "--all"]);
-    let adopted = text(&settings(&world));
-    // A person who writes between two calls has each of their states kept, and then the old ones go.
-    for round in 0..14 {
-        fs::write(settings(&world), format!("{adopted}\n// {round}\n")).expect("settings");
-        world.run(&["init", "--strict"]);
-    }
-    let kept = backups(&world);
-    assert_eq!(kept.len(), 11, "the first and the ten newest");
-    assert!(kept.contains(&SETTINGS.to_owned()), "the first one is gone");
-    let has = |round: usize| {
-        kept.iter()
-            .any(|text| text.ends_with(&format!("// {round}\n")))
-    };
-    assert!(has(13) && !has(0), "{kept:#?}");
-    // As it was adopted: then the very bytes come back.
-    fs::write(settings(&world), &adopted).expect("settings");
-    world.run(&["adopt", "--undo"]);
-    assert_eq!(text(&settings(&world)), before);
-    world.run(&["uninit"]);
-    assert_eq!(text(&settings(&world)), SETTINGS);
-}
-
 #[test]
 fn everything_goes_and_comes_back() {
     let (world, before) = registered(SETTINGS);
@@ -292,41 +255,6 @@ fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
     );
     assert_eq!(config(&world).as_deref(), Some(table));
     assert!(!text(&settings(&world)).contains("one it"));
-}
-
-#[test]
-fn bad_files_are_named_and_left_alone() {
-    let (world, before) = registered(SETTINGS);
-    fs::write(world.path("config.toml"), "[store\nkeep_days = 1\n").expect("a config");
-    fails(&world, &["adopt", "--all"], 1, "config.toml:1:");
-    fs::write(world.path("config.toml"), b"# \xff\n").expect("a config");
-    let output = world.output(&["adopt", "--all"]);
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert_eq!(text(&settings(&world)), before);
-    fs::remove_file(world.path("config.toml")).expect("gone");
-
-    fs::write(settings(&world), "{\"hooks\": {").expect("settings");
-    fails(&world, &["adopt"], 1, "settings.json:1:");
-    fs::write(settings(&world), &before).expect("settings");
-    fs::set_permissions(settings(&world), fs::Permissions::from_mode(0o444)).expect("a mode");
-    fails(&world, &["adopt", "--all"], 1, "could not write");
-    fs::set_permissions(settings(&world), fs::Permissions::from_mode(0o600)).expect("a mode");
-
-    world.run(&["adopt", "--all"]);
-    let backup = world.path("backup");
-    for entry in fs::read_dir(&backup).expect("records").flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with("adopt-") {
-            fs::write(entry.path(), "{").expect("a damaged record");
-        }
-    }
-    let after = text(&settings(&world));
-    assert!(
-        world
-            .run(&["adopt", "--undo"])
-            .starts_with("nothing was adopted")
-    );
-    assert_eq!(text(&settings(&world)), after);
 }
 
 #[test]

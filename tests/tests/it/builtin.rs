@@ -1,9 +1,6 @@
 //! The built-in hooks that run tools, on real small projects, with the real tools.
 
-mod go;
-mod javascript;
-mod python;
-mod rust;
+mod languages;
 
 use std::fs;
 use std::path::{Path, PathBuf};

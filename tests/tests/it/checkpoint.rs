@@ -212,24 +212,6 @@ fn restore_brings_files_back_and_keeps_what_was_there() {
 }
 
 #[test]
-fn only_one_path_from_a_folder_below() {
-    let repo = Repo::new();
-    repo.write("deep/x", "then");
-    repo.write("y", "then");
-    let name = repo.keep();
-    repo.write("deep/x", "now");
-    repo.write("y", "now");
-    let mut command = repo.command(&["restore", &name, "--yes", "--path", "x"]);
-    let output = command
-        .current_dir(repo.root.join("deep"))
-        .output()
-        .expect("becket");
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(repo.read("deep/x").as_deref(), Some("then"));
-    assert_eq!(repo.read("y").as_deref(), Some("now"));
-}
-
-#[test]
 fn what_goes_wrong_is_said() {
     let repo = Repo::new();
     repo.write("a.txt", "1");
@@ -251,62 +233,6 @@ fn what_goes_wrong_is_said() {
     told.push(format!("exit {}\n{text}\n", code.unwrap_or(-1)));
     insta::assert_snapshot!(told.join("\n"));
     assert_eq!(repo.read("a.txt").as_deref(), Some("2"));
-}
-
-/// As with Git LFS where it is not installed: then git takes nothing at all.
-#[test]
-fn what_cannot_be_kept_is_not_overwritten() {
-    let repo = Repo::new();
-    repo.write("a.txt", "then\n");
-    let name = repo.keep();
-    repo.write("a.txt", "now\n");
-    repo.write("b.bin", "now\n");
-    repo.write(".git/info/attributes", "*.bin filter=gone\n");
-    repo.git(&["config", "filter.gone.clean", "exit 1"]);
-    repo.git(&["config", "filter.gone.required", "true"]);
-    let (code, text) = said(&repo.output(&["restore", &name, "--yes"]));
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("so nothing was changed"), "{text}");
-    assert!(text.contains("clean filter 'gone' failed"), "{text}");
-    assert_eq!(repo.read("a.txt").as_deref(), Some("now\n"));
-    assert_eq!(repo.listed().len(), 1);
-
-    let event = json!({"session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root});
-    let hook = repo.world.becket(["builtin", "create-checkpoint"]);
-    let called = call(hook, event.to_string().as_bytes());
-    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
-    assert!(
-        called
-            .stderr
-            .starts_with("no checkpoint was made: git add failed"),
-        "{called:?}"
-    );
-}
-
-/// The session may run below a hook of git's, whose variables are about another repository.
-#[test]
-fn what_the_environment_says_of_git_is_not_for_it() {
-    let repo = Repo::new();
-    repo.write("a.txt", "changed\n");
-    for (name, value) in [
-        ("GIT_DIR", "/nowhere/.git"),
-        ("GIT_WORK_TREE", "/nowhere"),
-        ("GIT_INDEX_FILE", "/nowhere/index"),
-        ("GIT_ATTR_SOURCE", "0123456"),
-    ] {
-        let mut list = repo.command(&["list"]);
-        let output = list.env(name, value).output().expect("becket");
-        assert!(output.status.success(), "{name}: {output:?}");
-        repo.write("a.txt", name);
-        let event = json!({"session_id": SESSION, "hook_event_name": "Stop", "cwd": repo.root});
-        let mut hook = repo.world.becket(["builtin", "create-checkpoint"]);
-        hook.env(name, value);
-        let called = call(hook, event.to_string().as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-        let newest = repo.listed()[0]["commit"].as_str().map(str::to_owned);
-        let kept = format!("{}:a.txt", newest.expect("a commit"));
-        assert_eq!(repo.git(&["show", &kept]), name);
-    }
 }
 
 /// git itself runs what a repository's settings name, so these built-ins wait for trust.

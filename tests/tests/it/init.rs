@@ -1,8 +1,6 @@
 //! `becket init`, `uninit`, `doctor` and `config` through the real program: what they say, what they
 //! leave alone, and that what they mend is mended.
 
-mod commands;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -253,27 +251,6 @@ fn settings_that_do_not_parse_are_not_touched() {
 }
 
 #[test]
-fn settings_that_cannot_be_read_are_said_to_be() {
-    let world = World::new();
-    fs::create_dir(settings(&world)).expect("a folder in its place");
-    let output = world.output(&["init"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("settings.json"),
-        "{}",
-        stderr(&output)
-    );
-    fs::remove_dir(settings(&world)).expect("a folder");
-    fs::write(settings(&world), b"{\"model\": \"\xff\"}").expect("settings");
-    let output = world.output(&["init"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert_eq!(
-        fs::read(settings(&world)).expect("settings"),
-        b"{\"model\": \"\xff\"}"
-    );
-}
-
-#[test]
 fn what_doctor_says_mends_it() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
@@ -387,4 +364,25 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
         "once is enough"
     );
     assert_eq!(world.events().len(), 3);
+}
+
+#[test]
+fn without_a_daemon_the_canary_is_said_to_be_judged_so() {
+    let world = World::new();
+    world.run(&["init"]);
+    let canary = |variables: &[(&str, &str)]| {
+        let mut doctor = world.becket(["doctor"]);
+        let output = doctor.envs(variables.iter().copied()).output();
+        String::from_utf8(output.expect("becket").stdout).expect("text")
+    };
+    let alone = canary(&[("BECKET_NO_DAEMON", "1")]);
+    assert!(
+        alone.contains(" ms (as seen from here, judged without a daemon)"),
+        "{alone}"
+    );
+    let asked = canary(&[]);
+    assert!(
+        asked.contains(" ms (as seen from here, by the daemon)"),
+        "{asked}"
+    );
 }

@@ -1,15 +1,12 @@
 //! Notices: by the answer where the terminal shows it, else by a command that the daemon runs.
 
-mod offer;
-
 use std::fs;
-use std::time::{Duration, Instant};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, is_alive};
 use serde_json::{Value, json};
 
-const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
+pub const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
 
 /// A world with this in `[notice]`.
 fn world(notice: &str) -> World {
@@ -42,7 +39,7 @@ fn prompts(world: &World, session: &str) {
     assert!(sent.is_silent(), "{sent:?}");
 }
 
-fn asks(world: &World, session: &str) -> Called {
+pub fn asks(world: &World, session: &str) -> Called {
     let fields = json!({"tool_name": "Bash", "tool_input": {"command": "ls"}});
     send(world, session, "PermissionRequest", &fields)
 }
@@ -222,90 +219,6 @@ fn what_was_judged_alone_is_told_by_the_next_daemon() {
 }
 
 #[test]
-fn a_list_runs_as_it_is_and_only_where_its_project_wants_it() {
-    let world = world("");
-    let asked = |session: &str, on: &str, shop: &str| {
-        let file = world.home.join(format!("{session} $HOME"));
-        let file = file.to_str().expect("UTF-8").to_owned();
-        let command = format!("command = [\"touch\", {file:?}]");
-        let projects = format!("[notice.projects]\nshop = {shop:?}");
-        wish(
-            &world,
-            &format!("on = {on:?}\nhow = \"command\"\n{command}\n{projects}"),
-        );
-        prompts(&world, session);
-        assert!(asks(&world, session).is_silent());
-    };
-    asked("unwanted", "all", "off");
-    asked("wanted", "off", "attention");
-    let there = |name: &str| world.home.join(name).exists();
-    let ran = wait::until(PATIENCE, || there("wanted $HOME").then_some(()));
-    assert!(ran.is_some());
-    assert!(!there("unwanted $HOME"));
-}
-
-#[test]
-fn quiet_hours_are_local_ones() {
-    let minute = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs() / 60 % 1440;
-    let hour = |after: u64| format!("{:02}:{:02}", (minute + after) % 1440 / 60, minute % 60);
-    // From an hour ago to in an hour, by the clock of Greenwich.
-    let quiet = format!("on = \"all\"\nquiet = \"{}-{}\"", hour(1380), hour(60));
-    for (zone, is_quiet) in [("UTC0", true), ("EAST-6", false)] {
-        let world = world(&quiet);
-        let mut start = world.becket(["daemon", "start"]);
-        let started = start.env("TZ", zone).output().expect("becket runs");
-        assert!(started.status.success(), "{started:?}");
-        prompts(&world, SESSION);
-        assert_eq!(asks(&world, SESSION).is_silent(), is_quiet, "{zone}");
-    }
-}
-
-#[test]
-fn a_command_that_hangs_is_killed_and_nothing_waits_for_it() {
-    let world = world(
-        "on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > \"$BECKET_NOTICE_SESSION\"; wait'",
-    );
-    let began = Instant::now();
-    let sessions = ["a", "b", "c", "d", "e", "f"];
-    for session in sessions {
-        prompts(&world, session);
-        let asked = Instant::now();
-        assert!(asks(&world, session).is_silent());
-        assert!(asked.elapsed() < Duration::from_secs(8), "the event waited");
-    }
-    let asked = began.elapsed();
-    let pids = ["a", "b", "c", "d"].map(|session| {
-        let pid: u32 = written(&world, session).trim().parse().expect("a pid");
-        pid
-    });
-    // On a machine so slow that the first was killed meanwhile there was room for them.
-    let had_room = asked >= Duration::from_secs(9);
-    for left_out in ["e", "f"] {
-        assert!(
-            had_room || !world.home.join(left_out).exists(),
-            "more than four at once"
-        );
-    }
-    let gone = wait::until(PATIENCE, || {
-        pids.iter()
-            .all(|pid| !is_alive(*pid))
-            .then_some(began.elapsed())
-    });
-    let gone = gone.expect("what it left in its group lives on");
-    assert!(gone >= Duration::from_secs(9), "killed too early: {gone:?}");
-    let told = wait::until(PATIENCE, || {
-        let (_, told) = world.doctor();
-        told.to_string()
-            .contains("the notice command was killed after 10 s")
-            .then_some(())
-    });
-    assert!(told.is_some(), "doctor does not tell: {}", world.doctor().1);
-    prompts(&world, "g");
-    asks(&world, "g");
-    written(&world, "g");
-}
-
-#[test]
 fn a_command_ends_with_the_daemon() {
     let world =
         world("on = \"all\"\nhow = \"command\"\ncommand = 'cd; sleep 600 & echo $! > pid; wait'");
@@ -354,25 +267,4 @@ fn a_command_that_fails_is_told_until_one_does_well() {
         .expect("a log")
         .len();
     assert!(log < 64 << 10, "a flood reached the log: {log}");
-}
-
-#[test]
-fn one_session_is_told_of_once_in_a_while() {
-    let world = world(
-        "on = \"all\"\nhow = \"command\"\ncommand = 'cd; echo \"$BECKET_NOTICE_SESSION\" >> told'",
-    );
-    let again = |session| {
-        prompts(&world, session);
-        asks(&world, session);
-        prompts(&world, session);
-        asks(&world, session);
-    };
-    again("a");
-    again("b");
-    let both = wait::until(PATIENCE, || {
-        let told = fs::read_to_string(world.home.join("told")).ok()?;
-        told.contains('b').then_some(told)
-    });
-    let told = both.expect("two notices");
-    assert_eq!(told.matches('a').count(), 1, "{told}");
 }

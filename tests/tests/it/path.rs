@@ -1,5 +1,6 @@
 //! The way of one event: shim, daemon, database, and back by `becket events`.
 
+use std::fs;
 use std::process::Command;
 
 use becket_tests::wait::{self, PATIENCE};
@@ -125,7 +126,7 @@ fn a_large_payload_is_compressed_and_whole() {
     world.run(&["daemon", "stop"]);
     let size: u64 = ["becket.db", "becket.db-wal"]
         .iter()
-        .filter_map(|name| std::fs::metadata(world.path(name)).ok())
+        .filter_map(|name| fs::metadata(world.path(name)).ok())
         .map(|meta| meta.len())
         .sum();
     assert!(size < 300_000, "three payloads of 320 KB take {size} bytes");
@@ -199,12 +200,12 @@ fn secrets_are_masked_in_database_and_spool() {
     alone.env("BECKET_NO_DAEMON", "1");
     call(alone, payload.to_string().as_bytes());
     let everything = |folder: &str| -> Vec<u8> {
-        let entries = std::fs::read_dir(world.path(folder))
+        let entries = fs::read_dir(world.path(folder))
             .expect("a folder")
             .flatten();
         entries
             .filter(|entry| entry.path().is_file())
-            .flat_map(|entry| std::fs::read(entry.path()).expect("a file"))
+            .flat_map(|entry| fs::read(entry.path()).expect("a file"))
             .collect()
     };
     let holds = |bytes: &[u8]| {
@@ -239,10 +240,10 @@ fn an_event_whose_sender_has_hung_up_is_only_recorded() {
     world.start_daemon();
     world.signal_daemon(Signal::STOP);
     // The daemon sleeps: the shim gives up on it after 50 ms, hangs up, and goes alone.
-    std::fs::write(world.path("run/slow"), "").expect("a mark");
+    fs::write(world.path("run/slow"), "").expect("a mark");
     let payload = json!({"hook_event_name": "Stop", "session_id": "s"}).to_string();
     assert!(world.send("Stop", &payload).is_silent());
-    let alone = std::fs::read_dir(world.path("spool")).expect("a spool");
+    let alone = fs::read_dir(world.path("spool")).expect("a spool");
     assert_eq!(alone.count(), 1);
     world.signal_daemon(Signal::CONT);
     let counted = wait::until(PATIENCE, || {
@@ -279,4 +280,44 @@ fn a_person_who_asks_the_shim_gets_an_answer_and_no_event() {
     let called = call(command, br#"{"hook_event_name":"Stop","session_id":"s"}"#);
     assert!(called.is_silent(), "{called:?}");
     assert_eq!(world.events()[0]["event"], "Stop");
+}
+
+fn goes_by(config: &str) {
+    let world = World::new();
+    fs::create_dir_all(&world.becket_home).expect("a folder");
+    for number in 1..=3 {
+        world.send(
+            "PreToolUse",
+            json!({"session_id": "s", "number": number}).to_string(),
+        );
+    }
+    let before = world.events();
+    assert!(before.iter().all(|row| row["payload"].is_object()));
+    // Changes take effect without a restart.
+    fs::write(world.path("config.toml"), config).expect("a config");
+    let after = wait::until(PATIENCE, || {
+        let rows = world.events();
+        rows.iter()
+            .all(|row| row["payload"].is_null())
+            .then_some(rows)
+    });
+    let after = after.expect("the payloads go");
+    let without_payload = |rows: &[Value]| -> Vec<Value> {
+        let mut rows = rows.to_vec();
+        for row in &mut rows {
+            row["payload"] = Value::Null;
+        }
+        rows
+    };
+    assert_eq!(
+        after,
+        without_payload(&before),
+        "the rows stay as they were"
+    );
+}
+
+#[test]
+fn payloads_go_by_age_and_by_size_and_their_rows_stay() {
+    goes_by("[store]\nkeep_days = 0\n");
+    goes_by("[store]\nkeep_bytes = 1\n");
 }

@@ -2,16 +2,17 @@
 
 mod answers;
 mod becket;
-mod control;
-mod examples;
-mod failures;
 mod life;
 
 use std::future::Future;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
 
 use becket_sdk::{Builder, Claude, Message, Turn, TurnResult};
+use becket_tests::model::{bash, say, tools};
 use becket_tests::skip::Unavailable;
-use becket_tests::story::{Given, Recorder, Story};
+use becket_tests::story::{Given, Recorder, Story, story};
 use becket_tests::wait::PATIENCE;
 
 /// Begins a story without becket: the recorder alone is registered in the settings.
@@ -56,4 +57,97 @@ async fn all(mut turn: Turn<'_>) -> Vec<Message> {
 async fn ask(claude: &mut Claude, prompt: &str) -> TurnResult {
     let turn = claude.ask(prompt).await.expect("ask");
     turn.result().await.expect("a result")
+}
+
+/// Cargo builds examples beside the folder of the test binaries, when it is asked to.
+#[track_caller]
+fn example(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a file");
+    let folder = test.ancestors().nth(2).expect("a folder").join("examples");
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "-p", "becket-sdk", "--example", name])
+        .status();
+    let file = folder.join(name);
+    assert!(built.is_ok_and(|built| built.success()), "build {name}");
+    file
+}
+
+/// Runs it in the story's home; gives what it printed.
+fn run_example(story: &Story, name: &str, prompt: &str) -> Result<String, Unavailable> {
+    let programs = story.home.root().join("bin");
+    std::fs::create_dir_all(&programs).expect("a folder");
+    symlink(&story.claude.command()[0], programs.join("claude")).expect("a link");
+    let path = format!("{}:/usr/bin:/bin", programs.display());
+    let output = Command::new(example(name))
+        .args(prompt.split(' '))
+        .env_clear()
+        .envs(story.home.env().iter().map(|(name, value)| (name, value)))
+        .env("PATH", path)
+        .current_dir(story.home.project())
+        .output()
+        .expect("run the example");
+    assert!(output.status.success(), "{output:?}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn block_patterns_forbids_rm_rf() {
+    story(|given| {
+        let story = begin(given.on("tidy up", [bash("rm -rf build"), say("I may not")]))?;
+        story.home.file("build/keep", "x");
+        let printed = run_example(&story, "block_patterns", "please tidy up")?;
+        assert!(
+            printed.contains("Command contains forbidden pattern: rm -rf"),
+            "{printed}"
+        );
+        assert!(printed.contains("I may not"), "{printed}");
+        assert!(story.home.project().join("build/keep").exists());
+        Ok(())
+    });
+}
+
+#[test]
+fn log_tools_logs_each_call() {
+    story(|given| {
+        let story = begin(given.on(
+            "look",
+            [bash("echo hello"), bash("cat missing"), say("done")],
+        ))?;
+        let printed = run_example(&story, "log_tools", "look")?;
+        assert!(printed.contains("log: Bash begins: {"), "{printed}");
+        assert!(printed.contains("log: Bash is done after "), "{printed}");
+        assert!(
+            printed.contains("log: Bash failed: Exit code 1"),
+            "{printed}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn approve_by_rule_allows_what_looks() {
+    story(|given| {
+        let calls = tools([bash("touch made"), bash("git log -3")]);
+        let story = begin(given.on("work", [calls, say("done")]))?;
+        let printed = run_example(&story, "approve_by_rule", "work")?;
+        assert!(
+            printed.contains("only commands that look are allowed here"),
+            "{printed}"
+        );
+        assert!(!story.home.project().join("made").exists());
+        Ok(())
+    });
+}
+
+#[test]
+fn query_prints_the_result() {
+    story(|given| {
+        let story = begin(given.on("how are you", [say("fine, thank you")]))?;
+        let printed = run_example(&story, "query", "how are you")?;
+        assert!(
+            printed.starts_with("fine, thank you\n[success] "),
+            "{printed}"
+        );
+        Ok(())
+    });
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, finish, is_alive, start};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Longer than any of it may take, on a machine that has much to do.
@@ -252,71 +252,6 @@ fn one_that_hangs_takes_nothing_with_it() {
     let pid: u32 = pid.trim().parse().expect("a number");
     let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
     assert!(gone.is_some(), "{pid} lives on");
-}
-
-#[test]
-fn one_that_hangs_ends_when_claude_code_draws_anew() {
-    let world = beside("echo $$ > pid.new; mv pid.new pid; sleep 600");
-    let mut becket = world.becket(["statusline"]);
-    becket.env("COLUMNS", "120").env("NO_COLOR", "1");
-    let began = Instant::now();
-    let mut child = start(becket);
-    drop(child.stdin.take());
-    let pid = wait::until(PATIENCE, || {
-        let pid = fs::read_to_string(world.home.join("pid")).ok()?;
-        pid.trim().parse::<u32>().ok()
-    });
-    let ours = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    kill_process(ours.expect("a pid"), Signal::TERM).expect("a signal");
-    let called = finish(child, began, BOUND);
-    let pid = pid.expect("it runs");
-    let gone = wait::until(PATIENCE, || (!is_alive(pid)).then_some(()));
-    assert!(gone.is_some(), "{pid} lives on, and {called:?}");
-}
-
-#[test]
-fn becket_in_somebodys_own_command_does_not_call_itself_for_ever() {
-    let world = beside("becket statusline | sed 's/^/own: /'");
-    let shown = registered(&world);
-    assert_eq!(shown.stdout, format!("own: {LINE}\n{LINE}\n"));
-}
-
-#[test]
-fn one_that_leaves_something_at_its_pipe_is_not_waited_for() {
-    let world = beside("sleep 30 & echo $! > pid; echo done");
-    let shown = registered(&world);
-    assert_eq!(shown.stdout, format!("done\n{LINE}\n"));
-    let pid = fs::read_to_string(world.home.join("pid")).expect("a pid");
-    let pid = pid.trim().parse().ok().and_then(Pid::from_raw);
-    let _ = kill_process(pid.expect("a pid"), Signal::KILL);
-}
-
-#[test]
-fn one_that_floods_or_prints_binary_is_cut() {
-    let world = beside("cat /bin/sh");
-    let told = format!("{LINE} · ⚠ status line: prints binary\n");
-    assert_eq!(registered(&world).stdout, told);
-    let world = beside("head -c 10485760 /dev/zero | tr '\\0' x");
-    let shown = registered(&world).stdout;
-    let (flood, ours) = shown.split_once('\n').expect("two lines");
-    assert_eq!(flood.len(), 16 << 10);
-    assert_eq!(ours, format!("{LINE} · ⚠ status line: prints too much\n"));
-}
-
-#[test]
-fn one_that_is_gone_is_told_while_the_daemon_is_gone_too() {
-    let world = beside("/nowhere/line");
-    world.kill_daemon();
-    let mut becket = world.becket(["statusline"]);
-    becket
-        .env("BECKET_NO_DAEMON", "1")
-        .env("COLUMNS", "120")
-        .env("NO_COLOR", "1");
-    let called = call(becket, payload().as_bytes());
-    assert_eq!(
-        called.stdout,
-        format!("{LINE} · ⚠ becket: no daemon wanted (+1)\n")
-    );
 }
 
 #[test]

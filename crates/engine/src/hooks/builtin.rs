@@ -1,4 +1,4 @@
-//! The hooks that becket brings along: one row each here, one file each in `builtin/`. They run as
+//! The hooks that becket brings along: one row each in [`BUILT_INS`]. They run as
 //! processes of their own (`becket builtin NAME`), so that none can hurt the daemon. What they say does
 //! not begin with their name: `merge` puts that before the words of every hook.
 
@@ -11,32 +11,25 @@ mod check_todos;
 mod check_unused_parameters;
 mod create_checkpoint;
 mod edit;
-mod known;
 pub mod language;
-mod lint_changed;
-mod lint_project;
 mod memory;
 mod on_edit;
 mod on_stop;
-mod question;
 mod report;
 mod self_review;
 mod source;
 mod target;
-mod test_changed;
-mod test_project;
 #[cfg(test)]
 mod tests;
 mod tool;
 mod turn;
-mod typecheck_changed;
-mod typecheck_project;
 
 use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::Output;
 use becket_wire::event::EventName;
+use language::Kind;
 
 /// A built-in hook. All are off until the config names them.
 #[derive(Debug)]
@@ -52,7 +45,7 @@ pub struct BuiltIn {
     pub starts_project_tools: bool,
     /// The keys that it takes besides those of every hook.
     pub keys: &'static [&'static str],
-    pub run: fn(&Call<'_>) -> Output,
+    pub run: Run,
 }
 
 /// One call of a built-in.
@@ -71,14 +64,71 @@ pub struct Call<'a> {
     pub memory: &'a Path,
 }
 
+type Run = fn(&Call<'_>) -> Output;
+
+/// A hook that checks the files that were just written.
+const fn of_edits(
+    name: &'static str,
+    description: &'static str,
+    seconds: u64,
+    run: Run,
+) -> BuiltIn {
+    BuiltIn {
+        name,
+        description,
+        on: &[EventName::PostToolUse],
+        tools: on_edit::EDITS,
+        timeout: Duration::from_secs(seconds),
+        starts_project_tools: true,
+        keys: &["command"],
+        run,
+    }
+}
+
+/// A hook that checks the whole project before a turn ends.
+const fn of_project(name: &'static str, description: &'static str, run: Run) -> BuiltIn {
+    BuiltIn {
+        on: &[EventName::Stop],
+        tools: "",
+        ..of_edits(name, description, 300, run)
+    }
+}
+
 /// Every built-in, in the order in which lists show them.
 pub const BUILT_INS: &[BuiltIn] = &[
-    typecheck_changed::HOOK,
-    lint_changed::HOOK,
-    test_changed::HOOK,
-    typecheck_project::HOOK,
-    lint_project::HOOK,
-    test_project::HOOK,
+    of_edits(
+        "typecheck-changed",
+        "Check the types of the files that were just changed",
+        60,
+        |call| on_edit::run(call, Kind::Typecheck),
+    ),
+    of_edits(
+        "lint-changed",
+        "Lint the files that were just changed",
+        60,
+        |call| on_edit::run(call, Kind::Lint),
+    ),
+    of_edits(
+        "test-changed",
+        "Run the tests that belong to the files that were just changed",
+        120,
+        |call| on_edit::run(call, Kind::Test),
+    ),
+    of_project(
+        "typecheck-project",
+        "Check the types of the whole project before Claude stops",
+        |call| on_stop::run(call, Kind::Typecheck),
+    ),
+    of_project(
+        "lint-project",
+        "Lint the whole project before Claude stops",
+        |call| on_stop::run(call, Kind::Lint),
+    ),
+    of_project(
+        "test-project",
+        "Run all tests of the project before Claude stops",
+        |call| on_stop::run(call, Kind::Test),
+    ),
     check_todos::HOOK,
     check_any_changed::HOOK,
     check_comment_replacement::HOOK,

@@ -1,9 +1,13 @@
-mod any;
 mod recorded;
-mod stopping;
 mod telling;
 
+use becket_wire::EventId;
+use becket_wire::session::Display;
+use proptest::prelude::*;
+
 use super::*;
+use crate::notice::Change;
+use crate::session::Inference;
 use crate::status::script::{Line, word};
 
 /// A session that events are played to, one each ten milliseconds.
@@ -267,13 +271,6 @@ fn an_ended_session_is_revived_only_by_a_beginning() {
 }
 
 #[test]
-fn an_end_that_is_older_than_a_new_start_ends_nothing() {
-    let mut play = Play::after(&[PROMPT, "SessionStart source=resume"]);
-    assert!(!play.at_time("SessionEnd reason=other", 15));
-    assert_eq!(play.session.ended_at, None);
-}
-
-#[test]
 fn a_clear_keeps_the_line_and_a_fork_has_its_own() {
     let mut first = Play::after(&["SessionStart source=startup cwd=/p model=m"]);
     first.session.name(Some("mine".into()));
@@ -347,29 +344,269 @@ fn what_is_too_long_is_cut_and_still_known_again() {
     );
 }
 
-#[test]
-fn a_name_is_as_long_as_a_path_at_the_most() {
-    let mut session = Session::new("s", 1);
-    assert!(session.name(Some("ü".repeat(1 << 20))));
-    assert_eq!(session.title.map(|title| title.len()), Some(LONGEST));
+impl Play {
+    /// Has the last event judged.
+    fn is_judged(&mut self, agent: Option<&str>) -> EventId {
+        let stop = EventId::new(self.at, [0; 2]);
+        assert!(self.session.stop_judged(agent, stop, self.at));
+        stop
+    }
+
+    fn both(&self) -> (String, String) {
+        (self.main(), self.child("a"))
+    }
+}
+
+fn words(main: &str, child: &str) -> (String, String) {
+    (main.to_owned(), child.to_owned())
 }
 
 #[test]
-fn what_says_nothing_is_not_written() {
-    let fields = |events: &[&str]| -> Vec<String> {
-        let kept = serde_json::to_value(&Play::after(events).session).unwrap();
-        let of = |part: &serde_json::Value| part.as_object().unwrap().keys().cloned().collect();
-        let [session, main]: [Vec<String>; 2] = [of(&kept), of(&kept["main"])];
-        session.into_iter().chain(main).collect()
+fn a_subagent_works_until_it_is_let_stop() {
+    let mut play = Play::after(&[PROMPT, START, STOP]);
+    assert_eq!(play.both(), words("working(Thinking)", "idle ended"));
+    let stop = play.is_judged(Some("a"));
+    let works = words("working(Explore)", "working(Thinking)");
+    assert_eq!(play.both(), works);
+    assert!(!play.session.stop_let_through(EventId::new(7, [0; 2]), 30));
+    assert_eq!(play.both(), works, "another was let through");
+    assert!(play.session.stop_let_through(stop, 30));
+    assert_eq!(play.both(), words("working(Thinking)", "idle ended"));
+    assert!(!play.session.stop_let_through(stop, 30), "once");
+}
+
+#[test]
+fn a_subagent_that_went_on_is_not_stopped_by_what_comes_late() {
+    let mut play = Play::after(&[PROMPT, START, STOP]);
+    let stop = play.is_judged(Some("a"));
+    play.then("PreToolUse agent_id=a agent_type=Explore tool_name=Grep");
+    assert!(!play.session.stop_let_through(stop, 30));
+    assert_eq!(play.child("a"), "working(Grep)");
+}
+
+#[test]
+fn a_subagent_in_the_background_keeps_its_session_at_work() {
+    let mut play = Play::after(&[PROMPT, START]);
+    play.then("Stop background_tasks=[{\"id\":\"a\"}]");
+    play.then(STOP);
+    let stop = play.is_judged(Some("a"));
+    assert_eq!(play.both(), words("idle", "working(Thinking)"));
+    assert_eq!(play.display().0, Display::Working);
+    assert!(play.session.stop_let_through(stop, play.at));
+    assert_eq!(play.display().0, Display::Done);
+}
+
+#[test]
+fn the_main_agent_is_let_stop_whatever_its_subagents_did_meanwhile() {
+    let mut play = Play::after(&[PROMPT, START]);
+    play.then("Stop background_tasks=[{\"id\":\"a\"}]");
+    let stop = play.is_judged(None);
+    play.then(STOP);
+    assert_eq!(play.main(), "working(Thinking)");
+    assert!(play.session.stop_let_through(stop, 30));
+    assert_eq!(play.both(), words("idle", "idle ended"));
+}
+
+#[test]
+fn what_is_judged_outlives_a_daemon_and_no_prompt() {
+    let mut play = Play::after(&[PROMPT, "Stop"]);
+    let stop = play.is_judged(None);
+    let kept = serde_json::to_string(&play.session).unwrap();
+    play.session = serde_json::from_str(&kept).unwrap();
+    let mut prompted = Play {
+        session: play.session.clone(),
+        ..play
     };
+    assert!(play.session.stop_let_through(stop, 20));
     assert_eq!(
-        fields(&[]),
-        "attended display_since last_activity line main session_id started_at since"
-            .split(' ')
-            .collect::<Vec<_>>()
+        (play.main().as_str(), play.display().0),
+        ("idle", Display::Done)
     );
-    let working = fields(&[PROMPT, START]);
-    for told in ["children", "last_prompt", "shown", "status"] {
-        assert!(working.iter().any(|field| field == told), "{told}");
+    prompted.then(PROMPT);
+    assert!(!prompted.session.stop_let_through(stop, 20));
+    assert_eq!(prompted.main(), "working");
+}
+
+#[test]
+fn whoever_wanted_to_stop_and_rests_was_not_interrupted() {
+    let mut play = Play::after(&[PROMPT, "Stop"]);
+    let mut works = Play::after(&[PROMPT]);
+    let stop = play.is_judged(None);
+    for (play, by_person) in [(&mut play, false), (&mut works, true)] {
+        let (before, at) = (play.session.shown(), play.at + 5);
+        assert!(play.session.infer(&Inference::Interrupted, at));
+        assert_eq!(play.main(), "idle");
+        assert_eq!(play.session.main.interrupted, by_person);
+        let change = Change::of(before, &play.session, at).unwrap();
+        let told = (change.before, change.after, change.by_person);
+        assert_eq!(told, (Display::Working, Display::Done, by_person));
+    }
+    assert!(!play.session.stop_let_through(stop, play.at), "it is known");
+    assert_eq!(play.display().0, Display::Done);
+}
+
+#[test]
+fn what_is_asked_while_a_stop_is_judged_stays_asked() {
+    for ask in [
+        "Elicitation mcp_server_name=db",
+        "PermissionRequest tool_name=Bash",
+    ] {
+        let mut play = Play::after(&[PROMPT, "Stop"]);
+        let (stop, stopped) = (play.is_judged(None), play.at);
+        play.then(ask);
+        let asked = play.main();
+        assert!(asked.starts_with("attention"), "{asked}");
+        play.session.stop_let_through(stop, stopped);
+        assert_eq!(play.main(), asked);
+        assert_eq!(play.display().0, Display::Attention);
+    }
+}
+
+const EVENTS: [&str; 32] = [
+    "PreToolUse tool_name=Bash tool_input=[1] tool_use_id=1t",
+    "PreToolUse tool_name=Agent tool_input=[2] tool_use_id=2t",
+    "PreToolUse tool_name=AskUserQuestion tool_use_id=3t",
+    "PostToolUse tool_name=Bash tool_input=[1] tool_use_id=1t",
+    "PostToolUse tool_name=AskUserQuestion tool_use_id=3t",
+    "PostToolUseFailure tool_name=Bash tool_use_id=1t",
+    "PostToolUseFailure tool_name=Agent tool_use_id=2t is_interrupt=true",
+    "PermissionRequest tool_name=Bash tool_input=[1]",
+    "PermissionRequest tool_name=Bash tool_input=[1] unattended",
+    "PermissionDenied tool_name=Bash tool_input=[1] tool_use_id=1t",
+    "PostToolBatch",
+    "Elicitation mcp_server_name=s",
+    "ElicitationResult mcp_server_name=s",
+    "Notification notification_type=permission_prompt",
+    "Notification notification_type=idle_prompt",
+    "UserPromptSubmit prompt=a cwd=/a",
+    "UserPromptSubmit prompt=<task-notification>",
+    "Stop",
+    "Stop background_tasks=[]",
+    "StopFailure error=x",
+    "SessionStart source=startup model=m",
+    "SessionStart source=compact",
+    "SessionEnd reason=other",
+    "PreCompact trigger=auto",
+    "PostCompact trigger=manual",
+    "TeammateIdle teammate_name=Explore",
+    "CwdChanged new_cwd=/b",
+    "PostModelSwitch to_model=n",
+    "SubagentStart agent_type=Explore",
+    "SubagentStop agent_type=Explore background_tasks=[]",
+    "SubagentStop agent_type=",
+    "Unheard thing=1",
+];
+
+/// An event of the main agent or of one of three others, and when it happened.
+fn event() -> impl Strategy<Value = (String, i64)> {
+    let agent = prop::sample::select(vec!["", "", " agent_id=x", " agent_id=y", " agent_id=z"]);
+    (prop::sample::select(EVENTS.to_vec()), agent, 0..20_i64)
+        .prop_map(|(event, agent, late)| (format!("{event}{agent}"), late))
+}
+
+/// Events in the order in which they arrive: most in time, some late.
+fn events() -> impl Strategy<Value = Vec<(String, i64)>> {
+    prop::collection::vec(event(), 0..50).prop_map(|events| {
+        let time = |place: usize, late: i64| match late {
+            0..15 => place as i64 * 10 + 200,
+            _ => place as i64 * 10 + 200 - late * 5,
+        };
+        let events = events.into_iter().enumerate();
+        events
+            .map(|(place, (event, late))| (event, time(place, late)))
+            .collect()
+    })
+}
+
+fn is_of_a_child(event: &str) -> bool {
+    event.contains("agent_id=") && !event.starts_with("Subagent")
+}
+
+proptest! {
+    #[test]
+    fn an_event_of_a_child_moves_that_child_alone(events in events()) {
+        let mut play = Play::new();
+        for (event, at) in events {
+            let before = play.session.clone();
+            play.at_time(&event, at);
+            if !is_of_a_child(&event) {
+                continue;
+            }
+            prop_assert_eq!(&play.session.main, &before.main, "{}", event);
+            prop_assert_eq!(play.session.ended_at, before.ended_at);
+            for (id, child) in &before.children {
+                let own = event.ends_with(&format!("agent_id={id}"));
+                prop_assert!(own || play.session.children.get(id) == Some(child), "{event} moved {id}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_restart_at_any_point_changes_nothing(events in events()) {
+        let mut play = Play::new();
+        let mut other = Play::new();
+        for (event, at) in events {
+            prop_assert_eq!(play.at_time(&event, at), other.at_time(&event, at));
+            prop_assert_eq!(play.session.row(at), other.session.row(at));
+            let kept = serde_json::to_string(&other.session).unwrap();
+            other.session = serde_json::from_str(&kept).unwrap();
+            prop_assert_eq!(&play.session, &other.session);
+        }
+    }
+
+    #[test]
+    fn whoever_waits_is_named(events in events(), look in any::<bool>()) {
+        let mut play = Play::new();
+        for (event, at) in events {
+            play.at_time(&event, at);
+            if look {
+                play.session.seen(at);
+            }
+            let session = &play.session;
+            let live = session.live_children().map(|(_, child)| &child.agent);
+            let pending = live.chain([&session.main]).any(|agent| !agent.pending().is_empty());
+            let row = session.row(at);
+            if pending {
+                prop_assert_eq!(session.ended_at, None);
+                prop_assert!(row.waiting_for.is_some() && row.waiting_reason.is_some(), "{event}");
+                let urgent = matches!(row.display, Display::Error | Display::Attention);
+                prop_assert!(look || urgent, "{event}: {:?}", row.display);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_older_moves_nobody(events in events(), late in event()) {
+        // Of whom nothing was heard, nothing is older.
+        let mut play = Play::after(&[PROMPT]);
+        for id in ["x", "y", "z"] {
+            play.then(&format!("SubagentStart agent_type=Explore agent_id={id}"));
+        }
+        for (event, at) in events {
+            play.at_time(&event, at);
+        }
+        let before = play.session.clone();
+        let agents = before.children.values().map(|child| &child.agent);
+        let oldest = agents.chain([&before.main]).filter_map(Agent::last_at).min();
+        play.at_time(&late.0, oldest.unwrap() - 1);
+        let after = &play.session;
+        prop_assert_eq!(&after.main, &before.main);
+        for (id, child) in &before.children {
+            prop_assert_eq!(&after.children[id].agent, &child.agent);
+            prop_assert_eq!(after.children[id].ended_at, child.ended_at);
+        }
+        prop_assert_eq!(after.ended_at, before.ended_at);
+    }
+
+    #[test]
+    fn what_a_person_can_see_is_told(events in events()) {
+        let mut play = Play::new();
+        for (event, at) in events {
+            let before = play.session.row(0);
+            let told = play.at_time(&event, at);
+            let mut after = play.session.row(0);
+            after.last_activity = before.last_activity;
+            prop_assert!(told || after == before, "{event}");
+        }
     }
 }

@@ -1,10 +1,14 @@
-mod any;
-
 use becket_wire::session::Figures;
+use proptest::collection::vec;
+use proptest::option::of;
+use proptest::prelude::*;
+use proptest::sample::select;
 use serde_json::json;
+use unicode_width::UnicodeWidthStr;
 
 use super::*;
 use crate::config::{KEYS, StatusLine};
+use crate::statusline::Part;
 
 const AFTER_A_TURN: &[u8] = include_bytes!("../../fixtures/statusline.json");
 const BEFORE_ANY: &[u8] = include_bytes!("../../fixtures/statusline.first.json");
@@ -197,4 +201,70 @@ fn figures_as_people_read_them() {
         "$0.01 +18446744073709551615 -0 1m"
     );
     assert_eq!(with(1234.5, 0, 3_600_000), "$1234.50 1h00m");
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("becket".to_owned()),
+        Just("\u{1b}[31mred\u{7}\n\u{202e}x\u{9b}".to_owned()),
+        Just("日本語のプロジェクト".repeat(8)),
+        ".{0,60}",
+    ]
+}
+
+fn line() -> impl Strategy<Value = Line> {
+    let figures = (of(0.0..200.0), of(0.0..1e6), of(any::<u64>()), of(text())).prop_map(
+        |(context_pct, cost_usd, count, model_name)| Figures {
+            context_pct,
+            cost_usd,
+            lines_added: count,
+            duration_ms: count,
+            model_name,
+            ..Figures::default()
+        },
+    );
+    let others = (of(text()), 0..3_usize, vec(text(), 0..3), vec(text(), 0..3));
+    (figures, others).prop_map(|(figures, (project, waiting, off, wrong))| Line {
+        project,
+        figures,
+        waiting,
+        off,
+        wrong,
+    })
+}
+
+fn template() -> impl Strategy<Value = StatusLine> {
+    let part = select(Part::ALL.to_vec()).prop_map(|part| format!("{{{}}}", part.name()));
+    let between = select(vec![" · ", "", " | ctx ", "{{", "  ", "日"]);
+    let slots = vec((between, part), 0..8);
+    (slots, 1..30_usize).prop_map(|(slots, bar_width)| {
+        let text: String = slots
+            .iter()
+            .flat_map(|(text, part)| [*text, part.as_str()])
+            .collect();
+        StatusLine {
+            template: Template::parse(&text).unwrap(),
+            bar_width,
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_line_fits_and_is_one_line_of_plain_text(line in line(), how in template(), width in 0..200_usize) {
+        let printed = render(&line, &how, width, false);
+        prop_assert!(printed.width() <= width, "{width} {printed:?}");
+        prop_assert!(!printed.chars().any(char::is_control), "{printed:?}");
+        prop_assert!(!printed.contains('\u{202e}'), "{printed:?}");
+    }
+
+}
+
+#[test]
+fn the_width_is_what_claude_code_says() {
+    assert_eq!(columns(Some("132")), 132 - MARGIN);
+    assert_eq!(columns(Some("2")), 1);
+    for nothing in [None, Some(""), Some("0"), Some("-3"), Some("wide")] {
+        assert_eq!(columns(nothing), COLUMNS - MARGIN);
+    }
 }

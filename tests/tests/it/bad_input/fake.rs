@@ -1,4 +1,4 @@
-//! Somebody who listens where the daemon would, and says what the test wants.
+//! A listener in the daemon's place that says what the test wants.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -117,7 +117,7 @@ pub(super) fn answer() -> Response {
 pub(super) const ANSWER: &str = "{\"systemMessage\":\"from the fake\"}";
 
 /// Puts a program in becket's place that notes the arguments it is called with, and then is becket.
-pub(super) fn note_calls(world: &World) -> impl Fn() -> String {
+pub(super) fn note_calls(world: &World) -> impl Fn() -> String + use<> {
     let becket = world.programs.join("becket");
     let real = world.programs.join("real-becket");
     let calls = world.root().join("calls");

@@ -1,13 +1,14 @@
-//! What lies in the home was left by the dead, stands in the way, or is not meant at all.
+//! Leftovers in the home, odd homes, and a shim without becket beside it.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
-use becket_tests::world::World;
+use becket_tests::world::{Called, World};
 
 use super::fake::socket_in;
-use super::{BOUND, LARGE_BOUND, alone, call, doctor_says, numbered, numbers, send};
+use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
 
 /// A folder outside the world that has to go with it.
 pub(super) struct Removed(pub(super) PathBuf);
@@ -33,57 +34,17 @@ fn is_served(world: &World) {
 }
 
 #[test]
-fn what_a_killed_daemon_left_behind_holds_nobody() {
+fn what_is_left_in_the_run_folder_is_replaced() {
     let world = World::new();
-    world.start_daemon();
-    world.kill_daemon();
-    for left in ["run/daemon.lock", "run/start.lock", "run/socket"] {
-        assert!(world.path(left).exists(), "{left}");
-    }
-    is_served(&world);
-}
-
-#[test]
-fn the_pid_in_a_lock_means_nothing() {
-    let world = World::new();
-    fs::create_dir_all(world.path("run")).expect("a folder");
-    // A pid that lives, and is no daemon: the kernel has given it to somebody else.
+    drop(UnixListener::bind(socket_in(&world)).expect("a socket"));
+    // A pid that lives, and is no daemon: the kernel has given it to another process.
     for lock in ["run/daemon.lock", "run/start.lock"] {
         fs::write(world.path(lock), format!("{}\n", std::process::id())).expect("a lock");
     }
     is_served(&world);
-}
-
-#[test]
-fn a_socket_with_nobody_behind_it_is_replaced() {
-    let world = World::new();
-    drop(UnixListener::bind(socket_in(&world)).expect("a socket"));
-    assert!(world.path("run/socket").exists());
-    is_served(&world);
-}
-
-#[test]
-fn a_file_in_the_sockets_place_is_replaced() {
     let world = World::new();
     fs::write(socket_in(&world), "not a socket").expect("a file");
     is_served(&world);
-}
-
-#[test]
-fn a_folder_in_the_sockets_place_means_alone() {
-    let world = super::registered();
-    fs::create_dir(socket_in(&world)).expect("a folder");
-    fs::write(world.path("run/socket/file"), "").expect("a file");
-    for n in 1..=2 {
-        let called = send(&world, numbered(n).as_bytes());
-        assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    }
-    // Reading verbs say so, and read all the same.
-    assert_eq!(numbers(&world), [1, 2]);
-    let output = world.output(&["events"]);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("could not listen on"), "{stderr}");
-    doctor_says(&world, "broken", "could not listen on");
 }
 
 #[test]
@@ -130,35 +91,6 @@ fn the_environment_cannot_lead_the_hook_elsewhere() {
 }
 
 #[test]
-fn the_environment_cannot_push_an_event_out_of_its_frame() {
-    let world = World::new();
-    let begin = "{\"session_id\":\"s\",\"tool_use_id\":\"1\",\"x\":\"";
-    let mut payload = begin.as_bytes().to_vec();
-    payload.resize((32 << 20) - 2, b'x');
-    payload.extend(b"\"}");
-    let mut shim = world.shim("PreToolUse");
-    // What a project's settings may set: together more than a frame has room for beside the event.
-    for n in 0..12 {
-        shim.env(format!("BECKET_BALLAST_{n}"), "x".repeat(120_000));
-    }
-    let called = call(shim, &payload, LARGE_BOUND);
-    assert!(called.is_silent(), "{called:?}");
-    assert_eq!(numbers(&world), [1]);
-}
-
-#[test]
-fn a_relative_home_is_no_home() {
-    let world = World::new();
-    let mut shim = world.command(world.programs.join("becket-hook"));
-    shim.args(["--event", "PreToolUse", "--home", "here"]);
-    shim.env_remove("BECKET_HOME");
-    let called = call(shim, numbered(1).as_bytes(), BOUND);
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    assert!(!world.home.join("here").exists());
-    assert_eq!(numbers(&world), [1], "~/.becket has it");
-}
-
-#[test]
 fn without_any_home_it_says_so_and_goes() {
     let world = World::new();
     let mut shim = world.command(world.programs.join("becket-hook"));
@@ -167,21 +99,6 @@ fn without_any_home_it_says_so_and_goes() {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     assert!(called.stderr.contains("no home folder"), "{called:?}");
     assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
-}
-
-#[test]
-fn a_home_that_is_a_file_disturbs_nobody() {
-    let world = World::new();
-    fs::write(&world.becket_home, "in the way").expect("a file");
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent(), "{called:?}");
-    assert!(
-        called.stderr.contains("the event is not kept"),
-        "{called:?}"
-    );
-    let (code, told) = world.doctor();
-    assert_eq!(code, Some(1), "{told:#}");
-    assert_eq!(fs::read(&world.becket_home).expect("a file"), b"in the way");
 }
 
 #[test]
@@ -202,4 +119,77 @@ fn a_home_too_long_for_a_socket_has_it_elsewhere() {
     assert_eq!(code, Some(0), "{told:#}");
     world.run(&["daemon", "stop"]);
     assert!(!socket.exists());
+}
+
+/// One line that says what is wrong, nothing on stdout, exit 1: Claude Code goes on.
+fn is_one_complaint(called: &Called) {
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+    assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
+    assert!(
+        called.stderr.contains("no becket beside this program"),
+        "{called:?}"
+    );
+    assert!(
+        called.stderr.contains("the event is in the spool"),
+        "{called:?}"
+    );
+}
+
+/// Calls without becket, then puts it back and finds the events.
+fn spools_until_becket_is_back(world: &World, spoil: impl Fn()) {
+    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &kept).expect("becket moves");
+    spoil();
+    for n in 1..=3 {
+        is_one_complaint(&send(world, numbered(n).as_bytes()));
+    }
+    is_one_complaint(&send(world, b"{\"tool_use_id\": nope"));
+    let spool = fs::read_dir(world.path("spool")).expect("a spool");
+    let spooled: Vec<_> = spool.flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(spooled.len(), 4, "{spooled:?}");
+    for name in spooled {
+        let meta = fs::metadata(world.path("spool").join(name)).expect("a file");
+        assert_eq!(meta.permissions().mode() & 0o777, 0o600);
+    }
+    fs::rename(&kept, &becket).expect("becket comes back");
+    assert_eq!(numbers(world), [1, 2, 3]);
+    let events = world.events();
+    assert_eq!(events.len(), 4);
+    assert!(events.iter().all(|event| event["source"] == "alone"));
+    assert_eq!(events[3]["raw"], "{\"tool_use_id\": nope");
+    assert!(events[3]["fault"].is_string());
+}
+
+#[test]
+fn without_becket_the_event_goes_into_the_spool() {
+    let world = World::new();
+    spools_until_becket_is_back(&world, || {});
+}
+
+#[test]
+fn a_running_daemon_needs_no_becket() {
+    let world = World::new();
+    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
+    world.start_daemon();
+    fs::rename(&becket, &kept).expect("becket moves");
+    let called = send(&world, numbered(1).as_bytes());
+    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
+    fs::rename(&kept, &becket).expect("becket comes back");
+    assert_eq!(world.events()[0]["source"], "daemon");
+}
+
+#[test]
+fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
+    let world = World::new();
+    let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let (becket, kept) = (world.programs.join("becket"), world.programs.join("kept"));
+    fs::rename(&becket, &kept).expect("becket moves");
+    is_one_complaint(&send(
+        &world,
+        format!("{{\"session_id\":\"s\",\"x\":\"{secret}\"}}").as_bytes(),
+    ));
+    fs::rename(&kept, &becket).expect("becket comes back");
+    let events = world.events();
+    assert_eq!(events[0]["masked"], 1);
+    assert!(!events[0].to_string().contains(&secret));
 }

@@ -1,149 +1,65 @@
-//! Whoever listens on the socket is no daemon, or not the one that was hoped for.
+//! The shim against a listener that is no daemon, or not the expected one.
 
 use std::io::Write;
-use std::net::Shutdown;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use becket_tests::wait::{PATIENCE, until};
 use becket_tests::world::{World, finish, start};
 use becket_wire::Version;
-use becket_wire::frame::{self, FrameHead, Kind, MAX_BODY};
+use becket_wire::frame::{FrameHead, Kind, MAX_BODY};
 use becket_wire::rpc::{Request, Response};
 
-use super::fake::{ANSWER, Fake, answer, event, note_calls, say, socket_in, until_gone};
-use super::{BOUND, doctor_says, numbered, numbers, send};
+use super::fake::{ANSWER, Fake, answer, event, note_calls, say, until_gone};
+use super::{BOUND, numbered, numbers, send};
 
-/// One event to this listener: the shim goes alone, says nothing, and the event is kept once.
-fn goes_alone(why: &str, treat: impl FnMut(UnixStream) + Send + 'static) {
-    let world = World::new();
-    let calls = note_calls(&world);
-    let fake = Fake::new(&world, treat);
-    let called = send(&world, numbered(1).as_bytes());
-    drop(fake);
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    assert!(called.took < BOUND, "{called:?}");
-    let calls = calls();
-    assert!(
-        calls.starts_with(&format!("hook --alone {why} ")),
-        "{calls}"
-    );
-    assert!(
-        calls.lines().count() == 1 && !calls.contains("--held"),
-        "{calls}"
-    );
-    let events = world.events();
-    assert_eq!(events.len(), 1);
-    assert_eq!(events[0]["source"], "alone");
-    assert_eq!(events[0]["payload"].to_string(), numbered(1));
-}
+type Treat = Box<dyn FnMut(UnixStream) + Send>;
 
-#[test]
-fn garbage_is_no_answer() {
-    goes_alone("broken", |mut stream| {
-        drop(stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+/// Reads the event, then writes these bytes and waits.
+fn after_the_event(bytes: Vec<u8>) -> Treat {
+    Box::new(move |mut stream| {
+        event(&mut stream);
+        drop(stream.write_all(&bytes));
         until_gone(&mut stream);
-    });
+    })
 }
 
 #[test]
-fn garbage_before_the_event_was_read_is_none_either() {
-    goes_alone("broken", |mut stream| {
-        drop(stream.write_all(&[0; 4096]));
-        drop(stream.shutdown(Shutdown::Both));
-    });
-}
-
-#[test]
-fn hanging_up_is_no_answer() {
-    goes_alone("broken", drop);
-    goes_alone("broken", |mut stream| drop(event(&mut stream)));
-}
-
-#[test]
-fn a_length_over_the_bound_is_not_waited_for() {
-    goes_alone("broken", |mut stream| {
-        event(&mut stream);
-        drop(stream.write_all(b"bk\x01\x81\xff\xff\xff\xff"));
-        until_gone(&mut stream);
-    });
-}
-
-#[test]
-fn a_frame_without_its_end_is_waited_for_until_the_deadline() {
-    goes_alone("slow", |mut stream| {
-        event(&mut stream);
-        let head = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
-        drop(stream.write_all(&head));
-        until_gone(&mut stream);
-    });
-}
-
-#[test]
-fn a_frame_that_comes_by_drops_does_not_move_the_deadline() {
-    goes_alone("slow", |mut stream| {
-        event(&mut stream);
-        let head = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
-        drop(stream.write_all(&head));
-        let (_never, pause) = channel::<()>();
-        while stream.write_all(&[0]).is_ok() {
-            let _ = pause.recv_timeout(Duration::from_millis(5));
-        }
-    });
-}
-
-#[test]
-fn an_answer_that_does_not_hold_what_it_promises_is_none() {
-    goes_alone("broken", |mut stream| {
-        event(&mut stream);
-        drop(stream.write_all(&frame::encode(Kind::ANSWER, &[b"short"]).expect("a frame")));
-        until_gone(&mut stream);
-    });
-    goes_alone("broken", |mut stream| {
-        event(&mut stream);
-        drop(stream.write_all(&frame::encode(Kind(0xee), &[b"what?"]).expect("a frame")));
-        until_gone(&mut stream);
-    });
-}
-
-#[test]
-fn an_answer_of_another_protocol_is_none() {
-    goes_alone("broken", |mut stream| {
-        event(&mut stream);
-        let mut frame = answer().to_frame().expect("a frame");
-        frame[2] += 1;
-        drop(stream.write_all(&frame));
-        until_gone(&mut stream);
-    });
-}
-
-#[test]
-fn an_answer_to_another_question_is_none() {
-    goes_alone("broken", |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &Response::Yielding);
-        until_gone(&mut stream);
-    });
-}
-
-#[test]
-fn busy_and_refused_mean_alone() {
-    goes_alone("busy", |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &Response::Busy);
-    });
+fn what_is_no_answer_means_standalone() {
     let mut newer = Version::current();
     newer.major += 1;
-    goes_alone("refused", move |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &Response::Refused { version: newer });
-    });
+    let mut other_protocol = answer().to_frame().expect("a frame");
+    other_protocol[2] += 1;
+    let encoded = |response: Response| response.to_frame().expect("a frame");
+    let endless = FrameHead::encode(Kind::ANSWER, MAX_BODY).expect("a head");
+    let cases: Vec<(&str, Treat)> = vec![
+        ("broken", Box::new(drop)),
+        (
+            "broken",
+            after_the_event(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()),
+        ),
+        (
+            "broken",
+            after_the_event(b"bk\x01\x81\xff\xff\xff\xff".to_vec()),
+        ),
+        ("broken", after_the_event(other_protocol)),
+        ("broken", after_the_event(encoded(Response::Yielding))),
+        ("slow", after_the_event(endless.to_vec())),
+        ("busy", after_the_event(encoded(Response::Busy))),
+        (
+            "refused",
+            after_the_event(encoded(Response::Refused { version: newer })),
+        ),
+    ];
+    for (why, treat) in cases {
+        let (calls, _) = goes_alone(why, treat);
+        assert!(!calls.contains("--held"), "{calls}");
+    }
 }
 
 #[test]
 fn busy_without_reading_the_event_means_alone() {
-    goes_alone("busy", |mut stream| say(&mut stream, &Response::Busy));
     // An event that does not fit into the socket's buffer: sending it breaks before it is whole.
     let world = World::new();
     let fake = Fake::new(&world, |mut stream| say(&mut stream, &Response::Busy));
@@ -152,6 +68,56 @@ fn busy_without_reading_the_event_means_alone() {
     drop(fake);
     assert!(called.is_silent(), "{called:?}");
     assert_eq!(super::kept(&world, &world.events()[0]), large.as_bytes());
+}
+
+/// One event to this listener: the shim goes standalone, says nothing, and the event is kept once.
+/// Gives the calls of becket and the world.
+fn goes_alone(why: &str, treat: Treat) -> (String, World) {
+    let world = World::new();
+    let calls = note_calls(&world);
+    let fake = Fake::new(&world, treat);
+    let called = send(&world, numbered(1).as_bytes());
+    drop(fake);
+    assert!(
+        called.is_silent() && called.stderr.is_empty(),
+        "{why}: {called:?}"
+    );
+    let calls = calls();
+    assert!(
+        calls.starts_with(&format!("hook --alone {why} ")),
+        "{calls}"
+    );
+    assert_eq!(calls.lines().count(), 1, "{calls}");
+    assert_eq!(numbers(&world), [1]);
+    (calls, world)
+}
+
+/// A named hook that has begun may not start a second time.
+#[test]
+fn a_broken_hold_means_standalone_without_the_hooks_that_began() {
+    for (why, begun, for_ms) in [
+        ("broken", true, 60_000),
+        ("broken", false, 60_000),
+        ("slow", true, 100),
+    ] {
+        let hold = Response::Hold {
+            for_ms,
+            need_env: !begun,
+        };
+        let treat = move |mut stream: UnixStream| {
+            event(&mut stream);
+            say(&mut stream, &hold);
+            if why == "slow" {
+                until_gone(&mut stream);
+            }
+        };
+        let (calls, world) = goes_alone(why, Box::new(treat));
+        assert_eq!(calls.contains(" --held"), begun, "{calls}");
+        assert!(
+            !world.path("run/slow").exists(),
+            "the first frame was in time"
+        );
+    }
 }
 
 #[test]
@@ -215,65 +181,6 @@ fn held_it_waits_on_and_hands_over_its_environment() {
     assert!(variables.contains(&&*home), "{variables:?}");
 }
 
-/// Like [`goes_alone`], after a promise: a named hook that has begun may not start a second time.
-fn goes_alone_held(why: &str, begun: bool, treat: impl FnMut(UnixStream) + Send + 'static) {
-    let world = World::new();
-    let calls = note_calls(&world);
-    let fake = Fake::new(&world, treat);
-    let called = send(&world, numbered(1).as_bytes());
-    drop(fake);
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    let calls = calls();
-    assert!(
-        calls.starts_with(&format!("hook --alone {why} ")),
-        "{calls}"
-    );
-    assert_eq!(calls.contains(" --held"), begun, "{calls}");
-    assert_eq!(numbers(&world), [1]);
-    assert!(
-        !world.path("run/slow").exists(),
-        "it was not the first word that was late"
-    );
-}
-
-#[test]
-fn a_broken_promise_means_alone_without_named_hooks() {
-    let hold = Response::Hold {
-        for_ms: 60_000,
-        need_env: false,
-    };
-    goes_alone_held("broken", true, move |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &hold);
-    });
-}
-
-#[test]
-fn a_promise_that_was_broken_before_a_hook_began_means_alone_with_hooks() {
-    // The environment is asked for and never read.
-    let hold = Response::Hold {
-        for_ms: 60_000,
-        need_env: true,
-    };
-    goes_alone_held("broken", false, move |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &hold);
-    });
-}
-
-#[test]
-fn a_promise_that_is_not_kept_in_time_means_alone_without_named_hooks() {
-    let hold = Response::Hold {
-        for_ms: 100,
-        need_env: false,
-    };
-    goes_alone_held("slow", true, move |mut stream| {
-        event(&mut stream);
-        say(&mut stream, &hold);
-        until_gone(&mut stream);
-    });
-}
-
 #[test]
 fn an_older_daemon_of_another_protocol_makes_room() {
     let world = World::new();
@@ -317,56 +224,6 @@ fn a_missed_deadline_shortens_the_next_wait() {
     assert!(next < first / 2, "{next:?} after {first:?}");
     drop(fake);
     assert_eq!(numbers(&world), [1, 2, 3, 4, 5]);
-}
-
-#[test]
-fn a_full_backlog_is_a_missed_deadline() {
-    let world = World::new();
-    let socket = socket_in(&world);
-    let listener = UnixListener::bind(&socket).expect("a socket");
-    rustix::net::listen(&listener, 0).expect("a short queue");
-    // Nobody accepts, so the queue is full after a connection or two.
-    let mut queued = Vec::new();
-    loop {
-        let stream = rustix::net::socket_with(
-            rustix::net::AddressFamily::UNIX,
-            rustix::net::SocketType::STREAM,
-            rustix::net::SocketFlags::NONBLOCK | rustix::net::SocketFlags::CLOEXEC,
-            None,
-        );
-        let stream = stream.expect("a socket");
-        let address = rustix::net::SocketAddrUnix::new(&socket).expect("an address");
-        if rustix::net::connect(&stream, &address).is_err() {
-            break;
-        }
-        queued.push(stream);
-    }
-    let began = Instant::now();
-    let called = send(&world, numbered(1).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    assert!(
-        began.elapsed() > Duration::from_millis(900),
-        "it did not wait: {called:?}"
-    );
-    assert!(world.path("run/slow").exists());
-    let called = send(&world, numbered(2).as_bytes());
-    assert!(called.is_silent() && called.stderr.is_empty(), "{called:?}");
-    drop(listener);
-    std::fs::remove_file(&socket).expect("a socket");
-    assert_eq!(numbers(&world), [1, 2]);
-}
-
-#[test]
-fn doctor_says_that_whoever_listens_is_no_daemon() {
-    let world = super::registered();
-    let fake = Fake::new(&world, |mut stream| {
-        drop(stream.write_all(b"garbage"));
-        until_gone(&mut stream);
-    });
-    let output = world.output(&["daemon", "status", "--json"]);
-    assert_eq!(output.status.code(), Some(4), "{output:?}");
-    doctor_says(&world, "broken", "the daemon");
-    drop(fake);
 }
 
 #[test]

@@ -1,20 +1,15 @@
 //! Bad input: whatever comes, the call ends, Claude Code is undisturbed, nothing is lost, and a
 //! person can see what was wrong.
 
-mod database;
 #[cfg(target_os = "linux")]
 mod disk;
 pub(crate) mod fake;
 mod home;
 mod listener;
-#[cfg(target_os = "linux")]
-mod owner;
 mod payload;
+#[cfg(target_os = "linux")]
 mod peer;
-mod program;
 mod sessions;
-mod spool;
-mod stdio;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

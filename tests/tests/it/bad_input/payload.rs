@@ -1,9 +1,13 @@
-//! What stands on stdin is no event, or an odd one.
+//! Stdin that is no event, or an odd one; pipes that never end, and pipes that nobody reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use becket_tests::world::World;
+use becket_tests::world::{Called, World, finish, start};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -124,27 +128,6 @@ fn depth_is_no_danger() {
 }
 
 #[test]
-fn half_a_character_is_kept_as_it_came() {
-    let world = World::new();
-    // Well-formed JSON that is no text: what JavaScript makes of a string that was cut.
-    let payload = "{\"session_id\":\"\\ud800\",\"x\":\"\\udfff\"}";
-    for shim in [world.shim("PreToolUse"), alone(&world)] {
-        assert!(call(shim, payload.as_bytes(), BOUND).is_silent());
-    }
-    let log = world.run(&["events", "--json"]);
-    assert_eq!(log.lines().count(), 2);
-    for line in log.lines() {
-        let fields = fields(line);
-        assert_eq!(fields["payload"].get(), payload);
-        assert_eq!(fields["fault"].get(), "\"the event has no session_id\"");
-    }
-    assert_eq!(
-        world.run(&["events", "--raw"]),
-        format!("{payload}\n").repeat(2)
-    );
-}
-
-#[test]
 fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
     let world = super::registered();
     world.start_daemon();
@@ -172,24 +155,12 @@ fn an_event_may_be_as_large_as_the_bound_and_no_larger() {
     doctor_says(&world, "warning", fault);
 }
 
-#[test]
-fn bytes_that_are_no_text_are_kept_up_to_the_bound() {
-    let world = World::new();
-    let payload = vec![0xff; MAX + 1];
-    let called = call(world.shim("PreToolUse"), &payload, LARGE_BOUND);
-    assert!(called.is_silent(), "{}", called.stderr);
-    let log = world.run(&["events", "--json"]);
-    let fields = fields(log.trim_end());
-    // Two digits a byte, and the quotes.
-    assert_eq!(fields["raw_hex"].get().len(), 2 * MAX + 2);
-}
-
 /// Everything in a folder, but for one folder in it.
 fn tree(folder: &Path, without: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
     let mut open = vec![folder.to_owned()];
     while let Some(folder) = open.pop() {
-        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();
             if path == without {
                 continue;
@@ -248,4 +219,124 @@ fn an_id_is_data_and_never_a_path() {
             .count(),
         2
     );
+}
+
+/// How long stdin may be silent: past it, the event is taken as it is.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Sends this and then keeps stdin open, saying nothing more.
+fn never_ends(shim: Command, beginning: &[u8]) -> Called {
+    let began = Instant::now();
+    let mut child = start(shim);
+    let mut stdin = child.stdin.take().expect("a stdin");
+    stdin.write_all(beginning).expect("it reads");
+    let called = finish(child, began, SILENCE + BOUND);
+    assert!(called.took >= SILENCE, "it gave up after {:?}", called.took);
+    drop(stdin);
+    called
+}
+
+#[test]
+fn a_stdin_that_never_ends_is_taken_as_far_as_it_came() {
+    let world = super::registered();
+    world.start_daemon();
+    let cases: [(&[u8], &str); 3] = [
+        (b"", "stdin never ended; the event is empty"),
+        (
+            b"{\"session_id\":\"s\",",
+            "stdin never ended; the event is not JSON",
+        ),
+        (b"{\"session_id\":\"s\"}", "stdin never ended"),
+    ];
+    std::thread::scope(|scope| {
+        for (beginning, fault) in cases {
+            let shims = [world.shim("PreToolUse"), alone(&world)];
+            for shim in shims {
+                scope.spawn(move || {
+                    let called = never_ends(shim, beginning);
+                    assert!(called.is_silent(), "{fault}: {called:?}");
+                });
+            }
+        }
+    });
+    let events = world.events();
+    assert_eq!(events.len(), 2 * cases.len());
+    let log = world.run(&["events"]);
+    for (beginning, fault) in cases {
+        let same = events
+            .iter()
+            .filter(|event| kept(&world, event) == beginning);
+        let faults: Vec<_> = same
+            .map(|event| event["fault"].as_str().unwrap_or_default())
+            .collect();
+        assert_eq!(faults.len(), 2, "{events:?}");
+        assert!(
+            faults.iter().all(|told| told.starts_with(fault)),
+            "{fault}: {faults:?}"
+        );
+        assert!(log.contains(fault), "{log}");
+    }
+    doctor_says(&world, "warning", "stdin never ended");
+}
+
+/// A config that does not parse makes becket say something when a session starts.
+fn talkative() -> World {
+    let world = World::new();
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    fs::write(world.path("config.toml"), "nonsense = [").expect("a config");
+    world
+}
+
+#[test]
+fn an_answer_that_nobody_reads_changes_nothing() {
+    let world = talkative();
+    let payload = json!({"hook_event_name": "SessionStart", "session_id": "s"}).to_string();
+    let answer = call(world.shim("SessionStart"), payload.as_bytes(), BOUND);
+    assert!(
+        answer.code == Some(0) && answer.stdout.contains("config.toml"),
+        "{answer:?}"
+    );
+    for no_daemon in ["0", "1"] {
+        let mut shim = world.shim("SessionStart");
+        shim.env("BECKET_NO_DAEMON", no_daemon);
+        let began = Instant::now();
+        let mut child = start(shim);
+        drop(child.stdout.take());
+        let other = payload.replace("\"s\"", &format!("\"other-{no_daemon}\""));
+        child
+            .stdin
+            .take()
+            .expect("a stdin")
+            .write_all(other.as_bytes())
+            .expect("it reads");
+        let called = finish(child, began, BOUND);
+        assert_eq!(called.code, Some(0), "{called:?}");
+    }
+    let events = world.events();
+    assert_eq!(events.len(), 3);
+    assert!(
+        events
+            .iter()
+            .all(|event| event["decision"]["by"] == "becket:config"),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn whoever_has_read_enough_of_the_log_hears_no_complaint() {
+    let world = World::new();
+    world.start_daemon();
+    world.tell("s", "Stop", &json!({}));
+    for no_daemon in ["0", "1"] {
+        for form in [&["events"][..], &["events", "--json"], &["events", "--raw"]] {
+            let mut log = world.becket(form);
+            log.env("BECKET_NO_DAEMON", no_daemon);
+            log.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut log = log.spawn().expect("becket runs");
+            drop(log.stdout.take());
+            let output = log.wait_with_output().expect("an end");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!((output.status.code(), &*said), (Some(0), ""), "{form:?}");
+        }
+    }
 }

@@ -1,26 +1,15 @@
-//! What is told of sessions is odd: ids, titles, panes, files, numbers. Every view stays right, says
-//! what it does not know, and no control character of anybody's leaves becket.
+//! Odd ids, titles and transcripts. Every view stays right, and no control character leaves becket.
 
-mod pane;
-mod transcript;
-
-use std::collections::HashSet;
-use std::fs;
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::fs::{self, File};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
 
 use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call};
-use becket_wire::frame::{Decoder, Kind};
-use becket_wire::rpc::{Envelope, encode_event};
-use becket_wire::{EventId, Version};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
-
-use super::BOUND;
 
 /// Tells of a session; Claude Code is not disturbed.
 #[track_caller]
@@ -228,131 +217,120 @@ fn a_title_of_a_megabyte_is_cut() {
     unharmed(&world, daemon);
 }
 
+/// A line that tells of an interrupt now: later than every event so far.
+fn interrupted() -> String {
+    let at = jiff::Timestamp::now();
+    let content = json!([{"type": "text", "text": "[Request interrupted by user]"}]);
+    json!({
+        "type": "user", "timestamp": at.to_string(), "isSidechain": false,
+        "message": {"role": "user", "content": content},
+    })
+    .to_string()
+}
+
+/// A session at work with its transcript there.
+fn at_work(world: &World, id: &str) -> PathBuf {
+    let folder = world.home.join(".claude/projects/p");
+    fs::create_dir_all(&folder).expect("a folder");
+    let transcript = folder.join(format!("{id}.jsonl"));
+    let prompt = json!({"prompt": "go", "transcript_path": transcript, "cwd": "/w/p"});
+    tell(world, id, "UserPromptSubmit", &prompt);
+    transcript
+}
+
+fn troubled(told: &Value, by: &str) -> bool {
+    told["troubles"].to_string().contains(by)
+}
+
+/// It says this trouble, and works on.
+#[track_caller]
+fn says(world: &World, id: &str, trouble: &str) {
+    let told = wait_for(world, id, |told| troubled(told, trouble));
+    assert_eq!(told["status"], "working", "{told:#}");
+    let shown = world.run(&["show", id]);
+    assert!(shown.contains(trouble), "{shown}");
+}
+
 #[test]
-fn an_id_that_is_no_uuid_is_an_id_like_any_other() {
+fn a_line_that_is_cut_is_waited_for_or_told() {
     let world = World::new();
     let daemon = world.start_daemon();
-    let ids = [
-        "7",
-        "../../../../etc/passwd",
-        "%",
-        "_",
-        "*",
-        "/",
-        "-x",
-        "'; --",
-        "ünï",
-    ];
-    for id in ids {
-        tell(&world, id, "UserPromptSubmit", &json!({"prompt": "go"}));
-    }
-    let long = "x".repeat(1 << 20);
-    tell(
-        &world,
-        &long,
-        "UserPromptSubmit",
-        &json!({"prompt": "long"}),
+    let path = at_work(&world, "cut");
+    let mut file = File::create(&path).expect("a file");
+    // The first half only, for good: another line follows.
+    file.write_all(b"{\"type\":\"user\",\"timest\n")
+        .expect("written");
+    says(&world, "cut", "1 line is broken");
+    let line = interrupted();
+    let (begin, end) = line.split_at(60);
+    file.write_all(begin.as_bytes()).expect("written");
+    says(&world, "cut", "1 line is broken");
+    writeln!(file, "{end}").expect("written");
+    let told = wait_for(&world, "cut", |told| told["status"] == "idle");
+    assert_eq!(
+        (&told["inferred"], &told["interrupted"]),
+        (&json!(true), &json!(true))
     );
-    tell(&world, "", "UserPromptSubmit", &json!({"prompt": "none"}));
-    let told = world.sessions();
-    for id in ids {
+    unharmed(&world, daemon);
+}
+
+#[test]
+fn two_hundred_megabytes_are_not_read_at_once() {
+    let world = World::new();
+    let daemon = world.start_daemon();
+    let path = at_work(&world, "huge");
+    let mut file = File::create(&path).expect("a file");
+    // A hole takes no disk, and is no text either.
+    file.set_len(200 << 20).expect("a large file");
+    file.seek(SeekFrom::End(0)).expect("its end");
+    write!(file, "\n{}\n", interrupted()).expect("written");
+    let told = wait_for(&world, "huge", |told| told["status"] == "idle");
+    assert_eq!(told["inferred"], true, "{told:#}");
+    // Where nobody attends, all of it is read, a part at a time.
+    let mut shim = world.shim("UserPromptSubmit");
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
+    let prompt = json!({
+        "session_id": "print", "hook_event_name": "UserPromptSubmit", "prompt": "go",
+        "transcript_path": path,
+    });
+    assert!(call(shim, prompt.to_string().as_bytes()).is_silent());
+    says(&world, "print", "too long");
+    let status = fs::read_to_string(format!("/proc/{daemon}/status")).expect("a process");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|line| line.split_whitespace().next());
+    let kib: u64 = peak.and_then(|kib| kib.parse().ok()).expect("its memory");
+    assert!(kib < 100 << 10, "the daemon took {kib} KiB");
+    unharmed(&world, daemon);
+}
+
+#[test]
+fn what_is_no_transcript_is_told_and_forgotten_once_it_is_one() {
+    let world = World::new();
+    let daemon = world.start_daemon();
+    let binary = at_work(&world, "binary");
+    fs::write(&binary, [0xff, 0x00, b'\n'].repeat(1000)).expect("a file");
+    let folder = at_work(&world, "folder");
+    fs::create_dir(&folder).expect("a folder");
+    let pipe = at_work(&world, "pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    at_work(&world, "missing");
+    let gone = at_work(&world, "gone");
+    fs::write(&gone, "").expect("a file");
+    let nowhere = json!({"prompt": "go", "transcript_path": "/nowhere/\u{1b}[2J/x.jsonl"});
+    tell(&world, "nowhere", "UserPromptSubmit", &nowhere);
+    says(&world, "binary", "1000 lines are broken");
+    says(&world, "folder", "it is a folder");
+    says(&world, "pipe", "it is no file");
+    fs::remove_file(&gone).expect("removed");
+    says(&world, "gone", "its transcript is missing");
+    for id in ["missing", "nowhere"] {
         assert_eq!(session(&world, id)["status"], "working", "{id}");
-        let shown = world.run(&["show", "--json", "--", id]);
-        let shown: Value = serde_json::from_str(&shown).expect("JSON");
-        let shown = shown.get("session").unwrap_or(&shown);
-        assert_eq!(shown["session_id"], id, "{shown}");
     }
-    // The one that is far too long makes no session, and its event is kept.
-    assert!(
-        told.iter().all(|one| one["last_prompt"] != "long"),
-        "{told:?}"
-    );
-    let events = world.events();
-    assert!(events.iter().any(|event| event["session_id"] == long));
-    let files: Vec<_> = fs::read_dir(world.path("sessions"))
-        .into_iter()
-        .flatten()
-        .collect();
-    assert!(files.is_empty(), "{files:?}");
+    fs::remove_dir(&folder).expect("removed");
+    writeln!(File::create(&folder).expect("a file"), "{}", interrupted()).expect("written");
+    let told = wait_for(&world, "folder", |told| told["status"] == "idle");
+    assert_eq!(told["troubles"], json!([]), "it is mended");
+    fs::write(&gone, "").expect("a file");
+    wait_for(&world, "gone", |told| told["troubles"] == json!([]));
     unharmed(&world, daemon);
-}
-
-/// Sends events of many sessions through one connection.
-fn crowd(world: &World, ids: impl Iterator<Item = u32>) {
-    let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
-    stream.set_read_timeout(Some(BOUND)).expect("a timeout");
-    let mut decoder = Decoder::new();
-    let mut buffer = [0; 4096];
-    for id in ids {
-        let payload = json!({
-            "session_id": format!("c{id:05}"), "hook_event_name": "UserPromptSubmit",
-            "prompt": format!("part {id}"), "cwd": format!("/w/{}", id % 40),
-        });
-        let now = SystemTime::UNIX_EPOCH
-            .elapsed()
-            .expect("a clock")
-            .as_millis() as i64;
-        let envelope = Envelope {
-            id: EventId::new(now, [u64::from(id), u64::from(id) << 16 | 77]),
-            at: now,
-            version: Version::current(),
-            event: Some("UserPromptSubmit".into()),
-            from: Some("settings".into()),
-            home: world.becket_home.to_string_lossy().into_owned(),
-            pid: 1,
-            pid_start: None,
-            pid_is_claude: false,
-            pid_parent: None,
-            variables: Default::default(),
-            cut: None,
-        };
-        let frame = encode_event(&envelope, payload.to_string().as_bytes()).expect("a frame");
-        stream.write_all(&frame).expect("sent");
-        let answer = loop {
-            if let Some(frame) = decoder.next_frame().expect("a frame") {
-                break frame;
-            }
-            let len = stream.read(&mut buffer).expect("an answer");
-            assert!(len > 0, "the daemon hung up");
-            decoder.push(&buffer[..len]);
-        };
-        assert_eq!(answer.kind, Kind::ANSWER);
-    }
-}
-
-/// Who of the ten thousand and one is not told of.
-fn missing(told: &[Value]) -> Vec<u32> {
-    let ids: HashSet<&str> = told
-        .iter()
-        .filter_map(|one| one["session_id"].as_str())
-        .collect();
-    let is_missing = |id: &u32| !ids.contains(&*format!("c{id:05}"));
-    (0..10_001).filter(is_missing).collect()
-}
-
-#[test]
-fn of_ten_thousand_and_one_sessions_the_quietest_is_not_shown() {
-    let world = World::new();
-    let daemon = world.start_daemon();
-    crowd(&world, 0..10_001);
-    let told = world.sessions();
-    assert_eq!((told.len(), missing(&told)), (10_000, vec![0]));
-    let says = || {
-        let troubles = world.status()["troubles"].to_string();
-        troubles.contains("10000 sessions live").then_some(())
-    };
-    assert!(wait::until(PATIENCE, says).is_some(), "{}", world.status());
-    // With its next word it is back.
-    crowd(&world, 0..1);
-    let told = world.sessions();
-    assert_eq!((told.len(), missing(&told)), (10_000, vec![1]));
-    assert!(world.run(&["sessions"]).lines().count() > 10_000);
-    unharmed(&world, daemon);
-    let name = "of_ten_thousand_and_one_sessions_the_quietest_is_not_shown";
-    if let Some(view) = view(name, &world, None) {
-        let bound = Duration::from_secs(120);
-        view.wait_at_most(bound, "all of them", |screen| {
-            screen.contains("10000 working")
-        });
-    }
 }

@@ -1,12 +1,14 @@
-//! Ends that are asked for: a signal, `becket daemon stop`, idleness.
+//! The daemon is killed, stopped with SIGSTOP, asked to end by a signal or by `becket daemon stop`, or idle.
 
+use std::collections::HashMap;
 use std::fs;
+use std::time::Instant;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use rustix::process::Signal;
 
-use super::{Chance, all_there_once, gone, is_served_again, load};
+use super::{Chance, all_there_once, gone, is_served_again, load, number, rounds};
 
 #[test]
 fn sigterm_under_load_loses_nothing() {
@@ -14,7 +16,7 @@ fn sigterm_under_load_loses_nothing() {
     let mut chance = Chance::new();
     let mut sent = load::during(&world, 4, 0, |load| {
         let mut last = None;
-        for _ in 0..40 {
+        for _ in 0..rounds(4) {
             let pid = load.daemon_after(last);
             load.more(chance.below(8));
             chance.moment();
@@ -34,7 +36,7 @@ fn daemon_stop_under_load_ends_it_and_loses_nothing() {
     let world = World::new();
     let mut chance = Chance::new();
     let mut sent = load::during(&world, 4, 0, |load| {
-        for _ in 0..20 {
+        for _ in 0..rounds(4) {
             // One that is ready, or there is nothing to stop.
             load.until("daemon", || world.path("run/socket").exists().then_some(()));
             let pid = load.daemon_after(None);
@@ -69,4 +71,88 @@ fn an_idle_daemon_ends_and_the_next_event_starts_it() {
     let second = wait::until(PATIENCE, || world.daemon_pid()).expect("a daemon");
     assert_ne!(first, second);
     all_there_once(&world, &sent);
+}
+
+#[test]
+fn kills_lose_nothing_and_double_nothing() {
+    let world = World::new();
+    let mut chance = Chance::new();
+    let kills = rounds(20);
+    let mut sent = load::during(&world, 4, 0, |load| {
+        let mut last = None;
+        for _ in 0..kills {
+            last = Some(load.daemon_after(last));
+            // Some die while they start, most at work.
+            load.more(chance.below(8));
+            chance.moment();
+            world.signal_daemon(Signal::KILL);
+        }
+    });
+    assert!(sent.len() as u64 >= kills, "only {} events", sent.len());
+    sent.push(load::send(&world, u64::MAX / 2));
+    assert!(
+        wait::until(PATIENCE, || world.daemon_pid()).is_some(),
+        "nobody started the daemon again"
+    );
+    sent.extend(is_served_again(&world, u64::MAX / 2));
+    all_there_once(&world, &sent);
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_read_without_one_too() {
+    let world = World::new();
+    world.start_daemon();
+    let sent: Vec<_> = (0..5).map(|number| load::send(&world, number)).collect();
+    world.kill_daemon();
+    let read = world
+        .becket(["events", "--json"])
+        .env("BECKET_NO_DAEMON", "1")
+        .output()
+        .expect("becket runs");
+    let rows = String::from_utf8_lossy(&read.stdout);
+    let numbers: Vec<u64> = rows
+        .lines()
+        .map(|row| number(&serde_json::from_str(row).expect("a line of JSON")))
+        .collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4]);
+    assert_eq!(world.daemons(), [] as [u32; 0]);
+    all_there_once(&world, &sent);
+}
+
+#[test]
+fn a_daemon_that_is_stopped_delays_no_call_and_loses_nothing() {
+    let world = World::new();
+    let pid = world.start_daemon();
+    let mut chance = Chance::new();
+    let stops = rounds(20);
+    let mut stopped = Vec::new();
+    let mut sent = load::during(&world, 4, 0, |load| {
+        for _ in 0..stops {
+            load.more(chance.below(6));
+            chance.moment();
+            assert_eq!(world.signal_daemon(Signal::STOP), Some(pid));
+            let began = Instant::now();
+            load.since(began, 1 + chance.below(4) as usize);
+            chance.moment();
+            stopped.push((began, Instant::now()));
+            assert_eq!(world.signal_daemon(Signal::CONT), Some(pid));
+        }
+    });
+    sent.extend(is_served_again(&world, u64::MAX / 2));
+    assert_eq!(world.daemon_pid(), Some(pid), "nobody killed it");
+    let log = all_there_once(&world, &sent);
+    let rows: HashMap<u64, _> = log.iter().map(|row| (number(row), row)).collect();
+    let mut alone = 0;
+    for one in &sent {
+        let row = rows[&one.number];
+        assert!(row["took_us"].is_u64(), "nobody answered this: {row}");
+        if stopped
+            .iter()
+            .any(|(from, to)| one.began > *from && one.ended < *to)
+        {
+            alone += 1;
+            assert_eq!(row["source"], "alone", "{row}");
+        }
+    }
+    assert!(alone >= stops as usize, "only {alone} calls went alone");
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::load::Sent;
 use super::takeover::start_as;
-use super::{Chance, all_there_once, gone, load, number};
+use super::{Chance, all_there_once, gone, load, number, rounds};
 
 struct Follower {
     child: Child,
@@ -92,7 +92,7 @@ fn following_goes_on_over_kills() {
     let mut sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
         let mut last = None;
-        for _ in 0..30 {
+        for _ in 0..rounds(4) {
             last = Some(load.daemon_after(last));
             load.more(chance.below(12));
             chance.moment();
@@ -113,7 +113,7 @@ fn following_goes_on_over_takeovers() {
     let mut chance = Chance::new();
     let sent = load::during(&world, 3, 0, |load| {
         load.until("row", || (!follower.seen().is_empty()).then_some(()));
-        for build in 1..=20 {
+        for build in 1..=rounds(4) {
             let old = load.daemon_after(None);
             load.more(chance.below(12));
             chance.moment();
@@ -124,46 +124,6 @@ fn following_goes_on_over_takeovers() {
     });
     all_there_once(&world, &sent);
     follower.saw_all_once(&sent);
-}
-
-#[test]
-fn following_goes_on_over_stops_of_the_process() {
-    let world = World::new();
-    world.start_daemon();
-    let follower = Follower::start(&world);
-    let mut chance = Chance::new();
-    let sent = load::during(&world, 3, 0, |load| {
-        load.until("row", || (!follower.seen().is_empty()).then_some(()));
-        for _ in 0..10 {
-            load.more(chance.below(12));
-            chance.moment();
-            world.signal_daemon(Signal::STOP);
-            load.more(3);
-            world.signal_daemon(Signal::CONT);
-        }
-        load.more(10);
-    });
-    all_there_once(&world, &sent);
-    follower.saw_all_once(&sent);
-}
-
-#[test]
-fn a_home_that_was_thrown_away_does_not_come_back_by_whoever_follows() {
-    let world = World::new();
-    let daemon = world.start_daemon();
-    let mut follower = Follower::start(&world);
-    load::send(&world, 1);
-    wait::until(PATIENCE, || (!follower.seen().is_empty()).then_some(()));
-    // The daemon may be writing there.
-    let goes = || {
-        drop(std::fs::remove_dir_all(world.path("")));
-        (!world.path("").exists()).then_some(())
-    };
-    wait::until(PATIENCE, goes).expect("it goes");
-    let ended = wait::until(PATIENCE, || follower.child.try_wait().expect("a child"));
-    assert_eq!(ended.expect("it ends").code(), Some(4));
-    gone(daemon);
-    assert!(!world.path("").exists());
 }
 
 /// The next line that it says on stderr, if it says one.

@@ -2,12 +2,8 @@
 
 mod ends;
 mod follow;
-mod kill;
 mod load;
-mod races;
-mod retention;
 mod sessions;
-mod stop;
 pub mod takeover;
 
 use std::env;
@@ -23,6 +19,15 @@ use load::Sent;
 /// A call takes at most a second for the daemon and what alone needs to start. On a machine with
 /// other work that is more; a call that hangs, or waits for a lock, is above this all the same.
 const IN_TIME: Duration = Duration::from_secs(9);
+
+/// How often: ten times as often in `./test --all`.
+fn rounds(few: u64) -> u64 {
+    few * if env::var_os("BECKET_TEST_ALL").is_some() {
+        10
+    } else {
+        1
+    }
+}
 
 /// Chance that can be had again: a failed test prints its seed.
 struct Chance(u64);

@@ -1,16 +1,17 @@
-//! A newer build takes over from the one that runs; nothing else does.
+//! One daemon at a time: a newer build takes over, and many starters start one.
 
+use std::fs::{self};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
+use std::sync::Barrier;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use becket_wire::{Notice, Version};
 use serde_json::Value;
 
-use super::{Chance, all_there_once, gone, load};
-
-const TAKEOVERS: u64 = 200;
+use super::load::{self, Sent};
+use super::{Chance, all_there_once, gone, rounds};
 
 /// Starts a daemon that passes for that version, and gives what it reports to its starter.
 pub fn start_as(world: &World, version: &str) -> Notice {
@@ -41,9 +42,10 @@ pub fn serving(world: &World) -> Option<String> {
 fn newer_builds_take_over_under_load_and_nothing_is_lost() {
     let world = World::new();
     let mut chance = Chance::new();
+    let takeovers = rounds(20);
     let sent = load::during(&world, 4, 0, |load| {
         let mut last = load.daemon_after(None);
-        for build in 1..=TAKEOVERS {
+        for build in 1..=takeovers {
             load.more(chance.below(6));
             chance.moment();
             assert_eq!(start_as(&world, &format!("9.0.{build}")), Notice::Ready);
@@ -51,7 +53,7 @@ fn newer_builds_take_over_under_load_and_nothing_is_lost() {
             last = world.daemon_pid().expect("the new daemon");
         }
     });
-    assert_eq!(serving(&world), Some(format!("9.0.{TAKEOVERS}")));
+    assert_eq!(serving(&world), Some(format!("9.0.{takeovers}")));
     all_there_once(&world, &sent);
     let one = wait::until(PATIENCE, || (world.daemons().len() == 1).then_some(()));
     assert!(one.is_some(), "daemons: {:?}", world.daemons());
@@ -95,7 +97,7 @@ fn newer_shims_replace_an_old_daemon_under_load() {
     let world = World::new();
     let current = Version::current().to_string();
     let mut sent = Vec::new();
-    for round in 0..10 {
+    for round in 0..rounds(1) {
         assert_eq!(start_as(&world, "0.0.1"), Notice::Ready);
         let old = world.daemon_pid();
         sent.extend(load::during(&world, 4, round * 1_000_000, |load| {
@@ -106,5 +108,55 @@ fn newer_shims_replace_an_old_daemon_under_load() {
         }));
         world.run(&["daemon", "stop"]);
     }
+    all_there_once(&world, &sent);
+}
+
+const CALLS: u64 = 20;
+
+/// So many calls at the same moment.
+fn at_once(world: &World, first: u64) -> Vec<Sent> {
+    let start = Barrier::new(CALLS as usize);
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = (first..first + CALLS)
+            .map(|number| {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    load::send(world, number)
+                })
+            })
+            .collect();
+        calls
+            .into_iter()
+            .map(|call| call.join().expect("a call"))
+            .collect()
+    })
+}
+
+fn exactly_one_daemon(world: &World) {
+    let one = wait::until(PATIENCE, || {
+        let daemons = world.daemons();
+        (daemons.len() == 1 && world.daemon_pid() == Some(daemons[0])).then_some(())
+    });
+    let log = fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
+    assert!(one.is_some(), "daemons: {:?}\n{log}", world.daemons());
+}
+
+#[test]
+fn twenty_calls_at_once_start_one_daemon() {
+    let world = World::new();
+    let sent = at_once(&world, 0);
+    exactly_one_daemon(&world);
+    all_there_once(&world, &sent);
+}
+
+#[test]
+fn twenty_calls_after_a_kill_start_one_daemon() {
+    let world = World::new();
+    world.start_daemon();
+    world.kill_daemon();
+    assert!(world.path("run/socket").exists());
+    let sent = at_once(&world, 0);
+    exactly_one_daemon(&world);
     all_there_once(&world, &sent);
 }

@@ -2,7 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use becket_engine::hooks::builtin::language::{Kind, LANGUAGES, Language};
+use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use becket_engine::hooks::slash::Verb;
 use becket_tests::world::{World, call};
+use becket_wire::answer::{Answer, Opinion};
+use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
 use super::page::{Page, page, root, rows};
@@ -300,4 +305,193 @@ fn sources() -> String {
         }
     }
     text
+}
+
+#[test]
+fn the_languages_and_their_tools_are_all_there() {
+    let page = page("docs/reference/hooks.md");
+    let tools = |language: &Language, kind| {
+        let names: Vec<_> = language.tools_for(kind).map(|tool| tool.name).collect();
+        names.join(", ")
+    };
+    let row = |language: &Language| {
+        let markers: Vec<_> = language
+            .markers
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        vec![
+            language.name.to_owned(),
+            markers.join(", "),
+            tools(language, Kind::Typecheck),
+            tools(language, Kind::Lint),
+            tools(language, Kind::Test),
+        ]
+    };
+    let wanted: Vec<_> = LANGUAGES.iter().map(row).collect();
+    assert_eq!(rows(&page.section("### Which tool")), wanted);
+}
+
+#[test]
+fn the_hooks_are_all_there() {
+    let page = page("docs/reference/hooks.md");
+    for (heading, starts_tools) in [
+        ("## Built-ins that run tools", true),
+        ("## Built-ins that look at Claude's work", false),
+    ] {
+        let section = page.section(heading);
+        let end = section.iter().position(|line| line.starts_with("###"));
+        let wanted: Vec<_> = BUILT_INS
+            .iter()
+            .filter(|hook| hook.starts_project_tools == starts_tools)
+            .map(row)
+            .collect();
+        let table = section[..end.expect("a part")]
+            .iter()
+            .filter(|line| line.starts_with("| `"));
+        assert_eq!(table.copied().collect::<Vec<_>>(), wanted);
+        for hook in BUILT_INS
+            .iter()
+            .filter(|hook| hook.starts_project_tools == starts_tools)
+        {
+            for key in hook.keys {
+                let cell = format!("| `{key}` |");
+                let is_there = section.iter().any(|line| line.starts_with(&cell));
+                assert!(is_there, "{}.{key}", hook.name);
+            }
+        }
+    }
+}
+
+fn row(hook: &BuiltIn) -> String {
+    let on: Vec<_> = hook.on.iter().map(ToString::to_string).collect();
+    let tools = match hook.tools {
+        "" => String::new(),
+        tools => format!(" of `{}`", tools.replace('|', "\\|")),
+    };
+    format!(
+        "| `{}` | {}{tools} | {} |",
+        hook.name,
+        on.join(", "),
+        hook.description
+    )
+}
+
+#[test]
+fn the_slash_commands_are_all_there() {
+    let page = page("docs/reference/commands.md");
+    for verb in Verb::ALL {
+        let row = format!(
+            "| `/hook:{0} NAME` | `/becket:hook:{0} NAME` |",
+            verb.word()
+        );
+        let is_there = page.text.lines().any(|line| line.starts_with(&row));
+        assert!(is_there, "{row}");
+    }
+}
+
+/// Every field of `hookSpecificOutput`, with a value that its event would take.
+fn answer_fields() -> Vec<(&'static str, Value)> {
+    vec![
+        ("permissionDecision", json!("deny")),
+        ("decision", json!({"behavior": "deny"})),
+        ("action", json!("accept")),
+        ("additionalContext", json!("text")),
+        ("updatedInput", json!({})),
+        ("updatedToolOutput", json!("text")),
+        ("updatedMCPToolOutput", json!("text")),
+        ("classifierContext", json!("text")),
+        ("sessionTitle", json!("text")),
+        ("suppressOriginalPrompt", json!(true)),
+        ("initialUserMessage", json!("text")),
+        ("watchPaths", json!(["a"])),
+        ("reloadSkills", json!(true)),
+        ("retry", json!(true)),
+        ("content", json!({})),
+        ("worktreePath", json!("a")),
+        ("displayContent", json!("text")),
+    ]
+}
+
+fn read(event: &EventName, exit: i32, stdout: &str) -> Option<Answer> {
+    Answer::read(event.clone(), exit, stdout.as_bytes(), b"no").ok()
+}
+
+/// The fields that change what the event is answered.
+fn taken(event: &EventName) -> Vec<&'static str> {
+    let silent = Answer::silent(event.clone());
+    let is_taken = |name: &str, value: &Value| {
+        let said = json!({"hookSpecificOutput": {"hookEventName": event.as_str(), name: value}});
+        read(event, 0, &said.to_string()).is_some_and(|answer| answer != silent)
+    };
+    let mut taken: Vec<_> = (answer_fields().into_iter())
+        .filter(|(name, value)| is_taken(name, value))
+        .map(|(name, _)| name)
+        .collect();
+    if taken.contains(&"permissionDecision") {
+        taken.push("permissionDecisionReason");
+    }
+    taken.sort_unstable();
+    taken
+}
+
+/// The table under a heading: one row an event, in the order in which becket has them.
+fn table(heading: &str, columns: usize) -> Vec<Vec<String>> {
+    let rows = rows(&page("docs/reference/events.md").section(heading));
+    let table: Vec<_> = (rows.into_iter())
+        .filter(|row| row.len() == columns)
+        .map(|row| row.iter().map(|cell| cell.replace('`', "")).collect())
+        .collect::<Vec<Vec<String>>>();
+    let names: Vec<&str> = table.iter().map(|row| &*row[0]).collect();
+    assert_eq!(names, EventName::ALL.each_ref().map(EventName::as_str));
+    table
+}
+
+#[test]
+fn every_event_is_there_with_what_matchers_see_and_how_long_it_waits() {
+    for (event, row) in EventName::ALL.iter().zip(table("## When they fire", 4)) {
+        let compared = match event {
+            // Claude Code compares nothing there, becket does.
+            EventName::PostToolBatch => "the tool_name of each call",
+            EventName::FileChanged => "the last part of file_path",
+            event => event.matcher_field().unwrap_or_default(),
+        };
+        let seconds = event.waits().as_secs();
+        let waits = match (event.is_registered(), event.comes_late()) {
+            (false, _) => "not registered".to_owned(),
+            (true, true) => format!("{seconds} s, async"),
+            (true, false) => format!("{seconds} s"),
+        };
+        assert_eq!(row[2..], [compared, &*waits], "{event}");
+        assert!(!row[1].is_empty(), "{event}");
+    }
+}
+
+#[test]
+fn every_event_is_there_with_what_may_be_answered() {
+    for (event, row) in EventName::ALL
+        .iter()
+        .zip(table("## What may be answered", 4))
+    {
+        let refusal = read(event, 2, "");
+        let refusal = refusal.as_ref().and_then(Answer::opinion);
+        let refusal = match refusal.map(Opinion::name) {
+            Some("deny") => "denies",
+            Some("block") => "blocks",
+            Some("decline") => "declines",
+            other => other.unwrap_or_default(),
+        };
+        let plain = read(event, 0, "text").expect("text is no failure");
+        let plain = match (plain.contexts(), plain.messages(), plain.changes()) {
+            ([_], [], []) => "context",
+            ([], [_], []) => "message",
+            ([], [], [_]) => "the folder",
+            _ => "",
+        };
+        assert_eq!(row[1..3], [refusal, plain], "{event}");
+        let cell = row[3].split(", ").filter(|name| !name.is_empty());
+        let mut named: Vec<&str> = cell.collect();
+        named.sort_unstable();
+        assert_eq!(named, taken(event), "{event}");
+    }
 }

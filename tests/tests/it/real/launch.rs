@@ -1,4 +1,4 @@
-//! `becket run` with the real Claude Code: what a person feels, and what becket knows of it.
+//! `becket run` and `becket prd` with the real Claude Code, and what it says when a usage limit is reached.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -6,11 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
+use becket_engine::limit;
 use becket_tests::claude::Scope;
-use becket_tests::model::{bash, say};
+use becket_tests::model::{Turn, bash, error, say, write};
 use becket_tests::skip::Unavailable;
-use becket_tests::story::{Becket, Given, Hook, Person, Recorder, Story, story};
+use becket_tests::story::{Becket, Event, Given, Hook, Person, Recorder, Story, now_ms, story};
 use becket_tests::wait::{self, PATIENCE};
+use jiff::tz::TimeZone;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -345,6 +347,154 @@ fn a_claude_code_that_dies_goes_on_with_its_session() {
         );
         assert_eq!(turns.len(), 2, "the first prompt was sent once");
         person.leaves();
+        Ok(())
+    });
+}
+
+/// The StopFailure of a turn that is answered so. Only a subscription has limits that reset.
+fn failure(subscription: bool, answer: Turn, look: impl FnOnce(&Event)) {
+    story(|given| {
+        let mut given = given
+            .on("do it", [answer])
+            .needs(&["StopFailure"])
+            .env("CLAUDE_CODE_MAX_RETRIES", "1");
+        if subscription {
+            let given_key = given.env("ANTHROPIC_API_KEY", "");
+            given = given_key.env("CLAUDE_CODE_OAUTH_TOKEN", "dummy");
+        }
+        let story = given.begin()?;
+        let person = story.person()?;
+
+        person.submits("do it");
+        let failure = story.wait_event("StopFailure");
+        person.ready();
+        look(&failure);
+        person.leaves();
+        Ok(())
+    });
+}
+
+fn rejected() -> Turn {
+    error(429, "rate_limit_error", "Too much. Try again later.")
+}
+
+#[test]
+fn a_limit_names_its_reset_in_the_event_and_to_the_second_in_the_transcript() {
+    let now = now_ms();
+    let resets_at = now / 1000 + 3 * 3600;
+    let answer = rejected()
+        .header("anthropic-ratelimit-unified-status", "rejected")
+        .header("anthropic-ratelimit-unified-reset", &resets_at.to_string())
+        .header(
+            "anthropic-ratelimit-unified-representative-claim",
+            "five_hour",
+        )
+        .header("retry-after", "10800");
+    failure(true, answer, |failure| {
+        assert!(limit::is_limit(failure.text("error")));
+        let said = failure.text("last_assistant_message");
+        let named = limit::reset(said, now, &TimeZone::UTC);
+        assert_eq!(named, Some(resets_at / 60 * 60_000), "{said}");
+        let transcript = Path::new(failure.text("transcript_path"));
+        // The line is written some time after the event.
+        let found = wait::until(PATIENCE, || limit::at_end(transcript));
+        assert_eq!(found, Some(resets_at * 1000));
+    });
+}
+
+#[test]
+fn a_limit_of_an_api_key_names_no_reset() {
+    failure(false, rejected(), |failure| {
+        assert!(limit::is_limit(failure.text("error")));
+        let said = failure.text("last_assistant_message");
+        assert!(said.contains("Request rejected (429)"), "{said}");
+        assert_eq!(limit::reset(said, 0, &TimeZone::UTC), None);
+    });
+}
+
+fn prd<'s>(story: &'s Story, args: &[&str]) -> Result<Person<'s>, Unavailable> {
+    let world = story.becket();
+    let mut command = vec![
+        world.programs.join("becket").into_os_string(),
+        "--home".into(),
+    ];
+    command.extend([world.becket_home.clone().into_os_string(), "prd".into()]);
+    command.extend(args.iter().map(OsString::from));
+    command.push("--".into());
+    command.extend(story.claude.command().iter().cloned());
+    command.extend(["--permission-mode", "default"].map(OsString::from));
+    Person::at(story, &command)
+}
+
+fn shown(story: &Story) -> Value {
+    let mut show = story.becket().becket(["prd", "show", "checkout", "--json"]);
+    let output = show.current_dir(story.home.project()).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+fn sessions(story: &Story) -> Vec<String> {
+    let shown = shown(story);
+    let sessions = shown["sessions"].as_array().cloned().unwrap_or_default();
+    let id = |worked: &Value| {
+        assert!(worked["ended_at"].is_string(), "{worked}");
+        worked["session_id"].as_str().unwrap_or_default().to_owned()
+    };
+    sessions.iter().map(id).collect()
+}
+
+#[test]
+fn a_document_is_begun_resumed_and_gone_on_with_without_its_transcript() {
+    story(|given| {
+        let story = given
+            .registered(Becket::default().launched_only())
+            .registered(Recorder::witness())
+            .on("What about refunds", [say("refunds are in")])
+            .on("What is still open", [say("nothing is open")])
+            .begin()?;
+        let file = story
+            .home
+            .project()
+            .join(".becket/prd/checkout/requirements.md");
+        let text = "# Checkout\n\nGuests pay without an account.\n";
+        story.model.on(
+            "requirements for \"Checkout\"",
+            [write(&file, text), say("it is written")],
+        );
+
+        let person = prd(&story, &["init", "Checkout"])?;
+        person.chooses(1);
+        person.wait_text("it is written");
+        person.leaves();
+        assert_eq!(fs::read_to_string(&file).unwrap(), text);
+        let first = sessions(&story);
+        assert_eq!(first.len(), 1, "{first:?}");
+        let turn = &story.model.turns()[0];
+        assert!(
+            turn.system()
+                .contains("You help the user write a product requirements document")
+        );
+
+        // The same session once more.
+        let person = prd(&story, &["continue"])?;
+        person.ready();
+        person.submits("What about refunds?");
+        person.wait_text("refunds are in");
+        person.leaves();
+        let second = sessions(&story);
+        assert_eq!(second, [&first[..], &first[..]].concat());
+
+        // Its transcript is gone: a new session knows the document.
+        let transcript = shown(&story)["sessions"][1]["transcript_path"].clone();
+        fs::remove_file(transcript.as_str().unwrap()).unwrap();
+        let person = prd(&story, &["continue", "checkout"])?;
+        person.wait_text("nothing is open");
+        person.leaves();
+        let third = sessions(&story);
+        assert_eq!(third.len(), 3);
+        assert_ne!(third[2], third[1]);
+        let turns = story.model.turns();
+        let turn = turns.last().unwrap();
+        assert!(turn.system().contains("Guests pay without an account."));
         Ok(())
     });
 }

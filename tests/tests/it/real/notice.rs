@@ -1,7 +1,8 @@
-//! Notices in the terminal of the interactive program.
+//! Notices and the status line in the terminal of the interactive program.
 
 use std::fs;
 
+use becket_tests::claude::Scope;
 use becket_tests::model::{bash, say, tool};
 use becket_tests::skip::Unavailable;
 use becket_tests::story::{Becket, Given, Person, Story, program, story};
@@ -129,6 +130,34 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
             &person,
             "]9;Claude Code in project needs you: MCP input: asker\u{7}",
         );
+        Ok(())
+    });
+}
+
+#[test]
+fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
+    story(|given| {
+        let story = given
+            .on("hello", [say("hello yourself").usage(50_000, 500)])
+            .settings(
+                Scope::User,
+                json!({"statusLine": {"type": "command", "command": "echo my own line"}}),
+            )
+            .registered(Becket::default().init(&["--statusline"]))
+            .begin()?;
+        let person = story.person()?;
+
+        person.wait_text("my own line");
+        person.submits("hello");
+        person.wait_text("hello yourself");
+        story.wait_event("Stop");
+        let screen = person.wait_for("the context and the cost", |screen| {
+            let lines = screen.0.lines();
+            lines.clone().any(|line| line.contains("% · $")) && screen.contains("my own line")
+        });
+        assert!(screen.contains("project · "), "{}", screen.0);
+        assert!(!screen.contains("⚠"), "{}", screen.0);
+        person.leaves();
         Ok(())
     });
 }

@@ -1,16 +1,10 @@
 //! Who is doing what, as becket shows it while the real Claude Code does it.
 
 mod agents;
-mod asks;
 mod ends;
 mod figures;
-mod interrupts;
-mod past;
 mod permissions;
-mod rarer;
 mod turns;
-mod unsaid;
-mod view;
 
 use becket_tests::story::Session;
 

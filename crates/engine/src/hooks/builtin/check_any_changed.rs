@@ -162,7 +162,6 @@ fn word_before(code: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
     use serde_json::json;
 
     use super::super::edit::tests::{edit, posted, write};
@@ -277,16 +276,5 @@ mod tests {
         let many = "let a: any;\n".repeat(30);
         let said = says(&write("a.ts", None, &many)).unwrap();
         assert!(said.contains("- and 20 more\n"), "{said}");
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_taken(
-            before in "(any|: |as |<|>|\\[\\]|[a-z(){}|&'`\n]|é){0,40}",
-            after in "(any|: |as |<|>|\\[\\]|[a-z(){}|&'`\n]|é){0,40}",
-        ) {
-            says(&write("a.ts", Some(&before), &after));
-            prop_assert!(silent(&HOOK, &write("a.ts", Some(&after), &after)));
-        }
     }
 }

@@ -1,19 +1,20 @@
 //! `check-todos`: Claude does not stop with open items on its own list, without a word about them.
 
-mod list;
-
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::Output;
 use becket_wire::event::EventName;
+use memchr::memmem;
+use serde_json::Value;
 
 use super::turn::Turn;
 use super::{BuiltIn, Call, memory};
-use list::{Item, List};
+use crate::transcript::LONGEST_LINE;
 
 pub const HOOK: BuiltIn = BuiltIn {
     name: "check-todos",
@@ -93,6 +94,173 @@ fn read(transcript: &Path) -> io::Result<List> {
     let mut list = List::default();
     list.read(BufReader::with_capacity(1 << 18, file))?;
     Ok(list)
+}
+
+/// One item of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Item {
+    pub text: String,
+    /// `pending`, `in_progress`, or a word that is not known.
+    pub status: String,
+}
+
+/// The state of the list while the transcript is read.
+#[derive(Debug, Default)]
+pub struct List {
+    /// Calls whose result has not come, by their id.
+    calls: HashMap<String, (String, Value)>,
+    todos: Vec<Item>,
+    /// By the number of the task, as far as it is one.
+    tasks: BTreeMap<(u64, String), Task>,
+    /// Which of the two was touched last.
+    has_tasks: bool,
+}
+
+#[derive(Debug)]
+struct Task {
+    item: Item,
+    /// Somebody else's work.
+    owned: bool,
+}
+
+const WRITE: &str = "TodoWrite";
+const CREATE: &str = "TaskCreate";
+const UPDATE: &str = "TaskUpdate";
+/// Results come soon after their calls; what waits longer was interrupted.
+const MOST_CALLS: usize = 256;
+
+impl List {
+    /// Takes the lines of a transcript, also if it begins within one.
+    pub fn read(&mut self, mut transcript: impl BufRead) -> io::Result<()> {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let bound = LONGEST_LINE as u64;
+            let read = transcript
+                .by_ref()
+                .take(bound)
+                .read_until(b'\n', &mut line)?;
+            if read == 0 {
+                return Ok(());
+            }
+            if line.last() == Some(&b'\n') || read < LONGEST_LINE {
+                self.line(&line);
+            } else {
+                transcript.skip_until(b'\n')?;
+            }
+        }
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        let has = |text: &str| memmem::find(line, text.as_bytes()).is_some();
+        let calls = [WRITE, CREATE, UPDATE].into_iter().any(has);
+        if !calls && !self.calls.keys().any(|id| has(id)) {
+            return;
+        }
+        let Ok(line) = serde_json::from_slice::<Value>(line) else {
+            return;
+        };
+        // A subagent has a list of its own.
+        if line["isSidechain"] == true || line["agentId"].is_string() {
+            return;
+        }
+        let blocks = line["message"]["content"].as_array();
+        for block in blocks.into_iter().flatten() {
+            match block["type"].as_str() {
+                Some("tool_use") => self.call(block),
+                Some("tool_result") => self.result(block, &line["toolUseResult"]),
+                _ => {}
+            }
+        }
+    }
+
+    fn call(&mut self, block: &Value) {
+        let (Some(id), Some(name)) = (block["id"].as_str(), block["name"].as_str()) else {
+            return;
+        };
+        if [WRITE, CREATE, UPDATE].contains(&name) {
+            if self.calls.len() >= MOST_CALLS {
+                self.calls.clear();
+            }
+            let call = (name.to_owned(), block["input"].clone());
+            self.calls.insert(id.to_owned(), call);
+        }
+    }
+
+    fn result(&mut self, block: &Value, said: &Value) {
+        let id = block["tool_use_id"].as_str().unwrap_or_default();
+        let Some((name, input)) = self.calls.remove(id) else {
+            return;
+        };
+        if block["is_error"] == true || said["success"] == false {
+            return;
+        }
+        match &*name {
+            WRITE => self.write(&input),
+            CREATE => self.create(&input, said),
+            _ => self.update(&input),
+        }
+        self.has_tasks = name != WRITE;
+    }
+
+    fn write(&mut self, input: &Value) {
+        let todos = input["todos"].as_array();
+        let item = |todo: &Value| Item {
+            text: text(&todo["content"]),
+            status: text(&todo["status"]),
+        };
+        self.todos = todos.into_iter().flatten().map(item).collect();
+    }
+
+    fn create(&mut self, input: &Value, said: &Value) {
+        let subject = [&said["task"]["subject"], &input["subject"]];
+        let subject = subject.into_iter().find(|subject| subject.is_string());
+        let Some(key) = key(&said["task"]["id"]) else {
+            return;
+        };
+        let item = Item {
+            text: subject.map(text).unwrap_or_default(),
+            status: "pending".to_owned(),
+        };
+        self.tasks.insert(key, Task { item, owned: false });
+    }
+
+    fn update(&mut self, input: &Value) {
+        let Some(task) = key(&input["taskId"]).and_then(|key| self.tasks.get_mut(&key)) else {
+            return;
+        };
+        if let Some(status) = input["status"].as_str() {
+            task.item.status = status.to_owned();
+        }
+        if let Some(subject) = input["subject"].as_str() {
+            task.item.text = subject.to_owned();
+        }
+        if let Some(owner) = input["owner"].as_str() {
+            task.owned = !owner.is_empty();
+        }
+    }
+
+    /// What is still to be done.
+    pub fn open(self) -> Vec<Item> {
+        let tasks = self.tasks.into_values();
+        let tasks = tasks.filter(|task| !task.owned).map(|task| task.item);
+        let items: Vec<Item> = match self.has_tasks {
+            true => tasks.collect(),
+            false => self.todos,
+        };
+        let is_open = |item: &Item| !matches!(&*item.status, "completed" | "deleted" | "cancelled");
+        items.into_iter().filter(is_open).collect()
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Tasks are numbered, but their numbers are texts.
+fn key(id: &Value) -> Option<(u64, String)> {
+    let id = id.as_str()?;
+    Some((id.parse().unwrap_or(u64::MAX), id.to_owned()))
 }
 
 #[cfg(test)]
@@ -175,5 +343,111 @@ mod tests {
         let said = reason(&vec![item(&"é\n".repeat(500)); 25]);
         assert!(said.contains("- and 5 more\n"), "{said}");
         assert!(said.len() < 20 * 450, "{}", said.len());
+    }
+
+    fn open(lines: &[Value]) -> Vec<(String, String)> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let mut list = List::default();
+        list.read(text.as_bytes()).unwrap();
+        let open = list.open().into_iter();
+        open.map(|item| (item.text, item.status)).collect()
+    }
+
+    fn call(id: &str, name: &str, input: &Value) -> Value {
+        let block = json!({"type": "tool_use", "id": id, "name": name, "input": input});
+        json!({"type": "assistant", "message": {"content": [block]}})
+    }
+
+    fn result(id: &str, said: &Value) -> Value {
+        let block = json!({"type": "tool_result", "tool_use_id": id, "content": "ok"});
+        json!({"type": "user", "message": {"content": [block]}, "toolUseResult": said})
+    }
+
+    fn wrote(id: &str, todos: &[(&str, &str)]) -> [Value; 2] {
+        let todos: Vec<Value> = todos
+            .iter()
+            .map(|(content, status)| json!({"content": content, "status": status}))
+            .collect();
+        let input = json!({"todos": todos});
+        [call(id, WRITE, &input), result(id, &json!({}))]
+    }
+
+    fn made(id: &str, task: &str) -> [Value; 2] {
+        let said = json!({"task": {"id": task, "subject": task}});
+        [
+            call(id, CREATE, &json!({"subject": task})),
+            result(id, &said),
+        ]
+    }
+
+    fn item(text: &str, status: &str) -> (String, String) {
+        (text.to_owned(), status.to_owned())
+    }
+
+    #[test]
+    fn the_last_list_counts() {
+        let first = wrote("1", &[("a", "pending"), ("b", "in_progress")]);
+        assert_eq!(
+            open(&first),
+            [item("a", "pending"), item("b", "in_progress")]
+        );
+        let then = wrote("2", &[("a", "completed"), ("b", "pending")]);
+        let both = [first.to_vec(), then.to_vec()].concat();
+        assert_eq!(open(&both), [item("b", "pending")]);
+        let done = [both, wrote("3", &[("a", "completed")]).to_vec()].concat();
+        assert_eq!(open(&done), []);
+    }
+
+    #[test]
+    fn a_call_that_failed_changes_nothing() {
+        let mut lines = wrote("1", &[("a", "completed")]).to_vec();
+        let [call, mut result] = wrote("2", &[("a", "pending")]);
+        result["message"]["content"][0]["is_error"] = json!(true);
+        lines.extend([call, result]);
+        assert_eq!(open(&lines), []);
+        let unanswered = wrote("3", &[("a", "pending")])[0].clone();
+        lines.push(unanswered);
+        assert_eq!(open(&lines), []);
+    }
+
+    #[test]
+    fn tasks_in_their_order() {
+        let lines = [made("1", "10"), made("2", "9")].concat();
+        assert_eq!(open(&lines), [item("9", "pending"), item("10", "pending")]);
+        let update = |id: &str, input: Value| [call(id, UPDATE, &input), result(id, &json!({}))];
+        let done = update("3", json!({"taskId": "9", "status": "completed"}));
+        let given = update("4", json!({"taskId": "10", "owner": "mate"}));
+        let lines = [lines, done.to_vec()].concat();
+        assert_eq!(open(&lines), [item("10", "pending")]);
+        assert_eq!(open(&[lines, given.to_vec()].concat()), []);
+    }
+
+    #[test]
+    fn the_kind_that_was_used_last_counts() {
+        let todos = wrote("1", &[("a", "pending")]).to_vec();
+        let tasks = made("2", "7").to_vec();
+        assert_eq!(
+            open(&[todos.clone(), tasks.clone()].concat()),
+            [item("7", "pending")]
+        );
+        assert_eq!(open(&[tasks, todos].concat()), [item("a", "pending")]);
+    }
+
+    #[test]
+    fn a_subagents_list_is_its_own() {
+        let mut lines = wrote("1", &[("a", "pending")]);
+        for line in &mut lines {
+            line["isSidechain"] = json!(true);
+        }
+        assert_eq!(open(&lines), []);
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_passed_over() {
+        let [one, two] = wrote("1", &[("a", "pending")]);
+        let text = format!("{}\n{one}\n{two}", "TodoWrite".repeat(LONGEST_LINE / 4));
+        let mut list = List::default();
+        list.read(text.as_bytes()).unwrap();
+        assert_eq!(list.open().len(), 1);
     }
 }

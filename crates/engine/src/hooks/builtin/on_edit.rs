@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Call;
 use super::check::{self, Check};
-use super::known::Known;
 use super::language::Kind;
+use super::memory::Known;
 use super::report::{self, Problem, shown};
 use super::tool::Search;
 use crate::program;
@@ -178,4 +178,216 @@ fn is_theirs(file: &Path, project: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::hooks::builtin::BuiltIn;
+
+    /// A project, a memory, and a checker that finds every line with WRONG in it.
+    struct World {
+        folder: tempfile::TempDir,
+        options: toml::Table,
+        hook: &'static BuiltIn,
+    }
+
+    impl World {
+        fn new(hook: &str) -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir(folder.path().join("p")).unwrap();
+            let checker = folder.path().join("checker");
+            fs::write(
+                &checker,
+                "#!/bin/sh\ngrep -nH WRONG \"$@\" | sed 's/:WRONG/: /'; ! grep -q WRONG \"$@\"\n",
+            )
+            .unwrap();
+            fs::set_permissions(&checker, fs::Permissions::from_mode(0o755)).unwrap();
+            let command = format!("command = ['{}', '{{files}}']", checker.display());
+            Self {
+                folder,
+                options: toml::from_str(&command).unwrap(),
+                hook: BuiltIn::find(hook).unwrap(),
+            }
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let path = self.folder.path().join("p").join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn call(&self, payload: &Value) -> Output {
+            let root = fs::canonicalize(self.folder.path()).unwrap();
+            let project = root.join("p");
+            (self.hook.run)(&Call {
+                hook: self.hook,
+                payload: payload.to_string().as_bytes(),
+                cwd: &project,
+                project: &project,
+                options: &self.options,
+                memory: &root.join("memory"),
+            })
+        }
+
+        fn edit(&self, tool: &str, file: &str) -> Output {
+            self.call(&json!({"hook_event_name": "PostToolUse", "tool_name": tool, "tool_input": {"file_path": file}}))
+        }
+
+        /// What the model is told of an edit.
+        fn told(&self, file: &str) -> String {
+            reason(&self.edit("Edit", file))
+        }
+    }
+
+    fn reason(output: &Output) -> String {
+        assert_eq!((output.exit, &*output.stderr), (0, &b""[..]), "{output:?}");
+        if output.stdout.is_empty() {
+            return String::new();
+        }
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(value["decision"], "block");
+        value["reason"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn only_what_is_new_is_told() {
+        let world = World::new("lint-changed");
+        world.write("a.txt", "fine\n");
+        assert_eq!(world.told("a.txt"), "");
+        world.write("a.txt", "fine\nWRONG one\n");
+        assert_eq!(
+            world.told("a.txt"),
+            "1 new problem in a.txt (its command)\na.txt:2: one"
+        );
+        // It moved.
+        world.write("a.txt", "fine\nfine\nWRONG one\n");
+        assert_eq!(world.told("a.txt"), "");
+        world.write("a.txt", "WRONG one\nWRONG two\nWRONG three\n");
+        assert_eq!(
+            world.told("a.txt"),
+            "2 new problems in a.txt (its command)\na.txt:2: two\na.txt:3: three\n1 problem told before is still there"
+        );
+        // Mended, then broken again.
+        world.write("a.txt", "fine\n");
+        assert_eq!(world.told("a.txt"), "");
+        world.write("a.txt", "WRONG one\n");
+        assert_eq!(
+            world.told("a.txt"),
+            "1 new problem in a.txt (its command)\na.txt:1: one"
+        );
+    }
+
+    #[test]
+    fn problems_of_other_files_are_not_told() {
+        let mut world = World::new("typecheck-changed");
+        world.options =
+            toml::from_str("command = 'grep -nH WRONG a.txt b.txt | sed s/:WRONG/:/; exit 1'")
+                .unwrap();
+        world.write("a.txt", "WRONG a\n");
+        world.write("b.txt", "WRONG b\n");
+        assert_eq!(
+            world.told("a.txt"),
+            "1 new problem in a.txt (its command)\na.txt:1: a"
+        );
+        assert_eq!(
+            world.told("b.txt"),
+            "1 new problem in b.txt (its command)\nb.txt:1: b"
+        );
+    }
+
+    #[test]
+    fn a_batch_is_checked_as_one_and_told_as_context() {
+        let world = World::new("lint-changed");
+        world.write("a.txt", "WRONG a\n");
+        world.write("b.txt", "WRONG b\n");
+        let call =
+            |tool: &str, file: &str| json!({"tool_name": tool, "tool_input": {"file_path": file}});
+        let calls = [
+            call("Write", "a.txt"),
+            call("Read", "c.txt"),
+            call("Edit", "b.txt"),
+            call("Edit", "b.txt"),
+        ];
+        let output = world.call(&json!({"hook_event_name": "PostToolBatch", "tool_calls": calls}));
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(value["decision"], Value::Null);
+        assert_eq!(
+            value["hookSpecificOutput"]["additionalContext"],
+            "2 new problems in a.txt, b.txt (its command)\na.txt:1: a\nb.txt:1: b"
+        );
+    }
+
+    #[test]
+    fn what_does_not_concern_it_is_silence() {
+        let world = World::new("lint-changed");
+        world.write("a.txt", "WRONG\n");
+        world.write("node_modules/a.txt", "WRONG\n");
+        fs::write(world.folder.path().join("outside.txt"), "WRONG\n").unwrap();
+        std::os::unix::fs::symlink("../outside.txt", world.folder.path().join("p/link.txt"))
+            .unwrap();
+        for (tool, file) in [
+            ("Read", "a.txt"),
+            ("Bash", "a.txt"),
+            ("Edit", "missing.txt"),
+            ("Edit", "node_modules/a.txt"),
+            ("Edit", "../outside.txt"),
+            ("Edit", "link.txt"),
+            ("Edit", "."),
+        ] {
+            assert!(world.edit(tool, file).is_silent(), "{tool} {file}");
+        }
+        assert!(world.call(&json!({"hook_event_name": "Stop"})).is_silent());
+        assert!(!world.edit("mcp__files__write", "a.txt").is_silent());
+    }
+
+    #[test]
+    fn a_tool_that_fails_is_told_to_nobody_but_the_log() {
+        let mut world = World::new("test-changed");
+        world.write("a.txt", "\n");
+        for (command, why) in [
+            (
+                "command = ['/nowhere/tool']",
+                "/nowhere/tool did not start: ",
+            ),
+            ("command = 'exit 127'", "its command ended with 127: "),
+            ("command = 'kill -9 $$'", "its command was killed: "),
+            (
+                "command = 7",
+                "`command` is neither a text nor a list of texts",
+            ),
+        ] {
+            world.options = toml::from_str(command).unwrap();
+            let output = world.edit("Edit", "a.txt");
+            assert_eq!((output.exit, &*output.stdout), (1, &b""[..]), "{command}");
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert!(stderr.starts_with(why), "{stderr}");
+            assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        }
+        let output = world.call(&json!([]));
+        assert_eq!(output.exit, 1);
+    }
+
+    #[test]
+    fn a_command_with_file_runs_once_for_each() {
+        let mut world = World::new("test-changed");
+        world.options = toml::from_str("command = 'echo failed for {file}; exit 1'").unwrap();
+        world.write("a.txt", "");
+        world.write("b.txt", "");
+        let call = |file: &str| json!({"tool_name": "Write", "tool_input": {"file_path": file}});
+        let output = world.call(
+        &json!({"hook_event_name": "PostToolBatch", "tool_calls": [call("a.txt"), call("b.txt")]}),
+    );
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let told = value["hookSpecificOutput"]["additionalContext"]
+            .as_str()
+            .unwrap();
+        assert_eq!(told.matches("failed for /").count(), 2, "{told}");
+        assert_eq!(
+            told.matches("1 new failure in the tests of ").count(),
+            2,
+            "{told}"
+        );
+    }
+}

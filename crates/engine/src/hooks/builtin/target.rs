@@ -201,13 +201,6 @@ mod tests_of_target {
     }
 
     #[test]
-    fn a_go_file_is_checked_with_its_package() {
-        let files = ["price/a.go", "price/b.go", "main.go"].map(place);
-        let args = fill("vet {packages}", &files, Path::new("/p"), Path::new("/s"));
-        assert_eq!(said(args).as_deref(), Some("vet ./price ."));
-    }
-
-    #[test]
     fn a_python_file_has_the_test_files_of_its_name() {
         let folder = tempfile::tempdir().unwrap();
         for name in [

@@ -1,10 +1,14 @@
-//! A permission that is asked for at the terminal: seen at once, and gone when it is answered.
+//! Permissions and other questions at the terminal: seen at once, and gone when answered.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use becket_tests::claude::Scope;
 use becket_tests::model::{Turn, bash, gate, say, tool, tools};
-use becket_tests::story::{Hook, Person, Session, now_ms, story};
+use becket_tests::skip::Unavailable;
+use becket_tests::story::{Hook, Person, Session, Story, now_ms, program, story};
+use becket_tests::terminal::Terminal;
 use serde_json::json;
 
 use super::{is, is_done};
@@ -270,6 +274,199 @@ fn the_answer_to_one_question_hides_no_other() {
         story.model.open("word");
         story.wait_session("done", is_done);
         person.leaves();
+        Ok(())
+    });
+}
+
+fn waits_for(reason: &'static str) -> impl Fn(&Session) -> bool {
+    move |session| {
+        session.display() == "attention"
+            && session.status() == format!("attention({reason})")
+            && session["waiting_reason"] == reason
+            && session["waiting_for"] == "main"
+    }
+}
+
+/// Some seconds later, when the notification comes, it is still there: nothing that Claude Code
+/// writes down meanwhile takes it for answered.
+#[track_caller]
+fn stands(story: &Story, reason: &'static str) {
+    story.wait_event("Notification");
+    let sessions = story.sessions();
+    assert!(waits_for(reason)(&sessions[0]), "{sessions:?}");
+}
+
+#[test]
+fn a_question_waits_under_its_own_name() {
+    story(|given| {
+        let options = json!([
+            {"label": "High", "description": "the water is high"},
+            {"label": "Low", "description": "the water is low"},
+        ]);
+        let question = json!({"questions": [{
+            "question": "Which tide?",
+            "header": "Tide",
+            "options": options,
+            "multiSelect": false,
+        }]});
+        let story = given
+            .on(
+                "ask me",
+                [
+                    tool("AskUserQuestion", question),
+                    gate("word").then(say("high it is")),
+                ],
+            )
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("ask me");
+        person.wait_text("Which tide?");
+        story.wait_session("waiting", waits_for("AskUserQuestion"));
+        stands(&story, "AskUserQuestion");
+        person.chooses(1);
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", |session| session.display() == "working");
+        assert_eq!(next.status(), "working(Thinking)");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_plan_waits_under_its_own_name() {
+    story(|given| {
+        let plan = tool("ExitPlanMode", json!({"plan": "1. Wait for the tide."}));
+        let story = given
+            .on("plan it", [plan, gate("word").then(say("as planned"))])
+            .begin()?;
+        let person = story.person_with(&["--permission-mode", "plan"])?;
+
+        person.submits("plan it");
+        person.wait_text("❯ 1.");
+        let asked = story.wait_session("waiting", waits_for("ExitPlanMode"));
+        assert_eq!(asked["permission_mode"], "plan");
+        stands(&story, "ExitPlanMode");
+        person.chooses(1);
+        story.model.wait_at("word");
+        story.wait_session("at work", |session| session.display() == "working");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn the_way_into_planning_waits_under_its_own_name() {
+    story(|given| {
+        let enter = tool("EnterPlanMode", json!({}));
+        let story = given
+            .on("think first", [enter, gate("word").then(say("a plan"))])
+            .settings(
+                Scope::Local,
+                json!({"permissions": {"ask": ["EnterPlanMode"]}}),
+            )
+            .needs(&["EnterPlanMode"])
+            .begin()?;
+        let person = story.person()?;
+
+        person.submits("think first");
+        person.wait_text("Enter plan mode?");
+        story.wait_session("waiting", waits_for("EnterPlanMode"));
+        stands(&story, "EnterPlanMode");
+        person.closes("Enter plan mode?", "Enter");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", |session| session.display() == "working");
+        assert_eq!(next.status(), "working(Thinking)");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+#[test]
+fn a_tool_server_that_asks_waits_under_its_own_name() {
+    story(|given| {
+        let story = given
+            .on(
+                "ask me",
+                [
+                    tool("mcp__asker__ask", json!({})),
+                    gate("word").then(say("asked")),
+                ],
+            )
+            .settings(
+                Scope::Local,
+                json!({"permissions": {"allow": ["mcp__asker__ask"]}}),
+            )
+            .needs(&["ElicitationResult"])
+            .begin()?;
+        let servers = json!({"mcpServers": {"asker": {"command": program("becket-asker")}}});
+        let person = story.person_with(&["--mcp-config", &servers.to_string()])?;
+
+        person.submits("ask me");
+        person.wait_text("What is your name?");
+        story.wait_session("waiting", waits_for("MCP input: asker"));
+        stands(&story, "MCP input: asker");
+        person.closes("What is your name?", "Escape");
+        story.model.wait_at("word");
+        let next = story.wait_session("at work", |session| session.display() == "working");
+        assert_eq!(next.status(), "working(Thinking)");
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// `becket` without a verb.
+fn view(story: &Story) -> Result<Terminal, Unavailable> {
+    let world = story.becket();
+    let command = [OsString::from(world.programs.join("becket"))];
+    let env = [
+        ("HOME", world.home.display().to_string()),
+        ("BECKET_HOME", world.becket_home.display().to_string()),
+        ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("TERM", "tmux-256color".to_owned()),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value));
+    Terminal::start(&command, &env, &world.home, (120, 30))
+}
+
+#[test]
+fn the_view_shows_who_waits_for_what() {
+    story(|given| {
+        let story = given
+            .on(
+                "touch it",
+                [bash("touch made.txt"), gate("word").then(say("made"))],
+            )
+            .begin()?;
+        let person = story.person()?;
+        let view = view(&story)?;
+
+        view.wait_text("project");
+        person.submits("touch it");
+        person.wait_text("❯ 1.");
+        let screen = view.wait_text("Permission for Bash");
+        assert!(screen.contains("◆"), "{}", screen.0);
+        assert!(screen.contains("touch it"), "{}", screen.0);
+        person.chooses(1);
+        story.model.wait_at("word");
+        let screen = view.wait_for("work", |screen| !screen.contains("Permission for Bash"));
+        assert!(screen.contains("Thinking"), "{}", screen.0);
+        story.model.open("word");
+        story.wait_session("done", is_done);
+        view.wait_for("the end of the work", |screen| !screen.contains("Thinking"));
+        person.leaves();
+        view.wait_for("nobody", |screen| !screen.contains("touch it"));
+        view.press("q");
+        assert_eq!(view.wait_end(), 0);
         Ok(())
     });
 }

@@ -1,0 +1,464 @@
+//! Readers of what tools print: lines, JSON, and the output of test runners.
+
+use serde_json::Value;
+
+use super::{Problem, Severity};
+
+/// `file:line:column: text`, where the column may be missing. What is indented below belongs to it
+/// only if it is marked as a note of the same place.
+pub(super) fn colons(text: &str) -> Vec<Problem> {
+    let problems = text.lines().filter_map(colon_line);
+    problems.collect()
+}
+
+/// `file(line,column): text`, with indented lines that go on.
+pub(super) fn parens(text: &str) -> Vec<Problem> {
+    going_on(text, paren_line)
+}
+
+/// `::error file=…,line=…,col=…::text`
+pub(super) fn github(text: &str) -> Vec<Problem> {
+    text.lines().filter_map(github_line).collect()
+}
+
+/// Whatever looks like a problem.
+pub(super) fn any(text: &str) -> Vec<Problem> {
+    let one = |line: &str| {
+        github_line(line)
+            .or_else(|| paren_line(line))
+            .or_else(|| colon_line(line))
+    };
+    text.lines().filter_map(one).collect()
+}
+
+fn going_on(text: &str, read: fn(&str) -> Option<Problem>) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    let mut open = false;
+    for line in text.lines() {
+        if let Some(problem) = read(line) {
+            problems.push(problem);
+            open = true;
+        } else if open && line.starts_with("  ") {
+            if let Some(last) = problems.last_mut() {
+                last.text.push('\n');
+                last.text.push_str(line.trim());
+            }
+        } else {
+            open = false;
+        }
+    }
+    problems
+}
+
+pub(super) fn colon_line(line: &str) -> Option<Problem> {
+    // go vet says so of what does not even compile.
+    let line = line.strip_prefix("vet: ").unwrap_or(line);
+    if line.starts_with(char::is_whitespace) {
+        return None;
+    }
+    line.match_indices(':').find_map(|(at, _)| {
+        let (file, rest) = (&line[..at], &line[at + 1..]);
+        let (row, rest) = number(rest)?;
+        let rest = rest.strip_prefix(':')?;
+        let (column, rest) = match number(rest) {
+            Some((column, more)) if more.starts_with(':') => (column, &more[1..]),
+            _ => (0, rest),
+        };
+        let text = rest.strip_prefix(' ')?;
+        is_file(file).then(|| problem(file, row, column, text))
+    })
+}
+
+fn paren_line(line: &str) -> Option<Problem> {
+    let (file, rest) = line.split_once('(')?;
+    let (row, rest) = number(rest)?;
+    let (column, rest) = number(rest.strip_prefix(',')?)?;
+    let text = rest.strip_prefix("): ")?;
+    (is_file(file) && !file.starts_with(char::is_whitespace))
+        .then(|| problem(file, row, column, text))
+}
+
+fn github_line(line: &str) -> Option<Problem> {
+    let (level, rest) = line.strip_prefix("::")?.split_once(' ')?;
+    let severity = match level {
+        "error" => Severity::Error,
+        "warning" => Severity::Warning,
+        "notice" => Severity::Note,
+        _ => return None,
+    };
+    let (fields, text) = rest.split_once("::")?;
+    let field = |name: &str| {
+        let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
+        fields
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| unescape(value))
+    };
+    let number = |name| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    let title = field("title")
+        .map(|title| format!("{title}: "))
+        .unwrap_or_default();
+    Some(Problem {
+        file: Some(field("file")?.into()),
+        line: number("line"),
+        column: number("col"),
+        severity,
+        text: format!("{title}{}", unescape(text)),
+    })
+}
+
+/// How GitHub wants special characters.
+fn unescape(text: &str) -> String {
+    let text = text.replace("%0A", "\n").replace("%0D", "");
+    text.replace("%2C", ",")
+        .replace("%3A", ":")
+        .replace("%25", "%")
+}
+
+fn problem(file: &str, line: u32, column: u32, text: &str) -> Problem {
+    Problem {
+        file: Some(file.into()),
+        line,
+        column,
+        severity: severity(text),
+        text: text.trim().to_owned(),
+    }
+}
+
+/// What the text says of itself; an error if it says nothing.
+fn severity(text: &str) -> Severity {
+    let word = text.split([':', ' ', '[']).next().unwrap_or_default();
+    match word {
+        "warning" => Severity::Warning,
+        "note" | "info" | "help" => Severity::Note,
+        _ => Severity::Error,
+    }
+}
+
+/// A path as tools print it: no clock time, no address, no line of prose.
+fn is_file(text: &str) -> bool {
+    let is_path = |c: char| !c.is_control() && !"\"'`<>|".contains(c);
+    let name = text.rsplit('/').next().unwrap_or_default();
+    name.contains('.') && text.chars().all(is_path) && !text.contains("://") && !text.ends_with(' ')
+}
+
+fn number(text: &str) -> Option<(u32, &str)> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    Some((text[..end].parse().ok()?, &text[end..]))
+}
+
+/// `eslint --format json`
+pub(super) fn eslint(text: &str) -> Vec<Problem> {
+    let files = parse(text, Value::is_array);
+    let mut problems = Vec::new();
+    for file in list(&files) {
+        for message in list(&file["messages"]) {
+            // Without a place it is about the file as such, as that it is ignored.
+            let Some(line) = integer(&message["line"]) else {
+                continue;
+            };
+            let rule = message["ruleId"].as_str();
+            let severity = match message["severity"].as_u64() {
+                Some(1) => Severity::Warning,
+                _ => Severity::Error,
+            };
+            let word = if severity == Severity::Error {
+                "error"
+            } else {
+                "warning"
+            };
+            let said = text_of(&message["message"]);
+            problems.push(Problem {
+                file: path(&file["filePath"]),
+                line,
+                column: integer(&message["column"]).unwrap_or(0),
+                severity,
+                text: match rule {
+                    Some(rule) => format!("{word}: {said} ({rule})"),
+                    None => format!("{word}: {said}"),
+                },
+            });
+        }
+    }
+    problems
+}
+
+/// `pyright --outputjson`, which counts from 0.
+pub(super) fn pyright(text: &str) -> Vec<Problem> {
+    let report = parse(text, |value| value["generalDiagnostics"].is_array());
+    let one = |found: &Value| {
+        let start = &found["range"]["start"];
+        let place = |value: &Value| integer(value).map_or(0, |number| number + 1);
+        let word = text_of(&found["severity"]);
+        let rule = found["rule"].as_str();
+        let rule = rule.map(|rule| format!(" ({rule})")).unwrap_or_default();
+        Problem {
+            file: path(&found["file"]),
+            line: place(&start["line"]),
+            column: place(&start["character"]),
+            severity: match &*word {
+                "error" => Severity::Error,
+                "warning" => Severity::Warning,
+                _ => Severity::Note,
+            },
+            text: format!("{word}: {}{rule}", text_of(&found["message"])),
+        }
+    };
+    list(&report["generalDiagnostics"])
+        .iter()
+        .map(one)
+        .collect()
+}
+
+/// `jest --json` and `vitest --reporter=json`: the tests that failed.
+pub(super) fn jest(text: &str) -> Vec<Problem> {
+    let report = parse(text, |value| value["testResults"].is_array());
+    let mut problems = Vec::new();
+    for suite in list(&report["testResults"]) {
+        let tests = list(&suite["assertionResults"]);
+        let failed = tests.iter().filter(|test| test["status"] == "failed");
+        let before = problems.len();
+        problems.extend(failed.map(|test| failed_test(suite, test)));
+        if problems.len() == before && suite["status"] == "failed" {
+            let said = text_of(&suite["message"]);
+            // jest gives a page of advice before it says what is wrong.
+            let said = said.split_once("Details:").map_or(&*said, |(_, said)| said);
+            let said = first_lines(said);
+            problems.push(at(
+                suite,
+                format!("the file could not be run: {said}"),
+                0,
+                0,
+            ));
+        }
+    }
+    problems
+}
+
+fn failed_test(suite: &Value, test: &Value) -> Problem {
+    let said = list(&test["failureMessages"]);
+    let said = said.first().map(text_of).unwrap_or_default();
+    let name = text_of(&test["fullName"]);
+    let file = text_of(&suite["name"]);
+    let (line, column) = place_in(&said, &file).unwrap_or_default();
+    at(
+        suite,
+        format!("{name}: {}", first_lines(&said)),
+        line,
+        column,
+    )
+}
+
+fn at(suite: &Value, text: String, line: u32, column: u32) -> Problem {
+    Problem {
+        file: path(&suite["name"]),
+        line,
+        column,
+        severity: Severity::Error,
+        text,
+    }
+}
+
+/// The first `file:line:column` of this file in a stack.
+fn place_in(stack: &str, file: &str) -> Option<(u32, u32)> {
+    let (_, after) = stack.split_once(&format!("{file}:"))?;
+    let mut numbers = after.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// What a failure says, without the stack and the picture of the code.
+fn first_lines(text: &str) -> String {
+    let text = super::super::capture::plain(text);
+    let is_stack = |line: &str| line.starts_with("at ") || line.starts_with('❯');
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<_> = lines.take_while(|line| !is_stack(line)).take(8).collect();
+    lines.join("\n")
+}
+
+/// The JSON in what was printed: all of it, else the first line that is such. Tests print too.
+fn parse(text: &str, fits: impl Fn(&Value) -> bool) -> Value {
+    let whole = serde_json::from_str(text.trim()).ok().filter(&fits);
+    let in_a_line = || {
+        let mut lines = text.lines().filter(|line| line.starts_with(['{', '[']));
+        lines.find_map(|line| serde_json::from_str(line).ok().filter(&fits))
+    };
+    whole.or_else(in_a_line).unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn integer(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok()
+}
+
+fn text_of(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn path(value: &Value) -> Option<std::path::PathBuf> {
+    value.as_str().map(Into::into)
+}
+
+/// What is told of one failure.
+const LINES: usize = 8;
+
+/// `cargo test -q`: what does not compile stands on stderr, the tests on stdout.
+pub(super) fn cargo(stdout: &str, stderr: &str) -> Vec<Problem> {
+    let mut problems = colons(stderr);
+    problems.retain(|problem| problem.severity == Severity::Error);
+    let mut lines = stdout.lines().peekable();
+    while let Some(line) = lines.next() {
+        let name = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        let Some(name) = name else {
+            continue;
+        };
+        let mut said = Vec::new();
+        while let Some(line) =
+            lines.next_if(|line| !line.starts_with("---- ") && *line != "failures:")
+        {
+            said.push(line);
+        }
+        problems.push(cargo_test(name, &said));
+    }
+    problems
+}
+
+fn cargo_test(name: &str, said: &[&str]) -> Problem {
+    // "thread 'x' (123) panicked at src/price.rs:12:9:"
+    let panicked = said.iter().position(|line| line.contains(" panicked at "));
+    let place = panicked.and_then(|at| {
+        let (_, place) = said[at].split_once(" panicked at ")?;
+        colon_line(&format!("{place} "))
+    });
+    let is_noise = |line: &&str| !line.trim().is_empty() && !line.starts_with("note: ");
+    let from = panicked.map_or(0, |at| at + 1);
+    let said: Vec<_> = said[from..]
+        .iter()
+        .copied()
+        .filter(is_noise)
+        .take(LINES)
+        .collect();
+    Problem {
+        text: format!("{name}: {}", said.join("\n")),
+        ..place.unwrap_or(nowhere())
+    }
+}
+
+/// `pytest -q --tb=short`
+pub(super) fn pytest(stdout: &str) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let lines: Vec<_> = stdout.lines().collect();
+    let summary = lines
+        .iter()
+        .position(|line| line.contains("short test summary info"));
+    let (bodies, summary) = lines.split_at(summary.unwrap_or(lines.len()));
+    for line in summary {
+        let told = line
+            .strip_prefix("FAILED ")
+            .or_else(|| line.strip_prefix("ERROR "));
+        let Some(told) = told else {
+            continue;
+        };
+        let id = told.split(" - ").next().unwrap_or(told);
+        let (file, test) = id.split_once("::").unwrap_or((id, ""));
+        let body = body_of(bodies, file, test);
+        let in_file = |line: &&&str| line.starts_with(&format!("{file}:"));
+        let place = body
+            .iter()
+            .filter(in_file)
+            .filter_map(|line| colon_line(line))
+            .next_back();
+        let errors = body.iter().filter_map(|line| line.strip_prefix("E "));
+        let said: Vec<_> = errors.map(str::trim).take(LINES).collect();
+        let said = match told.split_once(" - ") {
+            Some((_, short)) if said.is_empty() => short.to_owned(),
+            _ => said.join("\n"),
+        };
+        let name = if test.is_empty() {
+            "the file could not be read"
+        } else {
+            test
+        };
+        problems.push(Problem {
+            file: Some(file.into()),
+            line: place.as_ref().map_or(0, |place| place.line),
+            text: format!("{name}: {said}"),
+            ..nowhere()
+        });
+    }
+    problems
+}
+
+/// The lines under the heading of one test.
+fn body_of<'a>(lines: &'a [&'a str], file: &str, test: &str) -> &'a [&'a str] {
+    let heading = |line: &&str| line.starts_with("___") && line.ends_with("___");
+    let title = |line: &&str| line.trim_matches('_').trim().to_owned();
+    // A method of a class is headed by both names, with a full stop between.
+    let name = test.replace("::", ".");
+    let is_own = |line: &&str| {
+        let title = title(line);
+        heading(line)
+            && match &*name {
+                "" => title.ends_with(file),
+                name => title == name || title.ends_with(&format!(" of {name}")),
+            }
+    };
+    let Some(start) = lines.iter().position(is_own) else {
+        return &[];
+    };
+    let rest = &lines[start + 1..];
+    let end = rest
+        .iter()
+        .position(|line| heading(line) || line.starts_with("==="));
+    &rest[..end.unwrap_or(rest.len())]
+}
+
+/// `go test`: what does not compile stands on stderr, the tests on stdout.
+pub(super) fn go(stdout: &str, stderr: &str) -> Vec<Problem> {
+    let mut problems = colons(stderr);
+    let mut lines = stdout.lines().peekable();
+    while let Some(line) = lines.next() {
+        if let Some(panic) = line.strip_prefix("panic: ") {
+            problems.push(Problem {
+                text: format!("panic: {panic}"),
+                ..nowhere()
+            });
+            continue;
+        }
+        let Some(name) = line.trim_start().strip_prefix("--- FAIL: ") else {
+            continue;
+        };
+        let name = name.split(" (").next().unwrap_or(name);
+        let mut said = Vec::new();
+        while let Some(line) =
+            lines.next_if(|line| line.starts_with(' ') && !line.contains("--- FAIL: "))
+        {
+            said.push(line.trim());
+        }
+        // A test that failed only because one inside it did.
+        if said.is_empty() && lines.peek().is_some_and(|line| line.contains("--- FAIL: ")) {
+            continue;
+        }
+        let said: Vec<_> = said.into_iter().take(LINES).collect();
+        problems.push(Problem {
+            text: format!("{name}: {}", said.join("\n")),
+            ..nowhere()
+        });
+    }
+    problems
+}
+
+fn nowhere() -> Problem {
+    Problem {
+        file: None,
+        line: 0,
+        column: 0,
+        severity: Severity::Error,
+        text: String::new(),
+    }
+}

@@ -1,0 +1,359 @@
+//! An answer as JSON: what a hook said is read as Claude Code would read it, and an answer is written.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::rules::{self, CONTEXT, Plain, Says};
+use super::{Answer, Change, Opinion, Output};
+use crate::event::field::{self, JsonError};
+use crate::event::{EventName, Rest};
+
+/// Why what a hook said counts for nothing. It is that hook's failure; the event goes its way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AnswerError {
+    /// It ended with a code that says neither yes nor no; what it wrote to stderr.
+    Failed { exit: i32, stderr: String },
+    /// Its `hookEventName` names another event, or none.
+    WrongEvent { asked: EventName, said: String },
+    /// A known field has a type or a word that Claude Code would not take.
+    WrongField { field: String, wanted: &'static str },
+    /// Its JSON is nested too deep.
+    TooDeep,
+}
+
+impl fmt::Display for AnswerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed { exit, stderr } if stderr.is_empty() => {
+                write!(f, "the hook exited with {exit}")
+            }
+            Self::Failed { exit, stderr } => write!(f, "the hook exited with {exit}: {stderr}"),
+            Self::WrongEvent { asked, said } if said.is_empty() => write!(
+                f,
+                "the hook's hookSpecificOutput has no hookEventName (it must be \"{asked}\")"
+            ),
+            Self::WrongEvent { asked, said } => write!(
+                f,
+                "the hook answered \"{said}\" to {asked} (hookEventName must be \"{asked}\")"
+            ),
+            Self::WrongField { field, wanted } => {
+                write!(f, "the hook's {field} must be {wanted}")
+            }
+            Self::TooDeep => f.write_str("the hook's JSON is nested too deep"),
+        }
+    }
+}
+
+impl std::error::Error for AnswerError {}
+
+impl Answer {
+    /// Reads a hook's exit code and output as its answer to the event.
+    pub fn read(
+        event: EventName,
+        exit: i32,
+        stdout: &[u8],
+        stderr: &[u8],
+    ) -> Result<Self, AnswerError> {
+        let rules = rules::of(&event);
+        match exit {
+            0 => {}
+            2 if rules.says.exit_two_refuses() => {
+                let opinion = rules.says.refusal(text(stderr));
+                return Ok(Self {
+                    opinion,
+                    ..Self::silent(event)
+                });
+            }
+            _ => {
+                let stderr = text(stderr);
+                return Err(AnswerError::Failed { exit, stderr });
+            }
+        }
+        match field::parse(stdout) {
+            Ok(Value::Object(top)) => Self::read_json(event, &top),
+            Err(JsonError::TooDeep) => Err(AnswerError::TooDeep),
+            Ok(_) | Err(JsonError::Syntax { .. }) => Ok(Self::read_plain(event, text(stdout))),
+        }
+    }
+
+    fn read_plain(event: EventName, text: String) -> Self {
+        let mut answer = Self::silent(event);
+        if text.is_empty() {
+            return answer;
+        }
+        match rules::of(&answer.event).plain {
+            Plain::Ignored => {}
+            Plain::Context => answer.contexts.push(text),
+            Plain::Message => answer.messages.push(text),
+            Plain::WorktreePath => answer.changes.push(Change::WorktreePath(text)),
+        }
+        answer
+    }
+
+    fn read_json(event: EventName, top: &Rest) -> Result<Self, AnswerError> {
+        let mut answer = Self::silent(event);
+        // The hook goes on in the background: what it says later comes by another way.
+        if flag(top, "async")? == Some(true) {
+            return Ok(answer);
+        }
+        let stop_reason = string(top, "stopReason")?.unwrap_or_default();
+        if flag(top, "continue")? == Some(false) {
+            answer.stop(stop_reason);
+        }
+        // Concerns the transcript, which the stdout of a hook of becket's never reaches.
+        flag(top, "suppressOutput")?;
+        answer.tell(string(top, "systemMessage")?.unwrap_or_default());
+        answer.ring(&string(top, "terminalSequence")?.unwrap_or_default());
+        answer.read_own(top)?;
+        answer.read_top_decision(top)?;
+        Ok(answer)
+    }
+
+    /// `hookSpecificOutput`. Fields that the event does not have are passed over, as Claude Code does.
+    fn read_own(&mut self, top: &Rest) -> Result<(), AnswerError> {
+        let Some(own) = object(top, "hookSpecificOutput")? else {
+            return Ok(());
+        };
+        let said = string(own, "hookEventName")?.unwrap_or_default();
+        if said != self.event.as_str() {
+            let asked = self.event.clone();
+            return Err(AnswerError::WrongEvent { asked, said });
+        }
+        let rules = rules::of(&self.event);
+        match rules.says {
+            Says::Nothing | Says::Block => {}
+            Says::Permission { defer } => self.opinion = permission(own, defer)?,
+            Says::Behavior => self.read_behavior(own)?,
+            Says::Action => self.opinion = action(own)?,
+        }
+        self.read_changes(own, rules.fields)?;
+        if rules.context_is_a_field() {
+            super::push(
+                &mut self.contexts,
+                string(own, CONTEXT)?.unwrap_or_default(),
+            );
+        }
+        Ok(())
+    }
+
+    fn read_behavior(&mut self, own: &Rest) -> Result<(), AnswerError> {
+        let Some(decision) = object(own, "decision")? else {
+            return Ok(());
+        };
+        let fields: &[&str] = match string(decision, "behavior")?.as_deref() {
+            Some("allow") => {
+                let because = String::new();
+                self.opinion = Some(Opinion::Allow { because });
+                &["updatedInput", "updatedPermissions"]
+            }
+            Some("deny") => {
+                let reason = string(decision, "message")?.unwrap_or_default();
+                self.opinion = Some(Opinion::Deny { reason });
+                &["interrupt"]
+            }
+            _ => return Err(wrong("behavior", "\"allow\" or \"deny\"")),
+        };
+        self.read_changes(decision, fields)
+    }
+
+    fn read_changes(&mut self, object: &Rest, fields: &[&str]) -> Result<(), AnswerError> {
+        for (key, value) in fields.iter().filter_map(|key| object.get_key_value(*key)) {
+            if key != CONTEXT {
+                let change = Change::read(key, value).map_err(|wanted| wrong(key, wanted))?;
+                self.changes.push(change);
+            }
+        }
+        Ok(())
+    }
+
+    /// The older way to judge, beside `hookSpecificOutput`; its "no" is the stronger of the two.
+    fn read_top_decision(&mut self, top: &Rest) -> Result<(), AnswerError> {
+        let reason = string(top, "reason")?.unwrap_or_default();
+        let says = rules::of(&self.event).says;
+        match string(top, "decision")?.as_deref() {
+            Some("block") if says.exit_two_refuses() && !self.refuses() => {
+                self.opinion = says.refusal(reason);
+            }
+            Some("approve") if self.event == EventName::PreToolUse && self.opinion.is_none() => {
+                self.opinion = Some(Opinion::Allow { because: reason });
+            }
+            None | Some("block" | "approve") => {}
+            Some(_) => return Err(wrong("decision", "\"block\" or \"approve\"")),
+        }
+        Ok(())
+    }
+
+    fn refuses(&self) -> bool {
+        matches!(
+            self.opinion,
+            Some(Opinion::Deny { .. } | Opinion::Decline { .. })
+        )
+    }
+}
+
+fn permission(own: &Rest, defer: bool) -> Result<Option<Opinion>, AnswerError> {
+    let reason = string(own, "permissionDecisionReason")?.unwrap_or_default();
+    Ok(Some(match string(own, "permissionDecision")?.as_deref() {
+        None => return Ok(None),
+        Some("deny") => Opinion::Deny { reason },
+        Some("ask") => Opinion::Ask { reason },
+        Some("allow") => Opinion::Allow { because: reason },
+        Some("defer") if defer => Opinion::Defer { reason },
+        Some(_) if defer => return Err(wrong("permissionDecision", "allow, deny, ask or defer")),
+        Some(_) => return Err(wrong("permissionDecision", "allow, deny or ask")),
+    }))
+}
+
+fn action(own: &Rest) -> Result<Option<Opinion>, AnswerError> {
+    Ok(Some(match string(own, "action")?.as_deref() {
+        None => return Ok(None),
+        Some("accept") => Opinion::Accept,
+        Some("decline") => Opinion::Decline {
+            reason: String::new(),
+        },
+        Some("cancel") => Opinion::Cancel,
+        Some(_) => return Err(wrong("action", "accept, decline or cancel")),
+    }))
+}
+
+fn string(object: &Rest, key: &str) -> Result<Option<String>, AnswerError> {
+    field(object, key, "a string", |value| {
+        value.as_str().map(str::to_owned)
+    })
+}
+
+fn flag(object: &Rest, key: &str) -> Result<Option<bool>, AnswerError> {
+    field(object, key, "true or false", Value::as_bool)
+}
+
+fn object<'a>(object: &'a Rest, key: &str) -> Result<Option<&'a Rest>, AnswerError> {
+    field(object, key, "an object", Value::as_object)
+}
+
+fn field<'a, T>(
+    object: &'a Rest,
+    key: &str,
+    wanted: &'static str,
+    read: impl FnOnce(&'a Value) -> Option<T>,
+) -> Result<Option<T>, AnswerError> {
+    let Some(value) = object.get(key) else {
+        return Ok(None);
+    };
+    read(value).map(Some).ok_or_else(|| wrong(key, wanted))
+}
+
+fn wrong(field: &str, wanted: &'static str) -> AnswerError {
+    AnswerError::WrongField {
+        field: field.to_owned(),
+        wanted,
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}
+
+impl Answer {
+    /// What the hook prints; nothing at all if there is nothing to say.
+    pub fn render(&self) -> Output {
+        let stdout = match self.plain_text() {
+            Some(text) => text.into_bytes(),
+            None => self.json().map_or_else(Vec::new, |object| {
+                Value::Object(object).to_string().into_bytes()
+            }),
+        };
+        Output {
+            stdout,
+            ..Output::silence()
+        }
+    }
+
+    /// PreCompact takes instructions as plain text only, so text it is unless the compaction is
+    /// refused anyway.
+    fn plain_text(&self) -> Option<String> {
+        let refused = self.opinion.is_some() || self.stop.is_some();
+        let apart = !rules::of(&self.event).context_is_a_field() && !self.contexts.is_empty();
+        if !apart || refused {
+            return None;
+        }
+        let text = self.contexts.join("\n");
+        // What begins like JSON could be read as an answer.
+        Some(match text.trim_start().starts_with('{') {
+            true => format!("note: {text}"),
+            false => text,
+        })
+    }
+
+    fn json(&self) -> Option<Rest> {
+        let mut top = Rest::new();
+        let mut own = Rest::new();
+        if let Some(reason) = &self.stop {
+            top.insert("continue".into(), false.into());
+            put_text(&mut top, "stopReason", reason);
+        }
+        put_text(&mut top, "systemMessage", &self.messages.join("\n"));
+        put_text(&mut top, "terminalSequence", &self.terminal);
+        if let Some(opinion) = &self.opinion {
+            self.put_opinion(opinion, &mut top, &mut own);
+        }
+        let rules = rules::of(&self.event);
+        if rules.context_is_a_field() {
+            put_text(&mut own, CONTEXT, &self.contexts.join("\n"));
+        }
+        for change in self.changes_of(rules.fields) {
+            own.insert(change.key().into(), change.value());
+        }
+        if !own.is_empty() {
+            own.insert("hookEventName".into(), self.event.as_str().into());
+            top.insert("hookSpecificOutput".into(), own.into());
+        }
+        (!top.is_empty()).then_some(top)
+    }
+
+    fn put_opinion(&self, opinion: &Opinion, top: &mut Rest, own: &mut Rest) {
+        let reason = opinion.reason().unwrap_or_default();
+        match rules::of(&self.event).says {
+            // `give` lets no opinion in here.
+            Says::Nothing => {}
+            Says::Block => {
+                top.insert("decision".into(), opinion.name().into());
+                put_text(top, "reason", reason);
+            }
+            Says::Permission { .. } => {
+                own.insert("permissionDecision".into(), opinion.name().into());
+                put_text(own, "permissionDecisionReason", reason);
+            }
+            Says::Action => {
+                own.insert("action".into(), opinion.name().into());
+            }
+            Says::Behavior => {
+                own.insert("decision".into(), self.behavior(opinion).into());
+            }
+        }
+    }
+
+    fn behavior(&self, opinion: &Opinion) -> Rest {
+        let mut decision = Rest::new();
+        decision.insert("behavior".into(), json!(opinion.name()));
+        if let Opinion::Deny { reason } = opinion {
+            put_text(&mut decision, "message", reason);
+        }
+        for change in &self.changes {
+            decision.insert(change.key().into(), change.value());
+        }
+        decision
+    }
+
+    fn changes_of(&self, fields: &'static [&'static str]) -> impl Iterator<Item = &Change> {
+        self.changes
+            .iter()
+            .filter(|change| fields.contains(&change.key()))
+    }
+}
+
+fn put_text(object: &mut Rest, key: &str, text: &str) {
+    if !text.is_empty() {
+        object.insert(key.into(), text.into());
+    }
+}
