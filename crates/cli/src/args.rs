@@ -74,6 +74,7 @@ impl Verb {
             Self::Init(_) => Some("init"),
             Self::Adopt(_) => Some("adopt"),
             Self::Trust(_) => Some("trust"),
+            Self::Daemon(_) => Some("daemon"),
             _ => None,
         }
     }

@@ -266,11 +266,6 @@ fn not_ours_to_start(world: &World) -> anyhow::Error {
 
 /// Starts the daemon, unless one runs. True if this call did it.
 pub fn start(world: &World) -> Result<bool> {
-    start_with(world, &[])
-}
-
-/// The same, with keys of the config that hold as long as it lives.
-pub fn start_with(world: &World, set: &[(String, String)]) -> Result<bool> {
     if world.no_daemon {
         return Err(Failure::new(
             Code::Unreachable,
@@ -289,10 +284,7 @@ pub fn start_with(world: &World, set: &[(String, String)]) -> Result<bool> {
     {
         return Ok(false);
     }
-    let set = set
-        .iter()
-        .map(|(key, value)| format!("--set={key}={value}"));
-    let notice = wake::start(&world.place, until, &set.collect::<Vec<_>>());
+    let notice = wake::start(&world.place, until);
     match notice {
         Notice::Ready => Ok(true),
         Notice::Running(_) => Ok(false),

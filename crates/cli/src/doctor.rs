@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, spool};
-use becket_engine::config::Snapshot;
+use becket_engine::config::{Loader, Snapshot};
 use becket_engine::hooks::Hook;
 use becket_engine::trust::Trust;
 use becket_wire::Version;
@@ -262,25 +262,23 @@ pub(super) fn trust(world: &World) -> Option<Check> {
     trusted.then(|| Check::good("trust", format!("{} is trusted", project.folder.display())))
 }
 
-/// Who stores secrets as they come: everybody by the files, else the daemon that was started so.
-fn masking(world: &World, set: &[(String, String)]) -> Option<Check> {
-    let by_files = world.of_daemon(None, &[]).current();
-    if !by_files.config.mask.enabled {
-        let setting = by_files.settings.get("mask.enabled");
-        let origin = setting.map(|setting| setting.origin.to_string());
-        let what = format!(
-            "off by {}: secrets are stored as they come",
-            origin.unwrap_or_default()
-        );
-        let mend = "set mask.enabled = true there";
-        return Some(Check::warning("masking", what, mend));
+/// Whether the files switch masking off.
+fn masking(world: &World) -> Option<Check> {
+    let config = Loader::read_only(&world.place).current();
+    if config.config.mask.enabled {
+        return None;
     }
-    let its = world.of_daemon(None, set).current();
-    (!its.config.mask.enabled).then(|| {
-        let what = "off, since the daemon runs with --set mask.enabled=false: secrets are stored as they come";
-        let mend = "becket daemon stop && becket daemon start";
-        Check::warning("masking", what, mend)
-    })
+    let setting = config.settings.get("mask.enabled");
+    let origin = setting.map(|setting| setting.origin.to_string());
+    let what = format!(
+        "off by {}: secrets are stored as they come",
+        origin.unwrap_or_default()
+    );
+    Some(Check::warning(
+        "masking",
+        what,
+        "set mask.enabled = true there",
+    ))
 }
 
 /// The daemon: started if need be, and asked how it is. Says whether it answered.
@@ -289,7 +287,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
         let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
         let mut checks = vec![unused];
-        checks.extend(masking(world, &[]));
+        checks.extend(masking(world));
         return (false, checks);
     }
     let status = Client::connect_or_start(world).and_then(|mut client| client.status());
@@ -298,7 +296,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         Err(error) => {
             let broken = Check::broken("daemon", format!("{error:#}"), awake(world, &error));
             let mut checks = vec![broken];
-            checks.extend(masking(world, &[]));
+            checks.extend(masking(world));
             return (false, checks);
         }
     };
@@ -319,7 +317,7 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         Check::good("daemon", what)
     });
     checks.push(Check::good("socket", status.socket.clone()));
-    checks.extend(masking(world, &status.set));
+    checks.extend(masking(world));
     let told: Vec<String> = config.problems.iter().map(ToString::to_string).collect();
     for trouble in status
         .troubles

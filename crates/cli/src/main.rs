@@ -1,7 +1,6 @@
 //! becket, the program people type.
 
 mod adopt;
-mod standalone;
 mod args;
 mod beside;
 mod claude;
@@ -17,6 +16,7 @@ mod log;
 mod run;
 mod session;
 mod settings;
+mod standalone;
 mod switch;
 mod tmux;
 mod trial;

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{self, Decision, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
-use becket_engine::hooks::carry::{Kit, Plan};
+use becket_engine::hooks::carry::{HooksRan, Kit, Plan};
 use becket_engine::hooks::kept;
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
@@ -144,7 +144,8 @@ impl Standalone<'_> {
         let (event, context) = (Arc::clone(&self.event), self.context.clone());
         // On a thread of its own: a hook that goes on in the background is not waited for.
         std::thread::spawn(move || {
-            let answer = |ran| drop(done.send(finish(&event, &context, own, ran, &place)));
+            let answer =
+                |ran: HooksRan<'_>| drop(done.send(finish(&event, &context, own, ran, &place)));
             plan.run(&kit, &cancel, answer, |_| ());
         });
         let Ok(mut finished) = answered.recv() else {
@@ -185,7 +186,12 @@ impl Standalone<'_> {
                 masked: event.secrets,
                 ..Left::of_runs(kept::masked(runs, &event.masker))
             };
-            report(spool::add(self.place, &event.envelope, &event.masked, &left));
+            report(spool::add(
+                self.place,
+                &event.envelope,
+                &event.masked,
+                &left,
+            ));
         };
         let begun = plan.hooks.iter().map(|hook| plan.went_behind(hook));
         record(begun.collect());
@@ -243,7 +249,7 @@ fn report(kept: Result<(), SpoolError>) {
 /// What the shim left on stdin.
 pub fn read_stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let stdin = std::io::stdin().lock();
+    let stdin = io::stdin().lock();
     stdin
         .take((HEAD + MAX_BODY) as u64)
         .read_to_end(&mut bytes)?;

@@ -121,18 +121,6 @@ impl World {
         Err(failure.hint(hint).into())
     }
 
-    /// The config as it counts for a daemon with that command line, as far as no session's
-    /// environment has a say.
-    pub fn of_daemon(&self, project: Option<&Path>, set: &[(String, String)]) -> Loader {
-        let variables = BTreeMap::new();
-        let set = set.to_vec();
-        let world = Self {
-            said: Said { variables, set },
-            ..self.clone()
-        };
-        world.loader(project)
-    }
-
     /// Where the daemon listens.
     pub fn socket(&self) -> PathBuf {
         self.place.socket(rustix::process::getuid().as_raw())

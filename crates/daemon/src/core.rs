@@ -65,7 +65,9 @@ pub(crate) enum Message {
     },
     Tick(oneshot::Sender<Ticked>),
     /// Write what is left and close the database; `tidy` also moves SQLite's log into it.
-    Close { tidy: bool },
+    Close {
+        tidy: bool,
+    },
 }
 
 /// What the daemon learns with each tick.
@@ -118,7 +120,10 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    #[expect(clippy::too_many_arguments, reason = "one caller, and each is a part of it")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one caller, and each is a part of it"
+    )]
     pub(crate) fn new(
         place: &Place,
         version: Version,
@@ -365,7 +370,8 @@ impl Core {
             output,
         };
         if let Ok(frame) = answer.to_frame() {
-            self.group.push((record, Box::new(move || answerer.send(frame))));
+            self.group
+                .push((record, Box::new(move || answerer.send(frame))));
         }
     }
 }

@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use becket_engine::run::Orphans;
 use becket_engine::config::ConfigCache;
+use becket_engine::run::Orphans;
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
@@ -26,8 +26,8 @@ use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::connection::Budget;
-use crate::counters::Counters;
 use crate::core::{self, Core, Hooks, Message, Ticked};
+use crate::counters::Counters;
 use crate::infer;
 use crate::namespace::Namespaces;
 use crate::registry::Registry;
@@ -151,7 +151,12 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     };
     let key = store::mask_key(place).map_err(LifeError::Key)?;
     let (feed, _) = broadcast::channel(FEED);
-    let store = Store::new(place, opened.connection, feed.clone(), Arc::clone(&counters));
+    let store = Store::new(
+        place,
+        opened.connection,
+        feed.clone(),
+        Arc::clone(&counters),
+    );
     let store = store.map_err(unread)?;
     let configs = Arc::new(ConfigCache::new(place, key, true));
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -222,10 +227,12 @@ impl Daemon {
         let inode = inode(&socket);
         let hooks = core.running();
         let handle = runtime.handle().clone();
-        let core_thread = std::thread::Builder::new().name("core".into()).spawn(move || {
-            let _runtime = handle.enter();
-            core.run(messages);
-        });
+        let core_thread = std::thread::Builder::new()
+            .name("core".into())
+            .spawn(move || {
+                let _runtime = handle.enter();
+                core.run(messages);
+            });
         let end = runtime.block_on(async {
             let mut signals = Signals::listen();
             let helpers = [

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use becket_engine::notice::Change;
 use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
+use becket_wire::Head;
+use becket_wire::bounds::FIRST_WORD;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, Source};
 use becket_wire::session::{Figures, SessionRow};
-use becket_wire::Head;
 use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
@@ -194,11 +195,16 @@ impl Registry {
         let id = record.session_id()?.to_owned();
         let before = self.sessions.get(&id)?.session.shown();
         let (name, sent) = (record.event_name(), record.envelope().at);
+        // A prompt counts from its arrival, a little later than it was sent.
+        let at = match name {
+            EventName::Stop | EventName::SubagentStop => sent,
+            _ => now_ms().min(sent + FIRST_WORD.as_millis() as i64),
+        };
         let event = DecidedEvent {
             id: record.id(),
             name: &name,
             agent: record.agent_id(),
-            at: now_ms().min(sent + becket_wire::bounds::FIRST_WORD.as_millis() as i64),
+            at,
         };
         let decided = record.decided_as();
         self.touch(&id, |session| session.decided(&event, decided));
@@ -231,7 +237,8 @@ impl Registry {
     pub(crate) fn figures_are_due(&mut self) {
         self.unwritten.extend(self.figured.drain());
         let live = self.sessions.values_mut();
-        self.turns_over.extend(live.filter_map(Live::unwritten_figures));
+        self.turns_over
+            .extend(live.filter_map(Live::unwritten_figures));
         self.turns_are_due = true;
     }
 
@@ -340,7 +347,13 @@ impl Registry {
     }
 
     /// Finds a session that was here before, or makes a new one.
-    fn admit(&mut self, database: &Connection, id: &str, moment: &Moment<'_>, makes: bool) -> Option<()> {
+    fn admit(
+        &mut self,
+        database: &Connection,
+        id: &str,
+        moment: &Moment<'_>,
+        makes: bool,
+    ) -> Option<()> {
         let session = match find(database, id) {
             Some(session) => session,
             None if makes => Session::new(id, moment.at),

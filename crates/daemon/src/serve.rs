@@ -14,8 +14,8 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 
 use crate::connection::{Budget, Connection, Held, Unread, Went};
-use crate::counters::Counters;
 use crate::core::{Arrival, Message};
+use crate::counters::Counters;
 use crate::namespace::Namespaces;
 use crate::registry::Asked;
 use crate::store::{self, Feed, Record};

@@ -76,11 +76,7 @@ pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door:
     // What the spool holds may change a status.
     take_in(door).await;
     let (reply, live) = oneshot::channel();
-    drop(
-        door.core
-            .send(Message::Asked(Asked::Live(reply)))
-            .await,
-    );
+    drop(door.core.send(Message::Asked(Asked::Live(reply))).await);
     let live = live.await.unwrap_or_default();
     let told = match &query.session {
         Some(prefix) => one(door, prefix.clone(), live).await,

@@ -164,8 +164,8 @@ fn name_session(event: &PreparedEvent, head: &Head<'_>, context: &Context, verdi
 fn ring(event: &PreparedEvent, context: &Context, verdict: &mut Verdict) {
     let wishes = &event.config.config.notice;
     let change = context.change.as_ref();
-    let notice = change
-        .and_then(|change| notice::of(wishes, change, Some(&event.event), context.minute));
+    let notice =
+        change.and_then(|change| notice::of(wishes, change, Some(&event.event), context.minute));
     match notice {
         Some(Notice {
             sequence: Some(sequence),

@@ -102,11 +102,7 @@ impl Change {
     }
 
     /// What an event alone tells, where nothing is known of its session: that somebody is needed.
-    pub fn alone(
-        head: &Head<'_>,
-        envelope: &Envelope,
-        project: Option<&Path>,
-    ) -> Option<Self> {
+    pub fn alone(head: &Head<'_>, envelope: &Envelope, project: Option<&Path>) -> Option<Self> {
         let project = project.and_then(Path::to_str);
         let moment = Moment::new(head, envelope).in_project(project);
         let mut session = Session::new(head.session_id.as_deref()?, moment.at);

@@ -26,7 +26,7 @@ pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> 
     let until = Instant::now() + START;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
     match connect() {
-        Err(Missed::Absent) => start(place, until, &[]),
+        Err(Missed::Absent) => start(place, until),
         other => return other,
     };
     connect()
@@ -35,7 +35,7 @@ pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> 
 /// Starts our daemon beside an older one, which makes room for it. True if ours is ready.
 pub fn replace(place: &Place) -> bool {
     let until = Instant::now() + START;
-    start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until, &[]) == Notice::Ready)
+    start_lock(place, Instant::now()).is_some_and(|_lock| start(place, until) == Notice::Ready)
 }
 
 /// Takes the start lock, as soon as nobody has it.
@@ -57,18 +57,16 @@ pub fn lock_until(file: File, until: Instant) -> Option<File> {
     wait.recv_timeout(left).ok()
 }
 
-/// Starts a daemon, and waits for its notice until then; `more` are arguments of a person's. The
-/// caller holds the start lock.
-pub fn start(place: &Place, until: Instant, more: &[String]) -> Notice {
-    try_start(place, until, more).unwrap_or_else(|error| Notice::Failed(error.to_string()))
+/// Starts a daemon, and waits for its notice until then. The caller holds the start lock.
+pub fn start(place: &Place, until: Instant) -> Notice {
+    try_start(place, until).unwrap_or_else(|error| Notice::Failed(error.to_string()))
 }
 
-fn try_start(place: &Place, until: Instant, more: &[String]) -> io::Result<Notice> {
+fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
     let (ours, theirs) = UnixStream::pair()?;
     Command::new(program()?)
         .args(["daemon", "run", "--detached", "--home"])
         .arg(place.home())
-        .args(more)
         .env_clear()
         .envs(std::env::vars_os().filter(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept)))
         .current_dir("/")

@@ -1,7 +1,5 @@
 //! Where runs come from: the database and the spool.
 
-use std::collections::HashSet;
-
 use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
 use becket_engine::run::{RunFile, running};

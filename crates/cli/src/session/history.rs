@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::{Context, Result};
-use becket_daemon::store::{
-    self, Brief, Record, SessionFacts, TurnFigures, is_told_of, spool,
-};
+use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures, is_told_of, spool};
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
 use becket_wire::rpc::{Ask, EventQuery, EventRow};

@@ -336,7 +336,6 @@ mod tests {
                 events: 1,
                 counts: Counts::default(),
                 troubles: vec!["a trouble".into()],
-                set: Vec::new(),
             }))));
             assert_eq!(caller.asked(), Some(Ask::Watch));
             caller.say(&Response::Told(Told::Sessions(vec![row(session)])));

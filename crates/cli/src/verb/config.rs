@@ -1,9 +1,7 @@
 //! `becket config`: what is in force and what set it; check, schema, path.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use becket_engine::config::{self, Problem, Severity, Snapshot, Standing, Value};
@@ -11,7 +9,6 @@ use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use unicode_width::UnicodeWidthStr;
 
-use crate::client::Client;
 use crate::failure::Code;
 use crate::line;
 use crate::ui::style::{BAD, DIM, WARN};
@@ -61,11 +58,7 @@ impl Config {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => {
                 let shown = values(&snapshot, line::width());
-                anstream::print!(
-                    "{shown}{}{}",
-                    trouble(&snapshot),
-                    told_otherwise(world, &snapshot)
-                );
+                anstream::print!("{shown}{}", trouble(&snapshot));
             }
             Some(What::Path { json: true }) => println!("{:#}", files_json(&snapshot)),
             Some(What::Path { json: false }) => anstream::print!("{}", files(&snapshot)),
@@ -276,32 +269,6 @@ fn problem_json(problem: &Problem) -> Json {
         "message": problem.message,
         "hint": problem.hint,
     })
-}
-
-/// How long a daemon may take to say what it runs with: the values are known without it.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// What it goes by instead, in one line; nothing if nothing differs.
-pub fn told_otherwise(world: &World, snapshot: &Snapshot) -> String {
-    let until = Some(Instant::now() + PATIENCE);
-    let client = Client::connect(world).ok().flatten();
-    let status = client.and_then(|client| client.until(until).status().ok());
-    let Some(status) = status.filter(|status| !status.set.is_empty()) else {
-        return String::new();
-    };
-    let project = project_of(&world.cwd);
-    let its = world.of_daemon(Some(project), &status.set).current();
-    let value = |of: &Snapshot, key: &str| of.settings.get(key).map(|it| it.value.to_string());
-    let set: BTreeMap<_, _> = status.set.into_iter().collect();
-    let differs = |(key, _): &(&String, &String)| value(&its, key) != value(snapshot, key);
-    let told = set.iter().filter(differs);
-    let told: Vec<_> = told
-        .map(|(key, value)| format!(" --set {key}={value}"))
-        .collect();
-    match told.is_empty() {
-        true => String::new(),
-        false => format!("\n{WARN}the daemon runs with{}{WARN:#}\n", told.concat()),
-    }
 }
 
 #[cfg(test)]

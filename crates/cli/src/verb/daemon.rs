@@ -1,6 +1,6 @@
 //! `becket daemon`: start, stop, status, run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -68,14 +68,7 @@ impl Daemon {
 }
 
 fn start(world: &World) -> Result<ExitCode> {
-    refuse_values_inside_claude(world)?;
-    let started = client::start_with(world, &world.said.set)?;
-    if !started && !world.said.set.is_empty() {
-        let what = "the daemon runs already, and --set counts for one that starts";
-        return Err(Failure::new(Code::Failed, what)
-            .hint("becket daemon stop, then try again")
-            .into());
-    }
+    let started = client::start(world)?;
     println!(
         "{}",
         if started {
@@ -85,14 +78,6 @@ fn start(world: &World) -> Result<ExitCode> {
         }
     );
     Ok(ExitCode::SUCCESS)
-}
-
-/// What masks everybody's secrets is not for a session to set.
-fn refuse_values_inside_claude(world: &World) -> Result<()> {
-    match world.said.set.is_empty() {
-        true => Ok(()),
-        false => world.refuse_inside_claude("daemon --set"),
-    }
 }
 
 fn stop(world: &World) -> Result<ExitCode> {
@@ -194,7 +179,6 @@ pub fn as_json(status: &DaemonStatus) -> serde_json::Value {
         "events": status.events,
         "counts": status.counts,
         "troubles": status.troubles,
-        "set": status.set.iter().cloned().collect::<BTreeMap<_, _>>(),
     })
 }
 
@@ -206,9 +190,6 @@ fn show(status: &DaemonStatus) {
     );
     tell.field("since", moment(status.started_at));
     tell.field("socket", &status.socket);
-    for (key, value) in &status.set {
-        tell.field("--set", format!("{key}={value}"));
-    }
     tell.field("sessions", status.sessions.to_string());
     tell.field("events", status.events.to_string());
     for (name, count) in crate::ui::style::counts(&status.counts)
@@ -229,13 +210,11 @@ fn be(
     drain: Option<u64>,
     as_version: Option<Version>,
 ) -> Result<ExitCode> {
-    refuse_values_inside_claude(world)?;
     let version = as_version.unwrap_or_else(Version::current);
     match life::run(&Options {
         place: world.place.clone(),
         detached,
         version,
-        set: world.said.set.clone(),
         drain: drain.map_or(life::DRAIN, Duration::from_secs),
     }) {
         Ok(()) => Ok(ExitCode::SUCCESS),

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
-use crate::standalone;
 use crate::failure::{Code, Failure};
+use crate::standalone;
 
 /// Take one event from Claude Code (what the shim does, where the shim cannot be had)
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ use becket_hook::{connect, envelope, read_payload, wake};
 use becket_wire::rpc::{Envelope, EventRequest, Request, Response, WRONG};
 use becket_wire::{Missed, Place, Registration, bounds};
 
-use crate::alone::{read_frame, read_stdin};
+use crate::standalone::{read_frame, read_stdin};
 use crate::world::{World, project_of};
 use crate::{beside, settings};
 

@@ -247,7 +247,11 @@ impl Core {
             self.run_notice(verdict.notice.as_ref());
         }
         if let Some(applied) = &applied {
-            let decided = if blocks { Decided::Blocked } else { Decided::Passed };
+            let decided = if blocks {
+                Decided::Blocked
+            } else {
+                Decided::Passed
+            };
             self.registry.decided(applied, &record, decided);
         }
         let answer = Response::Answer {
@@ -255,7 +259,8 @@ impl Core {
             output,
         };
         let Ok(frame) = answer.to_frame() else { return };
-        self.group.push((record, Box::new(move || answerer.send(frame))));
+        self.group
+            .push((record, Box::new(move || answerer.send(frame))));
     }
 
     /// Tells the doubles of an event what was decided.

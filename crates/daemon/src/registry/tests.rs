@@ -3,15 +3,12 @@ use std::collections::BTreeMap;
 use becket_wire::rpc::SeenAt;
 use becket_wire::rpc::Told;
 use becket_wire::session::{Display, Status};
-use becket_wire::{EventId, Version};
+use becket_wire::{EventId, Place, Version};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::*;
-
-mod odd;
-mod stop;
 
 /// A registry on a database of its own, and a clock that goes on with every event.
 struct Desk {
@@ -29,7 +26,7 @@ impl Desk {
         std::fs::create_dir_all(place.home()).unwrap();
         let connection = store::open(&place.database(), 0).unwrap().connection;
         Self {
-            registry: Registry::open(&place, 0, broadcast::channel(16).0),
+            registry: Registry::open(&connection, broadcast::channel(16).0),
             connection,
             now: 1_000,
             pid: 4242,
@@ -39,9 +36,7 @@ impl Desk {
 
     /// Another daemon takes over.
     fn restart(&mut self) {
-        let place = self.registry.place.clone();
-        let revision = store::last_revision(&self.connection).unwrap();
-        self.registry = Registry::open(&place, revision, broadcast::channel(16).0);
+        self.registry = Registry::open(&self.connection, broadcast::channel(16).0);
     }
 
     fn envelope(&self) -> Envelope {
@@ -91,26 +86,31 @@ impl Desk {
         heard: Option<Mark>,
     ) -> Option<Applied> {
         let head = Head::read(payload.as_bytes()).unwrap();
-        let masker = Masker::new([7; 32], &[]).unwrap();
-        let applied = self.registry.apply(&head, envelope, heard, &masker)?;
-        let kept = self.registry.kept(&applied.session);
-        self.write(&kept.into_iter().collect::<Vec<_>>());
+        let database = &self.connection;
+        let applied = self
+            .registry
+            .apply(database, &head, envelope, None, heard)?;
+        self.write();
         Some(applied)
     }
 
-    fn write(&self, kept: &[Kept]) {
-        store::session::write(&self.connection, kept.iter()).unwrap();
+    /// Writes what is to be written, as the core does with each commit.
+    fn write(&mut self) {
+        let sessions = self.registry.unwritten();
+        store::session::write(&self.connection, &sessions).unwrap();
     }
 
     fn rows(&mut self) -> Vec<SessionRow> {
         let (reply, mut rows) = oneshot::channel();
-        self.registry.answer(Asked::Live(reply), self.now);
+        self.registry
+            .answer(&self.connection, Asked::Live(reply), self.now);
         rows.try_recv().unwrap()
     }
 
     fn told(&mut self, asked: impl FnOnce(oneshot::Sender<Told>) -> Asked) -> Told {
         let (done, mut told) = oneshot::channel();
-        self.registry.answer(asked(done), self.now);
+        self.registry
+            .answer(&self.connection, asked(done), self.now);
         told.try_recv().unwrap()
     }
 }
@@ -167,12 +167,12 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
     let mut desk = Desk::new();
     desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     let now = desk.now + 10;
-    desk.registry.infer("a", &Inference::Interrupted, now, now);
+    desk.registry.infer("a", &Inference::Interrupted, now);
     let figures = Figures {
         cost_usd: Some(0.5),
         ..Figures::default()
     };
-    desk.registry.figures("a", &figures, now);
+    desk.registry.figures("a", &figures);
     let title = Some("the bridge".to_owned());
     let told = desk.told(|done| Asked::Name {
         session: "a".into(),
@@ -180,10 +180,9 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
         done,
     });
     assert_eq!(told, Told::Done);
-    let unwritten = desk.registry.unwritten();
-    assert_eq!(unwritten.len(), 1);
+    desk.registry.figures_are_due();
+    desk.write();
     assert!(desk.registry.unwritten().is_empty(), "once is enough");
-    desk.write(&unwritten);
     desk.restart();
     let row = desk.rows().remove(0);
     assert_eq!((&row.title, &row.figures), (&title, &figures));
@@ -262,27 +261,13 @@ fn a_process_that_is_gone_ends_its_session() {
     desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
     let mut changes = desk.registry.changes.subscribe();
     let now = desk.now + 10;
-    desk.registry.infer("a", &Inference::ProcessGone, now, now);
+    desk.registry.infer("a", &Inference::ProcessGone, now);
     assert!(desk.rows().is_empty());
+    assert!(changes.try_recv().is_err(), "after the commit");
+    desk.registry.tell_news(now);
     let row = changes.try_recv().unwrap();
     assert_eq!((row.ended_at, row.inferred), (Some(now), true));
     assert!(desk.registry.processes().is_empty());
-}
-
-#[test]
-fn a_secret_in_a_prompt_is_not_kept() {
-    let mut desk = Desk::new();
-    let secret = format!("ghp_{}", "a1B2".repeat(9));
-    desk.event(
-        "a",
-        "UserPromptSubmit",
-        &json!({"prompt": format!("use {secret} now")}),
-    );
-    let prompt = desk.rows().remove(0).last_prompt.unwrap();
-    assert!(
-        prompt.starts_with("use «masked:") && !prompt.contains(&secret),
-        "{prompt}"
-    );
 }
 
 #[test]
@@ -389,4 +374,175 @@ fn an_id_that_is_far_too_long_makes_no_session() {
             .is_some()
     );
     assert_eq!(desk.rows().len(), 1);
+}
+
+#[test]
+fn a_restart_between_the_two_halves_of_a_clear_keeps_the_line() {
+    let mut desk = Desk::new();
+    desk.now = now_ms() - 1_000;
+    desk.event("a", "SessionStart", &json!({"source": "startup"}));
+    desk.event("a", "SessionEnd", &json!({"reason": "clear"}));
+    desk.restart();
+    assert!(desk.rows().is_empty());
+    desk.event("b", "SessionStart", &json!({"source": "clear"}));
+    assert_eq!(desk.rows()[0].line, "a");
+}
+
+#[test]
+fn a_clear_whose_end_is_heard_late_keeps_the_line() {
+    let mut desk = Desk::new();
+    desk.event("a", "SessionStart", &json!({"source": "startup"}));
+    desk.now += 10;
+    let end = payload("a", "SessionEnd", &json!({"reason": "clear"}));
+    let spooled = desk.envelope();
+    desk.event("b", "SessionStart", &json!({"source": "clear"}));
+    desk.pid = 77;
+    desk.event("c", "SessionStart", &json!({"source": "startup"}));
+    desk.apply(&end, &spooled, None);
+    let lines: BTreeMap<_, _> = desk
+        .rows()
+        .into_iter()
+        .map(|row| (row.session_id, row.line))
+        .collect();
+    let expected = [("b", "a"), ("c", "c")].map(|(id, line)| (id.into(), line.into()));
+    assert_eq!(lines, BTreeMap::from(expected));
+}
+
+#[test]
+fn what_could_not_be_written_is_written_later() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", &json!({}));
+    let title = Some("the bridge".to_owned());
+    let session = "a".to_owned();
+    desk.told(|done| Asked::Name {
+        session,
+        title,
+        done,
+    });
+    let unwritten = desk.registry.unwritten();
+    desk.registry.not_written(&unwritten, Vec::new());
+    assert_eq!(desk.registry.unwritten().len(), 1);
+}
+
+#[test]
+fn a_process_that_is_gone_ends_no_session_that_has_another_by_now() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let gone = desk.registry.processes();
+    desk.pid = 77;
+    desk.event("a", "SessionStart", &json!({"source": "resume"}));
+    let now = desk.now + 10;
+    desk.registry.gone(&gone, now);
+    assert_eq!(desk.rows().len(), 1);
+    let gone = desk.registry.processes();
+    desk.registry.gone(&gone, now);
+    assert!(desk.rows().is_empty());
+}
+
+#[test]
+fn huge_fields_make_no_huge_session() {
+    let mut desk = Desk::new();
+    let huge = "x".repeat(1 << 20);
+    let applied = desk.event(&huge, "UserPromptSubmit", &json!({"prompt": "go"}));
+    assert!(applied.is_none() && desk.rows().is_empty());
+    let every = json!({
+        "prompt": huge, "session_title": huge, "cwd": format!("/{huge}"), "model": huge,
+        "transcript_path": huge, "permission_mode": huge, "prompt_id": huge, "error": huge,
+        "agent_type": huge, "agent_transcript_path": huge, "tool_name": huge, "tool_use_id": huge,
+        "reason": huge, "source": huge, "mcp_server_name": huge, "elicitation_id": huge,
+    });
+    for event in [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "Elicitation",
+    ] {
+        desk.event("a", event, &every);
+    }
+    let mut agent = every.clone();
+    agent["agent_id"] = json!(huge);
+    desk.event("a", "SubagentStart", &agent);
+    desk.event("a", "StopFailure", &every);
+    let now = desk.now;
+    let figures = Figures {
+        model_id: Some(huge.clone()),
+        model_name: Some(huge.clone()),
+        ..Figures::default()
+    };
+    desk.registry.figures("a", &figures);
+    let title = Some(huge.clone());
+    let session = "a".to_owned();
+    desk.told(|done| Asked::Name {
+        session,
+        title,
+        done,
+    });
+    let died = Inference::TurnDied { error: Some(huge) };
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    desk.registry.infer("a", &died, now + 15);
+    desk.event("a", "SessionEnd", &every);
+    assert!(desk.rows().is_empty());
+    let state = serde_json::to_vec(&desk.registry.sessions["a"].session).unwrap();
+    assert!(state.len() < 64 << 10, "{} bytes", state.len());
+}
+
+#[test]
+fn a_clock_that_is_set_back_freezes_nothing() {
+    let mut desk = Desk::new();
+    desk.now = 10_000_000;
+    let now = desk.now;
+    desk.heard("a", "UserPromptSubmit", &json!({"prompt": "go"}), now);
+    let agent = json!({"agent_id": "x", "agent_type": "Explore"});
+    desk.heard("a", "SubagentStart", &agent, now);
+    desk.now = 5_000_000;
+    let now = desk.now;
+    desk.heard("a", "SubagentStop", &agent, now);
+    let ask = json!({"tool_name": "Bash", "tool_input": {}});
+    desk.heard("a", "PermissionRequest", &ask, now);
+    let row = desk.rows().remove(0);
+    assert_eq!(row.display, Display::Attention);
+    assert!(row.agents[0].ended_at.is_some(), "{row:?}");
+    desk.heard("a", "UserPromptSubmit", &json!({"prompt": "on"}), now);
+    assert_eq!(desk.rows()[0].last_prompt.as_deref(), Some("on"));
+    let at = desk.now + 10;
+    desk.registry.infer("a", &Inference::Interrupted, at);
+    assert_eq!(desk.rows()[0].display, Display::Done);
+    let gone = desk.registry.processes();
+    desk.registry.gone(&gone, 1_000_000);
+    assert!(desk.rows().is_empty());
+}
+
+/// An event that hooks judge, taken in from the spool before they had ended, and completed by it.
+fn completed(
+    desk: &mut Desk,
+    event: &str,
+    more: &serde_json::Value,
+    answer: Option<&str>,
+) -> Option<Change> {
+    desk.now += 10;
+    let (payload, envelope) = (payload("a", event, more), desk.envelope());
+    let applied = desk.apply(&payload, &envelope, None).unwrap();
+    let head = Head::read(payload.as_bytes());
+    let mut record = Record::new(envelope, &head, payload.as_bytes(), 0, Source::Alone);
+    desk.registry.decided(&applied, &record, Decided::Pending);
+    record.took_us = Some(90_000_000);
+    record.decision = answer.map(store::sample::decision);
+    desk.registry.decided_late(&record)
+}
+
+#[test]
+fn what_the_spool_completes_reaches_the_session() {
+    let mut desk = Desk::new();
+    let go = json!({"prompt": "go"});
+    completed(&mut desk, "UserPromptSubmit", &go, None);
+    assert_eq!(desk.rows()[0].display, Display::Working);
+    completed(&mut desk, "UserPromptSubmit", &go, Some("block"));
+    assert_eq!(desk.rows()[0].display, Display::Done, "it was not sent");
+    completed(&mut desk, "UserPromptSubmit", &go, None);
+    assert!(completed(&mut desk, "Stop", &json!({}), Some("block")).is_none());
+    assert_eq!(desk.rows()[0].display, Display::Working, "it has to go on");
+    let told = completed(&mut desk, "Stop", &json!({}), None).unwrap();
+    assert_eq!(desk.rows()[0].display, Display::Done);
+    let lasted = told.at - desk.now;
+    assert_eq!((told.after, lasted), (Display::Done, 90_000));
 }

@@ -526,46 +526,27 @@ mod tests {
     }
 
     #[test]
-    fn only_a_prompt_that_was_not_sent_is_blocked() {
-        let answered = |event: &str, answer: &str| {
+    fn a_session_hears_how_its_event_was_decided() {
+        let decided = |event: &str, decision: Option<Decision>, held: bool| {
             let payload = format!(r#"{{"hook_event_name":"{event}","session_id":"s"}}"#);
             let mut record = record_of(1, envelope(1), payload.as_bytes());
-            record.decision = Some(decision(answer));
-            record.blocks_prompt()
-        };
-        assert!(answered("UserPromptSubmit", "block"));
-        assert!(answered("UserPromptSubmit", "stop"));
-        assert!(answered("UserPromptExpansion", "block"));
-        assert!(!answered("UserPromptSubmit", "context"));
-        assert!(!answered("Stop", "block"));
-        assert!(!record(1, 1).blocks_prompt());
-    }
-
-    #[test]
-    fn who_is_not_let_stop_goes_on_unless_the_turn_is_ended() {
-        let stops = |event: &str, decision: Option<Decision>, held: bool| {
-            let payload =
-                format!(r#"{{"hook_event_name":"{event}","session_id":"s","agent_id":"a"}}"#);
-            let payload = match event {
-                "Stop" => payload.replace(r#","agent_id":"a""#, ""),
-                _ => payload,
-            };
-            let mut record = record_of(1, envelope(1), payload.as_bytes());
             (record.decision, record.held) = (decision, held);
-            record.is_kept_from_stopping()
+            record.decided_as()
         };
-        let block = || decision("block");
+        let block = || Some(decision("block"));
         let ends = Decision {
             stdout: r#"{"continue":false,"decision":"block"}"#.to_owned(),
-            ..block()
+            ..decision("block")
         };
-        for event in ["Stop", "SubagentStop"] {
-            assert!(stops(event, Some(block()), false));
-            assert!(stops(event, None, true), "nobody has decided");
-            assert!(!stops(event, None, false));
-            assert!(!stops(event, Some(decision("context")), false));
-            assert!(!stops(event, Some(ends.clone()), false));
+        for event in ["Stop", "SubagentStop", "UserPromptSubmit"] {
+            assert_eq!(decided(event, block(), false), Decided::Blocked);
+            assert_eq!(decided(event, None, true), Decided::Pending);
+            assert_eq!(decided(event, None, false), Decided::Passed);
+            let context = Some(decision("context"));
+            assert_eq!(decided(event, context, false), Decided::Passed);
         }
-        assert!(!stops("PostToolUse", Some(block()), true));
+        let stop = Some(decision("stop"));
+        assert_eq!(decided("UserPromptSubmit", stop, false), Decided::Blocked);
+        assert_eq!(decided("Stop", Some(ends), false), Decided::Passed);
     }
 }

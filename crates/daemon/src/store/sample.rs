@@ -87,7 +87,7 @@ pub(super) fn record_of(seq: i64, envelope: Envelope, payload: &[u8]) -> Record 
     record
 }
 
-pub(super) fn decision(answer: &str) -> Decision {
+pub(crate) fn decision(answer: &str) -> Decision {
     Decision {
         answer: answer.to_owned(),
         by: Some("no-prod".to_owned()),

@@ -180,7 +180,7 @@ mod tests {
             let again = state("aa-1", 5, |session| {
                 (session.pid, session.pid_start) = (Some(4242), Some(17));
             });
-            write(&connection, [again].iter()).unwrap();
+            write(&connection, &[again]).unwrap();
             assert_eq!(knows_process(&connection, pid, start), Ok(known));
         }
     }

@@ -430,7 +430,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::sample::{
-        Home, decision, envelope, id, left, masker, payload, record, record_of, rows, run, runs_of,
+        Home, decision, envelope, id, left, masker, payload, record, rows, run, runs_of,
     };
     use super::super::session::{Which, sessions};
     use super::*;

@@ -302,6 +302,7 @@ impl Store {
 mod tests {
     use std::fs;
 
+    use becket_wire::EventId;
     use becket_wire::rpc::Source;
     use tokio::sync::broadcast::error::TryRecvError;
 

@@ -20,8 +20,7 @@ use crate::matcher::Subject;
 use crate::merge::{Merged, Said, merge, unattended};
 use crate::rewrite::with_input;
 use crate::run::{
-    Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, run_before,
-    run_beside,
+    Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, run_before, run_beside,
 };
 use crate::trust::admit;
 

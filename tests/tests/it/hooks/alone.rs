@@ -67,16 +67,6 @@ impl Ship {
         serde_json::from_str(&self.reads(&["recent", "--json"])).expect("JSON")
     }
 
-    /// Removes what was added to events from the spool.
-    fn forget_what_was_added(&self) {
-        for entry in fs::read_dir(self.world.path("spool")).expect("a folder") {
-            let path = entry.expect("a file").path();
-            if path.to_string_lossy().contains(".more-") {
-                fs::remove_file(path).expect("a removal");
-            }
-        }
-    }
-
     fn lets_go(&self) {
         fs::write(self.project.join("go"), "").expect("a file");
     }
