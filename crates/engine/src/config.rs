@@ -24,7 +24,7 @@ pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
 pub use problem::{ConfigError, Position, Problem, Severity};
-pub use said::{ask_to_mask, misspelt, parse_pairs, parse_variables, variables_among};
+pub use said::{misspelt, parse_pairs, parse_variables, variables_among};
 pub use schema::schema;
 pub use value::{Form, Value};
 

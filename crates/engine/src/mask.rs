@@ -95,8 +95,7 @@ impl Masker {
         }
     }
 
-    /// Masks also where the config says that nothing is masked.
-    pub fn mask_anyway<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
+    fn mask_anyway<'a>(&self, payload: &'a [u8]) -> Masked<'a> {
         if self.extra.is_empty() && self.search.next_needle(payload, 0).is_none() {
             return Masked {
                 bytes: Cow::Borrowed(payload),

@@ -519,7 +519,7 @@ fn completed(
     more: &serde_json::Value,
     answer: Option<&str>,
 ) -> Option<Change> {
-    desk.now += 10;
+    desk.now += 2_000;
     let (payload, envelope) = (payload("a", event, more), desk.envelope());
     let applied = desk.apply(&payload, &envelope, None).unwrap();
     let head = Head::read(payload.as_bytes());

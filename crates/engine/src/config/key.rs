@@ -315,7 +315,6 @@ pub fn nearest(path: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use becket_wire::envelope::CARRIED;
 
     use super::*;
 
@@ -343,14 +342,6 @@ mod tests {
             key.put(&mut config, key.path, &value);
             assert_ne!(config, Config::default(), "{} sets nothing", key.path);
             assert!(Key::find(key.path).is_some_and(|found| found.path == key.path));
-        }
-    }
-
-    #[test]
-    fn whatever_the_environment_may_tighten_reaches_us() {
-        for key in KEYS.iter().filter(|key| key.tightens.is_some()) {
-            let variable = key.variable().expect(key.path);
-            assert!(CARRIED.contains(&&*variable), "{variable}");
         }
     }
 

@@ -74,13 +74,6 @@ pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem
     nearly.collect()
 }
 
-/// Whether an event's variables ask for masking, where nobody has looked at the config for it.
-pub fn ask_to_mask(variables: &BTreeMap<String, String>) -> bool {
-    let (said, _) = parse_variables(variables_among(variables));
-    let asks = |entry: &Entry| entry.path == MASKS && entry.value == Value::Bool(true);
-    said.entries.iter().any(asks)
-}
-
 /// Reads what the environment says: for each key the variable `BECKET_SECTION_KEY`. One that is
 /// wrong is told and does not count, unless it is about masking: then secrets are masked.
 pub fn parse_variables<'a>(

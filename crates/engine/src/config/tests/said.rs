@@ -185,9 +185,6 @@ fn only_variables_that_set_a_key_are_found_among_all() {
         found,
         [("BECKET_MASK_ENABLED", "true"), ("BECKET_NOTICE_ON", "off")]
     );
-    assert!(ask_to_mask(&all));
-    let off = BTreeMap::from([("BECKET_MASK_ENABLED".to_owned(), "false".to_owned())]);
-    assert!(!ask_to_mask(&off));
 }
 
 #[test]
@@ -204,8 +201,6 @@ fn a_wish_about_masking_that_cannot_be_read_masks() {
         assert_eq!(told.len(), errors, "{text}");
         let config = merge([&off, &said]).config;
         assert_eq!(config.mask.enabled, masks, "{text}");
-        let variables = BTreeMap::from([("BECKET_MASK_ENABLED".to_owned(), text.to_owned())]);
-        assert_eq!(ask_to_mask(&variables), masks, "{text}");
     }
     let (said, told) = parse_variables([("BECKET_NOTICE_ON", "loudly")]);
     assert_eq!((said.entries.len(), told.len()), (0, 1), "of no other key");
