@@ -168,7 +168,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let (feed, _) = broadcast::channel(FEED);
     let (to_dispatcher, messages) = mpsc::channel(dispatch::QUEUE);
     let for_spool = to_dispatcher.downgrade();
-    let apply = Box::new(move |brought: &Arc<Brought>| {
+    let apply = move |brought: &Arc<Brought>| {
         let (reply, applied) = oneshot::channel();
         if let Some(dispatcher) = for_spool.upgrade() {
             let brought = Arc::clone(brought);
@@ -176,16 +176,16 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         }
         let nothing = || (Vec::new(), Box::new(|| ()) as Then);
         applied.blocking_recv().unwrap_or_else(|_| nothing())
-    });
-    let (writer, writer_thread) = Writer::start(store::Parts {
+    };
+    let parts = store::Parts {
         opened,
         place: place.clone(),
         masker: in_force.masker(),
         sequence: Arc::clone(&sequence),
         feed: feed.clone(),
         counters: Arc::clone(&counters),
-        apply,
-    })?;
+    };
+    let (writer, writer_thread) = Writer::start(parts, apply)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(16)

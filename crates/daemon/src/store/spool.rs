@@ -313,7 +313,7 @@ pub(super) fn take_in(
     place: &Place,
     masker: &Masker,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &Apply,
+    apply: &mut Apply<'_>,
 ) -> (TakenIn, rusqlite::Result<()>) {
     for (_, path) in files(place, ".tmp") {
         if is_old(&path) {
@@ -378,7 +378,7 @@ fn insert(
     connection: &mut Connection,
     records: Vec<Record>,
     next_seq: &mut dyn FnMut() -> i64,
-    apply: &Apply,
+    apply: &mut Apply<'_>,
     done: &mut TakenIn,
 ) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -462,7 +462,6 @@ fn is_old(path: &Path) -> bool {
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
     use std::fs::File;
-    use std::sync::Mutex;
     use std::time::SystemTime;
 
     use becket_engine::session::Session;
@@ -552,10 +551,10 @@ mod tests {
         }
 
         fn take_in(&mut self) -> TakenIn {
-            self.take_in_and(&|_| (Vec::new(), Box::new(|| ())))
+            self.take_in_and(&mut |_| (Vec::new(), Box::new(|| ())))
         }
 
-        fn take_in_and(&mut self, apply: &Apply) -> TakenIn {
+        fn take_in_and(&mut self, apply: &mut Apply<'_>) -> TakenIn {
             let next = &mut self.next;
             let mut next_seq = || {
                 *next += 1;
@@ -707,11 +706,11 @@ mod tests {
         let mut daemon = Daemon::new();
         daemon.home.leave(3, &undecided());
         let place = daemon.home.place.clone();
-        let rewrite = move |_: &Arc<Brought>| {
+        let mut rewrite = move |_: &Arc<Brought>| {
             leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
             (Vec::new(), Box::new(|| ()) as Then)
         };
-        assert_eq!(daemon.take_in_and(&rewrite).new.len(), 1);
+        assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
         let done = daemon.take_in();
         assert_eq!((done.new.len(), done.completed.len()), (0, 1));
         assert_eq!(rows(&daemon.connection)[0].took_us, Some(903));
@@ -745,7 +744,7 @@ mod tests {
              BEGIN SELECT RAISE(ABORT, 'no room'); END"
         );
         daemon.connection.execute_batch(&full).unwrap();
-        let apply = |brought: &Arc<Brought>| {
+        let mut apply = |brought: &Arc<Brought>| {
             let at = brought.new[0].envelope().at;
             let kept = Kept::new(&Session::new(&format!("s{at}"), at), 1);
             (kept.into_iter().collect(), Box::new(|| ()) as Then)
@@ -756,7 +755,7 @@ mod tests {
             &daemon.home.place,
             &masker(),
             &mut || seq.next().unwrap(),
-            &apply,
+            &mut apply,
         );
         assert!(ended.is_err());
         assert_eq!(done.new.len(), GROUP_FILES);
@@ -843,19 +842,17 @@ mod tests {
             leave(&daemon.home.place, &envelope(7), payload, &undecided()).unwrap();
             daemon.take_in();
         }
-        let heard = Arc::new(Mutex::new(Brought::default()));
-        let hears = Arc::clone(&heard);
-        let apply = move |brought: &Arc<Brought>| {
-            let mut heard = hears.lock().unwrap();
+        let mut heard = Brought::default();
+        let mut apply = |brought: &Arc<Brought>| {
             heard.blocked.extend(brought.blocked.clone());
             heard.let_through.extend(brought.let_through.clone());
             (Vec::new(), Box::new(|| ()) as Then)
         };
         for left in files {
             leave(&daemon.home.place, &envelope(7), payload, left).unwrap();
-            daemon.take_in_and(&apply);
+            daemon.take_in_and(&mut apply);
         }
-        heard.lock().unwrap().clone()
+        heard
     }
 
     #[test]

@@ -67,8 +67,8 @@ pub(crate) struct LetThrough {
 }
 
 /// Applies what comes from the spool: gives the sessions that change with it, and what is done once
-/// all that is kept. The writer waits for it.
-pub(crate) type Apply = dyn Fn(&Arc<Brought>) -> (Vec<Kept>, Then) + Send;
+/// all that is kept.
+pub(crate) type Apply<'a> = dyn FnMut(&Arc<Brought>) -> (Vec<Kept>, Then) + 'a;
 
 /// What the store is told now and then.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ pub(crate) struct Tick {
     pub(crate) masker: Arc<Masker>,
 }
 
-/// What the store is made of.
+/// What a store is made of.
 pub(crate) struct Parts {
     pub(crate) opened: Opened,
     pub(crate) place: Place,
@@ -87,7 +87,6 @@ pub(crate) struct Parts {
     pub(crate) sequence: Arc<AtomicI64>,
     pub(crate) feed: Feed,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) apply: Box<Apply>,
 }
 
 /// The connection that writes, and all that belongs to it.
@@ -99,7 +98,6 @@ pub(crate) struct Store {
     sequence: Arc<AtomicI64>,
     feed: Feed,
     counters: Arc<Counters>,
-    apply: Box<Apply>,
     checkpointer: Checkpointer,
     retention: Retention,
     /// Events whose hooks run in this daemon: followers see them when they are decided.
@@ -119,7 +117,6 @@ impl Store {
             sequence: parts.sequence,
             feed: parts.feed,
             counters: parts.counters,
-            apply: parts.apply,
             checkpointer,
             retention: Retention::default(),
             pending: HashSet::new(),
@@ -182,7 +179,7 @@ impl Store {
 
     /// Takes in the spool. Gives the numbers of the events whose hooks still run: they are in the
     /// log, and followers get them when they are decided.
-    pub(crate) fn take_in(&mut self) -> HashSet<i64> {
+    pub(crate) fn take_in(&mut self, apply: &mut Apply<'_>) -> HashSet<i64> {
         let sequence = Arc::clone(&self.sequence);
         let mut next_seq = || sequence.fetch_add(1, Ordering::Relaxed);
         let (done, ended) = spool::take_in(
@@ -190,7 +187,7 @@ impl Store {
             &self.place,
             &self.masker,
             &mut next_seq,
-            &*self.apply,
+            apply,
         );
         // What was committed before a failure is in, all the same.
         self.counters.taken_in.add(done.new.len() as u64);
@@ -216,10 +213,10 @@ impl Store {
     }
 
     /// Intake, retention, checkpoint.
-    pub(crate) fn tick(&mut self, tick: Tick) {
+    pub(crate) fn tick(&mut self, tick: Tick, apply: &mut Apply<'_>) {
         self.now_ms = tick.now_ms;
         self.masker = tick.masker;
-        self.take_in();
+        self.take_in(apply);
         let began = Instant::now();
         loop {
             let connection = &mut self.connection;
@@ -364,7 +361,7 @@ enum Job {
 }
 
 /// The thread's life: until it is told to close, and what came before that is done.
-fn work(mut store: Store, mut jobs: mpsc::Receiver<Job>) {
+fn work(mut store: Store, apply: &mut Apply<'_>, mut jobs: mpsc::Receiver<Job>) {
     let mut closing = None;
     let mut next = None;
     while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
@@ -380,7 +377,7 @@ fn work(mut store: Store, mut jobs: mpsc::Receiver<Job>) {
                 }
                 store.commit(group);
             }
-            Job::TakeIn(done) => drop(done.send(store.take_in())),
+            Job::TakeIn(done) => drop(done.send(store.take_in(apply))),
             Job::Runs(runs) => store.runs(&runs),
             Job::Sessions(sessions) => store.sessions(&sessions),
             Job::Figures(figures) => store.figures(&figures),
@@ -388,7 +385,7 @@ fn work(mut store: Store, mut jobs: mpsc::Receiver<Job>) {
                 store.damaged(inode, &why);
                 let _ = done.send(());
             }
-            Job::Tick(tick) => store.tick(tick),
+            Job::Tick(tick) => store.tick(tick, apply),
             Job::Close { tidy, done } => {
                 jobs.close();
                 closing = Some((tidy, done));
@@ -409,12 +406,16 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(parts: Parts) -> std::io::Result<(Self, JoinHandle<()>)> {
+    /// Starts the thread, which waits for `apply` when it takes in the spool.
+    pub(crate) fn start(
+        parts: Parts,
+        mut apply: impl FnMut(&Arc<Brought>) -> (Vec<Kept>, Then) + Send + 'static,
+    ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = mpsc::channel(QUEUE);
         let store = Store::new(parts)?;
         let handle = std::thread::Builder::new()
             .name("writer".into())
-            .spawn(move || work(store, waiting))?;
+            .spawn(move || work(store, &mut apply, waiting))?;
         Ok((Self { jobs }, handle))
     }
 
@@ -535,10 +536,10 @@ mod tests {
             sequence: Arc::new(AtomicI64::new(1_000_000)),
             feed: broadcast::channel(64).0,
             counters: Arc::default(),
-            apply: Box::new(|_| (Vec::new(), Box::new(|| ()))),
         };
         let (counters, feed) = (Arc::clone(&parts.counters), parts.feed.subscribe());
-        let (writer, _) = Writer::start(parts).unwrap();
+        let apply = |_: &Arc<Brought>| (Vec::new(), Box::new(|| ()) as Then);
+        let (writer, _) = Writer::start(parts, apply).unwrap();
         Started {
             home,
             writer,
