@@ -42,7 +42,7 @@ pub(crate) enum Message {
     Event(Box<Arrival>),
     StatusLine(Box<PreparedEvent>, Answerer),
     /// A slash command has set its switch.
-    Switched(Box<InHand>, Answerer, Verdict),
+    Switched(Box<(InHand, Answerer, Verdict)>),
     /// The named hooks of an event are done.
     HooksDone(Box<HooksDone>),
     /// The named hooks of this event never will be.
@@ -183,8 +183,9 @@ impl Core {
         match message {
             Message::Event(arrival) => self.event(*arrival),
             Message::StatusLine(event, answerer) => self.status_line(&event, answerer),
-            Message::Switched(in_hand, answerer, verdict) => {
-                self.answer(*in_hand, answerer, verdict);
+            Message::Switched(switched) => {
+                let (in_hand, answerer, verdict) = *switched;
+                self.answer(in_hand, answerer, &verdict);
             }
             Message::HooksDone(done) => self.hooks_done(*done),
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
@@ -308,7 +309,7 @@ impl Core {
             applied,
         };
         match step {
-            Step::Done(verdict) => self.answer(in_hand, answerer, verdict),
+            Step::Done(verdict) => self.answer(in_hand, answerer, &verdict),
             Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
             Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
         }
@@ -321,14 +322,14 @@ impl Core {
         tokio::task::spawn_blocking(move || {
             let verdict = switch(&in_hand.event, verdict, &place);
             if let Some(core) = messages.upgrade() {
-                let switched = Message::Switched(Box::new(in_hand), answerer, verdict);
+                let switched = Message::Switched(Box::new((in_hand, answerer, verdict)));
                 drop(core.blocking_send(switched));
             }
         });
     }
 
     /// Puts an event into the group, with its reply.
-    fn answer(&mut self, in_hand: InHand, answerer: Answerer, verdict: Verdict) {
+    fn answer(&mut self, in_hand: InHand, answerer: Answerer, verdict: &Verdict) {
         let InHand {
             event,
             mut record,
