@@ -1,12 +1,10 @@
-//! The daemon's life: one per home, started by whoever needs it first, ended by idleness, by a
-//! newer build, or by a person.
+//! The daemon's life: one per home, started by the first client that needs it, ended by idleness,
+//! by a newer build, or by its user.
 
-mod detach;
 mod ending;
 mod lock;
-mod log;
 mod processes;
-mod socket;
+mod setup;
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -35,7 +33,7 @@ use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Store};
 use crate::{tmux, watch as sessions_watch};
 use ending::Signals;
-use socket::{inode, listen, make_folder, private};
+use setup::{inode, listen, make_folder, private};
 
 pub use ending::DRAIN;
 pub use lock::{Holder, yield_to};
@@ -48,7 +46,7 @@ const FEED: usize = 512;
 #[derive(Debug, Clone)]
 pub struct Options {
     pub place: Place,
-    /// Cut loose from the terminal and from whoever started it; the notice goes to stdout.
+    /// Cut loose from the terminal and from its starter; the notice goes to stdout.
     pub detached: bool,
     /// Tests pass for another version.
     pub version: Version,
@@ -86,7 +84,7 @@ pub fn now_ms() -> i64 {
 /// Runs the daemon until its end, and reports to its starter how the start went.
 pub fn run(options: &Options) -> Result<(), LifeError> {
     if options.detached {
-        detach::leave_the_starter()?;
+        setup::leave_the_starter()?;
     }
     // Whatever is made from here on is the owner's alone, SQLite's files too.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
@@ -99,7 +97,7 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     };
     drop(writeln!(io::stdout(), "{notice}").and_then(|()| io::stdout().flush()));
     if options.detached {
-        detach::close_the_notice();
+        setup::close_the_notice();
     }
     if let Err(why) = &started {
         error!(%why, "the daemon did not start");
@@ -117,7 +115,7 @@ struct Daemon {
     socket: PathBuf,
     core: Core,
     messages: mpsc::Receiver<Message>,
-    /// For who pushes into tmux.
+    /// For the task that pushes into tmux.
     orders: mpsc::Receiver<tmux::Order>,
     /// Held for life.
     lock: File,
@@ -135,7 +133,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         make_folder(&folder)?;
     }
     let lock = lock::acquire(place, options.version)?;
-    log::begin(place);
+    setup::begin_log(place);
     info!(version = %options.version, pid = std::process::id(), "starting");
     let uid = rustix::process::getuid().as_raw();
     let counters = Arc::new(Counters::default());
@@ -295,7 +293,7 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(serve::talk(stream, Arc::clone(&door)))),
             Err(why) => {
-                // Out of descriptors: those who wait go alone after their deadline.
+                // Out of descriptors: clients that wait go standalone after their deadline.
                 warn!(%why, "could not accept a connection");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

@@ -1,5 +1,5 @@
-//! People's programs, run: each in its own process group, under a clock, its output within bounds.
-//! All programs of one event run side by side, watched by the one thread that asked for them.
+//! Runs programs: each in its own process group, within a time limit, its output within bounds. All
+//! hooks of one event run side by side, watched by the thread that started them.
 
 mod batch;
 mod clock;
@@ -33,7 +33,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// The word of a list that would be a path in somebody's home if a shell read it, and is none
+    /// The word of a list that would be a path in a home folder if a shell read it, and is none
     /// since no shell does. What stands after a `-c` is a shell's to read.
     pub fn unexpanded(&self) -> Option<&str> {
         let Self::List(words) = self else {
@@ -73,7 +73,7 @@ pub struct Job {
     /// The event, as Claude Code gave it.
     pub stdin: Arc<[u8]>,
     pub timeout: Duration,
-    /// Nobody waits for it (`async = true`).
+    /// Its answer is not awaited (`async = true`).
     pub is_async: bool,
     /// None: it is not listed while it runs.
     pub listing: Option<Listing>,
@@ -118,9 +118,9 @@ pub enum Outcome {
     Signalled(i32),
     /// It had to be ended: its time was up.
     TimedOut,
-    /// It had to be ended, or was not even started: whoever asked does not wait any more.
+    /// It had to be ended, or was not even started: the caller does not wait any more.
     Cancelled,
-    /// The same, but becket itself had to end: somebody may wait.
+    /// The same, but becket itself had to end; Claude Code may wait.
     CutOff,
     /// It goes on in the background, as it said itself (`{"async": true}`).
     WentAsync,
@@ -132,8 +132,8 @@ pub enum Outcome {
 #[derive(Debug, Default)]
 pub struct Behind(Vec<Running>);
 
-/// Runs the jobs side by side. `answered` is called once, with what came of all jobs that somebody
-/// waits for, in the order of the jobs; then the async ones go on, and `later` is called for each
+/// Runs the jobs side by side. `answered` is called once, with what came of all jobs that are
+/// awaited, in the order of the jobs; then the async ones go on, and `later` is called for each
 /// when it ends, as for each that said `{"async": true}` itself. Comes back when nothing runs any
 /// more.
 pub fn run(

@@ -11,13 +11,6 @@ pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {
     Some((fields.next()?.parse().ok()?, fields.nth(17)?.parse().ok()?))
 }
 
-/// The process group and the session of a process. 0 is one that was made outside of this pid
-/// namespace: in a container it may well be our own.
-pub fn group_and_session(stat: &str) -> Option<(u32, u32)> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(2);
-    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
 /// What state a process is in, by its letter: `Z` is one that has ended and was not buried yet.
 pub fn process_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()
@@ -33,9 +26,6 @@ mod tests {
         assert_eq!(parent_and_start(stat), Some((42, 987_654)));
         assert_eq!(parent_and_start("77 (x) S 42"), None);
         assert_eq!(parent_and_start(""), None);
-        assert_eq!(group_and_session(stat), Some((76, 75)));
-        assert_eq!(group_and_session("77 (x) S 42 0 0 0 -1"), Some((0, 0)));
-        assert_eq!(group_and_session("77 (x) S 42 0"), None);
         assert_eq!(process_state(stat), Some('S'));
         assert_eq!(process_state("77 (x) Z 1"), Some('Z'));
         assert_eq!(process_state(""), None);

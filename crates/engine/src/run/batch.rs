@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, Timespec, poll};
 
-use super::clock::{Cancel, Wish};
+use super::clock::{Cancel, CancelScope};
 use super::process::{Apart, Port, Running};
 use super::{Behind, Job, Ran};
 
@@ -14,10 +14,10 @@ pub(super) const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) struct Batch<'a, A, L> {
     running: Vec<Member>,
-    /// One place for each that somebody waits for, in the order of the jobs.
+    /// One place for each awaited job, in the order of the jobs.
     places: Vec<Option<Ran>>,
     cancel: &'a Cancel,
-    wish: Wish,
+    scope: CancelScope,
     answered: Option<A>,
     later: L,
     buffer: Vec<u8>,
@@ -50,7 +50,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             running: behind.map(member).collect(),
             places: vec![None; awaited.len()],
             cancel,
-            wish: Wish::All,
+            scope: CancelScope::Nothing,
             answered: Some(answered),
             later,
             buffer: vec![0; BUFFER],
@@ -93,9 +93,9 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
 
     fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
         // What would be ended at once is not even begun.
-        let wish = self.cancel.wish();
-        if wish.ends(place.is_some()) {
-            return self.deliver(place, Ran::unstarted(job.hook, wish.reason().into()));
+        let scope = self.cancel.scope();
+        if scope.ends(place.is_some()) {
+            return self.deliver(place, Ran::unstarted(job.hook, scope.reason().into()));
         }
         match Running::start(job, apart) {
             Ok(running) => {
@@ -115,7 +115,7 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
                 polled.push(PollFd::from_borrowed_fd(pipe, flags));
             }
         }
-        polled.extend(self.cancel.wake_rx(self.wish));
+        polled.extend(self.cancel.wake_rx(self.scope));
         let left = self.next().saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left).ok();
         if poll(&mut polled, left.as_ref()).is_err() {
@@ -142,15 +142,15 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     }
 
     fn obey(&mut self) {
-        let wish = self.cancel.wish();
-        if wish == self.wish {
+        let scope = self.cancel.scope();
+        if scope == self.scope {
             return;
         }
-        self.wish = wish;
+        self.scope = scope;
         let now = Instant::now();
         for member in &mut self.running {
-            if wish.ends(member.place.is_some()) {
-                member.running.cancel(now, wish.reason());
+            if scope.ends(member.place.is_some()) {
+                member.running.cancel(now, scope.reason());
             }
         }
     }

@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags};
 
 /// How long a program may take to end once it was asked to.
 const GRACE: Duration = Duration::from_secs(2);
-/// The same, where nobody waits for it any more.
+/// The same for a program that was cancelled.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// How long what is in the pipes may take to come, once the program has ended. Who holds them still
-/// is somebody whom it left behind.
+/// How long what is in the pipes may take to come, once the program has ended. They may
+/// be held open by a process that it left behind.
 pub(super) const REST: Duration = Duration::from_millis(100);
 /// How long the kernel may take to end what was killed: a program that hangs in a dead file system
 /// cannot be killed at all.
@@ -28,9 +28,9 @@ const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {
     TimedOut,
-    /// Nobody waited for it any more.
+    /// Its answer was not awaited any more.
     Cancelled,
-    /// Whoever ran it had to end.
+    /// becket itself had to end.
     CutOff,
 }
 
@@ -150,32 +150,32 @@ fn after(now: Instant, span: Duration) -> Instant {
     now + span.min(EVER)
 }
 
-/// What whoever asked for a batch still wants of it.
+/// How much of a batch is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Wish {
-    All,
-    /// What somebody waited for shall end; what runs in the background goes on.
-    OnlyTheRest,
+pub(super) enum CancelScope {
     Nothing,
-    /// Whoever runs it ends, and cannot wait.
-    OurEnd,
+    /// What is awaited; what runs in the background goes on.
+    Awaited,
+    Everything,
+    /// Everything, because becket itself ends.
+    Shutdown,
 }
 
-impl Wish {
-    /// Whether it wants the end of a program that somebody waits for, or of one that nobody does.
+impl CancelScope {
+    /// Whether a program ends by it that is awaited, or that is not.
     pub(super) fn ends(self, awaited: bool) -> bool {
         match self {
-            Self::All => false,
-            Self::OnlyTheRest => awaited,
-            Self::Nothing | Self::OurEnd => true,
+            Self::Nothing => false,
+            Self::Awaited => awaited,
+            Self::Everything | Self::Shutdown => true,
         }
     }
 
     /// Why a program is ended by it.
     pub(super) fn reason(self) -> Reason {
         match self {
-            Self::OurEnd => Reason::CutOff,
-            Self::All | Self::OnlyTheRest | Self::Nothing => Reason::Cancelled,
+            Self::Shutdown => Reason::CutOff,
+            Self::Nothing | Self::Awaited | Self::Everything => Reason::Cancelled,
         }
     }
 }
@@ -186,8 +186,8 @@ pub struct Cancel(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    wish: AtomicU8,
-    /// Wakes the batches: a byte in it is `OnlyTheRest`, its end the rest. Nobody reads it, so that
+    scope: AtomicU8,
+    /// Wakes the batches: a byte in it is `Awaited`, its end the rest. It is not read, so that
     /// it wakes them all. None if there are no descriptors left: then they look from time to time.
     wake_rx: Option<PipeReader>,
     wake_tx: Mutex<Option<PipeWriter>>,
@@ -197,30 +197,30 @@ impl Cancel {
     pub fn new() -> Self {
         let (wake_rx, wake_tx) = io::pipe().ok().unzip();
         Self(Arc::new(Shared {
-            wish: AtomicU8::new(0),
+            scope: AtomicU8::new(0),
             wake_rx,
             wake_tx: Mutex::new(wake_tx),
         }))
     }
 
-    /// Nobody wants any of it any more: ends all that runs, in the background too.
+    /// Ends all that runs, in the background too.
     pub fn cancel(&self) {
         self.end(2);
     }
 
-    /// We have to end: the same, though somebody may wait.
+    /// The same, because becket itself ends.
     pub fn cut_off(&self) {
         self.end(3);
     }
 
-    fn end(&self, wish: u8) {
-        self.0.wish.fetch_max(wish, Ordering::SeqCst);
+    fn end(&self, scope: u8) {
+        self.0.scope.fetch_max(scope, Ordering::SeqCst);
         drop(self.wake_tx().take());
     }
 
-    /// Nobody waits for an answer any more: ends what somebody waited for, and nothing else.
+    /// The answer is not awaited any more: ends what was awaited, and nothing else.
     pub fn abandon(&self) {
-        let first = self.0.wish.fetch_max(1, Ordering::SeqCst) == 0;
+        let first = self.0.scope.fetch_max(1, Ordering::SeqCst) == 0;
         if let (true, Some(wake_tx)) = (first, &mut *self.wake_tx()) {
             let _ = wake_tx.write(b"!");
         }
@@ -233,12 +233,12 @@ impl Cancel {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wish(&self) -> Wish {
-        match self.0.wish.load(Ordering::SeqCst) {
-            0 => Wish::All,
-            1 => Wish::OnlyTheRest,
-            2 => Wish::Nothing,
-            _ => Wish::OurEnd,
+    pub(super) fn scope(&self) -> CancelScope {
+        match self.0.scope.load(Ordering::SeqCst) {
+            0 => CancelScope::Nothing,
+            1 => CancelScope::Awaited,
+            2 => CancelScope::Everything,
+            _ => CancelScope::Shutdown,
         }
     }
 
@@ -247,12 +247,12 @@ impl Cancel {
     }
 
     /// What to poll for news, if this is what is known.
-    pub(super) fn wake_rx(&self, known: Wish) -> Option<PollFd<'_>> {
+    pub(super) fn wake_rx(&self, known: CancelScope) -> Option<PollFd<'_>> {
         let flags = match known {
-            Wish::All => PollFlags::IN,
+            CancelScope::Nothing => PollFlags::IN,
             // Its end is told unasked.
-            Wish::OnlyTheRest => PollFlags::empty(),
-            Wish::Nothing | Wish::OurEnd => return None,
+            CancelScope::Awaited => PollFlags::empty(),
+            CancelScope::Everything | CancelScope::Shutdown => return None,
         };
         let wake_rx = self.0.wake_rx.as_ref()?;
         Some(PollFd::from_borrowed_fd(wake_rx.as_fd(), flags))
@@ -272,14 +272,14 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(30);
 
     #[test]
-    fn whoever_does_not_end_is_asked_then_killed_then_left() {
+    fn a_program_that_does_not_end_is_asked_then_killed_then_left() {
         let now = Instant::now();
         let mut clock = Clock::start(now, TIMEOUT);
         assert_eq!(clock.act(now + TIMEOUT / 2), None);
         let asked = now + TIMEOUT;
         assert_eq!(clock.act(asked), Some(Act::Terminate));
         assert_eq!(clock.act(asked + GRACE / 2), None);
-        assert!(!clock.is_over(true, false), "somebody holds the pipes");
+        assert!(!clock.is_over(true, false), "the pipes are open");
         assert!(clock.is_over(true, true));
         assert_eq!(clock.act(asked + GRACE), Some(Act::Kill));
         assert!(!clock.is_over(false, true));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_ended_leaves_a_moment_for_what_it_wrote() {
+    fn a_program_that_ended_leaves_a_moment_for_what_it_wrote() {
         let now = Instant::now();
         let mut clock = Clock::start(now, TIMEOUT);
         clock.exited(now);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waiting_shortens_the_grace() {
+    fn a_cancelled_program_has_a_shorter_grace() {
         let now = Instant::now();
         let mut clock = Clock::start(now, TIMEOUT);
         assert_eq!(clock.cancel(now, Reason::Cancelled), Some(Act::Terminate));

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal};
 
 use super::Cancel;
 use super::batch::{BUFFER, LOOK};
-use super::clock::{REST, Wish};
+use super::clock::{CancelScope, REST};
 use super::output::{Capture, Feed};
 use super::process::{LAST_READS, bury, notice_of_end, signal_group};
 
@@ -80,7 +80,9 @@ pub fn command(command: &mut Command, stdin: &[u8], bounds: &Bounds<'_>) -> io::
         }
         let now = Instant::now();
         let over = status.is_some() && stdout.is_closed() && stderr.is_closed();
-        let cancelled = bounds.cancel.is_some_and(|it| it.wish() != Wish::All);
+        let cancelled = bounds
+            .cancel
+            .is_some_and(|it| it.scope() != CancelScope::Nothing);
         if over || cancelled || until.is_some_and(|until| until <= now) {
             break;
         }
@@ -93,7 +95,11 @@ pub fn command(command: &mut Command, stdin: &[u8], bounds: &Bounds<'_>) -> io::
         let from = from.map(|pipe| (pipe, PollFlags::IN));
         let pipes = out.into_iter().chain(from);
         polled.extend(pipes.map(|(pipe, flags)| PollFd::from_borrowed_fd(pipe, flags)));
-        polled.extend(bounds.cancel.and_then(|cancel| cancel.wake_rx(Wish::All)));
+        polled.extend(
+            bounds
+                .cancel
+                .and_then(|cancel| cancel.wake_rx(CancelScope::Nothing)),
+        );
         let unwatched = end.is_none() || bounds.cancel.is_some_and(Cancel::is_mute);
         let look = unwatched.then(|| now + LOOK);
         let next = until.into_iter().chain(look).min();

@@ -133,7 +133,7 @@ pub struct Occasion<'a> {
 
 impl Ran {
     /// What it answers to the event, else in what way it failed. A hook that went on in the
-    /// background, or that had to be ended because nobody waits, says nothing.
+    /// background, or that was cancelled, says nothing.
     pub fn answer(&self, event: &EventName) -> Result<Answer, String> {
         match &self.outcome {
             Outcome::Exited(code) => self.read(event, *code).map_err(|why| brief(&why)),
@@ -161,7 +161,7 @@ impl Ran {
             if self.stdout.len() >= KEPT && self.dropped > 0 {
                 return Err("the hook's answer is longer than 1 MiB".to_owned());
             }
-            // Claude Code takes it as plain text; nobody means to say that.
+            // Claude Code takes it as plain text, which a hook never means.
             let json = serde_json::from_str::<Value>(stdout);
             json.map_err(|error| format!("the hook's answer is no whole JSON: {error}"))?;
         }

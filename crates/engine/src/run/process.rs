@@ -110,12 +110,12 @@ impl Running {
         }
     }
 
-    /// Whether its end has to be looked for, because nobody tells it.
+    /// Whether its end has to be looked for, where there is no pidfd.
     pub(super) fn is_unwatched(&self) -> bool {
         self.end.is_none() && !self.exited
     }
 
-    /// It stays a zombie for now: while it does, its number is nobody else's, and its group can be
+    /// It stays a zombie for now: while it does, its pid is not used again, and its group can be
     /// killed.
     pub(super) fn look_for_end(&mut self, now: Instant) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -219,7 +219,7 @@ impl From<Reason> for Outcome {
     }
 }
 
-/// Waits for whoever could not be killed in time: nobody else would, and its number stays taken.
+/// Waits in the background for a process that is not dead yet: else it would stay a zombie.
 pub(super) fn bury(mut child: Child) {
     let thread = thread::Builder::new().name("burial".to_owned());
     let _ = thread.spawn(move || child.wait());
@@ -239,7 +239,7 @@ pub(super) fn milliseconds() -> i64 {
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What somebody sees of a group who did not start its leader.
+/// What is seen of a process group whose leader another process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seen {
     /// Its leader runs.
@@ -250,12 +250,12 @@ pub(super) enum Seen {
     Gone,
 }
 
-/// Does what the clock says. Whoever calls knows that the number is still this group's.
+/// Does what the clock says. The caller knows that the number is still this group's.
 pub(super) fn obey(act: Act, group: Pid) {
     match act {
         Act::Terminate => {
             signal_group(group, Signal::TERM);
-            // Who was stopped (by reading from a terminal, say) hears nothing until it goes on.
+            // A stopped process (by reading from a terminal, say) gets no signal until it goes on.
             signal_group(group, Signal::CONT);
         }
         Act::Kill => signal_group(group, Signal::KILL),

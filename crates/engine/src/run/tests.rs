@@ -122,7 +122,7 @@ fn times_out_in(apart: &Apart, yard: &Yard, line: &str) -> Ran {
     }
 }
 
-/// Whether it is gone, or about to be buried by whoever took it over.
+/// Whether it is gone, or a zombie.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
@@ -182,7 +182,7 @@ fn results_stand_in_the_order_of_the_jobs() {
 }
 
 #[test]
-fn nobody_waits_for_the_background() {
+fn the_background_is_not_waited_for() {
     let yard = Yard::new();
     let job = Job {
         is_async: true,
@@ -431,7 +431,7 @@ fn those_that_it_started_are_ended_with_it() {
 }
 
 #[test]
-fn whoever_ignores_the_first_signal_gets_the_second() {
+fn a_program_that_ignores_the_first_signal_gets_the_second() {
     let yard = Yard::new();
     let line = "trap '' TERM; echo $$ > pid; sh -c 'echo $$ > child; echo > begun; sleep 1000; sleep 1000'; sleep 1000";
     times_out(&yard, line);
@@ -493,7 +493,7 @@ fn exit_codes_and_signals_are_told_apart() {
 }
 
 #[test]
-fn whoever_is_left_behind_with_the_pipes_does_not_hold_the_answer() {
+fn a_process_left_behind_with_the_pipes_does_not_hold_the_answer() {
     let yard = Yard::new();
     let line = "(echo left; echo > left; exec sleep 1000) & echo $! > child; while ! [ -s left ]; do sleep 0.01; done; echo said";
     let ran = run_one(yard.sh(line));
@@ -510,7 +510,7 @@ fn whoever_is_left_behind_with_the_pipes_does_not_hold_the_answer() {
 }
 
 #[test]
-fn whoever_floods_the_pipes_from_behind_does_not_hold_the_answer() {
+fn a_process_that_floods_the_pipes_from_behind_does_not_hold_the_answer() {
     let yard = Yard::new();
     let ran = run_one(yard.sh("yes & echo $! > child"));
     assert_eq!(ran.outcome, Outcome::Exited(0));
@@ -518,7 +518,7 @@ fn whoever_floods_the_pipes_from_behind_does_not_hold_the_answer() {
 }
 
 #[test]
-fn an_event_that_nobody_reads_is_no_failure() {
+fn an_event_that_is_not_read_is_no_failure() {
     let yard = Yard::new();
     let large: Arc<[u8]> = vec![b' '; 10 << 20].into();
     for line in [
@@ -544,7 +544,7 @@ fn an_event_that_nobody_reads_is_no_failure() {
 }
 
 #[test]
-fn who_was_ended_says_because_of_whom() {
+fn what_was_ended_says_why() {
     let yard = Yard::new();
     let cancel = Cancel::new();
     let awaited = yard.sh("echo $$ > awaited; exec sleep 1000");
@@ -560,7 +560,7 @@ fn who_was_ended_says_because_of_whom() {
             yard.pid("background");
             other.abandon();
         });
-        // First nobody waits any more, then we end: each says what ended it.
+        // First the answer is not awaited, then we end: each says what ended it.
         let answered = |all| {
             ran.replace(all);
             cancel.cut_off();
@@ -582,7 +582,7 @@ fn what_was_cancelled_before_is_not_started() {
     let yard = Yard::new();
     let jobs = || {
         let job = |name: &str| yard.job(name, Program::Shell(format!("touch {name}")));
-        // Whoever so much as tried to start this would say that it does not exist.
+        // A try to start this would say that it does not exist.
         let absent = yard.job("absent", Program::List(vec!["./absent".to_owned()]));
         let background = Job {
             is_async: true,
@@ -612,7 +612,7 @@ fn what_was_cancelled_before_is_not_started() {
 }
 
 #[test]
-fn what_runs_in_the_background_outlives_whoever_asked() {
+fn what_runs_in_the_background_outlives_the_caller() {
     let yard = Yard::new();
     let cancel = Cancel::new();
     let awaited = yard.sh("echo $$ > awaited; exec sleep 1000");
