@@ -95,7 +95,7 @@ impl Glyphs {
     }
 
     /// The first variable that is set decides, as for every program.
-    fn chosen_by(variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub fn chosen_by(variable: impl Fn(&str) -> Option<String>) -> Self {
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .into_iter()
             .filter_map(variable)
