@@ -317,23 +317,6 @@ fn eight_sessions_in_120_columns() {
 }
 
 #[test]
-fn without_unicode() {
-    let look = Look {
-        glyphs: Glyphs::Ascii,
-        ..look(100)
-    };
-    insta::assert_snapshot!(drawn(&[subagent_asks(), asks()], &look), @"
-    STATE        PROJECT   SESSION                    DOING                    FOR  CTX   COST  ID
-    ! attention  play/api  port the rate limiter to~  Permission for WebFetch  40s  23%  $0.35  b2c3d4e5
-      !          |- docs-researcher                   Permission for WebFetch  40s
-      *          `- general-purpose                   Read                     12s
-      *            `- Explore                         Grep                      3s
-    ! attention  work/api  Mend the flaky login test  Permission for Bash       4m  78%  $3.20  a1b2c3d4
-    2 sessions: 2 attention, $3.55
-    ");
-}
-
-#[test]
 fn everything() {
     let mut rows = eight();
     rows.truncate(2);
@@ -346,14 +329,6 @@ fn everything() {
     ◌ unhooked   old                                 nothing is heard of it                               2d                        pid 31337
     · ended      api      what changed last week?    prompt_input_exit                                 2h00m  23%  $0.35  opus-4-5  29304152
     4 sessions: 1 error, 1 attention, 1 unhooked, 1 ended, $3.90
-    ");
-}
-
-#[test]
-fn one_session_has_no_total() {
-    insta::assert_snapshot!(drawn(&[asks()], &look(100)), @"
-    STATE        PROJECT  SESSION               DOING                FOR  CTX   COST  MODEL     ID
-    ◆ attention  api      Mend the flaky logi…  Permission for Bash   4m  78%  $3.20  Opus 4.5  a1b2c3d4
     ");
 }
 
@@ -542,30 +517,6 @@ fn one_with_agents_in_full() {
 
     Last prompt
       port the rate limiter to the new middleware, keep its tests
-    ");
-}
-
-#[test]
-fn one_that_has_ended_in_full() {
-    insta::assert_snapshot!(plain(&full(&ended(), "", &[], &look(100))), @"
-    · ended  29304152-0000-4000-8000-000000000001
-
-    Where
-      session     29304152-0000-4000-8000-000000000001
-      project     /home/you/work/api
-      process     4242, gone
-      begun       06:00:00, 3h00m ago
-      last heard  07:00:00, 2h00m ago
-      ended       07:00:00, 2h00m ago: prompt_input_exit
-      mode        default
-
-    Context and cost
-      model       opus-4-5 (claude-opus-4-5-20251101)
-      context     23%
-      cost        $0.35
-
-    Last prompt
-      what changed last week?
     ");
 }
 

@@ -187,15 +187,6 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_lost_costs_nobody_a_line() {
-        let text = format!("a\n{BEGIN}\nbind x kill-pane\n");
-        assert_eq!(without(&text).unwrap(), "a\nbind x kill-pane\n");
-        assert_eq!(without("a\n# <<< becket <<<\n"), None);
-        let quoted = format!("bind y display '{BEGIN}'\n");
-        assert_eq!(without(&quoted), None);
-    }
-
-    #[test]
     fn files_are_remembered_and_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let place = Place::new(folder.path().join("home"));

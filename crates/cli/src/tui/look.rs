@@ -236,20 +236,6 @@ mod tests {
     }
 
     #[test]
-    fn work_and_attention_move_and_the_rest_stands_still() {
-        for unicode in [true, false] {
-            let look = Look {
-                unicode,
-                ..look(&[])
-            };
-            let moves = |display| look.glyph(display, 0) != look.glyph(display, BLINK);
-            let moving = Display::ALL.map(moves);
-            assert_eq!(moving, [false, true, true, false, false]);
-            assert_eq!(look.glyph(Display::Working, -1).chars().count(), 1);
-        }
-    }
-
-    #[test]
     fn escapes_and_controls_go() {
         assert_eq!(visible("\u{1b}[31mred\u{1b}[0m\r\n\tx\u{7}", true), "red x");
         assert_eq!(visible("a\u{202e}b\u{200b}c\u{9b}2J", true), "abc2J");

@@ -162,9 +162,6 @@ pub fn style(display: Display) -> Style {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
-
-    use unicode_width::UnicodeWidthStr;
 
     use super::*;
 
@@ -185,19 +182,5 @@ mod tests {
             with(&[("LANG", "C.UTF-8"), ("LC_ALL", "")]),
             Glyphs::Unicode
         );
-    }
-
-    #[test]
-    fn each_state_has_a_mark_of_its_own_one_column_wide() {
-        for glyphs in [Glyphs::Unicode, Glyphs::Ascii] {
-            let marks = Display::ALL.map(|display| glyphs.display(display));
-            let all: HashSet<_> = marks
-                .into_iter()
-                .chain([glyphs.ended(), glyphs.unhooked()])
-                .collect();
-            assert_eq!(all.len(), 7);
-            assert!(all.iter().all(|mark| mark.width() == 1));
-            assert_eq!(glyphs == Glyphs::Ascii, all.iter().all(|m| m.is_ascii()));
-        }
     }
 }

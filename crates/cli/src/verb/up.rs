@@ -427,14 +427,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_does_not_parse_is_left_alone() {
-        for text in ["[notice", "notice = 3\n"] {
-            let error = edited(text, Choice::Bell).unwrap_err();
-            assert!(error.to_string().contains("does not parse"), "{error}");
-        }
-    }
-
     proptest! {
         #[test]
         fn what_was_there_still_says_the_same(
@@ -477,20 +469,5 @@ mod tests {
         };
         insta::assert_snapshot!("offer", shown(100));
         insta::assert_snapshot!("offer_narrow", shown(60));
-    }
-
-    #[test]
-    fn who_is_not_there_is_named() {
-        for word in ["0", "999", "check-todo"] {
-            let error = find(word).unwrap_err().to_string();
-            assert!(error.contains(word), "{error}");
-        }
-        let hints = ["check-todo", "chek-todos", "lint"].map(meant);
-        insta::assert_snapshot!(hints.join("\n"), @r"
-        did you mean check-todos?
-        did you mean check-todos?
-        did you mean one of lint-changed, lint-project?
-        ");
-        assert!(meant("0").starts_with("there are typecheck-changed, "));
     }
 }

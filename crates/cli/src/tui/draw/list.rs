@@ -445,11 +445,4 @@ mod tests {
         };
         assert_eq!(doing(&row), "Permission for Bash (Explore)");
     }
-
-    #[test]
-    fn a_narrow_list_keeps_what_matters() {
-        let columns = Columns::new(60, false);
-        assert!(columns.title >= 20 && columns.doing >= 20, "{columns:?}");
-        assert_eq!((columns.since, columns.percent, columns.model), (6, 4, 0));
-    }
 }
