@@ -12,7 +12,7 @@ mod status_line;
 pub mod tests;
 
 pub use change::{
-    Backup, Outcome, coloured, init, line_is_unwanted, read, registration_for, registration_of,
+    Backup, Outcome, init, line_is_unwanted, print_diff, read, registration_for, registration_of,
     snapshot, status_line_before, take_lock, text_of, unified, uninit, unreadable, unwritable,
     without_us,
 };

@@ -83,9 +83,6 @@ fn what_hooks_cost_is_a_table() {
 fn the_last_runs_are_a_table() {
     insta::assert_snapshot!("recent", shown(&run::recent_table(&morning(), &look(140))));
     insta::assert_snapshot!(
-        shown(&run::recent_table(&morning(), &look(80)))
-    );
-    insta::assert_snapshot!(
         "recent_narrow",
         shown(&run::recent_table(&morning(), &look(50)))
     );

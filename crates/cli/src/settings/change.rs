@@ -448,8 +448,14 @@ pub fn unified(file: &str, before: Option<&str>, after: Option<&str>) -> String 
     diff.header(&name(before), &name(after)).to_string()
 }
 
+/// Prints it.
+pub fn print_diff(file: &Path, before: Option<&str>, after: Option<&str>) {
+    let diff = unified(&file.to_string_lossy(), before, after);
+    anstream::print!("{}", coloured(&diff));
+}
+
 /// The same with colours, for anstream to print or strip.
-pub fn coloured(diff: &str) -> String {
+fn coloured(diff: &str) -> String {
     let mut result = String::with_capacity(diff.len());
     for (number, line) in diff.split_inclusive('\n').enumerate() {
         let style = style(line, number < 2);

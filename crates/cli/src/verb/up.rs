@@ -1,7 +1,7 @@
 //! `becket up`: the first run. It registers becket, proves that an event arrives, and offers notices
 //! and built-in hooks: one question each, and a few lines in the user's config.
 
-use std::io::{self, BufRead, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -19,7 +19,7 @@ use crate::ui::style::{BOLD, DIM, GOOD, Look};
 use crate::ui::table::{Cell, Column, bare};
 use crate::verb::init::{folder_of, install};
 use crate::world::World;
-use crate::{client, tui, verb};
+use crate::{client, tui, ui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
 #[derive(Debug, clap::Args)]
@@ -184,16 +184,9 @@ fn is_open(world: &World) -> bool {
 }
 
 fn agrees() -> Result<bool> {
-    let mut out = anstream::stdout();
-    write!(
-        out,
-        "Ring the terminal's bell when a session needs you, or is done after more than a minute? [y/N] "
-    )?;
-    out.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    let answer = line.trim().to_lowercase();
-    Ok(matches!(&*answer, "y" | "yes"))
+    let question =
+        "Ring the terminal's bell when a session needs you, or is done after more than a minute?";
+    Ok(ui::agrees(question)?)
 }
 
 fn write(world: &World, choice: Choice) -> Result<()> {
@@ -323,15 +316,7 @@ fn ask(world: &World) -> Result<Vec<&'static BuiltIn>> {
     let mut out = anstream::stdout();
     write!(out, "{}", list(&world.place.config(), &Look::of_stdout()))?;
     loop {
-        write!(
-            out,
-            "Which ones? Numbers or names, Enter for none (you can choose later) "
-        )?;
-        out.flush()?;
-        let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line)? == 0 {
-            return Ok(Vec::new());
-        }
+        let line = ui::ask("Which ones? Numbers or names, Enter for none (you can choose later) ")?;
         let words = line.split([',', ' ', '\n', '\t']);
         let words = words.filter(|word| !word.is_empty());
         match words.map(find).collect::<Result<Vec<_>>>() {
