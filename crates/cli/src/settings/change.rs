@@ -259,9 +259,36 @@ pub fn edit(
             return Ok(outcome);
         }
     }
-    let what = format!("{} keeps changing", asked.display());
+    Err(keeps_changing(&asked))
+}
+
+pub fn keeps_changing(file: &Path) -> anyhow::Error {
+    let what = format!("{} keeps changing", file.display());
     let hint = "close what is writing it, and try again";
-    Err(Failure::new(Code::Failed, what).hint(hint).into())
+    Failure::new(Code::Failed, what).hint(hint).into()
+}
+
+/// Changes a text file, and starts over if another program was faster; whether that changed it.
+pub fn edit_text(
+    file: &Path,
+    mode: u32,
+    change: impl Fn(&str) -> Result<Option<String>>,
+) -> Result<bool> {
+    for _ in 0..MAX_ATTEMPTS {
+        let now = snapshot(file)?;
+        let text = text_of(&now)?.unwrap_or_default();
+        let Some(after) = change(&text)?.filter(|after| *after != text) else {
+            return Ok(false);
+        };
+        if now.is_read_only() {
+            return Err(unwritable(file, &ErrorKind::PermissionDenied.into()));
+        }
+        let attempt = now.replace(after.as_bytes(), mode);
+        if attempt.map_err(|why| unwritable(file, &why))? == Attempt::Done {
+            return Ok(true);
+        }
+    }
+    Err(keeps_changing(file))
 }
 
 /// Carries a plan out. False: somebody else was faster, and the plan is void.

@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use becket_engine::config::Level;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::replace::{Attempt, Snapshot};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::registration::send_canary;
@@ -136,11 +135,6 @@ fn step(what: &str, detail: &str) {
     anstream::println!("{GOOD}✓{GOOD:#} {what}  {DIM}{detail}{DIM:#}");
 }
 
-/// No config file is larger than this.
-const LARGEST: u64 = 1 << 20;
-/// How often an edit is begun anew when somebody else writes the file meanwhile.
-const ATTEMPTS: usize = 5;
-
 /// How a person may be told; a program of one's own is for the config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
@@ -193,28 +187,12 @@ fn write(world: &World, choice: Choice) -> Result<()> {
     change(world, "[notice]", |text| edited(text, choice))
 }
 
-/// Changes the user's config; begins anew if somebody else writes it meanwhile.
+/// Changes the user's config.
 fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
     let file = world.place.config();
+    let done = settings::edit_text(&file, 0o600, |text| edited(text).map(Some));
     let failed = || format!("could not write {what} to {}", file.display());
-    for _ in 0..ATTEMPTS {
-        let before = Snapshot::read(&file, LARGEST).with_context(failed)?;
-        let text = str::from_utf8(before.bytes().unwrap_or_default()).with_context(failed)?;
-        let after = edited(text).with_context(failed)?;
-        if after == text {
-            return Ok(());
-        }
-        if before.is_read_only() {
-            let why = Failure::new(Code::Failed, "nobody may write it");
-            let hint = format!("chmod u+w {}", file.display());
-            return Err(anyhow::Error::new(why.hint(hint)).context(failed()));
-        }
-        let attempt = before.replace(after.as_bytes(), 0o600);
-        if attempt.with_context(failed)? == Attempt::Done {
-            return Ok(());
-        }
-    }
-    Err(Failure::new(Code::Failed, "somebody else keeps writing it").into())
+    done.map(drop).with_context(failed)
 }
 
 fn broken() -> Failure {
