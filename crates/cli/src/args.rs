@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_engine::config::KEYS;
+use becket_engine::hooks::slash;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, Parser, Subcommand};
 
+use crate::switch::SwitchArgs;
 use crate::verb;
 use crate::world::World;
 
@@ -47,8 +49,17 @@ enum Verb {
     Prd(verb::prd::Prd),
     Checkpoint(verb::checkpoint::Checkpoint),
     Hooks(verb::hooks::Hooks),
-    Disable(verb::disable::Disable),
-    Enable(verb::enable::Enable),
+    /// Switch a hook off for one session
+    ///
+    /// Nothing but this session is concerned, and no config is changed. Without a name: the hooks
+    /// that this project's config names, and which of them do not run.
+    Disable(SwitchArgs),
+    /// Switch a hook on again for one session
+    ///
+    /// Takes `becket disable` back. A hook that the config switches off stays off: what switches it
+    /// off is said. Without a name: the hooks that this project's config names, and which of them do
+    /// not run.
+    Enable(SwitchArgs),
     Stats(verb::stats::Stats),
     Recent(verb::recent::Recent),
     Profile(verb::profile::Profile),
@@ -140,8 +151,8 @@ impl Args {
             Verb::Prd(verb) => verb.run(&world),
             Verb::Checkpoint(verb) => verb.run(&world),
             Verb::Hooks(verb) => verb.run(&world),
-            Verb::Disable(verb) => verb.run(&world),
-            Verb::Enable(verb) => verb.run(&world),
+            Verb::Disable(args) => args.run(slash::Verb::Disable, &world),
+            Verb::Enable(args) => args.run(slash::Verb::Enable, &world),
             Verb::Stats(verb) => verb.run(&world),
             Verb::Recent(verb) => verb.run(&world),
             Verb::Profile(verb) => verb.run(&world),

@@ -319,23 +319,4 @@ mod tests {
         let drawn = picture().unwrap();
         assert!(kept == drawn, "run: becket demo --svg docs/demo.svg");
     }
-
-    #[test]
-    fn the_day_ends_with_all_that_it_is_to_show() {
-        let drawn = picture().unwrap();
-        let drawn = drawn.replace('\u{a0}', " ");
-        for wanted in [
-            "1 failed",
-            "2 waiting",
-            "2 working",
-            "2 done",
-            "日本語",
-            "test-runner",
-            "$",
-        ] {
-            assert!(drawn.contains(wanted), "{wanted}");
-        }
-        // It has ended.
-        assert!(!drawn.contains("Count words"));
-    }
 }

@@ -293,11 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_become_digits() {
-        assert_eq!(hex(&[0x00, 0x0f, 0xf0, 0xff]), "000ff0ff");
-    }
-
-    #[test]
     fn what_others_wrote_does_not_move_the_cursor() {
         let odd = "\u{1b}[31m\u{7}é\n\u{9b}x".repeat(30);
         let row = EventRow {

@@ -12,9 +12,9 @@ mod status_line;
 pub mod tests;
 
 pub use change::{
-    Backup, Outcome, coloured, init, line_is_unwanted, read, registration_for, registration_of,
-    snapshot, status_line_before, take_lock, text_of, unified, uninit, unreadable, unwritable,
-    without_us,
+    Backup, Outcome, edit_text, init, keeps_changing, line_is_unwanted, print_diff, read,
+    registration_for, registration_of, snapshot, status_line_before, take_lock, text_of, unified,
+    uninit, unreadable, unwritable, without_us,
 };
 pub use document::SettingsError;
 pub use entries::{

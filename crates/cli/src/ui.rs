@@ -4,3 +4,26 @@ pub mod style;
 pub mod table;
 pub mod text;
 pub mod time;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Whether a person can be asked.
+pub fn is_attended() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+/// Asks the person; the line that they typed.
+pub fn ask(question: &str) -> io::Result<String> {
+    let mut out = anstream::stdout();
+    write!(out, "{question}")?;
+    out.flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Asks for a yes.
+pub fn agrees(question: &str) -> io::Result<bool> {
+    let answer = ask(&format!("{question} [y/N] "))?;
+    Ok(matches!(&*answer.trim().to_lowercase(), "y" | "yes"))
+}

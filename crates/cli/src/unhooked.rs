@@ -264,35 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn a_session_has_its_process_but_not_one_that_got_its_pid() {
-        let made = Made::new();
-        made.process(10, 1, 5, &["claude"]);
-        assert!(made.pids(&[session(10, Some(5))]).is_empty());
-        assert!(made.pids(&[session(10, None)]).is_empty());
-        assert_eq!(made.pids(&[session(10, Some(4))]), [10]);
-        let ended = SessionRow {
-            ended_at: Some(1),
-            ..session(10, None)
-        };
-        assert_eq!(made.pids(&[ended]), [10]);
-    }
-
-    #[test]
-    fn others_and_those_that_vanish_are_passed_over() {
-        let made = Made::new();
-        made.process(10, 1, 5, &["claude"])
-            .process(11, 1, 5, &["claude"]);
-        fs::remove_file(made.folder.path().join("11/stat")).unwrap();
-        fs::create_dir(made.folder.path().join("12")).unwrap();
-        assert_eq!(made.pids(&[]), [10]);
-        let others = Processes {
-            uid: made.looked_at().uid + 1,
-            ..made.looked_at()
-        };
-        assert!(others.without_session(&[]).is_empty());
-    }
-
-    #[test]
     fn what_is_known_of_it_is_its_process() {
         let made = Made::new();
         made.process(10, 1, 250, &["claude"]);

@@ -375,9 +375,7 @@ fn carry(world: &World, plan: &Plan<'_>, registration: &Registration) -> Result<
             return Ok(moved);
         }
     }
-    let what = format!("{} keeps changing", plan.file.display());
-    let hint = "close what is writing it, and try again";
-    Err(Failure::new(Code::Failed, what).hint(hint).into())
+    Err(settings::keeps_changing(&plan.file))
 }
 
 /// A record holds six files.

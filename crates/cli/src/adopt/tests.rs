@@ -1,7 +1,6 @@
 //! Hooks moved and given back, on real files in a throw-away home.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self};
 use std::path::PathBuf;
 
 use becket_engine::config::{Level, Source, parse_layer};
@@ -271,18 +270,6 @@ fn what_claude_code_ran_once_does_not_run_twice() {
 }
 
 #[test]
-fn a_name_that_somebody_has_is_not_taken() {
-    let (home, _) = registered(&stop(&format!("{}, {}", command("a"), command("./a.sh"))));
-    fs::create_dir_all(home.world.place.home()).unwrap();
-    fs::write(
-        home.world.place.config(),
-        "[hooks.a]\nrun = \"other\"\non = \"Stop\"\n",
-    )
-    .unwrap();
-    assert_eq!(names(&home), ["a-stop", "a-2"]);
-}
-
-#[test]
 fn a_hook_that_becket_would_not_hear_of_is_refused() {
     let home = Home::with(stop(&command("a")));
     let unheard = |home: &Home| {
@@ -480,41 +467,6 @@ fn after_a_crash_between_the_two_files_it_goes_on_or_back() {
         assert!(undo_all(&home)[0].exact);
         assert_eq!((home.text(), config(&home)), (before, None));
     }
-}
-
-#[test]
-fn what_nobody_may_write_is_not_written() {
-    let read_only = |path: PathBuf, mode: u32| {
-        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-    };
-    let (home, before) = registered(&stop(&command("a")));
-    fs::create_dir_all(home.world.place.home()).unwrap();
-    fs::write(home.world.place.config(), "# mine\n").unwrap();
-    for file in [home.file(), home.world.place.config()] {
-        read_only(file.clone(), 0o444);
-        let here = found(&home);
-        let error = adopt(&home.world, &here, &can(&here), false).unwrap_err();
-        assert!(
-            format!("{error:#}").contains(&*file.to_string_lossy()),
-            "{error:#}"
-        );
-        assert_eq!(
-            (home.text(), config(&home).unwrap()),
-            (before.clone(), "# mine\n".to_owned())
-        );
-        read_only(file, 0o600);
-    }
-    adopt_all(&home);
-    let after = home.text();
-    read_only(home.world.place.config(), 0o444);
-    undo(&home.world, false).unwrap_err();
-    assert_eq!(home.text(), after, "all or nothing");
-    read_only(home.world.place.config(), 0o600);
-    undo_all(&home);
-    assert_eq!(
-        (home.text(), config(&home).unwrap()),
-        (before, "# mine\n".to_owned())
-    );
 }
 
 #[test]

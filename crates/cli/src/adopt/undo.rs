@@ -11,7 +11,6 @@ use becket_engine::replace::{self, Attempt, Snapshot};
 use super::carry::Change;
 use super::table::{cut, names};
 use crate::adopt::carry::{self, Record};
-use crate::failure::{Code, Failure};
 use crate::settings::{self, Backup, Scope, put_back, unreadable, unwritable};
 use crate::world::World;
 
@@ -97,13 +96,7 @@ fn give_back(
             left,
         });
     }
-    Err(keeps_changing(file))
-}
-
-fn keeps_changing(file: &Path) -> anyhow::Error {
-    let what = format!("{} keeps changing", file.display());
-    let hint = "close what is writing it, and try again";
-    Failure::new(Code::Failed, what).hint(hint).into()
+    Err(settings::keeps_changing(file))
 }
 
 /// The settings as they were, newest adoption first; and whether nobody has changed them since.
@@ -247,5 +240,5 @@ fn write_config(records: &[(PathBuf, Record)], (_, mode): (u32, u32)) -> Result<
         }
         return Ok((change, left));
     }
-    Err(keeps_changing(file))
+    Err(settings::keeps_changing(file))
 }

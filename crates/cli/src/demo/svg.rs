@@ -190,22 +190,4 @@ mod tests {
         // Twelve cells: a wide character takes two.
         assert!(picture.contains(r#"textLength="100.8""#), "{picture}");
     }
-
-    #[test]
-    fn looks_are_kept() {
-        let bold = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
-        assert!(drawn("x", bold).contains(r##"fill="#f2777a" font-weight="bold""##));
-        let dim = Style::new().add_modifier(Modifier::DIM);
-        assert!(drawn("x", dim).contains("fill-opacity"));
-        let reversed = drawn("x", Style::new().add_modifier(Modifier::REVERSED));
-        assert!(reversed.contains(&format!(r#"height="19.0" fill="{INK}""#)));
-        assert!(reversed.contains(&format!(r#"fill="{PAPER}">x"#)));
-    }
-
-    #[test]
-    fn nothing_is_drawn_for_nothing() {
-        let picture = drawn("", Style::new());
-        assert!(!picture.contains("<text"));
-        assert_eq!(picture, drawn("   ", Style::new()));
-    }
 }

@@ -229,16 +229,6 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_an_option_counts() {
-        let line = words("--settings a.json -p --settings=b.json x");
-        assert_eq!(value(&line, "--settings"), Some((3, "b.json")));
-        assert_eq!(value(&words("--settings a"), "--settings"), Some((1, "a")));
-        assert_eq!(value(&words("-- --settings a"), "--settings"), None);
-        assert_eq!(value(&words("--settings"), "--settings"), None);
-        assert!(has(&line, &["-p", "--print"]) && !has(&line, &["--model"]));
-    }
-
-    #[test]
     fn a_restart_drops_the_prompt_and_the_old_beginning() {
         for (before, after) in [
             ("fix it", ""),

@@ -77,17 +77,11 @@ fn what_hooks_cost_is_a_table() {
     let runs = morning();
     let hooks = stats(runs.iter().map(|found| &found.run));
     insta::assert_snapshot!("stats", shown(&run::stats_table(&hooks, &look(100))));
-    insta::assert_snapshot!("stats_narrow", shown(&run::stats_table(&hooks, &look(40))));
-    insta::assert_snapshot!("stats_coloured", run::stats_table(&hooks, &look(100)));
 }
 
 #[test]
 fn the_last_runs_are_a_table() {
     insta::assert_snapshot!("recent", shown(&run::recent_table(&morning(), &look(140))));
-    insta::assert_snapshot!(
-        "recent_80",
-        shown(&run::recent_table(&morning(), &look(80)))
-    );
     insta::assert_snapshot!(
         "recent_narrow",
         shown(&run::recent_table(&morning(), &look(50)))
@@ -110,7 +104,6 @@ fn what_goes_on_says_since_when_and_until_when() {
     ];
     runs.extend(morning().drain(1..3));
     insta::assert_snapshot!("running", shown(&run::recent_table(&runs, &look(120))));
-    insta::assert_snapshot!("running_coloured", run::recent_table(&runs, &look(120)));
     let mut held = why();
     held.event.took_us = None;
     held.event.decision = None;
@@ -121,62 +114,6 @@ fn what_goes_on_says_since_when_and_until_when() {
     assert_eq!(one["outcome"], "running");
     assert_eq!(one["until"], crate::ui::time::moment(NOW + 17_700));
     assert!(!held.runs[0].run.has_failed());
-}
-
-#[test]
-fn a_run_whose_end_only_the_keeper_saw_counts_as_failed() {
-    let note = "becket was killed; the hook's time was up";
-    let runs = [
-        failed(
-            run("house-style", MINUTE, 32_000_000),
-            "orphaned",
-            None,
-            note,
-        ),
-        run("house-style", 2 * MINUTE, 48_000),
-    ];
-    let hooks = stats(runs.iter().map(|found| &found.run));
-    let shown = [
-        shown(&run::recent_table(&runs, &look(140))),
-        shown(&run::stats_table(&hooks, &look(100))),
-    ];
-    insta::assert_snapshot!("orphaned", shown.join("\n"));
-}
-
-#[test]
-fn who_was_not_let_end_is_no_success() {
-    let cancelled = |ago| {
-        let mut found = run("house-style", ago, 3_000_000);
-        found.run.outcome = CANCELLED.to_owned();
-        found.run.exit = None;
-        found
-    };
-    let note = "becket ended before the hook did";
-    let mut runs = vec![
-        cancelled(MINUTE),
-        run("house-style", 2 * MINUTE, 48_000),
-        failed(
-            run("notify-team", 3 * MINUTE, 9_000_000),
-            CUT_OFF,
-            None,
-            note,
-        ),
-    ];
-    let told = |runs: &[FoundRun]| {
-        let hooks = stats(runs.iter().map(|found| &found.run));
-        let tables = [
-            run::recent_table(runs, &look(140)),
-            run::stats_table(&hooks, &look(100)),
-        ];
-        shown(&tables.join("\n"))
-    };
-    insta::assert_snapshot!("cut_off", told(&runs));
-    runs.remove(1);
-    let hooks = stats(runs.iter().map(|found| &found.run));
-    let one = serde_json::to_value(run::HookStats::from(&hooks[0])).unwrap();
-    assert_eq!((&one["cancelled"], &one["failed"]), (&1.into(), &0.into()));
-    assert!(one["success_pct"].is_null(), "{one:#}");
-    assert!(told(&runs).contains(" -  "), "{}", told(&runs));
 }
 
 #[test]
@@ -268,21 +205,6 @@ fn an_event_is_explained() {
     let told = shown(&full(&own, &look(100)));
     let first = told.lines().next();
     assert_eq!(first, Some("PostToolUse Write  message by becket (config)"));
-}
-
-#[test]
-fn who_could_not_be_started_is_not_said_to_have_run() {
-    let mut why = why();
-    let title = |why: &Why| {
-        let told = shown(&full(why, &look(100)));
-        let title = told.lines().find(|line| line.starts_with("Hooks that "));
-        title.unwrap().to_owned()
-    };
-    assert_eq!(title(&why), "Hooks that ran");
-    why.runs[0].run.outcome = "not started".to_owned();
-    assert_eq!(title(&why), "Hooks that ran, or could not be started");
-    why.runs[1].run.outcome = "not started".to_owned();
-    assert_eq!(title(&why), "Hooks that could not be started");
 }
 
 #[test]

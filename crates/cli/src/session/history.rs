@@ -488,24 +488,4 @@ mod tests {
         );
         assert_eq!(past.turns[0].input_tokens, 14);
     }
-
-    #[test]
-    fn files_are_counted_as_far_as_they_are_known() {
-        let mut past = Past::default();
-        for (at, input) in [
-            (1, r#"{"file_path":"/a"}"#),
-            (2, r#"{"notebook_path":"/b"}"#),
-        ] {
-            let payload = format!(r#"{{"tool_input":{input}}}"#);
-            let edit = Brief {
-                payload: Some(payload.into_bytes()),
-                ..event(at, "PostToolUse", "Edit")
-            };
-            past.add(&edit);
-            past.add(&edit);
-        }
-        past.add(&event(3, "PostToolUse", "Edit"));
-        let files: Vec<_> = past.files.iter().map(|it| (&*it.path, it.edits)).collect();
-        assert_eq!(files, [("/a", 2), ("/b", 2)]);
-    }
 }

@@ -254,7 +254,6 @@ fn grow<'a>(
 #[cfg(test)]
 mod tests {
     use becket_wire::session::Status;
-    use proptest::prelude::*;
 
     use super::*;
 
@@ -301,31 +300,6 @@ mod tests {
         assert_eq!(names["/x/api"], "x/api");
     }
 
-    proptest! {
-        #[test]
-        fn a_short_id_begins_one_id_only(ids in proptest::collection::btree_set("[ab]{1,12}", 1..12)) {
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            let rows = with_ids(&ids);
-            for (id, short) in crate::session::words::ids(&rows) {
-                prop_assert!(id.starts_with(&short));
-                let fits = ids.iter().filter(|other| other.starts_with(&short)).count();
-                // An id that begins another one is known by being whole.
-                prop_assert!(fits == 1 || short == id);
-            }
-        }
-
-        #[test]
-        fn each_project_has_a_name_of_its_own(paths in proptest::collection::btree_set("(/[ab]{1,2}){0,4}", 1..10)) {
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let names = projects(paths.iter().copied());
-            let different: BTreeSet<&String> = names.values().collect();
-            prop_assert_eq!(different.len(), paths.len());
-            for (path, name) in &names {
-                prop_assert!(path.ends_with(name.as_str()) || name == "/");
-            }
-        }
-    }
-
     fn agent(id: &str, parent: Option<&str>) -> AgentRow {
         AgentRow {
             agent_id: id.to_owned(),
@@ -354,15 +328,5 @@ mod tests {
         assert_eq!(drawn(&agents), "├ a\n  ├ a1\n    └ a11\n  └ a2\n└ b\n");
         agents[1].status = Status::Attention { reason: "r".into() };
         assert_eq!(drawn(&agents), "├ b\n└ a\n  ├ a1\n    └ a11\n  └ a2\n");
-    }
-
-    #[test]
-    fn a_circle_of_parents_is_drawn_all_the_same() {
-        let agents = [
-            agent("a", Some("b")),
-            agent("b", Some("a")),
-            agent("c", Some("c")),
-        ];
-        assert_eq!(drawn(&agents), "└ a\n  └ b\n└ c\n");
     }
 }

@@ -8,13 +8,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_wire::Place;
 
-use crate::failure::{Code, Failure};
-use becket_engine::replace::{self, Attempt, Snapshot};
+use crate::settings::edit_text;
+use becket_engine::replace;
 
 const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
 const END: &str = "# <<< becket <<<";
-const MAX_CONF: u64 = 4 << 20;
-const MAX_ATTEMPTS: usize = 20;
 
 /// The lines, for a becket at this path with this home. Each can be read again and again: tmux
 /// does so whenever the person loads the file anew.
@@ -87,14 +85,14 @@ fn ours(text: &str) -> Option<(usize, usize)> {
 pub fn add(place: &Place, file: &Path, lines: &str) -> Result<bool> {
     // Remembered first: to look into a file in vain does no harm.
     remember(place, file)?;
-    edit(file, |text| Some(with(text, lines)))
+    edit_text(file, 0o644, |text| Ok(Some(with(text, lines))))
 }
 
 /// Takes the lines out of every file that `add` was given; the files that held them.
 pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
     let mut changed = Vec::new();
     for file in remembered(place) {
-        if edit(&file, without)? {
+        if edit_text(&file, 0o644, |text| Ok(without(text)))? {
             changed.push(file);
         }
     }
@@ -104,34 +102,6 @@ pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
         }
         _ => Ok(changed),
     }
-}
-
-fn edit(file: &Path, change: impl Fn(&str) -> Option<String>) -> Result<bool> {
-    let failed = || format!("could not change {}", file.display());
-    for _ in 0..MAX_ATTEMPTS {
-        let now = Snapshot::read(file, MAX_CONF).with_context(failed)?;
-        let text = std::str::from_utf8(now.bytes().unwrap_or_default());
-        let text = text.map_err(|_| {
-            let what = format!("{} is not UTF-8; it was not touched", file.display());
-            Failure::new(Code::Failed, what).hint("add the lines of `becket init --tmux` by hand")
-        })?;
-        let Some(after) = change(text).filter(|after| after != text) else {
-            return Ok(false);
-        };
-        if now.is_read_only() {
-            let what = format!("{} is read-only; it was not touched", file.display());
-            return Err(Failure::new(Code::Failed, what)
-                .hint("make it writable, then try again")
-                .into());
-        }
-        if now.replace(after.as_bytes(), 0o644).with_context(failed)? == Attempt::Done {
-            return Ok(true);
-        }
-    }
-    let what = format!("{} keeps changing", file.display());
-    Err(Failure::new(Code::Failed, what)
-        .hint("close what is writing it, and try again")
-        .into())
 }
 
 fn record(place: &Place) -> PathBuf {
@@ -144,20 +114,17 @@ fn remembered(place: &Place) -> Vec<PathBuf> {
 }
 
 fn remember(place: &Place, file: &Path) -> Result<()> {
-    let failed = || format!("could not write {}", record(place).display());
     if remembered(place).iter().any(|known| known == file) {
         return Ok(());
     }
-    replace::make_folder(&place.home().join("backup"), 0o700).with_context(failed)?;
+    let folder = place.home().join("backup");
+    replace::make_folder(&folder, 0o700)
+        .with_context(|| format!("could not make {}", folder.display()))?;
     let line = format!("{}\n", file.display());
-    for _ in 0..MAX_ATTEMPTS {
-        let now = Snapshot::read(&record(place), MAX_CONF).with_context(failed)?;
-        let all = [now.bytes().unwrap_or_default(), line.as_bytes()].concat();
-        if now.replace(&all, 0o600).with_context(failed)? == Attempt::Done {
-            break;
-        }
-    }
-    Ok(())
+    edit_text(&record(place), 0o600, |text| {
+        Ok(Some(format!("{text}{line}")))
+    })
+    .map(drop)
 }
 
 #[cfg(test)]
@@ -184,15 +151,6 @@ mod tests {
         let again = with(&below, &newer);
         assert_eq!(again.matches(BEGIN).count(), 1);
         assert!(again.ends_with("bind x kill-pane\n") && again.contains("/usr/bin/becket"));
-    }
-
-    #[test]
-    fn an_end_that_was_lost_costs_nobody_a_line() {
-        let text = format!("a\n{BEGIN}\nbind x kill-pane\n");
-        assert_eq!(without(&text).unwrap(), "a\nbind x kill-pane\n");
-        assert_eq!(without("a\n# <<< becket <<<\n"), None);
-        let quoted = format!("bind y display '{BEGIN}'\n");
-        assert_eq!(without(&quoted), None);
     }
 
     #[test]

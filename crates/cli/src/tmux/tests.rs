@@ -258,27 +258,3 @@ fn tmux_is_known_by_its_variable() {
             .is_err()
     );
 }
-
-#[test]
-fn reads_the_kernels_line() {
-    let line = "77 (a) b (c) S 42 70 60 34816 71 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3";
-    let stat = Stat::parse(line).unwrap();
-    let expected = Stat {
-        ended: false,
-        group: 70,
-        terminal: 34816,
-        in_front: 71,
-        start: 987_654,
-    };
-    assert_eq!(stat, expected);
-    assert!(Stat::parse(&line.replace(" S ", " Z ")).unwrap().ended);
-    for cut in ["", "77 (x", "77 (x) S 42 70 60 34816 71 4194560"] {
-        assert_eq!(Stat::parse(cut), None, "{cut}");
-    }
-}
-
-#[test]
-fn devices_are_unpacked_as_the_kernel_packs_them() {
-    assert_eq!(unpacked(34816), (136, 0));
-    assert_eq!(unpacked(0x1000_88ab), (136, 0x1_00ab));
-}

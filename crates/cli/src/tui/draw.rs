@@ -10,12 +10,14 @@ use becket_wire::session::Display;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
-use ratatui::widgets::{Clear, Widget};
+use ratatui::symbols::border;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use crate::tui::input::{Field, HELP};
-use crate::tui::look::{Look, Tone, dollars, fit, tone, visible, width};
+use crate::tui::look::{Look, Tone, fit, tone, visible, width};
 use crate::tui::model::{Focus, Mode, Model};
-use crate::ui::text::tokens;
+use crate::ui::text::{dollars, tokens};
 use crate::ui::time::lasted;
 
 /// From here on the events stand beside the list, not below it.
@@ -447,6 +449,17 @@ fn ascii(look: &Look, key: &str) -> String {
     if look.unicode { key } else { plain() }.to_owned()
 }
 
+const ASCII_BORDER: border::Set<'_> = border::Set {
+    top_left: "+",
+    top_right: "+",
+    bottom_left: "+",
+    bottom_right: "+",
+    vertical_left: "|",
+    vertical_right: "|",
+    horizontal_top: "-",
+    horizontal_bottom: "-",
+};
+
 /// A framed sheet in the middle, as large as its lines.
 fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(String, String)]) {
     let widest =
@@ -477,35 +490,18 @@ fn sheet(look: &Look, area: Rect, buffer: &mut Buffer, title: &str, lines: &[(St
         }
     }
     Clear.render(sheet, buffer);
-    let (across, down) = (look.sign("─", "-"), look.sign("│", "|"));
-    for y in sheet.top()..sheet.bottom() {
-        let mut strip = Strip::new(buffer, look, sheet, y);
-        strip.own(down, Tone::Accent);
-        let right = Rect {
-            x: sheet.right().saturating_sub(1),
-            width: 1,
-            ..sheet
-        };
-        Strip::new(buffer, look, right, y).own(down, Tone::Accent);
+    let title = Line::from(vec![
+        Span::styled(look.sign("─", "-"), look.style(Tone::Accent)),
+        Span::styled(format!(" {title} "), look.style(Tone::Strong)),
+    ]);
+    let mut block = Block::bordered()
+        .border_type(BorderType::Rounded)
+        .border_style(look.style(Tone::Accent))
+        .title_top(title);
+    if !look.unicode {
+        block = block.border_set(ASCII_BORDER);
     }
-    let edges = [
-        (sheet.top(), look.sign("╭", "+"), look.sign("╮", "+")),
-        (
-            sheet.bottom().saturating_sub(1),
-            look.sign("╰", "+"),
-            look.sign("╯", "+"),
-        ),
-    ];
-    for (y, left, right) in edges {
-        let mut strip = Strip::new(buffer, look, sheet, y);
-        let middle = across.repeat(strip.room().saturating_sub(2));
-        strip
-            .own(left, Tone::Accent)
-            .own(&middle, Tone::Accent)
-            .own(right, Tone::Accent);
-    }
-    let mut strip = Strip::new(buffer, look, sheet, sheet.y);
-    strip.skip(2).own(&format!(" {title} "), Tone::Strong);
+    block.render(sheet, buffer);
     let inside = Rect {
         x: sheet.x + 1,
         width: sheet.width.saturating_sub(2),

@@ -390,30 +390,6 @@ mod tests {
     }
 
     #[test]
-    fn who_watches_starts_no_daemon_that_was_stopped() {
-        let home = tempfile::tempdir().unwrap();
-        let world = world(home.path());
-        let listener = listen_at(&world);
-        let (place, socket) = (world.place.clone(), world.socket());
-        let (to, from) = sync_channel(QUEUE);
-        let theirs = world.clone();
-        std::thread::spawn(move || watch(&theirs, &to));
-        let first = Caller::watched(&listener, "a");
-        assert_eq!([next(&from), next(&from)], ["a trouble", "all a"]);
-        std::fs::write(place.stopped_mark(), "").unwrap();
-        std::fs::remove_file(socket).unwrap();
-        drop((first, listener));
-        let lost =
-            "lost: the daemon was stopped; waiting for an event or for `becket daemon start`";
-        assert_eq!([next(&from), next(&from)], [lost, lost]);
-        // Somebody else starts the next one.
-        let _second = Caller::watched(&listen_at(&world), "b");
-        let mut heard = (0..).map(|_| next(&from)).skip_while(|heard| heard == lost);
-        assert_eq!(heard.next().as_deref(), Some("a trouble"));
-        assert_eq!(heard.next().as_deref(), Some("all b"));
-    }
-
-    #[test]
     fn only_the_selected_sessions_events_are_followed() {
         let home = tempfile::tempdir().unwrap();
         let world = world(home.path());

@@ -320,30 +320,6 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_the_issue_does_something() {
-        let keys = "hjkla/gnixr?q".chars().map(KeyCode::Char);
-        let others = [
-            KeyCode::Up,
-            KeyCode::Down,
-            KeyCode::Left,
-            KeyCode::Right,
-            KeyCode::PageUp,
-            KeyCode::PageDown,
-            KeyCode::Home,
-            KeyCode::End,
-            KeyCode::Enter,
-            KeyCode::Tab,
-        ];
-        for code in keys.chain(others) {
-            assert!(
-                press(&Mode::Normal, Focus::List, code).is_some(),
-                "{code:?}"
-            );
-        }
-        assert_eq!(press(&Mode::Normal, Focus::List, KeyCode::Char('z')), None);
-    }
-
-    #[test]
     fn letters_are_letters_while_something_is_typed() {
         let typing = [
             Mode::Filter(Field::default()),
@@ -378,14 +354,6 @@ mod tests {
     }
 
     #[test]
-    fn arrows_scroll_the_events_that_have_the_focus() {
-        let scrolled = press(&Mode::Normal, Focus::Events, KeyCode::Char('k'));
-        assert_eq!(scrolled, Some(Action::Scroll(1)));
-        let jumped = press(&Mode::Normal, Focus::Events, KeyCode::Enter);
-        assert_eq!(jumped, Some(Action::Jump));
-    }
-
-    #[test]
     fn alt_is_no_letter() {
         let key = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::ALT);
         assert_eq!(action(&Mode::Normal, Focus::List, key), None);
@@ -393,13 +361,6 @@ mod tests {
             action(&Mode::Line(target(), Field::default()), Focus::List, key),
             None
         );
-    }
-
-    #[test]
-    fn a_key_that_is_let_go_does_nothing() {
-        let mut key = KeyEvent::new(KeyCode::Char('q'), KeyModifiers::NONE);
-        key.kind = KeyEventKind::Release;
-        assert_eq!(action(&Mode::Normal, Focus::List, key), None);
     }
 
     fn drawn() -> Drawn {
@@ -435,14 +396,6 @@ mod tests {
             model.current().unwrap().title.as_deref(),
             Some("Move the runners to arm64")
         );
-    }
-
-    #[test]
-    fn the_wheel_scrolls_what_is_below_it() {
-        let (mut clicks, mut model) = (Clicks::default(), model(eight()));
-        let mut turn = |kind, row| clicks.take(event(kind, row), &drawn(), &mut model, 0);
-        assert_eq!(turn(MouseEventKind::ScrollUp, 14), Some(Action::Scroll(3)));
-        assert_eq!(turn(MouseEventKind::ScrollDown, 4), Some(Action::Step(3)));
     }
 
     #[test]

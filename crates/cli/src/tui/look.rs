@@ -1,9 +1,11 @@
 //! How things look: glyphs, colours, motion. With or without colour, with or without Unicode.
 
-use becket_wire::session::{Display, Status};
+use becket_wire::session::Display;
 use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
+
+use crate::ui::style::Glyphs;
 
 /// What the terminal can show, and how paths and moments are told.
 #[derive(Debug, Clone)]
@@ -32,14 +34,9 @@ impl Look {
     /// What the environment says of the terminal.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
-        let unicode = locale.is_some_and(|locale| {
-            let locale = locale.to_ascii_lowercase();
-            locale.contains("utf-8") || locale.contains("utf8")
-        });
         Self {
             colour: set("NO_COLOR").is_none(),
-            unicode,
+            unicode: Glyphs::chosen_by(set) == Glyphs::Unicode,
             home: set("HOME"),
             zone: TimeZone::system(),
         }
@@ -110,15 +107,6 @@ pub fn tone(display: Display) -> Tone {
         Display::Working => Tone::Working,
         Display::Checked => Tone::Plain,
         Display::Done => Tone::Dim,
-    }
-}
-
-/// A subagent's status in the words of a session's display.
-pub fn display_of(status: &Status) -> Display {
-    match status {
-        Status::Idle => Display::Done,
-        Status::Working { .. } => Display::Working,
-        Status::Attention { .. } => Display::Attention,
     }
 }
 
@@ -222,16 +210,6 @@ pub fn wrap(text: &str, room: usize, most: usize, unicode: bool) -> Vec<String> 
     lines
 }
 
-/// A sum of money that stays narrow.
-pub fn dollars(sum: f64) -> String {
-    match sum {
-        sum if !sum.is_finite() || sum < 0.0 => "?".to_owned(),
-        sum if sum < 1_000.0 => format!("${sum:.2}"),
-        sum if sum < 1_000_000.0 => format!("${sum:.0}"),
-        _ => "$1M+".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,10 +223,6 @@ mod tests {
 
     #[test]
     fn the_environment_decides() {
-        assert!(look(&[("LANG", "en_US.UTF-8")]).unicode);
-        assert!(!look(&[("LANG", "en_US.UTF-8"), ("LC_ALL", "C")]).unicode);
-        assert!(look(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]).unicode);
-        assert!(!look(&[]).unicode);
         assert!(look(&[("NO_COLOR", "")]).colour);
         assert!(!look(&[("NO_COLOR", "1")]).colour);
     }
@@ -259,20 +233,6 @@ mod tests {
         assert_eq!(look.path("/home/u/x"), "~/x");
         assert_eq!(look.path("/home/u"), "~");
         assert_eq!(look.path("/home/user"), "/home/user");
-    }
-
-    #[test]
-    fn work_and_attention_move_and_the_rest_stands_still() {
-        for unicode in [true, false] {
-            let look = Look {
-                unicode,
-                ..look(&[])
-            };
-            let moves = |display| look.glyph(display, 0) != look.glyph(display, BLINK);
-            let moving = Display::ALL.map(moves);
-            assert_eq!(moving, [false, true, true, false, false]);
-            assert_eq!(look.glyph(Display::Working, -1).chars().count(), 1);
-        }
     }
 
     #[test]
@@ -302,13 +262,5 @@ mod tests {
         assert_eq!(wrap("abcdefghij", 4, 5, true), ["abcd", "efgh", "ij"]);
         assert_eq!(wrap("日本", 1, 5, true), ["…"]);
         assert!(wrap("", 7, 5, true).is_empty());
-    }
-
-    #[test]
-    fn sums_are_narrow() {
-        assert_eq!(
-            [0.354, 1_234.5, 5e9, f64::NAN].map(dollars),
-            ["$0.35", "$1234", "$1M+", "?"]
-        );
     }
 }

@@ -434,23 +434,6 @@ mod tests {
     }
 
     #[test]
-    fn what_a_deed_gave_is_told_and_the_next_key_takes_it_away() {
-        let mut messages = vec![
-            Message::All(eight()),
-            Message::Done(Err("no such pane".into())),
-        ];
-        messages.push(Message::Leave);
-        let (view, ..) = run(messages);
-        assert_eq!(
-            view.model.said.as_ref().map(|said| (&*said.text, said.bad)),
-            Some(("no such pane", true))
-        );
-        let mut messages = vec![Message::All(eight()), Message::Done(Ok("jumped".into()))];
-        messages.extend(keys("jq"));
-        assert_eq!(run(messages).0.model.said, None);
-    }
-
-    #[test]
     fn a_deed_that_fails_says_why() {
         let (to, from) = sync_channel(QUEUE);
         view(to).0.perform(Deed::End(Box::default()));
@@ -468,32 +451,6 @@ mod tests {
         assert_eq!(view.model.rows().len(), 8);
         let (view, ..) = run(vec![lost(), Message::All(eight()), Message::Leave]);
         assert_eq!(view.model.lost, None);
-    }
-
-    #[test]
-    fn events_of_another_session_are_not_shown() {
-        let line = EventLine {
-            seq: 1,
-            at: 1,
-            event: "Stop".into(),
-            tool: String::new(),
-            about: String::new(),
-            by_agent: false,
-            tone: crate::tui::look::Tone::Plain,
-        };
-        let (to, _from) = sync_channel(QUEUE);
-        let (mut view, _noted) = view(to);
-        view.model.events.turn_to(Some("mine".into()));
-        for session in ["other", "mine"] {
-            view.take(Message::Event {
-                session: session.into(),
-                line: line.clone(),
-            });
-            assert_eq!(
-                view.model.events.lines.len(),
-                usize::from(session == "mine")
-            );
-        }
     }
 
     #[test]

@@ -95,10 +95,11 @@ pub fn fit(text: &str, width: usize, glyphs: Glyphs) -> String {
 
 /// Dollars, in a few characters.
 pub fn dollars(cost: f64) -> String {
-    if cost < 100.0 {
-        format!("${cost:.2}")
-    } else {
-        format!("${cost:.0}")
+    match cost {
+        cost if !cost.is_finite() || cost < 0.0 => "?".to_owned(),
+        cost if cost < 1e3 => format!("${cost:.2}"),
+        cost if cost < 1e6 => format!("${cost:.0}"),
+        _ => "$1M+".to_owned(),
     }
 }
 

@@ -1,7 +1,6 @@
 //! `becket adopt`: other people's hooks in Claude Code's settings become named hooks of becket's.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,10 +9,10 @@ use serde_json::{Value, json};
 use crate::adopt::{self, Change, Found, Moved, Named, Undone, Why, numbers, stays};
 use crate::failure::{Code, Failure};
 use crate::settings::{self, Scope};
-use crate::tui;
 use crate::ui::style::{Look, WARN};
 use crate::ui::text::count;
 use crate::world::World;
+use crate::{tui, ui};
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
 ///
@@ -57,7 +56,10 @@ impl Adopt {
             self.said(&found)?
         } else {
             self.list(world, &found);
-            match chosen(&ask("Which? Numbers, all or none [none] ")?, &found)? {
+            match chosen(
+                ui::ask("Which? Numbers, all or none [none] ")?.trim(),
+                &found,
+            )? {
                 names if names.is_empty() => return Ok(ExitCode::SUCCESS),
                 names => names,
             }
@@ -175,8 +177,7 @@ impl Adopt {
             return Ok(Vec::new());
         }
         if !self.json && !self.dry_run && tui::suits_terminal() {
-            let answer = ask("Move them too? [y/N] ")?;
-            if matches!(&*answer.to_lowercase(), "y" | "yes") {
+            if ui::agrees("Move them too?")? {
                 return Ok(Vec::new());
             }
         }
@@ -213,15 +214,6 @@ impl Adopt {
 
 fn nothing_to_choose(found: &Found) -> bool {
     found.hooks.iter().all(|hook| hook.why.is_some())
-}
-
-fn ask(question: &str) -> Result<String> {
-    let mut out = anstream::stdout();
-    write!(out, "{question}")?;
-    out.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(line.trim().to_owned())
 }
 
 /// The names that a person means by the numbers of the list.
@@ -341,11 +333,9 @@ fn tell_back(undone: &Undone) {
 }
 
 fn print_diff(change: &Change) {
-    let file = change.file.to_string_lossy();
     let (before, after) = (change.before.as_deref(), change.after.as_deref());
     if before != after {
-        let diff = settings::unified(&file, before, after);
-        anstream::print!("{}", settings::coloured(&diff));
+        settings::print_diff(&change.file, before, after);
     }
 }
 

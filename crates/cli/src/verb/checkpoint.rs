@@ -1,7 +1,7 @@
 //! `becket checkpoint`: the snapshots of the work tree that the hook create-checkpoint makes.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -12,7 +12,9 @@ use becket_engine::checkpoint::{Found, Git, LARGEST_MB, Made, Plan, Status, Wish
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
-use crate::ui::style::{BAD, DIM, Tell, WARN};
+use crate::ui;
+use crate::ui::style::{BAD, DIM, Look, Tell, WARN};
+use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, is_inert, one_line};
 use crate::ui::time;
 use crate::world::World;
@@ -113,38 +115,35 @@ impl List {
                 "no checkpoints yet: with [hooks.create-checkpoint] in the config, becket makes one at the end of every turn"
             );
         }
-        let now = jiff::Zoned::now();
-        let lines: Vec<[String; 5]> = all.iter().map(|one| cells(one, &now)).collect();
-        anstream::print!("{}", columns(&lines));
+        let look = Look::of_stdout();
+        let rows: Vec<_> = all.iter().map(|one| cells(one, &look.now)).collect();
+        anstream::print!("{}", bare(COLUMNS, &rows, &look));
         Ok(())
     }
 }
 
-fn cells(one: &engine::Checkpoint, now: &jiff::Zoned) -> [String; 5] {
-    let session = one.name.split('/').next().unwrap_or_default();
-    [
-        id(one).to_owned(),
-        one.at.map_or_else(String::new, |at| time::clock(at, now)),
-        one_line(session),
-        one.files.map_or_else(String::new, |files| {
-            count(
-                usize::try_from(files).unwrap_or(usize::MAX),
-                "file",
-                "files",
-            )
-        }),
-        one_line(&one.title),
-    ]
-}
+const COLUMNS: [Column; 5] = [
+    Column::left("", 0),
+    Column::left("", 1),
+    Column::left("", 2),
+    Column::right("", 0),
+    Column::left("", 0).cut_to(20),
+];
 
-/// All but the last are as wide as the widest.
-fn columns(lines: &[[String; 5]]) -> String {
-    let width = |nth: usize| lines.iter().map(|line| line[nth].len()).max().unwrap_or(0);
-    let [a, b, c, d] = [0, 1, 2, 3].map(width);
-    let line = |[id, at, session, files, title]: &[String; 5]| {
-        format!("{id:a$}  {DIM}{at:b$}  {session:c$}{DIM:#}  {files:>d$}  {title}\n")
-    };
-    lines.iter().map(line).collect()
+fn cells(one: &engine::Checkpoint, now: &jiff::Zoned) -> [Cell; COLUMNS.len()] {
+    let session = one.name.split('/').next().unwrap_or_default();
+    let at = one.at.map(|at| time::clock(at, now));
+    let files = one.files.map(|files| {
+        let files = usize::try_from(files).unwrap_or(usize::MAX);
+        count(files, "file", "files")
+    });
+    [
+        Cell::plain(id(one)),
+        Cell::new(at.unwrap_or_default(), DIM),
+        Cell::new(session, DIM),
+        Cell::plain(files.unwrap_or_default()),
+        Cell::plain(&one.title),
+    ]
 }
 
 /// A checkpoint as scripts get it.
@@ -334,7 +333,7 @@ impl Restore {
         if self.yes {
             return Ok(true);
         }
-        if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        if !ui::is_attended() {
             let what = "nobody can be asked whether to change the work tree";
             return Err(Failure::new(Code::Usage, what)
                 .hint("say --yes, or --dry-run to see what would change")
@@ -344,12 +343,8 @@ impl Restore {
         if self.exact && !plan.later.is_empty() {
             question += &format!(" and delete {}", count(plan.later.len(), "file", "files"));
         }
-        let mut out = anstream::stdout();
-        write!(out, "{question}, as in the checkpoint {}? [y/N] ", id(one))?;
-        out.flush()?;
-        let mut line = String::new();
-        io::stdin().lock().read_line(&mut line)?;
-        Ok(matches!(&*line.trim().to_lowercase(), "y" | "yes"))
+        let question = format!("{question}, as in the checkpoint {}?", id(one));
+        Ok(ui::agrees(&question)?)
     }
 
     /// Gives the name of the checkpoint that has the state before.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, DirEntry};
-use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +13,7 @@ use becket_wire::session::SessionQuery;
 use serde_json::{Value, json};
 
 use crate::session::source::Source;
+use crate::ui;
 use crate::ui::style::DIM;
 use crate::ui::text::count;
 use crate::ui::time::{moment, span};
@@ -61,10 +62,10 @@ impl Gc {
             );
         }
         let things = count(left.len(), "thing", "things");
-        if self.yes || (is_attended() && agrees(&things)?) {
+        if self.yes || (ui::is_attended() && ui::agrees(&format!("Delete {things}?"))?) {
             remove(&left)?;
             println!("Deleted {things}.");
-        } else if !is_attended() {
+        } else if !ui::is_attended() {
             println!("Nothing was deleted: --yes deletes {things}.");
         }
         Ok(ExitCode::SUCCESS)
@@ -86,20 +87,6 @@ impl Left {
 fn age(left: &Left) -> String {
     let now = jiff::Timestamp::now().as_millisecond();
     format!("untouched for {}", span(now.saturating_sub(left.touched)))
-}
-
-fn is_attended() -> bool {
-    io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
-fn agrees(things: &str) -> Result<bool> {
-    let mut out = io::stdout();
-    write!(out, "Delete {things}? [y/N] ")?;
-    out.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    let answer = line.trim().to_lowercase();
-    Ok(matches!(&*answer, "y" | "yes"))
 }
 
 fn remove(left: &[Left]) -> Result<()> {

@@ -170,10 +170,8 @@ pub fn tell_backup(outcome: &Outcome) {
 }
 
 pub fn print_diff(outcome: &Outcome) {
-    let file = outcome.file.to_string_lossy();
     let (before, after) = (outcome.before.as_deref(), outcome.after.as_deref());
-    let diff = settings::unified(&file, before, after);
-    anstream::print!("{}", settings::coloured(&diff));
+    settings::print_diff(&outcome.file, before, after);
 }
 
 pub fn report(outcome: &Outcome, events: usize, dry_run: bool) -> serde_json::Value {
@@ -224,10 +222,8 @@ pub fn folder_of(commands: &[Command]) -> Option<&Path> {
 
 pub fn print_command_diffs(commands: &[Command]) {
     for command in commands.iter().filter(|command| command.changed()) {
-        let file = command.path.to_string_lossy();
         let (before, after) = (command.before.as_deref(), command.after.as_deref());
-        let diff = settings::unified(&file, before, after);
-        anstream::print!("{}", settings::coloured(&diff));
+        settings::print_diff(&command.path, before, after);
     }
     tell_left_alone(commands);
 }

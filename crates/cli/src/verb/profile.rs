@@ -133,22 +133,3 @@ impl Bar {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bar_fills() {
-        let mut bar = Bar {
-            done: 0,
-            all: 6,
-            is_shown: false,
-        };
-        insta::assert_snapshot!(bar.line("lint"), @"[------------------------] 0/6 lint");
-        bar.step("lint", 3);
-        insta::assert_snapshot!(bar.line("test\u{1b}[2J"), @"[############------------] 3/6 test[2J");
-        bar.step("lint", 3);
-        insta::assert_snapshot!(bar.line("lint"), @"[########################] 6/6 lint");
-    }
-}

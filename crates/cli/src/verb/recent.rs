@@ -62,15 +62,3 @@ pub fn nothing(is_narrow: bool, config: &Path) -> String {
         )
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_empty_list_says_what_to_do() {
-        let config = Path::new("/home/user/.becket/config.toml");
-        insta::assert_snapshot!(nothing(true, config), @"No run fits.");
-        insta::assert_snapshot!(nothing(false, config), @"No hook has run yet. Name one in /home/user/.becket/config.toml, or for one project in its .becket/config.toml: `becket hooks --all` lists those that becket brings along.");
-    }
-}

@@ -172,14 +172,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_list_says_what_to_do() {
-        insta::assert_snapshot!(nothing(true, || 0), @"No session fits.");
-        insta::assert_snapshot!(nothing(false, || 0), @"No sessions. Start `claude` anywhere, and its session stands here.");
-        insta::assert_snapshot!(nothing(false, || 1), @"No sessions, but 1 Claude Code runs without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
-        insta::assert_snapshot!(nothing(false, || 2), @"No sessions, but 2 Claude Codes run without becket's hooks: see `becket sessions --all`, then `becket doctor`.");
-    }
-
-    #[test]
     fn names_are_short_and_on_a_line_each() {
         let row = |id: &str, title: Option<&str>| SessionRow {
             session_id: id.to_owned(),
@@ -209,18 +201,5 @@ mod tests {
         assert!(is_in(&row(None, "/w/api/src"), api));
         assert!(!is_in(&row(Some("/w/api-2"), "/w/api"), api));
         assert!(is_in(&row(None, "/x"), None));
-    }
-
-    #[test]
-    fn what_has_ended_is_in_no_state() {
-        let mut row = SessionRow {
-            hooked: true,
-            display: Display::Done,
-            ..SessionRow::default()
-        };
-        assert!(is_shown_as(&row, &[Display::Error, Display::Done]));
-        assert!(!is_shown_as(&row, &[Display::Error]));
-        row.ended_at = Some(1);
-        assert!(!is_shown_as(&row, &[Display::Done]));
     }
 }

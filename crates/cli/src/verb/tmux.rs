@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use becket_daemon::life::now_ms;
 use becket_daemon::tmux::{Tally, is_live, is_pane};
-use becket_wire::rpc::{Ask, Response, SeenAt, Told};
+use becket_wire::rpc::{Ask, SeenAt};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 use serde_json::json;
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
+use crate::session::source::one;
 use crate::tmux::{self, Here};
 use crate::world::World;
 
@@ -86,7 +87,7 @@ impl Tmux {
 
 impl Status {
     fn run(self, world: &World) -> Result<()> {
-        let rows = sessions(world, None)?;
+        let rows = sessions(world)?;
         let (tally, now) = (Tally::of(&rows), now_ms());
         let text = tally.text(now);
         if self.json {
@@ -121,9 +122,9 @@ impl Paint {
 
 impl Jump {
     fn run(self, world: &World) -> Result<()> {
-        let rows = sessions(world, Some(self.session.clone()))?;
-        let row = rows.first().ok_or_else(|| no_such(&self.session))?;
-        tmux::jump(row)
+        let mut client = Client::connect_or_start(world)?;
+        let row = one(&self.session, |query| client.sessions(query))?;
+        tmux::jump(&row)
     }
 }
 
@@ -147,7 +148,7 @@ impl Seen {
 }
 
 fn next(world: &World) -> Result<()> {
-    let rows = sessions(world, None)?;
+    let rows = sessions(world)?;
     match longest_waiting(&rows) {
         Some(row) => tmux::jump(row),
         None => Err(Failure::new(Code::Missing, "no session in a tmux pane waits for you").into()),
@@ -163,35 +164,9 @@ fn longest_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
         .min_by_key(|row| row.display_since)
 }
 
-/// The live sessions, or the one whose id begins so.
-fn sessions(world: &World, session: Option<String>) -> Result<Vec<SessionRow>> {
-    let mut client = Client::connect_or_start(world)?;
-    client.ask(Ask::Sessions(SessionQuery {
-        session,
-        ..SessionQuery::default()
-    }))?;
-    match client.next()? {
-        Response::Told(Told::Sessions(rows)) => Ok(rows),
-        Response::Told(Told::NoSuchSession(prefix)) => Err(no_such(&prefix)),
-        Response::Told(Told::Ambiguous(ids)) => {
-            let what = format!(
-                "several sessions have an id that begins so: {}",
-                ids.join(", ")
-            );
-            Err(Failure::new(Code::Usage, what)
-                .hint("say more of it")
-                .into())
-        }
-        Response::Told(Told::No(why)) => Err(anyhow!("the daemon would not: {why}")),
-        other => Err(anyhow!("the daemon said something else: {other:?}")),
-    }
-}
-
-fn no_such(prefix: &str) -> anyhow::Error {
-    let what = format!("no session has an id that begins with `{prefix}`");
-    Failure::new(Code::Missing, what)
-        .hint("becket sessions")
-        .into()
+/// The live sessions, as the daemon knows them.
+fn sessions(world: &World) -> Result<Vec<SessionRow>> {
+    Client::connect_or_start(world)?.sessions(SessionQuery::default())
 }
 
 #[cfg(test)]

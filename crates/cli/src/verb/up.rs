@@ -1,7 +1,7 @@
 //! `becket up`: the first run. It registers becket, proves that an event arrives, and offers notices
 //! and built-in hooks: one question each, and a few lines in the user's config.
 
-use std::io::{self, BufRead, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use becket_engine::config::Level;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::replace::{Attempt, Snapshot};
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::registration::send_canary;
@@ -19,7 +18,7 @@ use crate::ui::style::{BOLD, DIM, GOOD, Look};
 use crate::ui::table::{Cell, Column, bare};
 use crate::verb::init::{folder_of, install};
 use crate::world::World;
-use crate::{client, tui, verb};
+use crate::{client, tui, ui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
 #[derive(Debug, clap::Args)]
@@ -136,11 +135,6 @@ fn step(what: &str, detail: &str) {
     anstream::println!("{GOOD}✓{GOOD:#} {what}  {DIM}{detail}{DIM:#}");
 }
 
-/// No config file is larger than this.
-const LARGEST: u64 = 1 << 20;
-/// How often an edit is begun anew when somebody else writes the file meanwhile.
-const ATTEMPTS: usize = 5;
-
 /// How a person may be told; a program of one's own is for the config file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
@@ -184,44 +178,21 @@ fn is_open(world: &World) -> bool {
 }
 
 fn agrees() -> Result<bool> {
-    let mut out = anstream::stdout();
-    write!(
-        out,
-        "Ring the terminal's bell when a session needs you, or is done after more than a minute? [y/N] "
-    )?;
-    out.flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    let answer = line.trim().to_lowercase();
-    Ok(matches!(&*answer, "y" | "yes"))
+    let question =
+        "Ring the terminal's bell when a session needs you, or is done after more than a minute?";
+    Ok(ui::agrees(question)?)
 }
 
 fn write(world: &World, choice: Choice) -> Result<()> {
     change(world, "[notice]", |text| edited(text, choice))
 }
 
-/// Changes the user's config; begins anew if somebody else writes it meanwhile.
+/// Changes the user's config.
 fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
     let file = world.place.config();
+    let done = settings::edit_text(&file, 0o600, |text| edited(text).map(Some));
     let failed = || format!("could not write {what} to {}", file.display());
-    for _ in 0..ATTEMPTS {
-        let before = Snapshot::read(&file, LARGEST).with_context(failed)?;
-        let text = str::from_utf8(before.bytes().unwrap_or_default()).with_context(failed)?;
-        let after = edited(text).with_context(failed)?;
-        if after == text {
-            return Ok(());
-        }
-        if before.is_read_only() {
-            let why = Failure::new(Code::Failed, "nobody may write it");
-            let hint = format!("chmod u+w {}", file.display());
-            return Err(anyhow::Error::new(why.hint(hint)).context(failed()));
-        }
-        let attempt = before.replace(after.as_bytes(), 0o600);
-        if attempt.with_context(failed)? == Attempt::Done {
-            return Ok(());
-        }
-    }
-    Err(Failure::new(Code::Failed, "somebody else keeps writing it").into())
+    done.map(drop).with_context(failed)
 }
 
 fn broken() -> Failure {
@@ -323,15 +294,7 @@ fn ask(world: &World) -> Result<Vec<&'static BuiltIn>> {
     let mut out = anstream::stdout();
     write!(out, "{}", list(&world.place.config(), &Look::of_stdout()))?;
     loop {
-        write!(
-            out,
-            "Which ones? Numbers or names, Enter for none (you can choose later) "
-        )?;
-        out.flush()?;
-        let mut line = String::new();
-        if io::stdin().lock().read_line(&mut line)? == 0 {
-            return Ok(Vec::new());
-        }
+        let line = ui::ask("Which ones? Numbers or names, Enter for none (you can choose later) ")?;
         let words = line.split([',', ' ', '\n', '\t']);
         let words = words.filter(|word| !word.is_empty());
         match words.map(find).collect::<Result<Vec<_>>>() {
@@ -427,14 +390,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_does_not_parse_is_left_alone() {
-        for text in ["[notice", "notice = 3\n"] {
-            let error = edited(text, Choice::Bell).unwrap_err();
-            assert!(error.to_string().contains("does not parse"), "{error}");
-        }
-    }
-
     proptest! {
         #[test]
         fn what_was_there_still_says_the_same(
@@ -477,20 +432,5 @@ mod tests {
         };
         insta::assert_snapshot!("offer", shown(100));
         insta::assert_snapshot!("offer_narrow", shown(60));
-    }
-
-    #[test]
-    fn who_is_not_there_is_named() {
-        for word in ["0", "999", "check-todo"] {
-            let error = find(word).unwrap_err().to_string();
-            assert!(error.contains(word), "{error}");
-        }
-        let hints = ["check-todo", "chek-todos", "lint"].map(meant);
-        insta::assert_snapshot!(hints.join("\n"), @r"
-        did you mean check-todos?
-        did you mean check-todos?
-        did you mean one of lint-changed, lint-project?
-        ");
-        assert!(meant("0").starts_with("there are typecheck-changed, "));
     }
 }

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
-use becket_wire::rpc::{Ask, Response, Told};
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
 use crate::tui;
+use crate::ui::text;
 use crate::world::World;
 
 pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
@@ -24,22 +24,15 @@ pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
 
 /// How things are, in one line.
 pub fn summary(world: &World) -> String {
-    match sessions(world) {
+    let client = Client::connect(world);
+    let rows = client.and_then(|client| {
+        let rows = client.map(|mut client| client.sessions(SessionQuery::default()));
+        rows.transpose()
+    });
+    match rows {
         Ok(Some(rows)) => in_words(&rows, now_ms()),
         Ok(None) => "No daemon runs; the next event starts it.".to_owned(),
         Err(error) => format!("Nothing is known of sessions: {error:#}."),
-    }
-}
-
-fn sessions(world: &World) -> Result<Option<Vec<SessionRow>>> {
-    let Some(mut client) = Client::connect(world)? else {
-        return Ok(None);
-    };
-    client.ask(Ask::Sessions(SessionQuery::default()))?;
-    match client.next()? {
-        Response::Told(Told::Sessions(rows)) => Ok(Some(rows)),
-        Response::Told(told) => Err(crate::log::refusal(told)),
-        other => anyhow::bail!("the daemon said something else: {other:?}"),
     }
 }
 
@@ -47,26 +40,28 @@ fn in_words(rows: &[SessionRow], now: i64) -> String {
     let count = |display: Display| rows.iter().filter(|row| row.display == display).count();
     let waits = rows.iter().filter(|row| row.display == Display::Attention);
     let longest = waits.map(|row| row.display_since).min();
-    let mut parts = Vec::new();
-    for (display, what) in [
+    let waited = longest.map(|since| format!(" (longest {})", tui::lasted(now - since)));
+    let parts: Vec<String> = [
         (Display::Error, "failed"),
         (Display::Attention, "waiting"),
         (Display::Working, "working"),
         (Display::Checked, "seen"),
         (Display::Done, "done"),
-    ] {
-        let mut part = format!("{} {what}", count(display));
-        if let (Display::Attention, Some(since)) = (display, longest) {
-            part = format!("{part} (longest {})", tui::lasted(now - since));
-        }
-        if count(display) > 0 {
-            parts.push(part);
-        }
-    }
+    ]
+    .into_iter()
+    .filter(|(display, _)| count(*display) > 0)
+    .map(|(display, what)| {
+        let waited = waited.as_deref().filter(|_| display == Display::Attention);
+        format!("{} {what}{}", count(display), waited.unwrap_or_default())
+    })
+    .collect();
     match rows.len() {
         0 => "No sessions.".to_owned(),
-        1 => format!("1 session: {}.", parts.join(", ")),
-        many => format!("{many} sessions: {}.", parts.join(", ")),
+        all => format!(
+            "{}: {}.",
+            text::count(all, "session", "sessions"),
+            parts.join(", ")
+        ),
     }
 }
 

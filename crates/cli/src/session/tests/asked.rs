@@ -89,10 +89,6 @@ fn serve(mut stream: UnixStream, script: Script) {
     }
 }
 
-fn id() -> String {
-    asks().session_id
-}
-
 fn about(session: &str) -> Ask {
     Ask::Sessions(SessionQuery {
         session: Some(session.to_owned()),
@@ -185,32 +181,6 @@ fn the_next_daemon_goes_on() {
 }
 
 #[test]
-fn a_daemon_that_was_stopped_is_started_by_somebody_else() {
-    let watches = || vec![works(), (Ask::Watch, sessions(shown_as(Display::Working)))];
-    let (daemon, world) = Scripted::new(vec![watches()]);
-    fs::write(world.place.stopped_mark(), "").unwrap();
-    let short = Some(Duration::from_millis(50));
-    let why = wait(&world, "a1b2", Goal::Attention, short).unwrap_err();
-    assert!(why.downcast_ref::<Failure>().unwrap().is_late(), "{why}");
-    assert!(why.to_string().contains("was not waiting for you"), "{why}");
-    daemon.end();
-    let (daemon, world) = Scripted::new(vec![watches()]);
-    fs::write(world.place.stopped_mark(), "").unwrap();
-    let somebody = std::thread::spawn(move || {
-        daemon.thread.join().unwrap();
-        fs::remove_file(&daemon.socket).unwrap();
-        let (stream, _) = UnixListener::bind(&daemon.socket)
-            .unwrap()
-            .accept()
-            .unwrap();
-        serve(stream, vec![(Ask::Watch, sessions(asks()))]);
-        daemon.folder
-    });
-    assert_eq!(wait(&world, "a1b2", Goal::Attention, None).unwrap(), asks());
-    somebody.join().unwrap();
-}
-
-#[test]
 fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let everything = || Ask::Sessions(SessionQuery::default());
     let gone = || vec![(everything(), vec![])];
@@ -230,14 +200,6 @@ fn a_daemon_that_goes_away_in_the_middle_is_asked_again_once() {
     let why = why.unwrap_err();
     assert!(why.downcast_ref::<Failure>().unwrap().is_unreachable());
     daemon.end();
-}
-
-#[test]
-fn a_session_that_ended_between_two_questions_is_asked_for_again() {
-    let first = vec![works(), (Ask::Watch, vec![Told::Sessions(vec![])])];
-    let second = vec![(about(&id()), sessions(ended()))];
-    let row = waited(vec![first, second], Goal::End, None).unwrap();
-    assert_eq!(row, ended());
 }
 
 #[test]

@@ -7,9 +7,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
+use crate::session::words;
 use crate::tui::draw::{Drawn, Scene, Strip};
-use crate::tui::look::{Look, Tone, display_of, dollars, tone};
+use crate::tui::look::{Look, Tone, tone};
 use crate::tui::model::{self, Focus, Twig, title};
+use crate::ui::text::dollars;
 use crate::ui::time::{about, lasted, span as shortly};
 
 /// Below this height every row is needed for sessions.
@@ -190,7 +192,7 @@ fn session(
     if columns.model > 0 {
         strip
             .skip(2)
-            .column(&model_name(row), columns.model, Tone::Dim);
+            .column(&words::model(row), columns.model, Tone::Dim);
     }
 }
 
@@ -244,7 +246,7 @@ fn agent(
     drawn: &mut Drawn,
 ) {
     let Scene { look, now, .. } = scene;
-    let display = display_of(&row.status);
+    let display = words::agent_display(row);
     let tone = tone(display);
     drawn.moves |= display != Display::Done;
     let depth = depth.min(6);
@@ -410,18 +412,6 @@ pub fn context(strip: &mut Strip<'_>, look: &Look, percent: Option<f64>, columns
     strip.right(&number.unwrap_or_default(), columns.percent, tone);
 }
 
-/// The model as a person calls it.
-pub fn model_name(row: &SessionRow) -> String {
-    let figures = &row.figures;
-    let said = figures
-        .model_name
-        .as_ref()
-        .or(row.model.as_ref())
-        .or(figures.model_id.as_ref());
-    let said = said.map(String::as_str).unwrap_or_default();
-    said.strip_prefix("claude-").unwrap_or(said).to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,43 +444,5 @@ mod tests {
             ..SessionRow::default()
         };
         assert_eq!(doing(&row), "Permission for Bash (Explore)");
-    }
-
-    #[test]
-    fn columns_never_take_more_than_there_is() {
-        for width in 0..300 {
-            for with_project in [false, true] {
-                let columns = Columns::new(width, with_project);
-                let parted = |cells: usize| if cells > 0 { cells + 1 } else { 0 };
-                let model = if columns.model > 0 {
-                    columns.model + 3
-                } else {
-                    0
-                };
-                let rest = [
-                    columns.title,
-                    columns.project,
-                    columns.doing,
-                    columns.since,
-                    columns.bar,
-                    columns.percent,
-                    columns.cost,
-                    columns.age,
-                ];
-                let taken = usize::from(columns.indent)
-                    + 2
-                    + model
-                    + rest.map(parted).iter().sum::<usize>();
-                assert!(taken <= usize::from(width).max(5), "{width}: {columns:?}");
-                assert!(width < 20 || columns.title >= 10, "{width}: {columns:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn a_narrow_list_keeps_what_matters() {
-        let columns = Columns::new(60, false);
-        assert!(columns.title >= 20 && columns.doing >= 20, "{columns:?}");
-        assert_eq!((columns.since, columns.percent, columns.model), (6, 4, 0));
     }
 }

@@ -49,20 +49,6 @@ fn before_the_daemon_has_spoken_and_when_it_cannot_be_reached() {
 }
 
 #[test]
-fn sessions_stay_in_sight_while_the_daemon_is_away() {
-    let mut model = model(one());
-    model.lost = Some(crate::client::STOPPED.into());
-    assert_snapshot!(picture(&model, &look(), 80, 16));
-}
-
-#[test]
-fn one_session() {
-    let mut model = model(one());
-    events(&mut model, 5);
-    assert_snapshot!(picture(&model, &look(), 100, 20));
-}
-
-#[test]
 fn eight_with_subagents() {
     let mut model = model(eight());
     events(&mut model, 30);
@@ -84,13 +70,6 @@ fn narrow() {
 }
 
 #[test]
-fn wide() {
-    let mut model = model(eight());
-    events(&mut model, 80);
-    assert_snapshot!(picture(&model, &look(), 200, 60));
-}
-
-#[test]
 fn without_colour_and_unicode() {
     let mut model = model(eight());
     events(&mut model, 30);
@@ -106,13 +85,6 @@ fn without_colour_and_unicode() {
         assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
     }
     assert_snapshot!(terminal.backend());
-}
-
-#[test]
-fn a_thousand() {
-    let mut model = model(many(1_000));
-    model.act(Action::Last);
-    assert_snapshot!(picture(&model, &look(), 100, 30));
 }
 
 #[test]

@@ -225,19 +225,6 @@ fn live_agents_hang_below_their_parents() {
 }
 
 #[test]
-fn agents_that_are_each_others_parents_or_twins_do_no_harm() {
-    let mut rows = [projected("s", "p", Display::Working, 1)];
-    rows[0].agents = vec![
-        agent("x", Some("y"), 1),
-        agent("y", Some("x"), 2),
-        agent("z", Some("z"), 3),
-        agent("t", None, 4),
-        agent("t", None, 5),
-    ];
-    assert_eq!(ids(&rows, &Wish::default()), "s `t");
-}
-
-#[test]
 fn all_words_of_the_filter_must_occur_somewhere() {
     let mut rows = [
         projected("a", "/home/u/shop", Display::Working, 1),
@@ -294,15 +281,4 @@ fn what_is_looked_at_stays_while_new_ones_come() {
     (20..2_000).for_each(|seq| events.put(line(seq)));
     assert_eq!(events.lines.len(), KEPT);
     assert!(events.back < KEPT);
-}
-
-#[test]
-fn another_session_begins_anew() {
-    let mut events = Events::default();
-    events.turn_to(Some("a".into()));
-    events.put(line(1));
-    events.turn_to(Some("a".into()));
-    assert_eq!(events.lines.len(), 1);
-    events.turn_to(Some("b".into()));
-    assert!(events.lines.is_empty());
 }
