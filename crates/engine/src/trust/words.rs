@@ -10,7 +10,7 @@ use crate::run::Program;
 const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
 const HERE: [&str; 2] = ["${PWD}", "$PWD"];
 /// What ends a word in a shell besides blanks.
-const OPERATORS: [char; 7] = [';', '|', '&', '(', ')', '<', '>'];
+const OPERATORS: [char; 8] = [';', '|', '&', '(', ')', '<', '>', '`'];
 /// No file system has longer names.
 const LONGEST_NAME: usize = 255;
 
@@ -121,7 +121,7 @@ fn words(program: &Program) -> BTreeSet<String> {
             continue;
         }
         all.extend(word.rsplit_once('=').map(|(_, value)| value.to_owned()));
-        if word.contains(|c: char| c.is_whitespace() || OPERATORS.contains(&c)) {
+        if word.contains(ends_word) {
             rest.extend(split(&word));
         }
         all.insert(word);
@@ -135,8 +135,21 @@ fn words(program: &Program) -> BTreeSet<String> {
     all
 }
 
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || OPERATORS.contains(&c)
+}
+
+/// The words of a line, without the files that it only writes (`> x`).
 fn split(line: &str) -> Vec<String> {
-    let line = line.replace(OPERATORS, " ").replace('`', " ");
+    let mut pieces = line.split('>');
+    let mut line = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let piece = piece.trim_start_matches(['|', '&', ' ', '\t']);
+        let end = piece.find(ends_word).unwrap_or(piece.len());
+        line.push(' ');
+        line.push_str(&piece[end..]);
+    }
+    let line = line.replace(OPERATORS, " ");
     shlex::split(&line).unwrap_or_else(|| {
         let words = line.split_whitespace();
         words
@@ -155,7 +168,10 @@ mod tests {
             ("true;./check a", "./check a true"),
             ("sh -c \"sh -c './check'\"", "-c ./check sh"),
             ("X=./a tool --file=b/c", "--file=b/c ./a X=./a b/c tool"),
-            ("echo $(./check) `x` > out", "$ ./check echo out x"),
+            (
+                "echo $(./check) `x` 2>&1 >>out <in",
+                "$ ./check 2 echo in x",
+            ),
             ("\"$CLAUDE_PROJECT_DIR\"/x # no", "$CLAUDE_PROJECT_DIR/x"),
             ("it's ./x", "./x it's"),
         ] {
