@@ -11,7 +11,8 @@ const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
 const HERE: [&str; 2] = ["${PWD}", "$PWD"];
 /// What ends a word in a shell besides blanks.
 const OPERATORS: [char; 8] = [';', '|', '&', '(', ')', '<', '>', '`'];
-/// No file system has longer names.
+/// What is longer names no file.
+const LONGEST_WORD: usize = 1024;
 const LONGEST_NAME: usize = 255;
 
 /// A place that a word of a program may mean.
@@ -33,10 +34,13 @@ pub fn names_project_file(program: &Program, project: &Path) -> bool {
         let rest = after(word, PROJECT).or_else(|| after(word, HERE));
         rest.is_some() || (word.contains('/') && !word.starts_with('/') && !of_shell)
     };
-    first.is_some_and(|word| is_path(&word)) || {
-        let mut named = files(program, project, project);
-        named.any(|it| it.word.contains('/') && it.path.starts_with(project))
-    }
+    first.is_some_and(|word| is_path(&word)) || names_file_in(program, project, project)
+}
+
+/// Whether a word with a `/` names a file of the project from that folder. A bare word does not
+/// count: a repository could stop a hook that runs `grep -q psql` by a file of that name.
+pub(super) fn names_file_in(program: &Program, from: &Path, project: &Path) -> bool {
+    files(program, from, project).any(|it| it.word.contains('/') && it.path.starts_with(project))
 }
 
 /// The files that words of the program name, other than by an absolute path.
@@ -127,7 +131,7 @@ fn words(program: &Program) -> BTreeSet<String> {
         all.insert(word);
     }
     let may_be_file = |word: &String| {
-        !word.is_empty()
+        (1..=LONGEST_WORD).contains(&word.len())
             && !word.contains('\0')
             && word.split('/').all(|it| it.len() <= LONGEST_NAME)
     };
