@@ -1,12 +1,12 @@
 //! `becket trust`: shows what a project's `.becket/` would do, and lets it count.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use anstyle::Style;
 use anyhow::{Context, Result};
 use becket_engine::config::{Level, Loader, Origin, Problem, Setting, Snapshot};
 use becket_engine::hooks::{Action, Hook};
@@ -351,105 +351,70 @@ impl Report {
     }
 
     fn text(&self) -> String {
-        let mut out = String::new();
         let project = inert(&self.folder.display().to_string());
-        writeln!(out, "project  {BOLD}{project}{BOLD:#}").ok();
-        writeln!(out, "hash     {}", self.pins.hash()).ok();
+        let hash = self.pins.hash();
+        let mut out = format!("project  {BOLD}{project}{BOLD:#}\nhash     {hash}\n");
         if self.pins.is_empty() {
-            writeln!(
-                out,
-                "\nThere is no .becket/ here: trust lets built-in hooks start this project's tools."
-            )
-            .ok();
+            out += "\nThere is no .becket/ here: trust lets built-in hooks start this project's tools.\n";
         }
-        self.tell_of_hooks(&mut out);
-        let values = self.values();
-        if !values.is_empty() {
-            writeln!(out, "\nvalues that it sets").ok();
-        }
-        for (key, setting) in values {
-            let value = inert(&setting.value.to_string());
+        let mut section = |title: &str, lines: Vec<String>| {
+            if !lines.is_empty() {
+                out += &format!("\n{title}\n  {}\n", lines.join("\n  "));
+            }
+        };
+        section("hooks that it runs", self.hook_lines());
+        let values = self.values().into_iter().map(|(key, setting)| {
+            let (key, value) = (inert(key), inert(&setting.value.to_string()));
             let origin = self.origin(&setting.origin);
-            writeln!(out, "  {} = {value}  {DIM}{origin}{DIM:#}", inert(key)).ok();
+            format!("{key} = {value}  {DIM}{origin}{DIM:#}")
+        });
+        section("values that it sets", values.collect());
+        let guards = self.guards().into_iter();
+        section("guards that it adds", guards.map(|it| inert(&it)).collect());
+        let tools = self.tools().into_iter().map(str::to_owned);
+        let title = "your hooks that start this project's tools or files";
+        section(title, tools.collect());
+        match &self.changes {
+            None => {
+                let files = self.pins.paths().map(inert);
+                section("files that are pinned", files.collect());
+            }
+            Some(changes) => {
+                let changes = changes.iter().map(|Change { path, how }| {
+                    let (style, path) = (style(*how), inert(path));
+                    format!("{style}{:<7}{style:#}  {path}", word(*how))
+                });
+                section("since you trusted it", changes.collect());
+            }
         }
-        let guards = self.guards();
-        if !guards.is_empty() {
-            writeln!(
-                out,
-                "\nguards that it adds\n  {}",
-                inert(&guards.join(", "))
-            )
-            .ok();
-        }
-        let tools = self.tools();
-        if !tools.is_empty() {
-            let tools = tools.join(", ");
-            writeln!(
-                out,
-                "\nyour hooks that start this project's tools or files\n  {tools}"
-            )
-            .ok();
-        }
-        self.tell_of_files(&mut out);
-        if self.hooks().next().is_some() || !tools.is_empty() {
-            writeln!(out, "\n{NOT_FOLLOWED}").ok();
+        if self.hooks().next().is_some() || !self.tools().is_empty() {
+            out += &format!("\n{NOT_FOLLOWED}\n");
         }
         for problem in self.problems() {
-            writeln!(out, "{WARN}note:{WARN:#} {}", inert(&problem.to_string())).ok();
+            let problem = inert(&problem.to_string());
+            out += &format!("{WARN}note:{WARN:#} {problem}\n");
         }
         out
     }
 
-    fn tell_of_hooks(&self, out: &mut String) {
-        let rows: Vec<[String; 3]> = self
+    fn hook_lines(&self) -> Vec<String> {
+        let rows = self
             .hooks()
-            .map(|hook| [inert(&hook.name), events(hook), self.runs(hook)])
-            .collect();
-        if rows.is_empty() {
-            return;
-        }
-        writeln!(out, "\nhooks that it runs").ok();
-        let width = |column: usize| {
-            let lengths = rows.iter().map(|row| row[column].chars().count());
-            lengths.max().unwrap_or(0)
-        };
-        let (first, second) = (width(0), width(1));
-        for (hook, [name, on, run]) in self.hooks().zip(&rows) {
-            let origin = self.origin(&hook.declared);
+            .map(|hook| (hook, inert(&hook.name), events(hook)));
+        let rows: Vec<_> = rows.collect();
+        let names = rows.iter().map(|(_, name, _)| name.chars().count()).max();
+        let events = rows.iter().map(|(.., on)| on.chars().count()).max();
+        let (first, second) = (names.unwrap_or(0), events.unwrap_or(0));
+        let line = |(hook, name, on): &(&Arc<Hook>, String, String)| {
+            let (run, origin) = (self.runs(hook), self.origin(&hook.declared));
             let off = match (&hook.off, is_theirs(hook.declared.level)) {
                 (Some(_), _) => " (off)",
                 (None, true) => "",
                 (None, false) => " (in place of yours)",
             };
-            writeln!(
-                out,
-                "  {name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}"
-            )
-            .ok();
-        }
-    }
-
-    fn tell_of_files(&self, out: &mut String) {
-        let Some(changes) = &self.changes else {
-            if !self.pins.is_empty() {
-                writeln!(out, "\nfiles that are pinned").ok();
-            }
-            for path in self.pins.paths() {
-                writeln!(out, "  {}", inert(path)).ok();
-            }
-            return;
+            format!("{name:first$}  {on:second$}  {run}{off}  {DIM}{origin}{DIM:#}")
         };
-        if !changes.is_empty() {
-            writeln!(out, "\nsince you trusted it").ok();
-        }
-        for Change { path, how } in changes {
-            let (style, mark) = match how {
-                How::New => (GOOD, "new    "),
-                How::Changed => (WARN, "changed"),
-                How::Gone => (BAD, "gone   "),
-            };
-            writeln!(out, "  {style}{mark}{style:#}  {}", inert(path)).ok();
-        }
+        rows.iter().map(line).collect()
     }
 
     fn json(&self, trusted: bool) -> Json {
@@ -472,14 +437,7 @@ impl Report {
             .map(|(key, setting)| json!({ "key": key, "value": setting.value.to_string() }))
             .collect();
         let changes = self.changes.as_ref().map(|changes| {
-            let change = |it: &Change| {
-                let how = match it.how {
-                    How::New => "new",
-                    How::Changed => "changed",
-                    How::Gone => "gone",
-                };
-                json!({ "path": it.path, "how": how })
-            };
+            let change = |it: &Change| json!({ "path": it.path, "how": word(it.how) });
             changes.iter().map(change).collect::<Vec<_>>()
         });
         json!({
@@ -505,4 +463,20 @@ impl Report {
 fn events(hook: &Hook) -> String {
     let on: Vec<&str> = hook.on.iter().map(EventName::as_str).collect();
     inert(&on.join(", "))
+}
+
+fn word(how: How) -> &'static str {
+    match how {
+        How::New => "new",
+        How::Changed => "changed",
+        How::Gone => "gone",
+    }
+}
+
+fn style(how: How) -> Style {
+    match how {
+        How::New => GOOD,
+        How::Changed => WARN,
+        How::Gone => BAD,
+    }
 }

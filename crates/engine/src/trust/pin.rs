@@ -1,8 +1,8 @@
 //! What an approval pins: every file in `.becket/` that counts, and every file of the project that
 //! a `run` names, each by its content.
 
-use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{Display, Write};
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::words::places;
+use super::words::{NamedPath, places};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::run::Program;
 use crate::stamp::{Seen, is_absence, is_settled};
@@ -38,10 +38,6 @@ pub struct Pins(BTreeMap<String, String>);
 pub enum Refusal {
     #[error("{path} leads out of the project")]
     LeadsOut { path: String },
-    #[error("{path} is neither a file nor a folder")]
-    Odd { path: String },
-    #[error("{path} has a name that is not UTF-8")]
-    Name { path: String },
     #[error("could not read {path}: {why}")]
     Unreadable { path: String, why: String },
     #[error(
@@ -157,11 +153,8 @@ impl Looked {
 
 /// Looks through a project. `own` is whether its `.becket/` is one: in the user's home it is not.
 pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
-    let unreadable = |error: io::Error| Refusal::Unreadable {
-        path: project.display().to_string(),
-        why: error.to_string(),
-    };
-    let project = project.canonicalize().map_err(unreadable)?;
+    let real = project.canonicalize();
+    let project = real.map_err(|error| unreadable(&project.to_string_lossy(), &error))?;
     let mut walk = Walk {
         project: &project,
         looked: Looked {
@@ -172,7 +165,7 @@ pub(super) fn collect(project: &Path, own: bool) -> Result<Looked, Refusal> {
         programs: Vec::new(),
     };
     if own {
-        walk.entry(FOLDER, 0)?;
+        walk.take(FOLDER, Some(0))?;
         walk.named()?;
     }
     Ok(walk.looked)
@@ -187,60 +180,47 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Takes what stands under that name, if it counts.
-    fn entry(&mut self, name: &str, depth: usize) -> Result<(), Refusal> {
+    /// Pins what stands under that name. In `.becket/` everything counts, and `depth` says how deep
+    /// it lies; elsewhere only files do, and one may lead out of the project, as `.venv/bin/python`.
+    fn take(&mut self, name: &str, depth: Option<usize>) -> Result<(), Refusal> {
         let path = self.project.join(name);
         let Some(itself) = self.look(&path, name)? else {
             return Ok(());
         };
-        if !itself.is_symlink() {
-            return self.content(name, &path, &itself, "", depth);
-        }
-        let target = fs::read_link(&path).map_err(|error| unreadable(name, &error))?;
-        let target = target.to_str().ok_or_else(|| refuse_name(name))?;
-        let link = format!("link:{target} ");
-        match path.canonicalize() {
-            Ok(real) if !real.starts_with(self.project) => Err(Refusal::LeadsOut {
-                path: name.to_owned(),
-            }),
-            Ok(_) => {
-                let metadata = fs::metadata(&path).map_err(|error| unreadable(name, &error))?;
-                self.content(name, &path, &metadata, &link, depth)
+        let link = match itself.is_symlink() {
+            true => {
+                let target = fs::read_link(&path).map_err(|error| unreadable(name, &error))?;
+                format!("link:{} ", target.display())
             }
-            Err(error) if is_absence(&error) => {
-                self.pin(name, format!("{link}absent"));
-                Ok(())
-            }
-            Err(error) => Err(unreadable(name, &error)),
-        }
-    }
-
-    fn content(
-        &mut self,
-        name: &str,
-        path: &Path,
-        metadata: &Metadata,
-        link: &str,
-        depth: usize,
-    ) -> Result<(), Refusal> {
-        if metadata.is_file() {
-            let bytes = self.read(name, path)?;
-            if CONFIGS.contains(&name) {
-                let text = String::from_utf8_lossy(&bytes);
-                self.programs.extend(programs_in(path, &text));
-            }
-            self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
-            return Ok(());
-        }
-        if !metadata.is_dir() {
-            return Err(Refusal::Odd {
+            false => String::new(),
+        };
+        let is_outside = |real: PathBuf| !real.starts_with(self.project);
+        if depth.is_some() && path.canonicalize().is_ok_and(is_outside) {
+            return Err(Refusal::LeadsOut {
                 path: name.to_owned(),
             });
         }
-        if !link.is_empty() {
-            self.pin(name, format!("{link}folder"));
+        match (fs::metadata(&path), depth) {
+            (Ok(metadata), _) if metadata.is_file() => {
+                let bytes = self.read(name, &path)?;
+                if CONFIGS.contains(&name) {
+                    let text = String::from_utf8_lossy(&bytes);
+                    self.programs.extend(programs_in(&path, &text));
+                }
+                self.pin(name, format!("{link}sha256:{}", hash_of(&bytes)));
+            }
+            (_, None) => {}
+            (Ok(metadata), Some(depth)) if metadata.is_dir() => {
+                if !link.is_empty() {
+                    self.pin(name, format!("{link}folder"));
+                }
+                self.folder(name, &path, depth)?;
+            }
+            (Ok(_), _) => return Err(unreadable(name, &"it is neither a file nor a folder")),
+            (Err(error), _) if is_absence(&error) => self.pin(name, format!("{link}absent")),
+            (Err(error), _) => return Err(unreadable(name, &error)),
         }
-        self.folder(name, path, depth)
+        Ok(())
     }
 
     fn folder(&mut self, name: &str, path: &Path, depth: usize) -> Result<(), Refusal> {
@@ -252,57 +232,33 @@ impl Walk<'_> {
         for entry in entries {
             let entry = entry.map_err(|error| unreadable(name, &error))?;
             let last = entry.file_name();
-            let last = last.to_str().ok_or_else(|| refuse_name(name))?;
+            let utf8 = last.to_str();
+            let last = utf8.ok_or_else(|| unreadable(name, &"a name in it is not UTF-8"))?;
             names.push(format!("{name}/{last}"));
         }
         names.sort();
         names.retain(|name| name != DOCUMENTS);
         names
             .iter()
-            .try_for_each(|name| self.entry(name, depth + 1))
+            .try_for_each(|name| self.take(name, Some(depth + 1)))
     }
 
-    /// The files that programs of the project name. One may lead out of it, as `.venv/bin/python`
-    /// does: it is pinned as what it leads to.
+    /// Pins the files that programs of the project name.
     fn named(&mut self) -> Result<(), Refusal> {
+        let mut known = BTreeSet::new();
         for program in std::mem::take(&mut self.programs) {
-            for place in places(&program, self.project, self.project) {
-                self.file(&place.path)?;
+            for NamedPath { path, .. } in places(&program, self.project, self.project) {
+                let inside = |path: &Path| Some(path.strip_prefix(self.project).ok()?.to_owned());
+                // The project may be reached by another name.
+                let name = inside(&path).or_else(|| inside(&path.canonicalize().ok()?));
+                let name = name.and_then(|name| name.into_os_string().into_string().ok());
+                let new = |name: &String| !name.is_empty() && !self.looked.pins.names(name);
+                if let Some(name) = name.filter(new)
+                    && known.insert(name.clone())
+                {
+                    self.take(&name, None)?;
+                }
             }
-        }
-        Ok(())
-    }
-
-    /// Pins a file of the project that a program names, if it is there.
-    fn file(&mut self, path: &Path) -> Result<(), Refusal> {
-        let inside = |path: &Path| {
-            path.strip_prefix(self.project)
-                .ok()?
-                .to_str()
-                .map(str::to_owned)
-        };
-        // The project may be reached by another name.
-        let name = inside(path).or_else(|| inside(&path.canonicalize().ok()?));
-        let Some(name) = name.filter(|it| !it.is_empty() && !self.looked.pins.names(it)) else {
-            return Ok(());
-        };
-        if self.looked.looks.iter().any(|look| look.path == path) {
-            return Ok(());
-        }
-        let Some(itself) = self.look(path, &name)? else {
-            return Ok(());
-        };
-        let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-        let link = match itself.is_symlink() {
-            true => {
-                let target = fs::read_link(path).map_err(|error| unreadable(&name, &error))?;
-                format!("link:{} ", target.display())
-            }
-            false => String::new(),
-        };
-        if is_file {
-            let hash = hash_of(&self.read(&name, path)?);
-            self.pin(&name, format!("{link}sha256:{hash}"));
         }
         Ok(())
     }
@@ -378,16 +334,10 @@ fn programs_in(file: &Path, text: &str) -> Vec<Program> {
     programs
 }
 
-fn unreadable(path: &str, error: &io::Error) -> Refusal {
+fn unreadable(path: &str, why: &dyn Display) -> Refusal {
     Refusal::Unreadable {
         path: path.to_owned(),
-        why: error.to_string(),
-    }
-}
-
-fn refuse_name(path: &str) -> Refusal {
-    Refusal::Name {
-        path: path.to_owned(),
+        why: why.to_string(),
     }
 }
 

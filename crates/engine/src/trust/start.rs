@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::words::{NamedPath, files, starts_at_root};
+use super::words::{NamedPath, files, names_file_in, starts_at_root};
 use crate::hooks::{Action, Hook};
 use crate::program::is_executable;
-use crate::run::{Program, path_in};
+use crate::run::path_in;
 
 pub type Environment = Arc<[(OsString, OsString)]>;
 
@@ -50,25 +50,26 @@ pub fn admit(
         None => path_in(environment).to_owned(),
     };
     if let Action::Run(program) = &hook.action {
-        let named = |from: &Path, project: &Path| named(program, from, project, cwd, &path);
+        let cwd = resolved(cwd);
         if let Some(untrusted) = &untrusted {
-            let is_inside = |it: &NamedPath| it.path.starts_with(untrusted);
-            let (root, here) = (
-                named(untrusted, untrusted),
-                named(&resolved(cwd), untrusted),
-            );
-            if root.iter().chain(&here).any(is_inside) {
+            let names = |from: &Path| names_file_in(program, from, untrusted);
+            if names(untrusted) || names(&cwd) {
                 return Err(UNTRUSTED_FILE);
             }
         }
-        if let Some(approved) = hook.approved.as_ref() {
-            let (root, cwd) = (resolved(approved.project()), resolved(cwd));
+        if let Some(approved) = &hook.approved {
+            let root = resolved(approved.project());
+            let is_program = |word: &str| {
+                let place = |folder: PathBuf| cwd.join(folder).join(word);
+                !word.contains('/') && split_paths(&path).any(|it| is_executable(&place(it)))
+            };
             let is_pinned = |it: &NamedPath| {
                 let name = it.path.strip_prefix(&root).ok().and_then(Path::to_str);
                 name.is_some_and(|name| approved.pins().names(name))
             };
             let elsewhere = cwd != root && !starts_at_root(program);
-            if elsewhere && !named(&cwd, &root).iter().all(is_pinned) {
+            let mut files = files(program, &cwd, &root);
+            if elsewhere && !files.all(|it| is_program(&it.word) || is_pinned(&it)) {
                 return Err(UNPINNED_FILE);
             }
         }
@@ -94,21 +95,6 @@ pub fn admit(
 
 fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
-}
-
-/// The files that the program names from a folder. A bare word that is a program on the `PATH`
-/// names no file.
-fn named(
-    program: &Program,
-    from: &Path,
-    project: &Path,
-    cwd: &Path,
-    path: &OsStr,
-) -> Vec<NamedPath> {
-    let on_path = |word: &str| split_paths(path).any(|it| is_executable(&cwd.join(it).join(word)));
-    files(program, from, project)
-        .filter(|it| it.word.contains('/') || !on_path(&it.word))
-        .collect()
 }
 
 /// The `PATH` without its folders inside the project. Relative ones begin at the session's folder.

@@ -335,7 +335,7 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
         r#"["./check"]"#,
         r#""sh -c './check'""#,
         r#""timeout 9 ./check""#,
-        r#"["sh", "check"]"#,
+        r#"["sh", "./check"]"#,
         r#"'"$CLAUDE_PROJECT_DIR"/check'"#,
         r#""cd bin && ./check""#,
     ] {
@@ -355,15 +355,15 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
 }
 
 #[test]
-fn a_repository_cannot_stop_a_users_hook_by_a_file_with_its_name() {
+fn a_repository_cannot_stop_a_users_hook_by_the_name_of_a_file() {
     let world = strange();
-    for name in ["true", "timeout", "sh"] {
+    for name in ["true", "timeout", "sh", "psql"] {
         world.marks(&format!("project/{name}"));
     }
     let own = world.path("hooks/own");
     world.marks("hooks/own");
     for run in [
-        r#""timeout 9 true""#.to_owned(),
+        r#""timeout 9 true; ! grep -q psql""#.to_owned(),
         format!("[\"sh\", \"{}\"]", own.display()),
     ] {
         world.run("home/config.toml", &run);

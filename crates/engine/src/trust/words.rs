@@ -10,8 +10,9 @@ use crate::run::Program;
 const PROJECT: [&str; 2] = ["${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"];
 const HERE: [&str; 2] = ["${PWD}", "$PWD"];
 /// What ends a word in a shell besides blanks.
-const OPERATORS: [char; 7] = [';', '|', '&', '(', ')', '<', '>'];
-/// No file system has longer names.
+const OPERATORS: [char; 8] = [';', '|', '&', '(', ')', '<', '>', '`'];
+/// What is longer names no file.
+const LONGEST_WORD: usize = 1024;
 const LONGEST_NAME: usize = 255;
 
 /// A place that a word of a program may mean.
@@ -33,10 +34,13 @@ pub fn names_project_file(program: &Program, project: &Path) -> bool {
         let rest = after(word, PROJECT).or_else(|| after(word, HERE));
         rest.is_some() || (word.contains('/') && !word.starts_with('/') && !of_shell)
     };
-    first.is_some_and(|word| is_path(&word)) || {
-        let mut named = files(program, project, project);
-        named.any(|it| it.word.contains('/') && it.path.starts_with(project))
-    }
+    first.is_some_and(|word| is_path(&word)) || names_file_in(program, project, project)
+}
+
+/// Whether a word with a `/` names a file of the project from that folder. A bare word does not
+/// count: a repository could stop a hook that runs `grep -q psql` by a file of that name.
+pub(super) fn names_file_in(program: &Program, from: &Path, project: &Path) -> bool {
+    files(program, from, project).any(|it| it.word.contains('/') && it.path.starts_with(project))
 }
 
 /// The files that words of the program name, other than by an absolute path.
@@ -121,13 +125,13 @@ fn words(program: &Program) -> BTreeSet<String> {
             continue;
         }
         all.extend(word.rsplit_once('=').map(|(_, value)| value.to_owned()));
-        if word.contains(|c: char| c.is_whitespace() || OPERATORS.contains(&c)) {
+        if word.contains(ends_word) {
             rest.extend(split(&word));
         }
         all.insert(word);
     }
     let may_be_file = |word: &String| {
-        !word.is_empty()
+        (1..=LONGEST_WORD).contains(&word.len())
             && !word.contains('\0')
             && word.split('/').all(|it| it.len() <= LONGEST_NAME)
     };
@@ -135,8 +139,21 @@ fn words(program: &Program) -> BTreeSet<String> {
     all
 }
 
+fn ends_word(c: char) -> bool {
+    c.is_whitespace() || OPERATORS.contains(&c)
+}
+
+/// The words of a line, without the files that it only writes (`> x`).
 fn split(line: &str) -> Vec<String> {
-    let line = line.replace(OPERATORS, " ").replace('`', " ");
+    let mut pieces = line.split('>');
+    let mut line = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let piece = piece.trim_start_matches(['|', '&', ' ', '\t']);
+        let end = piece.find(ends_word).unwrap_or(piece.len());
+        line.push(' ');
+        line.push_str(&piece[end..]);
+    }
+    let line = line.replace(OPERATORS, " ");
     shlex::split(&line).unwrap_or_else(|| {
         let words = line.split_whitespace();
         words
@@ -155,7 +172,10 @@ mod tests {
             ("true;./check a", "./check a true"),
             ("sh -c \"sh -c './check'\"", "-c ./check sh"),
             ("X=./a tool --file=b/c", "--file=b/c ./a X=./a b/c tool"),
-            ("echo $(./check) `x` > out", "$ ./check echo out x"),
+            (
+                "echo $(./check) `x` 2>&1 >>out <in",
+                "$ ./check 2 echo in x",
+            ),
             ("\"$CLAUDE_PROJECT_DIR\"/x # no", "$CLAUDE_PROJECT_DIR/x"),
             ("it's ./x", "./x it's"),
         ] {

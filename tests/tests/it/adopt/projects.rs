@@ -20,7 +20,12 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
     let project = world.home.join("shop");
     fs::create_dir_all(project.join(".git")).expect("a project");
     write_program(&project.join("mark"), "touch \"mark-$1\"");
-    let listed = world.run(&["adopt"]);
+    let adopt = |args: &[&str]| {
+        let mut adopt = world.becket(args);
+        let done = adopt.current_dir(&project).output().expect("becket");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    let listed = adopt(&["adopt"]);
     for name in ["mark", "mark-session-start"] {
         assert!(
             listed.contains(&format!("{name} starts a file of")),
@@ -28,7 +33,7 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
         );
     }
     for args in [&["adopt", "--all", "--dry-run"][..], &["adopt", "--all"]] {
-        let said = world.run(args);
+        let said = adopt(args);
         let told = said.lines().find(|line| line.contains("becket trust"));
         let told = told.unwrap_or_else(|| panic!("{said}"));
         assert!(told.starts_with("2 hooks start files of"), "{told}");

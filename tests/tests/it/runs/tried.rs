@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use becket_tests::world::write_program;
 use serde_json::{Value, json};
 
 use super::{SESSION, Yard, text};
@@ -130,11 +129,7 @@ fn what_is_tried_is_what_was_approved() {
         fs::write(folder.join("x.sh"), format!("echo {word}\n")).expect("a script");
     }
     let config = "[hooks.by-name]\non = \"Stop\"\nrun = 'sh \"$CLAUDE_PROJECT_DIR\"/x.sh'\n\
-        [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n\
-        [hooks.by-word]\non = \"Stop\"\nrun = 'lint'\n";
-    let lint = yard.project.join("bin/lint");
-    fs::create_dir(yard.project.join("bin")).expect("a folder");
-    write_program(&lint, "echo evil");
+        [hooks.by-path]\non = \"Stop\"\nrun = 'sh ./x.sh'\n";
     fs::write(yard.project.join(".becket/config.toml"), config).expect("a config");
     let trusted = yard.output(&["trust", "--yes"]);
     assert!(trusted.status.success(), "{trusted:?}");
@@ -142,9 +137,7 @@ fn what_is_tried_is_what_was_approved() {
     fs::write(yard.project.join("e"), event.to_string()).expect("an event");
     let tried = |hook: &str| {
         let mut command = yard.verb(&["try", hook, "--event", "e"]);
-        let path = format!("{}:/usr/bin:/bin", yard.project.join("bin").display());
         let command = command.env("CLAUDE_PROJECT_DIR", &foreign);
-        command.env("PATH", path);
         command.output().expect("becket runs")
     };
     let by_name = text(&tried("by-name").stdout);
@@ -158,11 +151,7 @@ fn what_is_tried_is_what_was_approved() {
         (Some(1), String::new())
     );
     let why = text(&by_path.stderr);
-    assert!(why.contains("another file than the approved one"), "{why}");
-    let by_word = tried("by-word");
-    assert_eq!(text(&by_word.stdout), "");
-    let why = text(&by_word.stderr);
-    assert!(why.contains("that was not approved"), "{why}");
+    assert!(why.contains("another file than the one that was"), "{why}");
 }
 
 #[test]
