@@ -1,8 +1,5 @@
-//! The layers of the config that are no file, through the real programs: the environment counts for
-//! whoever has it, and only to tighten; the command line for one command, or for one daemon.
-
-mod daemon;
-mod told;
+//! The layers of the config that are no file: `BECKET_*` variables and `--set` on the command line. No
+//! variable of a session relaxes how its events are judged.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -11,7 +8,6 @@ use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, is_alive};
 use serde_json::{Value, json};
 
-const MASK: (&str, &str) = ("BECKET_MASK_ENABLED", "true");
 const ALONE: (&str, &str) = ("BECKET_NO_DAEMON", "1");
 
 fn secret() -> String {
@@ -61,75 +57,16 @@ fn said(output: &Output) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_environment_of_a_session_masks_what_is_stored_of_it_and_of_no_other() {
-    let world = world("mask.enabled = false\n");
-    world.start_daemon();
-    send(&world, 1, "UserPromptSubmit", &[MASK]);
-    send(&world, 2, "UserPromptSubmit", &[]);
-    send(&world, 3, "UserPromptSubmit", &[MASK, ALONE]);
-    send(&world, 4, "UserPromptSubmit", &[ALONE]);
-    let unread = ("BECKET_MASK_ENABLED", "yes");
-    send(&world, 5, "UserPromptSubmit", &[unread]);
-    send(&world, 6, "UserPromptSubmit", &[unread, ALONE]);
-    let row = |number, source: &str, plain| (id(number), source.to_owned(), plain);
-    assert_eq!(
-        stored(&world),
-        [
-            row(1, "daemon", false),
-            row(2, "daemon", true),
-            row(3, "alone", false),
-            row(4, "alone", true),
-            row(5, "daemon", false),
-            row(6, "alone", false),
-        ]
-    );
-    for session in world.sessions() {
-        let masked = [id(1), id(3), id(5), id(6)]
-            .iter()
-            .any(|id| session["session_id"] == **id);
-        let prompt = session["last_prompt"].as_str().expect("a prompt");
-        assert_eq!(prompt.contains(&secret()), !masked, "{session}");
-    }
-}
-
-#[test]
-fn a_shim_without_becket_hands_its_wish_on() {
-    let world = world("mask.enabled = false\n");
-    let becket = world.programs.join("becket");
-    let aside = world.programs.join("becket-aside");
-    fs::rename(&becket, &aside).expect("becket goes");
-    for (session, variables) in [(1, &[MASK, ALONE][..]), (2, &[ALONE])] {
-        let called = send(&world, session, "Stop", variables);
-        assert_eq!(called.code, Some(1), "{called:?}");
-    }
-    fs::rename(&aside, &becket).expect("becket comes back");
-    let plain: Vec<bool> = stored(&world).into_iter().map(|row| row.2).collect();
-    assert_eq!(plain, [false, true]);
-}
-
-#[test]
-fn what_hooks_say_is_masked_as_their_event_is() {
+fn what_hooks_say_is_masked() {
     let fails = format!("run = \"echo {} >&2; exit 1\"", secret());
-    let world = world(&format!(
-        "mask.enabled = false\n[hooks.a]\non = \"Stop\"\n{fails}\n[hooks.b]\non = \"Stop\"\nasync = true\n{fails}\n"
-    ));
+    let world = world(&format!("[hooks.a]\non = \"Stop\"\n{fails}\n"));
     world.start_daemon();
-    send(&world, 1, "Stop", &[MASK]);
-    send(&world, 2, "Stop", &[]);
-    send(&world, 3, "Stop", &[MASK, ALONE]);
-    let told = || {
-        let runs: Value = serde_json::from_str(&world.run(&["recent", "--json"])).expect("JSON");
-        let runs = runs.as_array().expect("a list").clone();
-        let ended = runs.iter().filter(|run| run["outcome"] == "failed").count();
-        (ended == 6).then_some(runs)
-    };
-    let runs = wait::until(PATIENCE, told).expect("the end of all six");
-    for run in runs.iter().filter(|run| run["outcome"] == "failed") {
-        let note = run["note"].as_str().expect("why");
-        let plain = note.contains(&secret());
-        assert_eq!(plain, run["session_id"] == *id(2), "{run}");
-        assert_eq!(note.contains("«masked:"), !plain, "{run}");
+    for variables in [&[][..], &[ALONE]] {
+        send(&world, 1, "Stop", variables);
     }
+    let runs = world.run(&["recent", "--json"]);
+    assert_eq!(runs.matches("«masked:").count(), 2, "{runs}");
+    assert!(!runs.contains(&secret()), "{runs}");
 }
 
 #[test]
@@ -150,46 +87,6 @@ fn no_environment_relaxes_anything() {
     let stored = stored(&world);
     assert_eq!(stored.len(), 4, "{stored:?}");
     assert!(stored.iter().all(|(_, _, plain)| !plain), "{stored:?}");
-    let mut check = world.becket(["config", "check"]);
-    let check = check.envs(relaxing).output().expect("becket");
-    let told = String::from_utf8_lossy(&check.stdout).into_owned();
-    let count = |what| told.matches(what).count();
-    assert_eq!(count("may tighten, never relax"), 2, "{told}");
-    assert_eq!(count("cannot be set by the environment"), 1, "{told}");
-}
-
-#[test]
-fn no_environment_puts_a_command_in_place_of_ones_own() {
-    let own = "command = 'cd; echo own >> told'";
-    let world = world(&format!(
-        "[notice]\non = \"attention\"\nhow = \"command\"\n{own}\n"
-    ));
-    world.start_daemon();
-    let other = ("BECKET_NOTICE_COMMAND", "cd; echo other >> told");
-    assert!(send(&world, 1, "PermissionRequest", &[other]).is_silent());
-    let told = || fs::read_to_string(world.home.join("told")).ok();
-    let told = wait::until(PATIENCE, || told().filter(|told| told.ends_with('\n')));
-    assert_eq!(told.as_deref(), Some("own\n"));
-}
-
-#[test]
-fn a_variable_that_is_wrong_is_told_once_a_session() {
-    let world = world("");
-    world.start_daemon();
-    let wrong = [("BECKET_DAEMON_IDLE", "soon")];
-    let told = |session, event, variables: &[(&str, &str)]| {
-        let called = send(&world, session, event, variables);
-        assert_eq!(called.code, Some(0), "{called:?}");
-        called
-            .stdout
-            .contains("BECKET_DAEMON_IDLE: expected a time")
-    };
-    assert!(told(1, "SessionStart", &wrong));
-    assert!(!told(1, "UserPromptSubmit", &wrong), "a second time");
-    assert!(!told(2, "SessionStart", &[]), "somebody else");
-    assert!(!told(1, "UserPromptSubmit", &wrong), "after somebody else");
-    assert!(told(3, "UserPromptSubmit", &wrong), "another session");
-    assert!(told(4, "SessionStart", &[wrong[0], ALONE]), "alone");
 }
 
 #[test]
@@ -290,51 +187,89 @@ fn what_claude_code_sends_is_taken_whatever_the_command_line_sets() {
 }
 
 #[test]
-fn a_session_that_wants_no_notice_gets_none() {
-    let world = world("[notice]\non = \"attention\"\n");
-    world.start_daemon();
-    let quiet = ("BECKET_NOTICE_ON", "off");
-    let rings = |session, variables: &[(&str, &str)]| {
-        let called = send(&world, session, "PermissionRequest", variables);
-        called.stdout.contains("terminalSequence")
-    };
-    assert!(rings(1, &[]) && !rings(2, &[quiet]));
-    assert!(rings(3, &[ALONE]) && !rings(4, &[quiet, ALONE]));
-}
-
-#[test]
-fn a_session_that_wanted_no_notice_gets_none_from_the_next_daemon() {
-    let tells = "command = 'cd; echo $BECKET_NOTICE_SESSION >> told'";
-    let world = world(&format!(
-        "[notice]\non = \"attention\"\nhow = \"command\"\n{tells}\n"
-    ));
-    for (session, variables) in [
-        (1, &[("BECKET_NOTICE_ON", "off"), ALONE][..]),
-        (2, &[ALONE]),
-    ] {
-        assert!(send(&world, session, "PermissionRequest", variables).is_silent());
-    }
-    world.start_daemon();
-    let told = || fs::read_to_string(world.home.join("told")).ok();
-    let second = || told().filter(|told| told.contains(&id(2)));
-    let told = wait::until(PATIENCE, second).expect("somebody is told");
-    assert!(!told.contains(&id(1)), "{told}");
-}
-
-#[test]
-fn the_status_line_says_what_is_wrong_with_the_environment_that_it_has() {
+fn what_a_daemon_is_started_with_holds_as_long_as_it_lives() {
     let world = world("");
+    world.run(&["daemon", "start", "--set", "mask.enabled=false"]);
+    send(&world, 1, "UserPromptSubmit", &[]);
+    let again = ["daemon", "start", "--set", "mask.enabled=false"];
+    let (code, stderr) = said(&world.output(&again));
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(stderr.contains("hint: becket daemon stop"), "{stderr}");
+    world.run(&["daemon", "stop"]);
     world.start_daemon();
-    let wrong = ("BECKET_DAEMON_IDLE", "soon");
-    let line = |variables: &[(&str, &str)]| {
-        let mut shim = world.command(world.programs.join("becket-hook"));
-        shim.args(["--statusline", "--home"])
-            .arg(&world.becket_home);
-        shim.envs(variables.iter().copied());
-        call(shim, json!({"session_id": id(1)}).to_string().as_bytes()).stdout
-    };
-    let with = |variables: &[(&str, &str)], what: &str| line(variables).contains(what);
-    assert!(with(&[wrong], "config: 1 error") && !with(&[], "config"));
-    // Alone that there is no daemon comes first.
-    assert!(with(&[wrong, ALONE], "(+1)") && !with(&[ALONE], "(+1)"));
+    send(&world, 2, "UserPromptSubmit", &[]);
+    let row = |number, plain| (id(number), "daemon".to_owned(), plain);
+    assert_eq!(stored(&world), [row(1, true), row(2, false)]);
+}
+
+#[test]
+fn a_daemon_that_is_told_to_be_brief_ends_itself() {
+    let world = world("");
+    let brief = ["daemon", "run", "--set", "daemon.idle=1s"];
+    let mut run: Command = world.becket(brief);
+    let mut daemon = run.stdout(Stdio::null()).spawn().expect("a daemon");
+    let ended = wait::until(PATIENCE, || daemon.try_wait().expect("its state"));
+    if ended.is_none() {
+        daemon.kill().expect("its end");
+    }
+    assert_eq!(ended.and_then(|ended| ended.code()), Some(0));
+    world.run(&["daemon", "start", "--set", "daemon.idle=1s"]);
+    let pid = world.daemon_pid();
+    let gone = || pid.is_none_or(|pid| !is_alive(pid)).then_some(());
+    assert!(wait::until(PATIENCE, gone).is_some(), "{pid:?} lives on");
+}
+
+#[test]
+fn no_session_starts_a_daemon_with_values_of_its_own() {
+    let world = world("");
+    // This process is the Claude Code of a session that becket knows.
+    let mut shim = world.shim("SessionStart");
+    shim.env("CLAUDE_PID", std::process::id().to_string());
+    let payload = json!({"session_id": id(1), "hook_event_name": "SessionStart"});
+    call(shim, payload.to_string().as_bytes());
+    world.run(&["events", "--json"]);
+    for verb in ["start", "run"] {
+        let args = ["daemon", verb, "--set", "mask.enabled=false"];
+        let (code, stderr) = said(&world.output(&args));
+        assert_eq!(code, Some(1), "{verb}: {stderr}");
+        assert!(stderr.contains("from inside Claude Code"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_variable_that_is_nearly_one_of_beckets_is_told() {
+    let world = world("");
+    let mut check = world.becket(["config", "check"]);
+    let check = check.env("BECKET_MASK_ENABLE", "true").output();
+    let told = String::from_utf8_lossy(&check.expect("becket").stdout).into_owned();
+    assert_eq!(
+        told,
+        "warning: BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)\n"
+    );
+}
+
+#[test]
+fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
+    let world = world("");
+    let relative = ("BECKET_HOME", "beckets/home");
+    for verb in [
+        &["sessions"][..],
+        &["config", "check"],
+        &["daemon", "start"],
+    ] {
+        let mut becket = world.command(world.programs.join("becket"));
+        let output = becket.args(verb).envs([relative]).output();
+        let (code, stderr) = said(&output.expect("becket"));
+        assert_eq!(code, Some(2), "{verb:?}: {stderr}");
+        assert!(
+            stderr.contains("BECKET_HOME is no absolute path: beckets/home"),
+            "{stderr}"
+        );
+    }
+    assert!(world.daemons().is_empty(), "nothing was begun");
+    let mut shim = world.command(world.programs.join("becket-hook"));
+    shim.args(["--event", "Stop"]).envs([relative, ALONE]);
+    let payload = json!({"session_id": id(1), "hook_event_name": "Stop"});
+    let called = call(shim, payload.to_string().as_bytes());
+    assert_eq!(called.code, Some(0), "{called:?}");
 }
