@@ -82,6 +82,21 @@ impl Terminal {
         Ok(terminal)
     }
 
+    /// Starts a command with its own environment, in its own folder.
+    pub fn of(command: &Command, size: Size) -> Result<Self, Unavailable> {
+        let words = [command.get_program()]
+            .into_iter()
+            .chain(command.get_args());
+        let words: Vec<OsString> = words.map(OsString::from).collect();
+        let text = |text: &OsStr| text.to_string_lossy().into_owned();
+        let env = command.get_envs();
+        let env: Vec<_> = env
+            .filter_map(|(name, value)| Some((text(name), text(value?))))
+            .collect();
+        let folder = command.get_current_dir().unwrap_or(Path::new("/"));
+        Self::start(&words, &env, folder, size)
+    }
+
     /// The server's socket, for those who speak to it themselves.
     pub fn socket(&self) -> PathBuf {
         PathBuf::from(self.ask("#{socket_path}"))

@@ -260,28 +260,7 @@ fn a_hook_that_the_config_has_already_is_not_said_to_be_moved() {
 #[test]
 fn in_a_terminal_it_asks() {
     let (world, before) = registered(SETTINGS);
-    let path = format!("{}:/usr/bin:/bin", world.programs.display());
-    let variables = [
-        ("HOME", world.home.to_string_lossy().into_owned()),
-        (
-            "CLAUDE_CONFIG_DIR",
-            world.home.join(".claude").to_string_lossy().into_owned(),
-        ),
-        (
-            "BECKET_HOME",
-            world.becket_home.to_string_lossy().into_owned(),
-        ),
-        ("PATH", path),
-        ("LANG", "C.UTF-8".to_owned()),
-    ];
-    let variables: Vec<_> = variables
-        .map(|(name, value)| (name.to_owned(), value))
-        .into();
-    let command = [
-        world.programs.join("becket").into_os_string(),
-        "adopt".into(),
-    ];
-    let terminal = match Terminal::start(&command, &variables, &world.home, (100, 30)) {
+    let terminal = match Terminal::of(&world.becket(["adopt"]), (100, 30)) {
         Ok(terminal) => terminal,
         Err(why) => return skip("in_a_terminal_it_asks", &why),
     };

@@ -1,7 +1,6 @@
 //! `becket checkpoint` in a repository, as a person uses it. The checkpoints are made by the
 //! built-in, as on a Stop.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -283,17 +282,12 @@ fn in_a_terminal_it_asks() {
     repo.write("later.txt", "now\n");
     let answer = |key: &str| {
         // tmux may forget how a program ended, so a shell says it.
-        let mut line = ["sh", "-c", "\"$@\"; echo exit=$?", "sh"]
-            .map(OsString::from)
-            .to_vec();
-        line.push(repo.world.programs.join("becket").into());
-        line.extend(["checkpoint", "restore", &name, "--exact"].map(OsString::from));
-        let env = [
-            ("HOME".to_owned(), repo.world.home.display().to_string()),
-            ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned()),
-            ("LANG".to_owned(), "C.UTF-8".to_owned()),
-        ];
-        let terminal = match Terminal::start(&line, &env, &repo.root, (100, 30)) {
+        let mut line = repo.world.command("/bin/sh");
+        line.args(["-c", "\"$@\"; echo exit=$?", "sh"])
+            .arg(repo.world.programs.join("becket"))
+            .args(["checkpoint", "restore", &name, "--exact"])
+            .current_dir(&repo.root);
+        let terminal = match Terminal::of(&line, (100, 30)) {
             Ok(terminal) => terminal,
             Err(why) => {
                 skip("in_a_terminal_it_asks", &why);

@@ -1,7 +1,6 @@
 //! `becket replay`: a recorded session played again, or run through one hook. The becket that
 //! recorded it stays as it was.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -218,19 +217,9 @@ fn what_is_wrong_is_said() {
 fn the_live_view_shows_the_session_as_it_was() {
     let recorded = Recorded::new();
     let before = recorded.state();
-    let becket = recorded.world.becket::<&str>([]);
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let mut variables: Vec<(String, String)> = becket
-        .get_envs()
-        .filter_map(|(name, value)| Some((text(name), text(value?))))
-        .collect();
     let temp = recorded.temp();
-    variables.push(("TMPDIR".to_owned(), temp.display().to_string()));
-    let program = recorded.world.programs.join("becket").into_os_string();
-    let args = ["replay", SESSION, "--speed", "100"].map(OsString::from);
-    let command: Vec<OsString> = [program].into_iter().chain(args).collect();
-    let home = &recorded.world.home;
-    let view = match Terminal::start(&command, &variables, home, (120, 32)) {
+    let mut replay = recorded.world.becket(["replay", SESSION, "--speed", "100"]);
+    let view = match Terminal::of(replay.env("TMPDIR", &temp), (120, 32)) {
         Ok(view) => view,
         Err(why) => return skip("the_live_view_shows_the_session_as_it_was", &why),
     };

@@ -44,20 +44,8 @@ fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
 fn up_asks_a_person_once() {
     let world = World::new();
     let up = |answer: &str, hooks: Option<&str>| {
-        let command = [
-            world.programs.join("becket"),
-            "up".into(),
-            "--no-view".into(),
-        ];
-        let command = command.map(std::ffi::OsString::from);
-        let env = [
-            ("HOME", world.home.clone()),
-            ("BECKET_HOME", world.becket_home.clone()),
-            ("CLAUDE_CONFIG_DIR", world.home.join(".claude")),
-            ("PATH", "/usr/bin:/bin".into()),
-        ];
-        let env = env.map(|(name, value)| (name.to_owned(), value.display().to_string()));
-        let terminal = match Terminal::start(&command, &env, &world.home, (120, 40)) {
+        let mut command = world.becket(["up", "--no-view"]);
+        let terminal = match Terminal::of(command.env("PATH", "/usr/bin:/bin"), (120, 40)) {
             Ok(terminal) => terminal,
             Err(why) => {
                 becket_tests::skip::skip("up_asks_a_person_once", &why);

@@ -1,9 +1,6 @@
 //! The live view in a real terminal: made-up events go through the real shim, and the screen is
 //! what a person sees.
 
-use std::ffi::OsString;
-use std::path::Path;
-
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::{Screen, Size, Terminal};
 use becket_tests::world::{World, call};
@@ -102,19 +99,10 @@ fn open(
     size: Size,
     env: &[(&str, &str)],
 ) -> Result<Terminal, Unavailable> {
-    let becket = world.becket::<&str>([]);
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let mut variables: Vec<(String, String)> = becket
-        .get_envs()
-        .filter_map(|(name, value)| Some((text(name), text(value?))))
-        .collect();
-    variables.push(("TZ".to_owned(), "UTC".to_owned()));
-    for (name, value) in env {
-        variables.retain(|(known, _)| known != name);
-        variables.push(((*name).to_owned(), (*value).to_owned()));
-    }
-    let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-    Terminal::start(&command, &variables, Path::new("/"), size)
+    let mut line = world.command(command[0]);
+    line.args(&command[1..]).current_dir("/").env("TZ", "UTC");
+    line.envs(env.iter().copied());
+    Terminal::of(&line, size)
 }
 
 /// The view of a world; what this machine cannot give makes it a skipped test.

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
@@ -57,19 +57,8 @@ fn is_inert(what: &str, text: &str) {
 }
 
 /// The view in a terminal; none, and the test skipped, where there is no tmux.
-fn view(name: &str, world: &World, path: Option<&str>) -> Option<Terminal> {
-    let becket = world.becket::<&str>([]);
-    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-    let env: Vec<(String, String)> = becket
-        .get_envs()
-        .filter_map(|(name, value)| Some((text(name), text(value?))))
-        .collect();
-    let mut command = vec![world.programs.join("becket").into_os_string()];
-    if let Some(path) = path {
-        command.insert(0, format!("PATH={path}").into());
-        command.insert(0, "/usr/bin/env".into());
-    }
-    match Terminal::start(&command, &env, Path::new("/"), (120, 32)) {
+fn view(name: &str, world: &World) -> Option<Terminal> {
+    match Terminal::of(&world.becket::<&str>([]), (120, 32)) {
         Ok(terminal) => Some(terminal),
         Err(why) => {
             skip(name, &why);
@@ -181,7 +170,7 @@ fn the_view_obeys_no_text_either() {
     let start = json!({"source": "startup", "session_title": NASTY, "cwd": NASTY});
     tell(&world, "s1", "SessionStart", &start);
     tell(&world, "s1", "UserPromptSubmit", &json!({"prompt": NASTY}));
-    let Some(view) = view("the_view_obeys_no_text_either", &world, None) else {
+    let Some(view) = view("the_view_obeys_no_text_either", &world) else {
         return;
     };
     let screen = view.wait_for("the title and the events", |screen| {
