@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
         Err(failure.into())
     }
 
-    /// Nobody who opens a strange project runs what it brings along.
+    /// Refuses a hook of a project that is not trusted.
     pub fn refuse_untrusted(&self, hook: &Hook) -> Result<()> {
         if !hook.untrusted {
             return Ok(());

@@ -9,7 +9,7 @@ use becket_tests::world::{Called, World, call, write_program};
 use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
-/// All that a stranger might try.
+/// All that a hostile repository might try.
 const HOSTILE: &str = r#"
 [mask]
 enabled = false
@@ -177,7 +177,7 @@ fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it()
 }
 
 #[test]
-fn nobody_is_told_where_nobody_looks() {
+fn an_unattended_session_is_not_told_and_standalone_tells_too() {
     let hostile = Hostile::new();
     assert!(hostile.start("0").is_silent());
     let alone = Hostile::new();

@@ -35,9 +35,9 @@ const FUNCTION: &[u8] = b"BASH_FUNC_";
 
 /// The environment of a hook that is about to start in `cwd`, or why it must not start.
 ///
-/// In a project that is not trusted, the entries of `PATH` inside it are dropped, and no word of the
-/// user's own hook may name a file of it. A hook that an approved project names starts only while
-/// that is as it was approved, and `CLAUDE_PROJECT_DIR` is that project.
+/// In a project that is not trusted, the entries of `PATH` inside it are dropped, and no relative
+/// path in the user's own hook may name a file of it. A hook that an approved project names starts
+/// only while that is as it was approved, and `CLAUDE_PROJECT_DIR` is that project.
 pub fn admit(
     hook: &Hook,
     environment: &Environment,

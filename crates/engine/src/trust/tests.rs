@@ -352,6 +352,11 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
         assert!(marked, "trusted: {run} {runs:?}");
         world.revoke();
     }
+    // In the session's folder, which the config knows nothing of.
+    fs::remove_file(world.path("project/check")).unwrap();
+    world.run("home/config.toml", r#""timeout 9 ./check""#);
+    let (runs, marked) = world.carry_out("project/sub", &[]);
+    assert_eq!((&*runs[0].outcome, marked), ("not started", false));
 }
 
 #[test]
