@@ -278,13 +278,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layout_goes_and_content_stays() {
-        let line = one_line("{\n  \"a\": \"x\\ny\",\r\n  \"n\": 1.50e3\n}").unwrap();
-        assert_eq!(line.get(), r#"{  "a": "x\ny",  "n": 1.50e3}"#);
-        assert!(one_line("{nope").is_none());
-    }
-
-    #[test]
     fn a_terminal_knows_best_how_wide_it_is() {
         assert_eq!(columns(Some(200), Some("80")), 200);
         assert_eq!(columns(Some(0), Some("120")), 120);

@@ -200,28 +200,3 @@ fn offer(rows: &[SessionRow]) -> String {
     let lines: String = rows.iter().take(OFFERED).map(line).collect();
     format!("say --session ID, with one of those that live in this project:{lines}")
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_lives_here_is_offered() {
-        let row = |id: &str, title: &str| SessionRow {
-            session_id: id.to_owned(),
-            title: Some(title.to_owned()),
-            hooked: true,
-            ..SessionRow::default()
-        };
-        let rows = [
-            row("77850d98-4378-4282-9d8f-d2b7113deb20", "the login"),
-            row("11111111-2222-4333-8444-555555555555", &"long ".repeat(40)),
-        ];
-        insta::assert_snapshot!(offer(&rows), @r"
-        say --session ID, with one of those that live in this project:
-          77850d98-4378-4282-9d8f-d2b7113deb20  done  the login
-          11111111-2222-4333-8444-555555555555  done  long long long long long long long long long long long long
-        ");
-        insta::assert_snapshot!(offer(&[]), @"say --session ID; no session lives in this project (`becket sessions --all` shows the others)");
-    }
-}

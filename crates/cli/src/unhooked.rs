@@ -262,19 +262,4 @@ mod tests {
         // The wrapper is not without hooks if what it wraps has them.
         assert_eq!(made.pids(&[session(11, Some(6))]), [14]);
     }
-
-    #[test]
-    fn what_is_known_of_it_is_its_process() {
-        let made = Made::new();
-        made.process(10, 1, 250, &["claude"]);
-        let root = made.folder.path().join("w/api");
-        fs::create_dir_all(root.join(".git")).unwrap();
-        fs::create_dir_all(root.join("src")).unwrap();
-        let rows = made.looked_at().without_session(&[]);
-        let [row] = &rows[..] else { panic!("{rows:?}") };
-        assert_eq!(row.project.as_deref(), root.to_str());
-        assert_eq!(row.cwd.as_deref(), root.join("src").to_str());
-        assert_eq!(row.started_at, 1_002_500);
-        assert!(row.alive && !row.hooked && row.session_id.is_empty());
-    }
 }

@@ -166,28 +166,3 @@ fn escaped(text: &str) -> String {
     }
     out
 }
-
-#[cfg(test)]
-mod tests {
-    use ratatui::layout::Rect;
-    use ratatui::style::Style;
-
-    use super::*;
-
-    fn drawn(text: &str, style: Style) -> String {
-        let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 1));
-        buffer.set_string(0, 0, text, style);
-        svg(&buffer, "t")
-    }
-
-    #[test]
-    fn text_is_escaped_and_keeps_its_columns() {
-        let picture = drawn("<b> & \"日本\"", Style::new());
-        assert!(
-            picture.contains("&lt;b&gt;\u{a0}&amp;\u{a0}&quot;日本&quot;</text>"),
-            "{picture}"
-        );
-        // Twelve cells: a wide character takes two.
-        assert!(picture.contains(r#"textLength="100.8""#), "{picture}");
-    }
-}

@@ -220,15 +220,6 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_the_program_if_it_is_called_so() {
-        let split = |line| split(&words(line));
-        assert_eq!(split("claude -p x"), (Some("claude".into()), words("-p x")));
-        assert_eq!(split("/opt/claude x").0, Some("/opt/claude".into()));
-        assert_eq!(split("./claude-2 x"), (None, words("./claude-2 x")));
-        assert_eq!(split(""), (None, words("")));
-    }
-
-    #[test]
     fn a_restart_drops_the_prompt_and_the_old_beginning() {
         for (before, after) in [
             ("fix it", ""),

@@ -181,23 +181,4 @@ mod tests {
         sweep(&place);
         assert_eq!(launchers(&place), [me]);
     }
-
-    #[test]
-    fn only_a_launch_in_trouble_is_listed_beside_the_sessions() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place::new(folder.path());
-        let me = std::process::id();
-        let mut file = LaunchFile {
-            started_at: "2026-11-16T10:00:00Z".to_owned(),
-            launcher_start: start_of(me).unwrap(),
-            ..LaunchFile::default()
-        };
-        file.write(&place, me).unwrap();
-        assert!(without_session(&place).is_empty());
-        file.trouble = Some("nothing came".to_owned());
-        file.write(&place, me).unwrap();
-        let rows = without_session(&place);
-        assert_eq!(rows[0].waiting_reason.as_deref(), Some("nothing came"));
-        assert!(!rows[0].hooked);
-    }
 }

@@ -184,7 +184,6 @@ fn why() -> Why {
 #[test]
 fn an_event_is_explained() {
     insta::assert_snapshot!("why", shown(&full(&why(), &look(100))));
-    insta::assert_snapshot!("why_narrow", shown(&full(&why(), &look(44))));
     let mut alone = why();
     alone.event.source = Source::Alone;
     alone.event.took_us = Some(3100);
@@ -205,25 +204,6 @@ fn an_event_is_explained() {
     let told = shown(&full(&own, &look(100)));
     let first = told.lines().next();
     assert_eq!(first, Some("PostToolUse Write  message by becket (config)"));
-}
-
-#[test]
-fn no_note_of_one_event_is_cut() {
-    let note = "the hook exited with 127: sh: 1: scripts/house-style: not found; and a line that goes on for long";
-    let mut long = why();
-    long.runs[0].run.note = Some(note.to_owned());
-    long.skipped[0].reason = note.to_owned();
-    insta::assert_snapshot!("why_long", shown(&full(&long, &look(80))));
-    for width in [40, 60, 80, 120, usize::MAX] {
-        let told = shown(&full(&long, &look(width)));
-        let words: Vec<&str> = told.split_whitespace().collect();
-        for word in note.split_whitespace() {
-            let there = words.iter().filter(|one| **one == word).count();
-            assert!(there >= 2, "{word} in {width} columns: {told}");
-        }
-    }
-    let recent = shown(&run::recent_table(&long.runs, &look(usize::MAX)));
-    assert!(recent.contains(note), "{recent}");
 }
 
 #[test]

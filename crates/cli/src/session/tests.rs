@@ -225,31 +225,6 @@ pub fn eight() -> Vec<SessionRow> {
     rows
 }
 
-pub fn ended() -> SessionRow {
-    SessionRow {
-        ended_at: Some(NOW - 2 * HOUR),
-        end_reason: Some("prompt_input_exit".to_owned()),
-        alive: false,
-        ..done(
-            "29304152",
-            "/home/you/work/api",
-            "what changed last week?",
-            2 * HOUR,
-        )
-    }
-}
-
-pub fn unhooked() -> SessionRow {
-    SessionRow {
-        pid: Some(31_337),
-        alive: true,
-        project: Some("/home/you/old".to_owned()),
-        cwd: Some("/home/you/old/src".to_owned()),
-        started_at: NOW - 50 * HOUR,
-        ..SessionRow::default()
-    }
-}
-
 /// Without colours.
 pub fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
@@ -313,22 +288,6 @@ fn eight_sessions_in_120_columns() {
     ○ done       web       why is the bundle so large?   interrupted                     30m  23%  $0.35  opus-4-5  07182930
     ○ done       dotfiles  watch the nightly build       2 background tasks (stale)      26h              opus-4-5  18293041
     8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 done, $5.31
-    ");
-}
-
-#[test]
-fn everything() {
-    let mut rows = eight();
-    rows.truncate(2);
-    rows.extend([ended(), unhooked()]);
-    sort(&mut rows);
-    insta::assert_snapshot!(drawn(&rows, &look(usize::MAX)), @"
-    STATE        PROJECT  SESSION                    DOING                                               FOR  CTX   COST  MODEL     ID
-    ✗ error      billing  add VAT for CH and NO      rate_limit: 429 too many requests, try again in…    11m  23%  $0.35  opus-4-5  c3d4e5f6
-    ◆ attention  api      Mend the flaky login test  Permission for Bash                                  4m  78%  $3.20  Opus 4.5  a1b2c3d4
-    ◌ unhooked   old                                 nothing is heard of it                               2d                        pid 31337
-    · ended      api      what changed last week?    prompt_input_exit                                 2h00m  23%  $0.35  opus-4-5  29304152
-    4 sessions: 1 error, 1 attention, 1 unhooked, 1 ended, $3.90
     ");
 }
 
@@ -476,47 +435,6 @@ fn one_in_full() {
 
     Last events
       08:56:00.000  a1b2c3d4  PermissionRequest  Bash       cargo test --workspace
-    ");
-}
-
-#[test]
-fn one_with_agents_in_full() {
-    let row = SessionRow {
-        troubles: vec!["the transcript cannot be read".to_owned()],
-        failed_tools: 3,
-        ..subagent_asks()
-    };
-    insta::assert_snapshot!(plain(&full(&row, "", &[], &look(100))), @"
-    ◆ attention  b2c3d4e5-0000-4000-8000-000000000001
-
-    What it does
-      state         attention: Permission for WebFetch (docs-researcher)
-      since         08:59:20, 40s ago
-      main agent    working: Task
-      failed tools  3
-      trouble       the transcript cannot be read
-
-    Where
-      session       b2c3d4e5-0000-4000-8000-000000000001
-      project       /home/you/play/api
-      process       4242
-      begun         06:00:00, 3h00m ago
-      last heard    08:59:20, 40s ago
-      mode          default
-
-    Context and cost
-      model         opus-4-5 (claude-opus-4-5-20251101)
-      context       23%
-      cost          $0.35
-
-    Agents
-      ◆ ├ docs-researcher  Permission for WebFetch, 40s  agent-2
-      ● └ general-purpose  Read, 12s  agent-1
-      ●   └ Explore        Grep, 3s  agent-3
-      1 ended
-
-    Last prompt
-      port the rate limiter to the new middleware, keep its tests
     ");
 }
 

@@ -288,18 +288,6 @@ mod tests {
         assert_eq!(ids["c"], "c");
     }
 
-    #[test]
-    fn projects_of_the_same_name_are_told_apart() {
-        let paths = ["/w/a/api", "/w/b/api", "/w/web", "/", "/x/api", "/a/api"];
-        let names = projects(paths.into_iter());
-        assert_eq!(names["/w/web"], "web");
-        assert_eq!(names["/"], "/");
-        assert_eq!(names["/w/a/api"], "w/a/api");
-        assert_eq!(names["/a/api"], "a/api");
-        assert_eq!(names["/w/b/api"], "b/api");
-        assert_eq!(names["/x/api"], "x/api");
-    }
-
     fn agent(id: &str, parent: Option<&str>) -> AgentRow {
         AgentRow {
             agent_id: id.to_owned(),

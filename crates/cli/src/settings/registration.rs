@@ -407,26 +407,6 @@ mod tests {
         assert!(!is_ours("/opt/becket-hook/run", Some(&[])));
     }
 
-    #[test]
-    fn an_entry_is_json_and_says_what_the_design_says() {
-        let registration = Registration {
-            program: "/opt/a \"b\"/becket-hook".into(),
-            home: "/home/user/.becket".into(),
-            strict: Strict::On,
-            status_line: true,
-            claude: None,
-            synchronous: BTreeSet::from(["CwdChanged".to_owned()]),
-        };
-        let entry = |event: &str| {
-            let registered = REGISTERED.iter().find(|r| r.event == event).unwrap();
-            registration.entry(*registered, true)
-        };
-        insta::assert_snapshot!(entry("PreToolUse"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "PreToolUse", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 600, "onFailure": "block"}"#);
-        insta::assert_snapshot!(entry("FileChanged"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "FileChanged", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10, "async": true}"#);
-        insta::assert_snapshot!(entry("SessionEnd"), @r#"{"type": "command", "command": "/opt/a \"b\"/becket-hook", "args": ["--event", "SessionEnd", "--from", "settings", "--home", "/home/user/.becket"], "timeout": 10}"#);
-        serde_json::from_str::<Value>(&entry("Stop")).unwrap();
-    }
-
     /// `BECKET_WRITE_PLUGIN=1 cargo test -p becket plugin` writes the file.
     #[test]
     fn the_plugin_registers_the_same_events() {

@@ -230,24 +230,6 @@ fn end_asks_claude_to_end() {
 }
 
 #[test]
-fn a_jump_selects_the_pane_and_says_where_nobody_looks() {
-    let Some(scene) = start("a_jump_selects_the_pane_and_says_where_nobody_looks") else {
-        return;
-    };
-    scene.terminal.tmux_says(&["new-window", "cat"]);
-    scene.terminal.tmux_says(&["split-window", "cat"]);
-    let current = || {
-        scene
-            .terminal
-            .tmux_says(&["display-message", "-p", "#{pane_id}"])
-    };
-    assert_eq!(current(), "%2");
-    let told = failure(jump_from(&Here::default(), &scene.row));
-    assert!(told.contains("no terminal shows"), "{told}");
-    assert_eq!(current(), "%0");
-}
-
-#[test]
 fn tmux_is_known_by_its_variable() {
     let here = Here::new(Some("/tmp/a,b/default,123,0"), Some("%3".to_owned()));
     assert_eq!(here.socket.as_deref(), Some(Path::new("/tmp/a,b/default")));

@@ -75,9 +75,6 @@ fn a_trial_is_told_step_by_step() {
     insta::assert_snapshot!("timed_out", one(&hung, &sample(From::BuiltIn), None));
     let failed = tried(Outcome::Exited(127), 5, "", "sh: 1: nope: not found\n");
     insta::assert_snapshot!("failed", one(&failed, &sample(From::BuiltIn), None));
-    let lines = "one more line\n".repeat(50);
-    let exit_two = tried(Outcome::Exited(2), 6200, &lines, "No.\n");
-    insta::assert_snapshot!("exit_two", one(&exit_two, &recorded(), None));
 }
 
 #[test]

@@ -158,28 +158,3 @@ pub fn style(display: Display) -> Style {
         Display::Done => DIM,
     }
 }
-
-#[cfg(test)]
-mod tests {
-
-    use super::*;
-
-    #[test]
-    fn the_locale_decides() {
-        let with = |pairs: &[(&str, &str)]| {
-            Glyphs::chosen_by(|name| {
-                let pair = pairs.iter().find(|pair| pair.0 == name);
-                pair.map(|pair| pair.1.to_owned())
-            })
-        };
-        assert_eq!(with(&[]), Glyphs::Ascii);
-        assert_eq!(with(&[("LANG", "C")]), Glyphs::Ascii);
-        assert_eq!(with(&[("LANG", "C.UTF-8")]), Glyphs::Unicode);
-        assert_eq!(with(&[("LANG", "de_DE.utf8")]), Glyphs::Unicode);
-        assert_eq!(with(&[("LANG", "C.UTF-8"), ("LC_ALL", "C")]), Glyphs::Ascii);
-        assert_eq!(
-            with(&[("LANG", "C.UTF-8"), ("LC_ALL", "")]),
-            Glyphs::Unicode
-        );
-    }
-}

@@ -325,20 +325,6 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_is_wrong_and_what_does_not_count() {
-        insta::assert_snapshot!(shown(trouble), @r#"
-
-    /project/.becket/config.toml: not trusted: ignored
-    warning: /home/config.toml:3:1: store.keep_byte is no key that becket knows (did you mean store.keep_bytes?)
-      3 | keep_byte = 1
-        | ^^^^^^^^^
-    error: /managed.toml:2:8: daemon.idle: expected a time like "30s", "5m", "12h" (at least 1s) or "never", found "soon" (nothing of this file is in force)
-      2 | idle = "soon" # é
-        |        ^^^^^^
-    "#);
-    }
-
-    #[test]
     fn the_json_has_stable_names() {
         let value = |snapshot: &Snapshot| {
             let all = all_json(snapshot)["values"].take();

@@ -172,24 +172,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_on_a_line_each() {
-        let row = |id: &str, title: Option<&str>| SessionRow {
-            session_id: id.to_owned(),
-            title: title.map(str::to_owned),
-            ..SessionRow::default()
-        };
-        let rows = [
-            row("aaaaaaaa-1", Some("Fix the\tlogin\n")),
-            row("aaaaaaaa-2", None),
-            row("bbbbbbbb-1", Some("Docs")),
-        ];
-        assert_eq!(
-            names(&rows),
-            "aaaaaaaa-1\tFix the login\naaaaaaaa-2\nbbbbbbbb\tDocs\n"
-        );
-    }
-
-    #[test]
     fn a_project_has_what_is_below_it() {
         let row = |project: Option<&str>, cwd: &str| SessionRow {
             project: project.map(str::to_owned),

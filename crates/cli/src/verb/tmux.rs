@@ -168,30 +168,3 @@ fn longest_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
 fn sessions(world: &World) -> Result<Vec<SessionRow>> {
     Client::connect_or_start(world)?.sessions(SessionQuery::default())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn next_is_who_has_waited_longest_in_a_pane() {
-        let row = |id: &str, display, since, pane: Option<&str>| SessionRow {
-            session_id: id.to_owned(),
-            display,
-            display_since: since,
-            hooked: true,
-            tmux_pane: pane.map(str::to_owned),
-            ..SessionRow::default()
-        };
-        let rows = [
-            row("works", Display::Working, 1, Some("%1")),
-            row("elsewhere", Display::Attention, 2, None),
-            row("late", Display::Attention, 9, Some("%2")),
-            row("first", Display::Attention, 5, Some("%3")),
-            row("seen", Display::Checked, 3, Some("%4")),
-        ];
-        let found = longest_waiting(&rows).map(|row| row.session_id.as_str());
-        assert_eq!(found, Some("first"));
-        assert!(longest_waiting(&rows[..2]).is_none());
-    }
-}

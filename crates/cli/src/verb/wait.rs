@@ -227,30 +227,3 @@ impl Waiting<'_> {
         Failure::new(Code::TimedOut, what).into()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn display_says_whether_it_is_there() {
-        let stands = |goal: Goal, display, ended_at| {
-            goal.stands(&SessionRow {
-                display,
-                ended_at,
-                ..SessionRow::default()
-            })
-        };
-        for display in Display::ALL {
-            let idle = matches!(display, Display::Done | Display::Error);
-            let attention = matches!(display, Display::Attention | Display::Checked);
-            let said = |is: bool| if is { Stands::There } else { Stands::NotYet };
-            assert_eq!(stands(Goal::Idle, display, None), said(idle));
-            assert_eq!(stands(Goal::Attention, display, None), said(attention));
-            assert_eq!(stands(Goal::End, display, None), Stands::NotYet);
-            assert_eq!(stands(Goal::Idle, display, Some(1)), Stands::Never);
-            assert_eq!(stands(Goal::Attention, display, Some(1)), Stands::Never);
-            assert_eq!(stands(Goal::End, display, Some(1)), Stands::There);
-        }
-    }
-}

@@ -14,7 +14,7 @@ use crate::settings::entries::inspect;
 use crate::settings::tests::any::foreign;
 use crate::settings::tests::registration;
 use crate::settings::{
-    Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, read, status_line_before,
+    Outcome, Scope, Standing, StatusLine, Strict, init, line_is_unwanted, status_line_before,
     uninit,
 };
 use crate::world::{Said, World};
@@ -226,28 +226,6 @@ fn a_link_stays_a_link() {
 }
 
 #[test]
-fn a_dry_run_writes_nothing() {
-    let home = Home::with("{}");
-    let before = home.everything();
-    let outcome = init(&home.world, Scope::User, Strict::On, StatusLine::Keep, true).unwrap();
-    assert!(outcome.changed() && outcome.inspection.strict);
-    assert_eq!(
-        (home.everything(), home.text()),
-        (before, String::from("{}"))
-    );
-    home.init();
-    let (before, text) = (home.everything(), home.text());
-    assert_eq!(
-        uninit(&home.world, Scope::User, true)
-            .unwrap()
-            .after
-            .as_deref(),
-        Some("{}")
-    );
-    assert_eq!((home.everything(), home.text()), (before, text));
-}
-
-#[test]
 fn project_and_local_settings_stand_at_the_git_root() {
     let mut home = Home::new();
     let root = home.world.cwd.join("project");
@@ -429,19 +407,4 @@ fn whoever_wants_none_is_asked_once() {
     assert!(home.text().contains(MINE));
     home.uninit();
     assert_eq!(home.text(), before);
-}
-
-#[test]
-fn a_projects_settings_get_none() {
-    let home = Home::new();
-    let outcome = init(
-        &home.world,
-        Scope::Local,
-        Strict::Keep,
-        StatusLine::Keep,
-        false,
-    )
-    .unwrap();
-    assert_eq!(outcome.inspection.status_line, Standing::Missing);
-    assert!(!read(&outcome.file).unwrap().unwrap().contains("statusLine"));
 }

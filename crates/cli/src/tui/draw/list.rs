@@ -429,20 +429,4 @@ mod tests {
         assert_eq!(first_in_sight(18, 19, 5, &twigs), 15);
         assert_eq!(first_in_sight(3, 2, 50, &twigs), 0);
     }
-
-    #[test]
-    fn a_subagent_that_waits_is_named() {
-        let row = SessionRow {
-            display: Display::Attention,
-            waiting_for: Some("a1".into()),
-            waiting_reason: Some("Permission for Bash".into()),
-            agents: vec![AgentRow {
-                agent_id: "a1".into(),
-                agent_type: Some("Explore".into()),
-                ..AgentRow::default()
-            }],
-            ..SessionRow::default()
-        };
-        assert_eq!(doing(&row), "Permission for Bash (Explore)");
-    }
 }

@@ -257,16 +257,6 @@ fn line(seq: i64) -> EventLine {
 }
 
 #[test]
-fn they_stand_in_order_and_once() {
-    let mut events = Events::default();
-    for seq in [1, 3, 2, 3] {
-        events.put(line(seq));
-    }
-    let order: Vec<i64> = events.lines.iter().map(|line| line.seq).collect();
-    assert_eq!(order, [1, 2, 3]);
-}
-
-#[test]
 fn what_is_looked_at_stays_while_new_ones_come() {
     let mut events = Events::default();
     (0..10).for_each(|seq| events.put(line(seq)));
