@@ -101,13 +101,13 @@ impl Standalone<'_> {
             Step::Run(plan, verdict) => return self.run_hooks(*plan, verdict, frame),
         };
         let output = verdict.output();
-        self.leave(self.left(Some((&verdict, &output)), Vec::new()));
+        self.leave(&self.left(Some((&verdict, &output)), Vec::new()));
         output
     }
 
     fn run_hooks(&self, mut plan: Plan, verdict: Verdict, frame: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
-        self.leave(Left {
+        self.leave(&Left {
             held: true,
             ..self.left(None, Vec::new())
         });
@@ -127,7 +127,7 @@ impl Standalone<'_> {
         let output = verdict.output();
         // Claude Code hung up: it heard nothing of it.
         let heard = !runs.iter().any(RunRow::was_cancelled);
-        self.leave(self.left(heard.then_some((&verdict, &output)), runs));
+        self.leave(&self.left(heard.then_some((&verdict, &output)), runs));
         output
     }
 
@@ -228,13 +228,13 @@ impl Standalone<'_> {
     }
 
     /// Leaves the event in the spool, or rewrites what was left of it.
-    fn leave(&self, left: Left) {
+    fn leave(&self, left: &Left) {
         let event = &self.event;
         report(spool::leave(
             self.place,
             &event.envelope,
             &event.masked,
-            &left,
+            left,
         ));
     }
 }

@@ -2,7 +2,7 @@
 //! variable of a session relaxes how its events are judged.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, is_alive};
@@ -152,8 +152,10 @@ fn a_wrong_word_on_the_command_line_is_refused_with_the_right_one() {
 fn what_stays_goes_by_the_files() {
     let world = world("");
     let set = "hooks.style.on=Notification";
-    for verb in ["up", "init", "adopt", "trust"] {
-        let (code, stderr) = said(&world.output(&[verb, "--set", set]));
+    for verb in ["up", "init", "adopt", "trust", "daemon start"] {
+        let words = verb.split(' ').chain(["--set", set]);
+        let (code, stderr) = said(&world.output(&words.collect::<Vec<_>>()));
+        let verb = verb.split(' ').next().unwrap_or_default();
         assert_eq!(code, Some(2), "{verb}: {stderr}");
         let why = format!("what `becket {verb}` does stays");
         assert!(
@@ -187,53 +189,12 @@ fn what_claude_code_sends_is_taken_whatever_the_command_line_sets() {
 }
 
 #[test]
-fn what_a_daemon_is_started_with_holds_as_long_as_it_lives() {
-    let world = world("");
-    world.run(&["daemon", "start", "--set", "mask.enabled=false"]);
-    send(&world, 1, "UserPromptSubmit", &[]);
-    let again = ["daemon", "start", "--set", "mask.enabled=false"];
-    let (code, stderr) = said(&world.output(&again));
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(stderr.contains("hint: becket daemon stop"), "{stderr}");
-    world.run(&["daemon", "stop"]);
-    world.start_daemon();
-    send(&world, 2, "UserPromptSubmit", &[]);
-    let row = |number, plain| (id(number), "daemon".to_owned(), plain);
-    assert_eq!(stored(&world), [row(1, true), row(2, false)]);
-}
-
-#[test]
 fn a_daemon_that_is_told_to_be_brief_ends_itself() {
-    let world = world("");
-    let brief = ["daemon", "run", "--set", "daemon.idle=1s"];
-    let mut run: Command = world.becket(brief);
-    let mut daemon = run.stdout(Stdio::null()).spawn().expect("a daemon");
-    let ended = wait::until(PATIENCE, || daemon.try_wait().expect("its state"));
-    if ended.is_none() {
-        daemon.kill().expect("its end");
-    }
-    assert_eq!(ended.and_then(|ended| ended.code()), Some(0));
-    world.run(&["daemon", "start", "--set", "daemon.idle=1s"]);
+    let world = world("[daemon]\nidle = \"1s\"\n");
+    world.start_daemon();
     let pid = world.daemon_pid();
     let gone = || pid.is_none_or(|pid| !is_alive(pid)).then_some(());
     assert!(wait::until(PATIENCE, gone).is_some(), "{pid:?} lives on");
-}
-
-#[test]
-fn no_session_starts_a_daemon_with_values_of_its_own() {
-    let world = world("");
-    // This process is the Claude Code of a session that becket knows.
-    let mut shim = world.shim("SessionStart");
-    shim.env("CLAUDE_PID", std::process::id().to_string());
-    let payload = json!({"session_id": id(1), "hook_event_name": "SessionStart"});
-    call(shim, payload.to_string().as_bytes());
-    world.run(&["events", "--json"]);
-    for verb in ["start", "run"] {
-        let args = ["daemon", verb, "--set", "mask.enabled=false"];
-        let (code, stderr) = said(&world.output(&args));
-        assert_eq!(code, Some(1), "{verb}: {stderr}");
-        assert!(stderr.contains("from inside Claude Code"), "{stderr}");
-    }
 }
 
 #[test]

@@ -379,16 +379,11 @@ fn the_plugin_alone_brings_events_and_switches() {
 
 #[test]
 fn the_plugin_beside_init_does_nothing_twice() {
-    story(|given| beside_init(given, "0", "daemon"));
+    story(beside_init);
 }
 
-#[test]
-fn and_without_a_daemon_nothing_either() {
-    story(|given| beside_init(given, "1", "alone"));
-}
-
-/// Both registrations, with that as `BECKET_NO_DAEMON`, and who has the events then.
-fn beside_init(given: Given, no_daemon: &str, source: &str) -> Result<(), Unavailable> {
+/// Both registrations at once.
+fn beside_init(given: Given) -> Result<(), Unavailable> {
     let becket = Becket::default();
     hook_that_counts(&becket.world);
     let programs = becket.world.programs.display().to_string();
@@ -397,7 +392,6 @@ fn beside_init(given: Given, no_daemon: &str, source: &str) -> Result<(), Unavai
         .since(SINCE.0, SINCE.1)
         .env("PATH", &format!("{programs}:/usr/local/bin:/usr/bin:/bin"))
         .env("BECKET_HOME", &home)
-        .env("BECKET_NO_DAEMON", no_daemon)
         .registered(becket)
         .on("run it", [bash("echo one"), say("it ran")])
         .begin()?;
@@ -415,8 +409,6 @@ fn beside_init(given: Given, no_daemon: &str, source: &str) -> Result<(), Unavai
         let named = format!("\"event\":\"{event}\"");
         assert_eq!(once.matches(&named).count(), 1, "{event} counts once");
     }
-    let had = format!("\"source\":\"{source}\"");
-    assert_eq!(once.matches(&had).count(), once.lines().count(), "{once}");
     assert_eq!(runs(story.becket()), 1, "the hook ran once");
     Ok(())
 }
