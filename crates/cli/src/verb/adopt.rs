@@ -176,10 +176,9 @@ impl Adopt {
         if self.yes {
             return Ok(Vec::new());
         }
-        if !self.json && !self.dry_run && tui::suits_terminal() {
-            if ui::agrees("Move them too?")? {
-                return Ok(Vec::new());
-            }
+        let may_ask = !self.json && !self.dry_run && tui::suits_terminal();
+        if may_ask && ui::agrees("Move them too?")? {
+            return Ok(Vec::new());
         }
         for name in &left {
             names.remove(name);

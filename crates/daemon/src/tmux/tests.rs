@@ -265,7 +265,7 @@ fn counts_what_is_live_and_how_long_the_longest_waits() {
         Some("9d"),
     ];
     assert_eq!(
-        spans.map(|span| span.unwrap_or_default()),
+        spans.map(Option::unwrap_or_default),
         expected.map(Option::unwrap_or_default)
     );
 }
