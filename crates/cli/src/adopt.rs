@@ -1,11 +1,11 @@
 //! Other people's hooks in Claude Code's settings, moved into becket's config as named hooks, and
 //! back again.
 //!
-//! `wish`, `named` and `table` are pure. `found` looks at the files, `carry` and `undo` change them:
+//! `wish`, `named` and `table` are pure. `found` looks at the files, `apply` and `undo` change them:
 //! the config first, so that a crash in between leaves a hook that runs twice, never one that is
 //! lost.
 
-mod carry;
+mod apply;
 mod found;
 mod named;
 mod table;
@@ -14,7 +14,7 @@ mod tests;
 mod undo;
 mod wish;
 
-pub use carry::{Change, Moved, adopt, any as any_adopted};
+pub use apply::{Change, Moved, adopt, any as any_adopted};
 pub use found::{Found, json, list_table, look, stays};
 pub use named::{Named, Why, numbers};
 pub use undo::{Undone, undo};

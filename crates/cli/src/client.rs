@@ -20,10 +20,10 @@ const START: Duration = Duration::from_secs(45);
 const ANSWER: Duration = Duration::from_secs(30);
 /// For those who follow: as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
-/// How long whoever follows waits for the next daemon, and between two tries.
+/// How long a follower waits for the next daemon, and between two tries.
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(50);
-/// The same where somebody has stopped it: that may take days.
+/// The same where the user stopped it: that may take days.
 const LONG_PAUSE: Duration = Duration::from_millis(200);
 /// What they wait for then.
 pub const STOPPED: &str =
@@ -32,7 +32,7 @@ pub const STOPPED: &str =
 #[derive(Debug)]
 pub struct Client {
     link: Link,
-    /// When whoever asks gives up, whatever else is allowed.
+    /// When the caller gives up, whatever else is allowed.
     until: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ impl Client {
         Self::connect(world)?.ok_or_else(|| unreachable(world, &Missed::Absent))
     }
 
-    /// The same for somebody who has spoken to a daemon before. A home that was thrown away since then
+    /// The same for a client that had a daemon before. A home that was thrown away since then
     /// does not come back by them, nor a daemon that was told to end: none then.
     pub fn connect_again(world: &World) -> Result<Option<Self>> {
         let home = world.place.home();
@@ -85,8 +85,8 @@ impl Client {
         }
     }
 
-    /// The same for somebody who follows. Where it was told to end, they wait until somebody else
-    /// starts another, or their own time is up.
+    /// The same for a follower. Where the daemon was told to end, it waits until another process
+    /// starts one, or its own time is up.
     pub fn follow_on(world: &World, until: Option<Instant>) -> Result<Self> {
         let mut told = false;
         loop {
@@ -104,7 +104,7 @@ impl Client {
         }
     }
 
-    /// The same, for somebody who gives up then.
+    /// The same, with a time at which the caller gives up.
     pub fn until(self, until: Option<Instant>) -> Self {
         Self { until, ..self }
     }
@@ -131,7 +131,7 @@ impl Client {
         self.link.receive().map_err(lost)
     }
 
-    /// Ends this connection from another thread, which wakes whoever waits on it.
+    /// Ends this connection from another thread, which wakes the reader.
     pub fn hang_up(&self) -> Result<HangUp> {
         Ok(HangUp(self.link.socket.try_clone()?))
     }
@@ -245,7 +245,7 @@ fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
     .into()
 }
 
-/// Why the start lock could not be had: somebody has it, or there can be none.
+/// Why the start lock could not be had: another process has it, or there can be none.
 fn not_ours_to_start(world: &World) -> anyhow::Error {
     let lock = world.place.start_lock();
     let failure = match std::fs::OpenOptions::new().append(true).open(&lock) {
@@ -278,7 +278,7 @@ pub fn start(world: &World) -> Result<bool> {
     let Some(_lock) = wake::start_lock(&world.place, until) else {
         return Err(not_ours_to_start(world));
     };
-    // Whoever held the lock before us may have started it.
+    // The previous holder of the lock may have started it.
     if let Some(mut client) = Client::connect(world)?
         && client.status()?.version >= Version::current()
     {

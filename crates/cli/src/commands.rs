@@ -57,7 +57,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command
     Ok(commands)
 }
 
-/// Takes back what `install` wrote and nobody has changed.
+/// Takes back what `install` wrote, unless it was changed since.
 pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command>> {
     let folder = folder(world, scope)?;
     if is_needed(world, scope) {
@@ -218,7 +218,7 @@ pub struct Written {
     pub made: usize,
 }
 
-/// An end for a here-document that nobody has seen.
+/// An end for a here-document that no text contains by chance.
 pub fn end() -> String {
     let random = || RandomState::new().hash_one(0);
     format!("END_OF_ARGUMENTS_{:016x}{:016x}", random(), random())

@@ -177,8 +177,8 @@ impl Player<'_> {
     }
 }
 
-/// What the shim would know of it. The process is no Claude Code, and says so: nobody looks whether
-/// it lives, and nobody sends it a signal. There is no pane, so that nothing reaches a real tmux.
+/// What the shim would know of it. The process is no Claude Code, and says so: becket neither watches it
+/// nor sends it a signal. There is no pane, so that nothing reaches a real tmux.
 pub(super) fn envelope(
     place: &Place,
     beat: &Beat,

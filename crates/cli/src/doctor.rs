@@ -73,7 +73,7 @@ pub fn examine(world: &World) -> Vec<Check> {
     let mut checks = programs(world);
     checks.push(claude());
     checks.extend(folders(world));
-    // Whoever only looks makes no home.
+    // Doctor makes no home.
     if world.place.home().exists() {
         let snapshot = world.loader(None).current();
         checks.push(config(&snapshot));
@@ -196,7 +196,7 @@ pub(super) fn folders(world: &World) -> Vec<Check> {
     let files = files.into_iter().map(|path| (path, 0o600, State::Warning));
     for (path, wanted, state) in folders.chain(files) {
         let mode = mode_of(&path);
-        // A person's editor makes it as it makes all files; where nobody comes near it, that is well.
+        // A person's editor makes it as it makes all files; in a closed folder that is well.
         let out_of_reach = path == place.config() && is_out_of_reach(&path);
         if mode & 0o077 != 0 && !out_of_reach {
             let path = path.display();

@@ -92,7 +92,7 @@ pub fn tell(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// `becket … | head` is no failure: whoever reads has seen enough. std's `println` panics then.
+/// `becket … | head` is no failure: the reader has seen enough. std's `println` panics then.
 pub fn expect_closed_pipes() {
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,4 @@
-//! Signals that ask a program to go: whoever has something to put back first hears of them here.
+//! Signals that ask a program to go: a program that has something to put back first hears of them here.
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;

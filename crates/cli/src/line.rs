@@ -96,7 +96,7 @@ impl Lines {
     }
 }
 
-/// How wide a line may be; whoever reads through a pipe gets everything. COLUMNS counts only where
+/// How wide a line may be; a pipe gets everything. COLUMNS counts only where
 /// the terminal does not know: an exported one may be that of another window.
 pub fn width() -> usize {
     if !io::stdout().is_terminal() {
@@ -268,7 +268,7 @@ pub fn about(row: &EventRow) -> String {
     )
 }
 
-/// The beginning of somebody else's text. Its control characters must not reach the terminal.
+/// The beginning of a foreign text. Its control characters must not reach the terminal.
 fn visible(text: &str, most: usize) -> String {
     text.chars().filter(|c| is_inert(*c)).take(most).collect()
 }

@@ -19,7 +19,7 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::count;
 use crate::ui::time::{self, moment, span};
 
-/// A hook that takes longer holds up whoever works: microseconds.
+/// A hook that takes longer holds up the session: microseconds.
 pub const TOO_SLOW: i64 = 5_000_000;
 /// More characters than this Claude Code puts into a file, and shows the model a piece of it.
 pub const TOO_LONG: u64 = 10_000;
@@ -37,7 +37,7 @@ pub struct Stats {
     pub hook: String,
     pub runs: usize,
     pub failed: usize,
-    /// They were ended because nobody waited any more: neither done nor failed.
+    /// They were ended because Claude Code waited no longer: neither done nor failed.
     pub cancelled: usize,
     pub mean_us: i64,
     pub p95_us: i64,

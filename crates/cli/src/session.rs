@@ -16,8 +16,7 @@ use std::cmp::Reverse;
 
 use becket_wire::session::{Display, SessionRow};
 
-/// Those that need somebody first, and of them whoever has waited longest; of the others whatever
-/// changed last. Then those that only run, then those that have ended.
+/// Those that need the user first, and of them the longest wait; of the others the last change. Then those that only run, then those that have ended.
 pub fn sort(rows: &mut [SessionRow]) {
     rows.sort_by_cached_key(|row| {
         let waits = matches!(

@@ -19,7 +19,7 @@ use crate::session::{self, words};
 use crate::ui::style::WARN;
 use crate::world::{World, own_session, project_of};
 
-/// Nobody's hook has a longer name.
+/// No hook has a longer name.
 const LONGEST: u64 = 64 << 10;
 
 /// What `disable` and `enable` take.
@@ -117,7 +117,7 @@ impl Meant {
     pub fn find(world: &World, named: Option<&str>) -> Result<Self> {
         let named = named.filter(|id| !id.is_empty());
         match named.map(str::to_owned).or_else(own_session) {
-            // A whole id needs nobody who knows it.
+            // A whole id needs no look-up.
             Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
                 Ok(Self::of(world, id.clone(), stored(world, &id).as_ref()))
             }

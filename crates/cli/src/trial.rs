@@ -1,4 +1,4 @@
-//! One hook on one event, run for a person to look at: nothing is recorded, nobody is answered. What
+//! One hook on one event, run for a person to look at: nothing is recorded, nothing is answered. What
 //! the hook does outside, it really does.
 
 pub mod show;
@@ -153,7 +153,7 @@ impl<'a> Bench<'a> {
             environment,
             stdin: sample.payload.clone().into(),
             timeout: hook.timeout_on(&sample.event),
-            // Here somebody wants to see what it says.
+            // Here the user wants to see what it says.
             is_async: false,
             listing: None,
         };

@@ -176,7 +176,7 @@ fn command(entry: &Foreign) -> (Option<&str>, Option<&serde_json::Value>) {
     )
 }
 
-/// Gives every hook a name that nobody has; the same hook in two files has one name, so that the
+/// Gives every hook a name that is free; the same hook in two files has one name, so that the
 /// config's layers make one of it. `written` knows the name of a hook that is there already.
 pub fn name_all(
     hooks: &mut [Named],

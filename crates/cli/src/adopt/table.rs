@@ -137,7 +137,7 @@ pub fn append(text: &str, blocks: &[Block]) -> Result<String, Broken> {
     }
 }
 
-/// The text without a table that stands there as it was written. None: somebody changed it.
+/// The text without a table that stands there as it was written. None: it was changed.
 pub fn cut(text: &str, block: &Block) -> Option<String> {
     let mut starts = text.match_indices(&block.text).map(|(at, _)| at);
     let start = starts.find(|at| *at == 0 || text[..*at].ends_with('\n'))?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use becket_engine::config::{Level, Source, parse_layer};
 use proptest::prelude::*;
 
-use crate::adopt::carry::{plans, prepare};
+use crate::adopt::apply::{plans, prepare};
 use crate::adopt::table::texts;
 use crate::adopt::{Found, Moved, Named, Undone, Why, adopt, list_table, look, stays, undo};
 use crate::settings::tests::any;

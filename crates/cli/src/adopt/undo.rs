@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
 
-use super::carry::Change;
+use super::apply::Change;
 use super::table::{cut, names};
-use crate::adopt::carry::{self, Record};
+use crate::adopt::apply::{self, Record};
 use crate::settings::{self, Backup, Scope, put_back, unreadable, unwritable};
 use crate::world::World;
 
@@ -22,12 +22,12 @@ const MAX_CONFIG: u64 = 1 << 20;
 pub struct Undone {
     pub scope: Scope,
     pub settings: Change,
-    /// Nobody had changed the settings since: they are what they were, to the last byte.
+    /// The settings were not changed since: they are what they were, to the last byte.
     pub exact: bool,
     /// How many entries were put back.
     pub entries: usize,
     pub config: Option<Change>,
-    /// Tables that somebody has changed since: they stay.
+    /// Tables that were changed since: they stay.
     pub left: Vec<String>,
 }
 
@@ -39,17 +39,17 @@ pub fn undo(world: &World, dry_run: bool) -> Result<Vec<Undone>> {
         Some(settings::take_lock(world)?)
     };
     let mut undone = Vec::new();
-    // The other way round: whoever made a folder finds it empty.
+    // The other way round: the one that made a folder finds it empty.
     for file in settings::files(world).into_iter().rev() {
         let path = replace::resolve(&file.path).unwrap_or_else(|_| file.path.clone());
-        let records = carry::all(&world.place, &path);
+        let records = apply::all(&world.place, &path);
         if file.scope == Scope::Managed || records.is_empty() {
             continue;
         }
         undone.push(give_back(file.scope, &file.path, &records, dry_run)?);
         if !dry_run {
             for (path, _) in &records {
-                carry::forget(path)?;
+                apply::forget(path)?;
             }
         }
     }
@@ -99,7 +99,7 @@ fn give_back(
     Err(settings::keeps_changing(file))
 }
 
-/// The settings as they were, newest adoption first; and whether nobody has changed them since.
+/// The settings as they were, newest adoption first; and whether they are unchanged since.
 fn settings_before(
     text: Option<&str>,
     records: &[(PathBuf, Record)],
@@ -167,7 +167,7 @@ fn plan_config(records: &[(PathBuf, Record)]) -> Result<Option<Planned>> {
     Ok(Some((change, left)))
 }
 
-fn newest(records: &[(PathBuf, Record)]) -> Option<(&carry::Config, &Path)> {
+fn newest(records: &[(PathBuf, Record)]) -> Option<(&apply::Config, &Path)> {
     let configs = records.iter().rev().map(|(_, record)| &record.config);
     configs
         .flatten()

@@ -12,7 +12,7 @@ use crate::ui::text::{one_line, wrap};
 use crate::ui::time::{self, clock, moment};
 use crate::{line, run};
 
-/// Longer lines are hard to read, and longer reasons nobody reads here.
+/// Longer lines are hard to read, and so are longer reasons.
 const READABLE: usize = 100;
 const REASON_CHARS: usize = 2000;
 /// Claude Code waits no longer for any event: milliseconds.
@@ -162,7 +162,7 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
     fields
 }
 
-/// By whom, and how long that took, or why nobody was answered.
+/// By whom, and how long that took, or why there was no answer.
 fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
     let whom = match why.event.source {
@@ -185,7 +185,7 @@ fn ended_so(why: &Why, outcome: &str) -> bool {
     why.runs.iter().any(|found| found.run.outcome == outcome)
 }
 
-/// Whether it may still be answered: nobody has said that it will not be.
+/// Whether it may still be answered: nothing says that it will not be.
 fn is_open(why: &Why, look: &Look) -> bool {
     why.event.took_us.is_none() && look.now_ms() - why.event.at < LONGEST
 }

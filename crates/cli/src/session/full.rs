@@ -182,7 +182,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
     section
 }
 
-/// The local time and how long ago that is; none if nobody knows.
+/// The local time and how long ago that is; none if it is not known.
 fn when(ms: i64, look: &Look) -> Option<String> {
     let ago = time::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.

@@ -28,7 +28,7 @@ impl History {
         if !world.no_daemon
             && let Ok(Some(mut client)) = Client::connect(world)
         {
-            // One that is in trouble keeps nobody from reading.
+            // A daemon in trouble does not stop the reading.
             drop(client.done(Ask::TakeIn));
         }
         let masker = log::masker(world);

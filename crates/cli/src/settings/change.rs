@@ -291,7 +291,7 @@ pub fn edit_text(
     Err(keeps_changing(file))
 }
 
-/// Carries a plan out. False: somebody else was faster, and the plan is void.
+/// Carries a plan out. False: another program was faster, and the plan is void.
 fn commit(
     world: &World,
     scope: Scope,
@@ -344,7 +344,7 @@ fn commit(
     Ok(true)
 }
 
-/// Whoever writes settings files holds this lock.
+/// Every writer of settings files holds this lock.
 pub fn take_lock(world: &World) -> Result<fs::File> {
     let folder = world.place.run();
     let path = folder.join("settings.lock");

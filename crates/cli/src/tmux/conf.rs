@@ -1,5 +1,5 @@
-//! becket's lines in a tmux.conf: marked, added once, taken out again. No file is touched that
-//! nobody named.
+//! becket's lines in a tmux.conf: marked, added once, taken out again. Only files that
+//! the user named are touched.
 
 use std::fs;
 use std::io;
@@ -69,7 +69,7 @@ fn without(text: &str) -> Option<String> {
 }
 
 /// Where our lines begin and end. A beginning whose end is gone is the one line alone: what comes
-/// after it may be somebody else's.
+/// after it may be the user's.
 fn ours(text: &str) -> Option<(usize, usize)> {
     let starts_line = |at: usize| at == 0 || text[..at].ends_with('\n');
     let (from, _) = text.match_indices(BEGIN).find(|(at, _)| starts_line(*at))?;

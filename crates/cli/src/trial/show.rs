@@ -119,7 +119,7 @@ fn claude_gets(output: &Output, look: &Look) -> String {
     part(&format!("Claude Code would get{exit}"), &text, look)
 }
 
-/// Somebody else's text, line by line, without what a terminal would obey.
+/// Foreign text, line by line, without what a terminal would obey.
 fn part(title: &str, text: &[u8], look: &Look) -> String {
     let text = String::from_utf8_lossy(text);
     if text.trim().is_empty() {

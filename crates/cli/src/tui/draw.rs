@@ -170,14 +170,14 @@ impl<'a> Strip<'a> {
         self
     }
 
-    /// Somebody else's text, in at most so many cells.
+    /// Foreign text, in at most so many cells.
     pub fn foreign(&mut self, text: &str, most: usize, tone: Tone) -> &mut Self {
         let text = visible(text, self.look.unicode);
         let text = fit(&text, most.min(self.room()), self.look.unicode);
         self.own(&text, tone)
     }
 
-    /// Somebody else's text in a column of so many cells, and a space.
+    /// Foreign text in a column of so many cells, and a space.
     pub fn column(&mut self, text: &str, cells: usize, tone: Tone) -> &mut Self {
         if cells == 0 {
             return self;

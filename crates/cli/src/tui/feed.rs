@@ -17,7 +17,7 @@ use crate::launch::state;
 use crate::tui::model::EventLine;
 use crate::world::World;
 
-/// Whoever sends waits while so many wait to be taken.
+/// Messages in the channel; a sender blocks while it is full.
 pub const QUEUE: usize = 1024;
 /// So many of a session's past events are asked for.
 const PAST: u32 = 50;
@@ -42,7 +42,7 @@ pub enum Message {
         line: EventLine,
     },
     Input(event::Event),
-    /// The terminal has gone, or somebody wants us to.
+    /// The terminal has gone, or a signal came.
     Leave,
     /// What a deed gave: words, or why not.
     Done(Result<String, String>),
@@ -163,8 +163,8 @@ impl Drop for Follower {
     }
 }
 
-/// One session's events, from one daemon to the next, until they are no longer wanted. What goes
-/// wrong is told by whoever watches.
+/// One session's events, from one daemon to the next, until they are no longer wanted. Errors
+/// are reported by [`watch`].
 fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: &str) {
     loop {
         if let Ok(Some(Gone)) = Client::connect_again(world).and_then(|client| {

@@ -113,7 +113,7 @@ pub fn tone(display: Display) -> Tone {
 /// More of one text than any line shows is not looked at.
 const MOST: usize = 2_000;
 
-/// One line of somebody else's text: no escape sequences, no control characters, nothing that turns
+/// One line of a foreign text: no escape sequences, no control characters, nothing that turns
 /// the direction of writing. Without Unicode, what is not ASCII becomes a question mark.
 pub fn visible(text: &str, unicode: bool) -> String {
     let text = beginning(text);

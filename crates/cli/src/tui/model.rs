@@ -336,7 +336,7 @@ pub fn key(row: &SessionRow) -> &str {
     }
 }
 
-/// Sorts: the most urgent first; among equals whoever waits longest, and what is stale last.
+/// Sorts: the most urgent first; among equals the longest wait, and what is stale last.
 fn urgency(row: &SessionRow) -> (Display, bool, i64, &str) {
     (row.display, row.stale, row.display_since, key(row))
 }

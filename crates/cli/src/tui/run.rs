@@ -137,7 +137,7 @@ struct View {
 enum Next {
     /// Drawn with the next frame.
     Soon,
-    /// Somebody waits for it.
+    /// The user waits for it.
     Now,
     /// Everything is drawn anew.
     Anew,

@@ -61,7 +61,7 @@ pub fn counts(counts: &Counts) -> [(&'static str, u64); 11] {
 #[derive(Debug, Clone)]
 pub struct Look {
     pub now: jiff::Zoned,
-    /// Columns; `usize::MAX` if nobody minds.
+    /// Columns; `usize::MAX` for no limit.
     pub width: usize,
     pub glyphs: Glyphs,
 }

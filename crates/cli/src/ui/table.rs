@@ -65,7 +65,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Somebody else's text may stand in it: it stays on its line and moves no cursor.
+    /// For foreign text: it stays on its line and moves no cursor.
     pub fn new(text: impl AsRef<str>, style: Style) -> Self {
         Self {
             text: text::one_line(text.as_ref()),

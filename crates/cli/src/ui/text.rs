@@ -12,10 +12,10 @@ pub fn is_inert(c: char) -> bool {
     !c.is_control() && !turns
 }
 
-/// More of somebody else's text is never looked at for one line.
+/// One line shows at most this much of a foreign text.
 const MOST: usize = 500;
 
-/// Somebody else's text on one line: no control character of it reaches the terminal, and nothing
+/// A foreign text on one line: no control character of it reaches the terminal, and nothing
 /// that turns the direction of what follows.
 pub fn one_line(text: &str) -> String {
     let bounded: String = text.chars().take(4 * MOST).collect();

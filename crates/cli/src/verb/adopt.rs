@@ -176,8 +176,8 @@ impl Adopt {
         if self.yes {
             return Ok(Vec::new());
         }
-        let asks = !self.json && !self.dry_run && tui::suits_terminal();
-        if asks && ui::agrees("Move them too?")? {
+        let may_ask = !self.json && !self.dry_run && tui::suits_terminal();
+        if may_ask && ui::agrees("Move them too?")? {
             return Ok(Vec::new());
         }
         for name in &left {

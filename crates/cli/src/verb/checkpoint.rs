@@ -328,7 +328,7 @@ impl Restore {
         Ok(self.paths.is_empty() || engine::holds(git, one, &world.cwd, &self.paths)?)
     }
 
-    /// Asks, where somebody can answer.
+    /// Asks, where there is a terminal.
     fn agreed(&self, plan: &Plan, one: &engine::Checkpoint) -> Result<bool> {
         if self.yes {
             return Ok(true);

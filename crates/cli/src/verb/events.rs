@@ -103,7 +103,7 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
         let ended = stream(&mut client, &query, &mut shown, lines);
         match ended {
             Ok(()) if !query.follow => return Ok(()),
-            // The daemon was replaced or ended: whoever follows goes on with the next one.
+            // The daemon was replaced or ended: go on with the next one.
             Ok(()) => {}
             Err(error)
                 if query.follow

@@ -57,7 +57,7 @@ impl Gc {
             anstream::println!(
                 "{}  {DIM}{}, {}{DIM:#}",
                 left.path.display(),
-                left.what.words(),
+                left.what.words().1,
                 age(left)
             );
         }
@@ -76,7 +76,7 @@ impl Left {
     fn json(&self, deleted: bool) -> Value {
         json!({
             "path": self.path,
-            "what": self.what.word(),
+            "what": self.what.words().0,
             "session_id": self.session,
             "last_touched": moment(self.touched),
             "deleted": deleted,
@@ -98,7 +98,7 @@ fn remove(left: &[Left]) -> Result<()> {
             fs::remove_file(path)
         };
         match removed {
-            // Somebody else was faster.
+            // Another process removed it.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed.with_context(|| format!("could not remove {}", path.display()))?,
         }
@@ -129,28 +129,19 @@ pub enum What {
 }
 
 impl What {
-    pub fn word(self) -> &'static str {
+    /// For scripts, and for people.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::Switches => "switches",
-            Self::Memory => "memory",
-            Self::Damaged => "damaged",
-            Self::Said => "said",
-            Self::HalfWritten => "half_written",
-        }
-    }
-
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Switches => "switches of a session that has ended",
-            Self::Memory => "what hooks remember of a session that has ended",
-            Self::Damaged => "damaged switches, set aside",
-            Self::Said => "what a hook said, too long for an answer",
-            Self::HalfWritten => "left half written",
+            Self::Switches => ("switches", "switches of a session that has ended"),
+            Self::Memory => ("memory", "what hooks remember of a session that has ended"),
+            Self::Damaged => ("damaged", "damaged switches, set aside"),
+            Self::Said => ("said", "what a hook said, too long for an answer"),
+            Self::HalfWritten => ("half_written", "left half written"),
         }
     }
 }
 
-/// Everything that nobody has touched for so many days, and that no live session has.
+/// Everything untouched for so many days, and that no live session has.
 pub fn leftovers(world: &World, days: u32) -> Result<Vec<Left>> {
     let live = live(world)?;
     let before = jiff::Timestamp::now().as_millisecond() - i64::from(days) * DAY_MS;

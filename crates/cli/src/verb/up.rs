@@ -170,7 +170,7 @@ pub fn notices(world: &World, said: Option<Choice>) -> Result<Option<String>> {
     }))
 }
 
-/// Whether nobody has said anything about notices.
+/// Whether no config file says anything about notices.
 fn is_open(world: &World) -> bool {
     let snapshot = world.loader(None).current();
     let on = snapshot.settings.get("notice.on");
@@ -257,7 +257,7 @@ pub fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
     said.iter().map(|word| find(word)).collect()
 }
 
-/// Whether nobody has named a hook.
+/// Whether no config file names a hook.
 fn is_hooks_open(world: &World) -> bool {
     world.loader(None).current().hooks.is_empty()
 }

@@ -366,7 +366,7 @@ impl Columns {
     }
 }
 
-/// How long it has been so: to the second where somebody waits or works, else without seconds.
+/// How long it has been so: to the second where a session waits or works, else without seconds.
 pub fn since(
     strip: &mut Strip<'_>,
     span: i64,

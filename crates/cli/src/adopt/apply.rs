@@ -1,5 +1,5 @@
 //! Moves hooks: the config first, then the settings, each replaced as a whole, and both as they were
-//! if somebody else was faster.
+//! if another program was faster.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -292,7 +292,7 @@ impl Prepared {
         }
     }
 
-    /// Carries it out. None: somebody else was faster, and nothing was done.
+    /// Carries it out. None: another program was faster, and nothing was done.
     pub(super) fn commit(&self, world: &World, mode: u32) -> Result<Option<Option<PathBuf>>> {
         if self.before == self.after && self.config.as_ref().is_none_or(|it| it.blocks.is_empty()) {
             return Ok(Some(None));
@@ -348,7 +348,7 @@ impl Target {
     }
 }
 
-/// Takes our tables out of the config again, unless somebody has written it since.
+/// Takes our tables out of the config again, unless it was written since.
 fn roll_back(config: &Config) -> io::Result<()> {
     let now = Snapshot::read(&config.file, MAX_CONFIG)?;
     if now.bytes() != Some(config.written.as_bytes()) {
@@ -388,7 +388,7 @@ pub struct Record {
     pub file: String,
     pub before: String,
     pub written: String,
-    /// Both as `uninit` would leave them, for whoever calls that first.
+    /// Both as `uninit` would leave them, for a user who calls that first.
     #[serde(default)]
     pub without_us: Option<WithoutUs>,
     /// What was taken out, in the order of the file.
