@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{self, Decision, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
-use becket_engine::hooks::carry::{HooksRan, Kit, Plan};
-use becket_engine::hooks::kept;
+use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
+use becket_engine::hooks::output;
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
@@ -184,7 +184,7 @@ impl Standalone<'_> {
         let record = |runs| {
             let left = Left {
                 masked: event.secrets,
-                ..Left::of_runs(kept::masked(runs, &event.masker))
+                ..Left::of_runs(output::masked(runs, &event.masker))
             };
             report(spool::add(
                 self.place,

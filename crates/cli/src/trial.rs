@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::carry::{Kit, program};
+use becket_engine::hooks::execute::{Kit, program};
 use becket_engine::hooks::name::{self, Match};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;

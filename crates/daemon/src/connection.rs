@@ -1,5 +1,4 @@
-//! One connection: frames in, frames out. Reading takes what comes in one go; an answer may be
-//! sent by whoever has it ready, on any thread.
+//! One connection: frames in, frames out. Any thread may send the answer.
 
 use std::io;
 use std::sync::Arc;
@@ -35,25 +34,25 @@ impl Default for Budget {
 }
 
 impl Budget {
-    fn take(&self, body: usize) -> Result<Option<SemaphorePermit<'_>>, Unread> {
+    fn take(&self, body: usize) -> Result<Option<SemaphorePermit<'_>>, ReadError> {
         if body <= SMALL_BODY {
             return Ok(None);
         }
         let share = u32::try_from(body >> 10).unwrap_or(u32::MAX);
         let permit = self.0.try_acquire_many(share);
-        permit.map(Some).map_err(|_| Unread::TooMuch)
+        permit.map(Some).map_err(|_| ReadError::NoRoom)
     }
 }
 
 /// Why no frame came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unread {
-    /// Nobody is there any more.
-    Gone,
-    /// What came is no frame.
+pub(crate) enum ReadError {
+    /// The other side has hung up.
+    Closed,
+    /// Not a frame.
     Garbage,
-    /// There is no room for a frame as large as that.
-    TooMuch,
+    /// Frames of other connections take all the room for large ones.
+    NoRoom,
 }
 
 #[derive(Debug)]
@@ -72,10 +71,10 @@ impl Connection {
     }
 
     /// The next frame.
-    pub(crate) async fn read(&mut self, budget: &Budget) -> Result<Frame, Unread> {
+    pub(crate) async fn read(&mut self, budget: &Budget) -> Result<Frame, ReadError> {
         self.fill(HEAD).await?;
-        let head = self.ahead.first_chunk().ok_or(Unread::Gone)?;
-        let head = FrameHead::decode(*head).map_err(|_| Unread::Garbage)?;
+        let head = self.ahead.first_chunk().ok_or(ReadError::Closed)?;
+        let head = FrameHead::decode(*head).map_err(|_| ReadError::Garbage)?;
         let _share = budget.take(head.len)?;
         self.fill(HEAD + head.len).await?;
         Ok(Frame {
@@ -100,7 +99,7 @@ impl Connection {
         body
     }
 
-    /// Waits awake for the first bytes, for a moment. The shim connects before it reads its event,
+    /// Spins for the first bytes for a moment. The shim connects before it reads its event,
     /// and sends it some 50 µs later: to sleep in between costs another wake-up.
     pub(crate) fn linger(&mut self) {
         let until = Instant::now() + bounds::AWAKE;
@@ -114,13 +113,16 @@ impl Connection {
     }
 
     /// Reads until there are at least so many bytes.
-    async fn fill(&mut self, len: usize) -> Result<(), Unread> {
+    async fn fill(&mut self, len: usize) -> Result<(), ReadError> {
         while self.ahead.len() < len {
             let missing = len - self.ahead.len();
             self.ahead.reserve(missing.max(READ));
-            self.stream.readable().await.map_err(|_| Unread::Gone)?;
+            self.stream
+                .readable()
+                .await
+                .map_err(|_| ReadError::Closed)?;
             match self.read_now() {
-                Ok(Some(0)) | Err(_) => return Err(Unread::Gone),
+                Ok(Some(0)) | Err(_) => return Err(ReadError::Closed),
                 Ok(_) => {}
             }
         }
@@ -147,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Sends one response. False if nobody is there any more.
+    /// Sends one response. False if the other side has hung up.
     pub(crate) async fn say(&self, response: &Response) -> bool {
         match response.to_frame() {
             Ok(frame) => self.send(&frame).await,
@@ -191,23 +193,23 @@ impl Connection {
     }
 
     /// Something that can answer one request from another thread, and how it went.
-    pub(crate) fn answerer(&self) -> (Answerer, oneshot::Receiver<Went>) {
+    pub(crate) fn answerer(&self) -> (Answerer, oneshot::Receiver<Reply>) {
         let (done, went) = oneshot::channel();
         let stream = Arc::clone(&self.stream);
         (Answerer { stream, done }, went)
     }
 }
 
-/// What came of a request.
+/// What became of a request.
 #[derive(Debug)]
-pub(crate) enum Went {
+pub(crate) enum Reply {
     /// It is answered; this could not be sent at once.
     Answered(Vec<u8>),
-    /// Whoever asked is to wait on.
+    /// The shim waits for hooks.
     Held(Held),
 }
 
-/// Those who wait for the same programs: one, and whoever asked the same by another registration.
+/// The shims that wait for the same hooks: the first, and those of double registrations.
 #[derive(Debug)]
 pub(crate) struct Askers {
     waiting: AtomicUsize,
@@ -225,7 +227,7 @@ impl Askers {
         Arc::clone(self)
     }
 
-    /// One of them is gone. If it was the last, nobody needs those programs any more.
+    /// One of them has hung up. With the last, the hooks are cancelled.
     pub(crate) fn one_less(&self) {
         if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.cancel.abandon();
@@ -233,38 +235,37 @@ impl Askers {
     }
 }
 
-/// A request that takes longer, because people's own programs run for it.
+/// A request whose named hooks run.
 #[derive(Debug)]
 pub(crate) struct Held {
-    /// What of the word could not be sent at once.
+    /// What could not be sent at once.
     pub(crate) unsent: Vec<u8>,
-    /// Takes the environment of whoever asked, if it is needed.
+    /// Takes the shim's environment, if it is needed.
     pub(crate) environment: Option<oneshot::Sender<Vec<u8>>>,
-    /// Who waits for those programs.
+    /// The shims that wait for these hooks.
     pub(crate) askers: Arc<Askers>,
-    pub(crate) went: oneshot::Receiver<Went>,
+    pub(crate) went: oneshot::Receiver<Reply>,
 }
 
 /// Sends an answer from the thread where it is ready. Dropped without an answer, it means `Busy`.
 #[derive(Debug)]
 pub(crate) struct Answerer {
     stream: Arc<UnixStream>,
-    done: oneshot::Sender<Went>,
+    done: oneshot::Sender<Reply>,
 }
 
 impl Answerer {
     pub(crate) fn send(self, frame: Vec<u8>) {
         let unsent = send_now(&self.stream, frame);
-        drop(self.done.send(Went::Answered(unsent)));
+        drop(self.done.send(Reply::Answered(unsent)));
     }
 
-    /// Tells whoever waits a little more, and answers nothing yet. So few bytes go at once, or not at
-    /// all.
+    /// Sends a frame that is no answer yet. So few bytes go at once, or not at all.
     pub(crate) fn tell(&self, frame: Vec<u8>) {
         drop(send_now(&self.stream, frame));
     }
 
-    /// Has whoever asked wait on, and hand over their environment. What comes back answers them.
+    /// Holds the shim, and asks for its environment. What comes back answers it.
     pub(crate) fn hold(
         self,
         frame: Vec<u8>,
@@ -273,7 +274,7 @@ impl Answerer {
     ) -> Self {
         let unsent = send_now(&self.stream, frame);
         let (done, went) = oneshot::channel();
-        drop(self.done.send(Went::Held(Held {
+        drop(self.done.send(Reply::Held(Held {
             unsent,
             environment,
             askers,

@@ -1,4 +1,4 @@
-//! The socket: who may speak, how much, and what is said back.
+//! The socket: who may connect, how much may be sent, and the answers.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use becket_wire::{PROTOCOL, Place, Version};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot, watch as tokio_watch};
 
-use crate::connection::{Budget, Connection, Held, Unread, Went};
+use crate::connection::{Budget, Connection, Held, ReadError, Reply};
 use crate::core::{Arrival, Message};
 use crate::counters::Counters;
 use crate::namespace::Namespaces;
@@ -40,7 +40,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Whether somebody wants no daemon, rather than another one or this very one no more.
+    /// Whether the user wants no daemon, rather than a newer one.
     pub(crate) fn is_wanted(self) -> bool {
         matches!(self, Self::Stopped | Self::Signal)
     }
@@ -63,7 +63,7 @@ pub(crate) struct Door {
     pub(crate) open: AtomicUsize,
     /// Events that were taken and not yet answered.
     pub(crate) in_flight: AtomicUsize,
-    /// Counts up with every request: a daemon that nobody speaks to ends.
+    /// Counts up with every request: a daemon without requests ends.
     pub(crate) requests: AtomicU64,
     pub(crate) budget: Budget,
     pub(crate) end: tokio_watch::Sender<Option<End>>,
@@ -107,12 +107,12 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>)
     let read = tokio::time::timeout(FRAME_TIME, connection.read(&door.budget)).await;
     let frame = match read {
         Ok(Ok(frame)) => frame,
-        Ok(Err(Unread::Gone)) | Err(_) => return false,
-        Ok(Err(Unread::Garbage)) => {
+        Ok(Err(ReadError::Closed)) | Err(_) => return false,
+        Ok(Err(ReadError::Garbage)) => {
             door.counters.garbage.add(1);
             return false;
         }
-        Ok(Err(Unread::TooMuch)) => {
+        Ok(Err(ReadError::NoRoom)) => {
             door.counters.busy.add(1);
             connection.say(&Response::Busy).await;
             return false;
@@ -143,7 +143,7 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>)
     }
 }
 
-/// Has an event prepared and sent to the core, which answers it; a status line likewise. Preparing may
+/// Prepares an event and sends it to the core, which answers it; a status line likewise. Preparing may
 /// block on a project's file system, so it has a thread of its own.
 async fn judge(
     connection: &mut Connection,
@@ -174,20 +174,20 @@ async fn judge(
         }
     });
     let went = match went.await {
-        Ok(Went::Held(held)) => wait_on(connection, held, door).await,
+        Ok(Reply::Held(held)) => wait_on(connection, held, door).await,
         went => went.ok(),
     };
     let said = match went {
-        Some(Went::Answered(rest)) => connection.send(&rest).await,
+        Some(Reply::Answered(rest)) => connection.send(&rest).await,
         _ => connection.say(&Response::Busy).await,
     };
     door.in_flight.fetch_sub(1, Ordering::Relaxed);
     said
 }
 
-/// Named hooks run: takes the environment for them, and waits for what they say. If whoever asked
-/// hangs up, nobody needs them any more.
-async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option<Went> {
+/// Named hooks run: takes the environment for them, and waits for what they say. They are cancelled if
+/// the shim hangs up.
+async fn wait_on(connection: &mut Connection, held: Held, door: &Door) -> Option<Reply> {
     let Held {
         unsent,
         environment,

@@ -1,9 +1,9 @@
 //! Named hooks: what each is, which events it wants, and whether it runs in this session.
 
 pub mod builtin;
-pub mod carry;
-pub mod kept;
+pub mod execute;
 pub mod name;
+pub mod output;
 pub mod slash;
 pub mod switch;
 

@@ -14,8 +14,8 @@ use becket_wire::run::RunRow;
 use becket_wire::{Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
-use crate::hooks::carry::{Asked, HooksRan, Plan};
-use crate::hooks::kept;
+use crate::hooks::execute::{Asked, HooksRan, Plan};
+use crate::hooks::output;
 use crate::hooks::slash::{self, Scene, Slash};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
@@ -170,10 +170,10 @@ pub fn finish(
 ) -> Finished {
     let done = ran.merge(own, |payload| judge(event, payload, context));
     let answer: Answer = done.merged.answer;
-    let answer = kept::shorten(answer, place, event.envelope.id, &event.masker);
+    let answer = output::shorten(answer, place, event.envelope.id, &event.masker);
     Finished {
         verdict: done.own.merged(answer, done.merged.by),
-        runs: kept::masked(done.runs, &event.masker),
+        runs: output::masked(done.runs, &event.masker),
     }
 }
 

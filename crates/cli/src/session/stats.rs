@@ -380,9 +380,9 @@ pub mod tests {
                  INSERT INTO payloads VALUES ({ran}, 0, CAST('{{\"duration_ms\":600000}}' AS BLOB));
                  INSERT INTO figures VALUES ('s', {b1}, {b1}, 'opus', 1.0, 1000, 10),
                      ('s', {b2}, {b2}, 'sonnet', 1.5, 500, 5), ('f', {b3}, {b3}, 'opus', 1.75, 0, 0);
-                 INSERT INTO sessions (session_id, revision, last_activity, state) VALUES
-                     ('s', 1, 0, CAST('{{\"session_id\":\"s\",\"line\":\"s\",\"project\":\"/w/api\",\"model\":\"sonnet\"}}' AS BLOB)),
-                     ('f', 2, 0, CAST('{{\"session_id\":\"f\",\"line\":\"f\",\"prev_session_id\":\"s\"}}' AS BLOB));",
+                 INSERT INTO sessions (session_id, last_activity, state) VALUES
+                     ('s', 0, CAST('{{\"session_id\":\"s\",\"line\":\"s\",\"project\":\"/w/api\",\"model\":\"sonnet\"}}' AS BLOB)),
+                     ('f', 0, CAST('{{\"session_id\":\"f\",\"line\":\"f\",\"prev_session_id\":\"s\"}}' AS BLOB));",
                 b1 = midnight - HOUR,
                 b2 = midnight + HOUR,
                 b3 = midnight + 3 * HOUR,

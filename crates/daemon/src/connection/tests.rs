@@ -36,7 +36,7 @@ async fn frames_are_read_whole_however_they_come() {
         };
         tokio::join!(sent, read);
         drop(theirs);
-        assert_eq!(connection.read(&budget).await, Err(Unread::Gone));
+        assert_eq!(connection.read(&budget).await, Err(ReadError::Closed));
     }
 }
 

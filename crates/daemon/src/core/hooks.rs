@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use becket_engine::hooks::carry::{HooksRan, Kit, Plan};
-use becket_engine::hooks::{kept, switch};
+use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
+use becket_engine::hooks::{output, switch};
 use becket_engine::judge::Verdict;
 use becket_engine::pipeline::{Finished, finish};
 use becket_engine::run::Cancel;
@@ -449,7 +449,7 @@ impl Run {
             // What goes on in the background takes no slot.
             drop(slot);
         };
-        let later = |run| send(Message::HookEnded(kept::masked(vec![run], &event.masker)));
+        let later = |run| send(Message::HookEnded(output::masked(vec![run], &event.masker)));
         plan.run(&kit, &cancel, answered, later);
     }
 

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::*;
 use crate::config::{Files, Loader, Snapshot, Standing};
-use crate::hooks::carry::{Asked, Kit, Plan};
+use crate::hooks::execute::{Asked, Kit, Plan};
 use crate::judge::Verdict;
 use crate::run::Cancel;
 use crate::stamp::tests::settle;

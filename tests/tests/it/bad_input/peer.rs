@@ -282,10 +282,10 @@ fn another_users_folder_for_the_socket_is_not_taken() {
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(
-        stderr.contains("its folder belongs to somebody else"),
+        stderr.contains("its folder belongs to another user"),
         "{stderr}"
     );
-    doctor_says(&world, "broken", "its folder belongs to somebody else");
+    doctor_says(&world, "broken", "its folder belongs to another user");
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
     assert_eq!(numbers(&world), [1, 2]);
 }

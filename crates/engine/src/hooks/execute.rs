@@ -31,7 +31,7 @@ pub struct Kit {
     pub becket: PathBuf,
     /// becket's home.
     pub home: PathBuf,
-    /// That of whoever asked; hooks run in it.
+    /// The session's: the shim sends it.
     pub environment: Arc<[(OsString, OsString)]>,
 }
 
@@ -48,7 +48,7 @@ pub struct Plan {
     pub payload: Arc<[u8]>,
     pub cwd: PathBuf,
     pub project: PathBuf,
-    /// Somebody is there who can be asked.
+    /// A user attends, who can be asked.
     attended: bool,
     /// When it was made: by then Claude Code waits already.
     made: Instant,
@@ -78,7 +78,7 @@ pub struct Asked<'a> {
     pub head: &'a Head<'a>,
     pub payload: &'a [u8],
     pub project: &'a Path,
-    /// Somebody is there who can be asked.
+    /// A user attends, who can be asked.
     pub attended: bool,
 }
 
@@ -192,12 +192,12 @@ impl Plan {
         run_beside(behind, jobs, cancel, finish, later);
     }
 
-    /// The row of a hook that goes on where nobody sees its end.
+    /// The row of a hook that goes on in the background.
     pub fn went_behind(&self, hook: &Hook) -> RunRow {
         self.row(&Ran::unstarted(hook.name.clone(), Outcome::WentAsync))
     }
 
-    /// The row of a run that nobody waited for: whatever it said, nothing was decided.
+    /// The row of a run in the background: what it said decides nothing.
     fn row_behind(&self, ran: &Ran) -> RunRow {
         let mut row = self.row(ran);
         if let Some(word) = row.decision.take() {

@@ -1,4 +1,5 @@
-//! What is kept of hooks: their runs without secrets, and what is too long for an answer in a file.
+//! What hooks said, as it is answered and recorded: long texts are cut with the whole in a file, and runs
+//! are masked.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -36,7 +37,7 @@ fn leave(file: &Path, text: &[u8]) -> io::Result<()> {
     options.open(file)?.write_all(text)
 }
 
-/// The runs as they may be kept.
+/// Masks the notes of runs.
 pub fn masked(runs: Vec<RunRow>, masker: &Masker) -> Vec<RunRow> {
     let mask = |text: String| {
         let masked = masker.mask(text.as_bytes()).bytes;
