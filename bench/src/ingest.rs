@@ -143,9 +143,9 @@ fn bars(cases: &[Case], report: &mut Report) {
             "100 connections: events a second",
             case.rate(),
             20_000.0,
-            Some(50_000.0),
+            None,
         ),
-        Bar::at_most("100 connections: p99, µs", figures.p99, 10_000.0, None),
+        Bar::at_most("100 connections: p99, µs", figures.p99, 20_000.0, None),
     ]);
 }
 

@@ -284,8 +284,8 @@ fn bars(best: &Run, report: &mut Report) {
     };
     match best.load {
         Load::Idle => report.bars.extend([
-            Bar::at_most("idle: median × true", median, 0.9, Some(0.75)),
-            Bar::at_most("idle: p99 × true", p99, 1.3, None),
+            Bar::at_most("idle: median × true", median, 1.0, None),
+            Bar::at_most("idle: p99 × true", p99, 1.5, None),
         ]),
         Load::OneCore => report.bars.push(Bar::at_most(
             "one core busy: median × true",

@@ -3,13 +3,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use becket_engine::run::Cancel;
-use becket_wire::bounds;
 use becket_wire::frame::{Frame, FrameHead, HEAD};
 use becket_wire::rpc::Response;
-use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
@@ -97,19 +94,6 @@ impl Connection {
         let mut body = std::mem::replace(&mut self.ahead, rest);
         body.drain(..HEAD);
         body
-    }
-
-    /// Spins for the first bytes for a moment. The shim connects before it reads its event,
-    /// and sends it some 50 µs later: to sleep in between costs another wake-up.
-    pub(crate) fn linger(&mut self) {
-        let until = Instant::now() + bounds::AWAKE;
-        loop {
-            let room = rustix::buffer::spare_capacity(&mut self.ahead);
-            match rustix::net::recv(&*self.stream, room, RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN) if Instant::now() < until => std::thread::yield_now(),
-                _ => return,
-            }
-        }
     }
 
     /// Reads until there are at least so many bytes.

@@ -159,7 +159,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let configs = Arc::new(ConfigCache::new(place, key, true));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(64)
+        .max_blocking_threads(16)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
     let (to_core, messages) = mpsc::channel(core::QUEUE);

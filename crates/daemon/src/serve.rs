@@ -88,9 +88,6 @@ pub(crate) async fn talk(stream: UnixStream, door: Arc<Door>) {
         Ok(peer) if peer.uid() == door.uid && !many => {
             // Looked at once, and early: while the shim still reads its event.
             let foreign = door.namespaces.are_foreign(peer.pid());
-            if others == 0 {
-                connection.linger();
-            }
             while serve_one(&mut connection, foreign, &door).await {}
         }
         Ok(peer) if peer.uid() == door.uid => {

@@ -4,9 +4,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
+use becket_wire::Missed;
 use becket_wire::frame::Decoder;
 use becket_wire::rpc::Response;
-use becket_wire::{Missed, bounds};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -72,13 +72,11 @@ impl Link {
 
     pub fn receive(&mut self) -> Result<Response, Missed> {
         let mut buffer = [0; 512];
-        let awake = Instant::now() + bounds::AWAKE;
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
-                Err(Errno::AGAIN) if Instant::now() < awake => std::thread::yield_now(),
                 Err(Errno::AGAIN) if readable_until(&self.socket, self.deadline) => {}
                 Err(Errno::AGAIN) => return Err(Missed::Slow),
                 Err(Errno::INTR) => {}

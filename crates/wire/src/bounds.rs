@@ -16,7 +16,3 @@ pub const STDIN_SILENCE: Duration = Duration::from_secs(5);
 pub const STDIN_IN_ALL: Duration = Duration::from_secs(20);
 /// How long a hook call waits for a daemon that is being started.
 pub const START: Duration = Duration::from_millis(300);
-
-/// How long shim and daemon wait for each other without going to sleep. The one sends and the other
-/// answers within 0.1 ms, and to wake a core that went to sleep for that takes half as long again.
-pub const AWAKE: Duration = Duration::from_micros(200);

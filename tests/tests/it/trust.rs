@@ -301,6 +301,7 @@ fn the_status_line_says_that_a_project_is_not_trusted() {
     hostile.start("1");
     let payload = json!({
         "session_id": SESSION,
+        "cwd": hostile.project,
         "workspace": {"current_dir": hostile.project, "project_dir": hostile.project},
     });
     let line = || {

@@ -121,7 +121,7 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     // In bytes: what the file of the log keeps when it begins anew.
     connection.pragma_update(None, "journal_size_limit", 128 << 20)?;
     // In KB. The ends of all indexes have to fit.
-    connection.pragma_update(None, "cache_size", -16384)?;
+    connection.pragma_update(None, "cache_size", -6144)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     connection.set_prepared_statement_cache_capacity(32);
     if found == 0 {
