@@ -17,7 +17,7 @@ use becket_engine::session::{Decided, Mark};
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::rpc::Response;
 use becket_wire::run::RunRow;
-use becket_wire::{EventId, Head, Place, Version};
+use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Answerer;
@@ -41,12 +41,16 @@ const GROUP: usize = 512;
 pub(crate) enum Message {
     Event(Box<Arrival>),
     StatusLine(Box<PreparedEvent>, Answerer),
+    /// The switches that an event depends on are in place: decide it.
+    Decide(Box<(InHand, Answerer)>),
     /// A slash command has set its switch.
     Switched(Box<(InHand, Answerer, Verdict)>),
     /// The named hooks of an event are done.
     HooksDone(Box<HooksDone>),
-    /// The named hooks of this event never will be.
+    /// The hooks of this event could not be run.
     HooksFailed(i64),
+    /// Events that need hooks get `Busy` from now on.
+    Drain(oneshot::Sender<()>),
     /// A hook that no answer waited for has ended: its run, masked.
     HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
@@ -97,7 +101,6 @@ pub(crate) struct InHand {
     record: Box<Record>,
     context: Context,
     at: Instant,
-    late: bool,
     applied: Option<Applied>,
 }
 
@@ -183,6 +186,14 @@ impl Core {
         match message {
             Message::Event(arrival) => self.event(*arrival),
             Message::StatusLine(event, answerer) => self.status_line(&event, answerer),
+            Message::Decide(event) => {
+                let (in_hand, answerer) = *event;
+                self.decide(in_hand, answerer);
+            }
+            Message::Drain(reply) => {
+                self.hooks.draining = true;
+                let _ = reply.send(());
+            }
             Message::Switched(switched) => {
                 let (in_hand, answerer, verdict) = *switched;
                 self.answer(in_hand, answerer, &verdict);
@@ -192,15 +203,19 @@ impl Core {
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
             Message::Asked(asked) => {
+                self.commit();
                 let database = self.store.connection();
                 self.registry.answer(database, asked, now_ms());
             }
             Message::Found(found) => self.found(found),
             Message::Gone(sessions) => self.registry.gone(&sessions, now_ms()),
-            Message::TakeIn(reply) => {
-                self.take_in();
-                drop(reply.send(self.store.pending()));
-            }
+            Message::TakeIn(reply) => match (self.take_in(), self.messages.upgrade()) {
+                // Group by group: events do not wait for the whole spool.
+                (true, Some(core)) if core.capacity() > 0 => {
+                    drop(core.try_send(Message::TakeIn(reply)));
+                }
+                _ => drop(reply.send(self.store.pending())),
+            },
             Message::Damaged { inode, why, done } => {
                 self.commit();
                 self.store.damaged(inode, &why);
@@ -238,7 +253,11 @@ impl Core {
     fn tick(&mut self) -> Ticked {
         let now = now_ms();
         self.registry.figures_are_due();
-        self.take_in();
+        if self.take_in()
+            && let Some(core) = self.messages.upgrade()
+        {
+            drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
+        }
         self.registry.forget(now);
         self.hooks.tick();
         if let Some(crowd) = self.registry.news_of_crowd() {
@@ -267,7 +286,7 @@ impl Core {
             answerer,
         } = arrival;
         // Before it changes anything: standalone takes it from the start.
-        if self.hooks.running.takes_no_more() && event.plan().is_some() {
+        if self.hooks.draining && event.plan().is_some() {
             return self.counters.busy.add(1);
         }
         let now = now_ms();
@@ -286,7 +305,6 @@ impl Core {
                 let heard = on_time.then(arrival_mark);
                 let database = self.store.connection();
                 applied = (self.registry).apply(database, &head, envelope, project, heard);
-                self.follow_switches(applied.as_ref());
             }
             let session = head.session_id.as_deref().unwrap_or_default();
             context.told = self.registry.was_told(session, event.config.generation);
@@ -294,20 +312,35 @@ impl Core {
                 context.launched_at = self.registry.began(session);
             }
         }
-        context.judge_only = late || record.duplicate_of.is_some();
+        if late {
+            // The shim has gone standalone, or will with this `Busy`: nothing is decided here.
+            let reply = move || drop(answerer);
+            return self.group.push((record, Box::new(reply)));
+        }
+        context.judge_only = record.duplicate_of.is_some();
         context.change = applied.as_mut().and_then(|applied| applied.display.take());
         if context.change.is_some() {
             context.minute = notice::minute_of_day(now);
         }
-        let step = decide(&event, &context);
+        let chained = applied.as_ref().and_then(|applied| applied.chained.clone());
         let in_hand = InHand {
             event: Arc::new(event),
             record,
             context,
             at,
-            late,
             applied,
         };
+        match chained {
+            None => self.decide(in_hand, answerer),
+            Some((from, to)) => self.follow_switches(from, to, Some((in_hand, answerer))),
+        }
+    }
+
+    fn decide(&mut self, in_hand: InHand, answerer: Answerer) {
+        let step = decide(&in_hand.event, &in_hand.context);
+        if let Some((session, generation)) = &step.verdict().told {
+            self.registry.tell(session, *generation);
+        }
         match step {
             Step::Done(verdict) => self.answer(in_hand, answerer, &verdict),
             Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
@@ -334,13 +367,9 @@ impl Core {
             event,
             mut record,
             at,
-            late,
             applied,
             ..
         } = in_hand;
-        if let Some((session, generation)) = &verdict.told {
-            self.registry.tell(session, *generation);
-        }
         let output = match record.duplicate_of {
             None => verdict.output(),
             Some(first) => {
@@ -354,26 +383,30 @@ impl Core {
                 }
             }
         };
-        self.answer_doubles(record.seq, || verdict.repeated());
-        if !late {
-            record.took_us = Some(micros(at));
-            let decision = Decision::new(verdict.decision(), &output);
-            record.decision = decision.map(|decision| decision.masked(&event.masker));
-        }
+        let doubles = self.hooks.decided(record.seq, || verdict.repeated());
+        record.took_us = Some(micros(at));
+        let decision = Decision::new(verdict.decision(), &output);
+        record.decision = decision.map(|decision| decision.masked(&event.masker));
         self.run_notice(verdict.notice.as_ref());
         if let Some(applied) = &applied
             && verdict.blocks_prompt()
         {
             self.registry.decided(applied, &record, Decided::Blocked);
         }
-        let answer = Response::Answer {
-            version: self.version,
-            output,
+        self.reply(record, doubles.into_iter().chain([(answerer, output)]));
+    }
+
+    /// Puts an event into the group. After the commit the answers go out.
+    fn reply(&mut self, record: Box<Record>, answers: impl Iterator<Item = (Answerer, Output)>) {
+        let version = self.version;
+        let frame = |(answerer, output)| {
+            let frame = Response::Answer { version, output }.to_frame();
+            Some((answerer, frame.ok()?))
         };
-        if let Ok(frame) = answer.to_frame() {
-            self.group
-                .push((record, Box::new(move || answerer.send(frame))));
-        }
+        let frames: Vec<(Answerer, Vec<u8>)> = answers.filter_map(frame).collect();
+        let send = |(answerer, frame): (Answerer, Vec<u8>)| answerer.send(frame);
+        let reply = move || frames.into_iter().for_each(send);
+        self.group.push((record, Box::new(reply)));
     }
 }
 

@@ -82,7 +82,8 @@ async fn send_past(
     let (rows, mut reading) = mpsc::channel(AHEAD);
     let (path, wanted) = (door.place.database(), query.clone());
     let inode = store::inode(&path);
-    tokio::task::spawn_blocking(move || {
+    // A thread of its own: a paused reader must not take one of those that prepare events.
+    std::thread::spawn(move || {
         let found = match store::open_to_read(&path) {
             Ok(Some(connection)) => store::find(&connection, &wanted, &mut |row| {
                 rows.blocking_send(Ok(row)).is_ok()

@@ -159,7 +159,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     let configs = Arc::new(ConfigCache::new(place, key, true));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
-        .max_blocking_threads(16)
+        .max_blocking_threads(32)
         .thread_keep_alive(Duration::from_secs(10))
         .build()?;
     let (to_core, messages) = mpsc::channel(core::QUEUE);
@@ -246,7 +246,7 @@ impl Daemon {
                 () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
-            ending::serve_on(&hooks, options.drain, &mut signals).await;
+            ending::serve_on(&door, &hooks, options.drain, &mut signals).await;
             door.closing.send_replace(true);
             ending::mark(&options.place, end);
             if self::inode(&socket) == inode {

@@ -26,4 +26,4 @@ pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
 pub(crate) use session::StoredSession;
 pub use session::{SessionFacts, Which, knows_process, session_facts, sessions};
 pub use write::Feed;
-pub(crate) use write::{Batch, Store, Then};
+pub(crate) use write::{Batch, Store, Taken, Then};

@@ -177,7 +177,22 @@ pub fn finish(
     }
 }
 
+impl Step {
+    pub fn verdict(&self) -> &Verdict {
+        match self {
+            Self::Done(verdict) | Self::Run(_, verdict) | Self::Switch(verdict) => verdict,
+        }
+    }
+}
+
 impl PreparedEvent {
+    /// Reads the session's switches again.
+    pub fn read_switches(&mut self, place: &Place) {
+        let head = Head::read(&self.payload).unwrap_or_default();
+        let session = head.session_id.as_deref().unwrap_or_default();
+        self.switches = Arc::new(Switches::read(place, session).switches);
+    }
+
     /// The hooks that are switched off in its session.
     pub fn disabled_hooks(&self) -> &[String] {
         self.switches.disabled()

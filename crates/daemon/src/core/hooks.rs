@@ -4,8 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
@@ -22,7 +21,6 @@ use tracing::warn;
 
 use super::{Core, InHand, Message, micros};
 use crate::connection::{Answerer, Askers};
-use crate::registry::Applied;
 use crate::store::{self, Record};
 
 /// The hooks of so many events run at once; more have to wait.
@@ -33,20 +31,17 @@ const MOST: usize = 320;
 const REMEMBERED: Duration = Duration::from_secs(6);
 /// The shim waits a little longer than the hooks may take: their answer has to be committed first.
 const MARGIN: Duration = Duration::from_secs(2);
-/// How long the core may wait for the lock of a switch file.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// Sessions that wait for the switches of the one they go on from.
-const TO_FOLLOW: usize = 1024;
+/// How long copying switches may wait for their lock: the shim waits a second.
+const PATIENCE: Duration = Duration::from_millis(300);
 
 /// What the core knows of hooks.
 #[derive(Debug)]
 pub(crate) struct Hooks {
+    /// The daemon is about to end: it begins no hooks any more.
+    pub(super) draining: bool,
     pub(crate) running: Arc<Running>,
-    place: Place,
     kit: Kit,
     slots: Arc<Semaphore>,
-    /// Switches that a session is still to get from another.
-    to_follow: Vec<(String, String)>,
     /// Events whose decision is yet to come.
     pending: HashMap<i64, Pending>,
     /// What was decided in the last seconds.
@@ -81,7 +76,7 @@ pub(crate) struct HooksDone {
 impl Hooks {
     pub(crate) fn new(place: &Place, becket: PathBuf) -> Self {
         Self {
-            place: place.clone(),
+            draining: false,
             kit: Kit {
                 becket,
                 home: place.home().to_path_buf(),
@@ -89,24 +84,30 @@ impl Hooks {
             },
             running: Arc::default(),
             slots: Arc::new(Semaphore::new(AT_ONCE)),
-            to_follow: Vec::new(),
+
             pending: HashMap::new(),
             decided: VecDeque::new(),
         }
     }
 
-    /// The decision about this event takes its time. Gives how many milliseconds at most.
-    pub(super) fn expect(&mut self, seq: i64, within: Duration, cancel: Cancel) -> u32 {
+    /// Registers a pending decision. Gives its bound in milliseconds, and who waits for it.
+    pub(super) fn expect(
+        &mut self,
+        seq: i64,
+        within: Duration,
+        cancel: Cancel,
+    ) -> (u32, Arc<Askers>) {
         let within = within + MARGIN;
         let for_ms = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+        let askers = Askers::one(cancel);
         let pending = Pending {
             for_ms,
             until: Instant::now() + within,
-            askers: Askers::one(cancel),
+            askers: Arc::clone(&askers),
             doubles: Vec::new(),
         };
         self.pending.insert(seq, pending);
-        for_ms
+        (for_ms, askers)
     }
 
     /// Nothing will be decided about this event: its doubles go standalone.
@@ -117,10 +118,6 @@ impl Hooks {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
         self.pending.retain(|_, pending| pending.until > now);
-        let Self {
-            place, to_follow, ..
-        } = self;
-        to_follow.retain(|(from, to)| switch::copy(place, from, to, PATIENCE).is_err());
     }
 
     /// None if it was decided at once, or long ago.
@@ -134,7 +131,11 @@ impl Hooks {
     }
 
     /// Remembers a decision for doubles, and gives those that wait for it.
-    fn decided(&mut self, seq: i64, output: impl FnOnce() -> Output) -> Vec<(Answerer, Output)> {
+    pub(super) fn decided(
+        &mut self,
+        seq: i64,
+        output: impl FnOnce() -> Output,
+    ) -> Vec<(Answerer, Output)> {
         while let Some((at, ..)) = self.decided.front()
             && at.elapsed() > REMEMBERED
         {
@@ -173,11 +174,7 @@ impl Core {
     ) {
         let seq = in_hand.record.seq;
         let cancel = Cancel::new();
-        let for_ms = self.hooks.expect(seq, plan.longest(), cancel.clone());
-        let Some(pending) = self.hooks.pending.get(&seq) else {
-            return;
-        };
-        let askers = Arc::clone(&pending.askers);
+        let (for_ms, askers) = self.hooks.expect(seq, plan.longest(), cancel.clone());
         let word = |need_env| Response::Hold { for_ms, need_env }.to_frame();
         let (Ok(hold), Ok(begun)) = (word(true), word(false)) else {
             return;
@@ -230,7 +227,7 @@ impl Core {
             // Silence would be taken for consent.
             false => cut_off(&ended),
         };
-        self.answer_doubles(record.seq, || match is_answer {
+        let doubles = self.hooks.decided(record.seq, || match is_answer {
             true => verdict.repeated(),
             false => output.clone(),
         });
@@ -254,23 +251,7 @@ impl Core {
             };
             self.registry.decided(applied, &record, decided);
         }
-        let answer = Response::Answer {
-            version: self.version,
-            output,
-        };
-        let Ok(frame) = answer.to_frame() else { return };
-        self.group
-            .push((record, Box::new(move || answerer.send(frame))));
-    }
-
-    /// Tells the doubles of an event what was decided.
-    pub(super) fn answer_doubles(&mut self, seq: i64, repeated: impl Fn() -> Output) {
-        let version = self.version;
-        for (answerer, output) in self.hooks.decided(seq, repeated) {
-            if let Ok(frame) = (Response::Answer { version, output }).to_frame() {
-                answerer.send(frame);
-            }
-        }
+        self.reply(record, doubles.into_iter().chain([(answerer, output)]));
     }
 
     /// A double of an event that is not decided yet waits with it.
@@ -293,28 +274,31 @@ impl Core {
         self.group.push((record, Box::new(|| ())));
     }
 
-    /// A session that goes on from another keeps its switches.
-    pub(super) fn follow_switches(&mut self, applied: Option<&Applied>) {
-        let chained = applied.and_then(|applied| applied.chained.as_ref());
-        if let Some((from, to)) = chained
-            && let Err(why) = switch::copy(&self.place, from, to, PATIENCE)
-        {
-            warn!(%why, "could not take the switches along yet");
-            if self.hooks.to_follow.len() < TO_FOLLOW {
-                self.hooks.to_follow.push((from.clone(), to.clone()));
+    /// A session that goes on from another keeps its switches. Copying them waits for a lock and writes
+    /// a file, so not on this thread; an event that depends on them is decided after that.
+    pub(super) fn follow_switches(
+        &self,
+        from: String,
+        to: String,
+        then: Option<(InHand, Answerer)>,
+    ) {
+        let (messages, place) = (self.messages.clone(), self.place.clone());
+        tokio::task::spawn_blocking(move || {
+            if let Err(why) = switch::copy(&place, &from, &to, PATIENCE) {
+                warn!(%why, "could not copy the switches of {from} to {to}");
             }
-        }
+            let (Some((mut in_hand, answerer)), Some(core)) = (then, messages.upgrade()) else {
+                return;
+            };
+            Arc::make_mut(&mut in_hand.event).read_switches(&place);
+            drop(core.blocking_send(Message::Decide(Box::new((in_hand, answerer)))));
+        });
     }
 }
 
 /// The events whose hooks run, also in the background.
 #[derive(Debug, Default)]
-pub(crate) struct Running {
-    all: Mutex<HashMap<i64, Cancel>>,
-    fewer: Condvar,
-    /// The daemon ends: it begins no hooks any more.
-    closed: AtomicBool,
-}
+pub(crate) struct Running(Mutex<HashMap<i64, Cancel>>);
 
 impl Running {
     fn watch(
@@ -337,24 +321,13 @@ impl Running {
         !self.lock().is_empty()
     }
 
-    pub(crate) fn take_no_more(&self) {
-        self.closed.store(true, Ordering::Relaxed);
-    }
-
-    pub(super) fn takes_no_more(&self) -> bool {
-        self.closed.load(Ordering::Relaxed)
-    }
-
-    /// Ends them all, and waits for that.
-    pub(crate) fn end(&self, wait: Duration) {
-        let all = self.lock();
-        all.values().for_each(Cancel::cut_off);
-        let ended = (self.fewer).wait_timeout_while(all, wait, |all| !all.is_empty());
-        drop(ended);
+    /// Ends them all, because the daemon ends.
+    pub(crate) fn cut_off(&self) {
+        self.lock().values().for_each(Cancel::cut_off);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<i64, Cancel>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -371,7 +344,6 @@ struct Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.running.lock().remove(&self.seq);
-        self.running.fewer.notify_all();
         if !self.answered
             && let Some(core) = self.messages.upgrade()
         {
@@ -403,13 +375,16 @@ impl Run {
         let (Ok(answerer), Ok(slot)) = (committed.await, slots.acquire_owned().await) else {
             return;
         };
-        // The shim is gone: nobody needs them.
-        let block = handed.await.unwrap_or_else(|_| {
-            self.watched.cancel.cancel();
-            Vec::new()
-        });
+        // The shim hung up, also while it waited for a slot: standalone runs them.
+        let Some(block) = handed
+            .await
+            .ok()
+            .filter(|_| !self.watched.cancel.is_cancelled())
+        else {
+            return;
+        };
         self.kit.environment = read_environment(&block).into();
-        // From here on they must not run anywhere else, whatever becomes of this daemon.
+        // After this frame standalone does not run them again.
         answerer.tell(std::mem::take(&mut self.begun));
         let thread = std::thread::Builder::new().name("hooks".into());
         if let Err(why) = thread.spawn(move || self.run(answerer, slot)) {

@@ -14,18 +14,19 @@ use super::Core;
 use crate::connection::Answerer;
 use crate::infer::Found;
 use crate::life::now_ms;
+use crate::store::Taken;
 use crate::store::spool::Intake;
 
 /// No notice is given of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
 
 impl Core {
-    /// Takes in the spool, group by group: each with the sessions that it changes in one commit.
-    pub(super) fn take_in(&mut self) {
+    /// Takes in one group of the spool with the sessions that it changes. True if more is left.
+    pub(super) fn take_in(&mut self) -> bool {
         self.commit();
         let (_, masker) = self.configs.current(None);
         let registry = &mut self.registry;
-        let (mut applied, mut changes) = (Vec::new(), Vec::new());
+        let (mut chained, mut changes) = (Vec::new(), Vec::new());
         let mut apply = |database: &Connection, intake: &Intake| {
             for record in &intake.new {
                 let payload = record.payload();
@@ -41,7 +42,7 @@ impl Core {
                     if decided == Decided::Passed || !is_stop {
                         changes.extend(done.display.clone().map(|change| (change, Some(event))));
                     }
-                    applied.push(done);
+                    chained.extend(done.chained);
                 }
             }
             for record in &intake.completed {
@@ -50,17 +51,17 @@ impl Core {
             registry.unwritten()
         };
         let taken = self.store.take_in(&masker, &mut apply);
-        if !taken {
-            // What was committed of it is written twice.
+        if taken == Taken::Failed {
             self.registry.write_all();
         }
-        for done in &applied {
-            self.follow_switches(Some(done));
+        for (from, to) in chained {
+            self.follow_switches(from, to, None);
         }
         for (change, event) in &changes {
             self.tell_of(Some(change), event.as_ref());
         }
         self.registry.tell_news(now_ms());
+        taken == Taken::More
     }
 
     pub(super) fn found(&mut self, found: Vec<Found>) {

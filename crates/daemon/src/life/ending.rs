@@ -2,16 +2,18 @@
 //! the rest and answers what is in flight. The lock is held until the database is closed.
 
 use std::fs;
-use std::sync::Arc;
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use becket_wire::Place;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use crate::core::Running;
+use super::{TICK, tick};
+use crate::core::{Message, Running};
 use crate::serve::{Door, End};
 
 /// How long hooks may go on once the daemon was told to end.
@@ -47,21 +49,36 @@ async fn next(signal: &mut Option<Signal>) {
 
 /// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
 /// signal, the hooks that still run are cut off.
-pub(super) async fn serve_on(hooks: &Arc<Running>, at_most: Duration, signals: &mut Signals) {
-    hooks.take_no_more();
-    let ended = async {
-        while hooks.any() {
-            sleep(LOOK).await;
+pub(super) async fn serve_on(
+    door: &Door,
+    hooks: &Running,
+    at_most: Duration,
+    signals: &mut Signals,
+) {
+    let (reply, drains) = oneshot::channel();
+    drop(door.core.send(Message::Drain(reply)).await);
+    let _ = drains.await;
+    let ticks = async {
+        loop {
+            drop(tick(door).await);
+            sleep(TICK).await;
         }
     };
     tokio::select! {
         biased;
-        () = ended => return,
+        () = have_ended(hooks) => return,
         () = signals.told() => warn!("a second signal: hooks are cut off"),
         () = sleep(at_most) => warn!("hooks did not end in {at_most:?}, and are cut off"),
+        () = ticks => {}
     }
-    let all = Arc::clone(hooks);
-    drop(tokio::task::spawn_blocking(move || all.end(HOOKS_END)).await);
+    hooks.cut_off();
+    drop(timeout(HOOKS_END, have_ended(hooks)).await);
+}
+
+async fn have_ended(hooks: &Running) {
+    while hooks.any() {
+        sleep(LOOK).await;
+    }
 }
 
 /// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they

@@ -11,7 +11,7 @@ use rusqlite::hooks::Wal;
 use rusqlite::{Connection, Row};
 use tracing::warn;
 
-use super::open::BUSY;
+use super::open::WRITER_BUSY;
 
 /// A log of so many pages (64 MB) is begun anew. Under constant load it does not begin anew by itself.
 const LONG: i64 = 8 << 10;
@@ -92,7 +92,7 @@ impl Checkpointer {
         // Readers are not waited for.
         drop(writer.busy_timeout(Duration::ZERO));
         let restarted = checkpoint(writer, "RESTART").is_ok_and(|(busy, ..)| !busy);
-        drop(writer.busy_timeout(BUSY));
+        drop(writer.busy_timeout(WRITER_BUSY));
         self.next = if restarted { 0 } else { length + LONG };
         if restarted {
             self.log.committed(0);

@@ -17,6 +17,8 @@ const VERSION: i64 = 6;
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
+/// The same for the writer: the shim waits a second, and the spool takes what the database does not.
+pub(super) const WRITER_BUSY: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Error)]
 pub enum OpenError {

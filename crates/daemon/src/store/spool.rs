@@ -309,15 +309,15 @@ pub(crate) struct Intake {
 /// Applies what one transaction takes in, and gives the sessions that change with it.
 pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Vec<StoredSession> + 'a;
 
-/// Takes everything in: insert, commit together with what it did to sessions, then unlink. What was
-/// done counts, also where it ended with an error.
+/// Takes in one group: insert, commit together with what it did to sessions, then unlink. True if more
+/// files wait.
 pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
     masker: &Masker,
     next_seq: &mut dyn FnMut() -> i64,
     apply: &mut Apply<'_>,
-) -> (Intake, rusqlite::Result<()>) {
+) -> (Intake, rusqlite::Result<bool>) {
     for (_, path) in files(place, ".tmp") {
         if is_old(&path) {
             drop(fs::remove_file(path));
@@ -325,19 +325,14 @@ pub(super) fn take_in(
     }
     let mut done = Intake::default();
     let mut waiting = waiting(place).into_iter().peekable();
-    while waiting.peek().is_some() {
-        let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
-        if records.is_empty() {
-            continue;
-        }
-        if let Err(why) = insert(connection, records, next_seq, apply, &mut done) {
-            return (done, Err(why));
-        }
-        for path in files {
-            drop(fs::remove_file(path));
-        }
+    let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
+    if let Err(why) = insert(connection, records, next_seq, apply, &mut done) {
+        return (done, Err(why));
     }
-    (done, Ok(()))
+    for path in files {
+        drop(fs::remove_file(path));
+    }
+    (done, Ok(waiting.peek().is_some()))
 }
 
 /// Reads as many files as one transaction takes.
@@ -384,6 +379,9 @@ fn insert(
     apply: &mut Apply<'_>,
     done: &mut Intake,
 ) -> rusqlite::Result<()> {
+    if records.is_empty() {
+        return Ok(());
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut group = Intake::default();
     for mut record in records {
@@ -515,16 +513,23 @@ mod tests {
         }
 
         fn take_in_and(&mut self, apply: &mut Apply<'_>) -> Intake {
-            let next = &mut self.next;
-            let mut next_seq = || {
-                *next += 1;
-                *next - 1
-            };
-            let place = &self.home.place;
-            let (done, ended) =
-                take_in(&mut self.connection, place, &masker(), &mut next_seq, apply);
-            ended.unwrap();
-            done
+            let mut all = Intake::default();
+            loop {
+                let next = &mut self.next;
+                let mut next_seq = || {
+                    *next += 1;
+                    *next - 1
+                };
+                let place = &self.home.place;
+                let (done, more) =
+                    take_in(&mut self.connection, place, &masker(), &mut next_seq, apply);
+                all.new.extend(done.new);
+                all.completed.extend(done.completed);
+                all.bad += done.bad;
+                if !more.unwrap() {
+                    return all;
+                }
+            }
         }
 
         fn by_socket(&mut self, event: u32, late: bool) {
@@ -710,15 +715,20 @@ mod tests {
             session.into_iter().collect()
         };
         let mut seq = 0..;
-        let (done, ended) = take_in(
-            &mut daemon.connection,
-            &daemon.home.place,
-            &masker(),
-            &mut || seq.next().unwrap(),
-            &mut apply,
-        );
-        assert!(ended.is_err());
-        assert_eq!(done.new.len(), GROUP_FILES);
+        let mut one_group = || {
+            let mut next_seq = || seq.next().unwrap();
+            let place = &daemon.home.place;
+            take_in(
+                &mut daemon.connection,
+                place,
+                &masker(),
+                &mut next_seq,
+                &mut apply,
+            )
+        };
+        let (done, more) = one_group();
+        assert_eq!((done.new.len(), more), (GROUP_FILES, Ok(true)));
+        assert!(one_group().1.is_err());
         assert_eq!(daemon.home.files(), 1, "the rest waits");
         let live = sessions(&daemon.connection, Which::Live).unwrap();
         assert_eq!(live.len(), 1, "that of the first group");

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpointer;
 use super::figures::{self, TurnFigures};
-use super::open::{self, open};
+use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
 use super::retention::{Limits, Retention};
 use super::run;
@@ -53,6 +53,16 @@ impl Batch {
     }
 }
 
+/// How far an intake came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taken {
+    All,
+    /// More files wait.
+    More,
+    /// The database did not take it.
+    Failed,
+}
+
 /// The connection that writes, and all that belongs to it.
 pub(crate) struct Store {
     connection: Connection,
@@ -78,6 +88,7 @@ impl Store {
         let path = place.database();
         let newest: Option<i64> =
             connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
+        connection.busy_timeout(WRITER_BUSY)?;
         Ok(Self {
             checkpointer: Checkpointer::start(path.clone(), &mut connection),
             connection,
@@ -144,8 +155,8 @@ impl Store {
         Ok(())
     }
 
-    /// Takes in the spool. False if the database did not take all of it.
-    pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> bool {
+    /// Takes in one group of the spool.
+    pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> Taken {
         let next_seq = &mut self.next_seq;
         let mut next_seq = || {
             *next_seq += 1;
@@ -169,11 +180,15 @@ impl Store {
             info!(events = done.new.len(), "took in the spool");
             self.checkpointer.nudge();
         }
-        if let Err(why) = &ended {
-            warn!(%why, "could not take in the spool");
-            self.look_for_damage(why);
+        match ended {
+            Ok(true) => Taken::More,
+            Ok(false) => Taken::All,
+            Err(why) => {
+                warn!(%why, "could not take in the spool");
+                self.look_for_damage(&why);
+                Taken::Failed
+            }
         }
-        ended.is_ok()
     }
 
     /// Retention and checkpoint.
@@ -290,7 +305,12 @@ impl Store {
         });
         match opened {
             Ok(opened) => self.connection = opened.connection,
-            Err(why) => return error!(%why, "could not begin a new database"),
+            Err(why) => {
+                error!(%why, "could not begin a new database");
+                let what =
+                    format!("could not begin a new database ({why}): events go to the spool");
+                return self.counters.trouble(what);
+            }
         }
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
@@ -335,7 +355,7 @@ mod tests {
     }
 
     fn take_in(store: &mut Store) -> HashSet<i64> {
-        store.take_in(&masker(), &mut |_, _| Vec::new());
+        while store.take_in(&masker(), &mut |_, _| Vec::new()) == Taken::More {}
         store.pending()
     }
 

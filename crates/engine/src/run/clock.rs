@@ -203,6 +203,11 @@ impl Cancel {
         }))
     }
 
+    /// Whether anything was to end.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.scope.load(Ordering::SeqCst) > 0
+    }
+
     /// Ends all that runs, in the background too.
     pub fn cancel(&self) {
         self.end(2);
