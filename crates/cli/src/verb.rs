@@ -1,4 +1,4 @@
-//! One verb, one file, of the same name as its request, its handler and its test.
+//! The verbs of `becket`, one file each.
 
 pub mod adopt;
 pub mod builtin;

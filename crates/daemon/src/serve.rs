@@ -124,8 +124,8 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>)
         return false;
     }
     match Request::from_frame(frame) {
-        Ok(Request::Event(event)) => judge(connection, event, true, door).await,
-        Ok(Request::StatusLine(line)) => judge(connection, line, false, door).await,
+        Ok(Request::Event(event)) => take_event(connection, event, true, door).await,
+        Ok(Request::StatusLine(line)) => take_event(connection, line, false, door).await,
         Ok(Request::Yield { protocol, version }) if (protocol, version) > door.identity() => {
             let said = connection.say(&Response::Yielding).await;
             door.end.send_replace(Some(End::Yielded));
@@ -141,8 +141,8 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>)
 }
 
 /// Prepares an event and sends it to the core, which answers it; a status line likewise. Preparing may
-/// block on a project's file system, so it has a thread of its own.
-async fn judge(
+/// block on a project's file system, so it runs on the blocking pool.
+async fn take_event(
     connection: &mut Connection,
     request: EventRequest,
     is_event: bool,

@@ -6,7 +6,7 @@ use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Head, Output};
 
-use crate::merge::weight;
+use crate::merge::{unattended, weight};
 use crate::notice::{self, Notice};
 use crate::pipeline::{Context, PreparedEvent};
 use crate::trust::{Project, Trust};
@@ -134,20 +134,45 @@ impl Verdict {
     }
 }
 
+/// One event as the rules judge it.
+struct Case<'a> {
+    event: &'a PreparedEvent,
+    /// Of the payload that is judged: after a rewriting hook it has the new `tool_input`. Rules judge
+    /// by this, never by `event.payload`.
+    head: &'a Head<'a>,
+    context: &'a Context,
+}
+
+/// What each rule says is added to the verdict, in this order. A guard is one more.
+const RULES: [fn(&Case<'_>, &mut Verdict); 3] = [tell_of_problems, name_session, ring];
+
 /// Judges one event as if it had this payload.
 pub(crate) fn judge(event: &PreparedEvent, payload: &[u8], context: &Context) -> Verdict {
-    let head = Head::read(payload).ok();
     let mut verdict = Verdict::silent(event.event.clone());
-    if let Some(head) = &head {
-        tell_of_problems(event, head, context, &mut verdict);
-        name_session(event, head, context, &mut verdict);
+    let Ok(head) = Head::read(payload) else {
+        return verdict;
+    };
+    let case = Case {
+        event,
+        head: &head,
+        context,
+    };
+    for rule in RULES {
+        rule(&case, &mut verdict);
     }
-    ring(event, context, &mut verdict);
+    if !event.envelope.attended() {
+        unattended(&mut verdict.answer);
+    }
     verdict
 }
 
 /// Tells the model of a launched session which one it is, with each prompt.
-fn name_session(event: &PreparedEvent, head: &Head<'_>, context: &Context, verdict: &mut Verdict) {
+fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
+    let Case {
+        event,
+        head,
+        context,
+    } = *case;
     let (Some(began), Some(session)) = (context.launched_at, head.session_id.as_deref()) else {
         return;
     };
@@ -161,7 +186,8 @@ fn name_session(event: &PreparedEvent, head: &Head<'_>, context: &Context, verdi
 }
 
 /// A notice goes with the answer if the terminal shows it there. It decides nothing.
-fn ring(event: &PreparedEvent, context: &Context, verdict: &mut Verdict) {
+fn ring(case: &Case<'_>, verdict: &mut Verdict) {
+    let Case { event, context, .. } = *case;
     let wishes = &event.config.config.notice;
     let change = context.change.as_ref();
     let notice =
@@ -180,12 +206,12 @@ fn ring(event: &PreparedEvent, context: &Context, verdict: &mut Verdict) {
 
 /// A configuration that does not parse, and a project that is not trusted, are reported when a session
 /// starts or a prompt is sent, once per session and state of the configuration.
-fn tell_of_problems(
-    event: &PreparedEvent,
-    head: &Head<'_>,
-    context: &Context,
-    verdict: &mut Verdict,
-) {
+fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
+    let Case {
+        event,
+        head,
+        context,
+    } = *case;
     let starts = event.event == EventName::SessionStart;
     let prompts = event.event == EventName::UserPromptSubmit;
     let Some(session) = head.session_id.as_deref() else {
@@ -212,7 +238,7 @@ fn tell_of_problems(
     let trust = trust.map(|says| format!("becket: {says}"));
     let told: Vec<String> = config.into_iter().chain(trust).collect();
     verdict.answer.tell(told.join("\n"));
-    verdict.by = Some(account.by());
+    verdict.by.get_or_insert_with(|| account.by());
     verdict.told = Some((session.to_owned(), event.config.generation));
 }
 

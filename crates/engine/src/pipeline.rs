@@ -1,8 +1,7 @@
 //! The one path of an event: [`prepare`] → [`decide`] → run → [`finish`] → record.
 //!
 //! The daemon and the standalone process (`becket hook`) are its two hosts. They call these functions in
-//! this order and record what comes of them, so a guard, a hook rule or an effort rule is written once
-//! and holds in both. `run` is [`Plan::run`]; recording belongs to the host.
+//! this order and record what comes of them, so a rule is written once and holds in both. `run` is [`Plan::run`]; recording belongs to the host.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,7 +122,7 @@ pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
     }
 }
 
-/// Judges an event. Pure: reads no file and no clock.
+/// Judges an event. Reads no file.
 pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
     let verdict = judge(event, &event.payload, context);
     if context.judge_only {

@@ -17,10 +17,10 @@ pub struct Hook {
     /// Judge the frame on stdin without a daemon, and say why there is none
     #[arg(long, value_name = "WHY", hide = true)]
     alone: Option<String>,
-    /// The daemon had taken the event already: start no named hook again
+    /// The daemon had begun to run the named hooks: run none again
     #[arg(long, requires = "alone", hide = true)]
     held: bool,
-    /// Run only the hooks that nobody waits for, and answer nothing
+    /// Run only the async hooks, and answer nothing
     #[arg(long, requires = "alone", hide = true)]
     behind: bool,
     /// The event that this registration is for

@@ -171,9 +171,9 @@ fn pack(envelope: &Envelope, payload: &[u8], left: &Left) -> Result<Vec<u8>, Rpc
 
 fn room(folder: &Path) -> Result<(), SpoolError> {
     let files = count(folder);
-    // A file is at most one frame: few files cannot be too many bytes, and need not be looked at.
+    // A file is at most two frames: few files cannot be too many bytes, and need not be looked at.
     let mut bytes = 0;
-    if files as u64 * MAX_BODY as u64 > MAX_BYTES {
+    if files as u64 * MAX_FILE > MAX_BYTES {
         bytes = usage(folder).1;
     }
     if files >= MAX_FILES || bytes >= MAX_BYTES {
