@@ -237,46 +237,6 @@ fn a_hook_without_a_program_or_an_event_is_left_out_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_hook_is_told_with_its_place() {
-    for (text, expected) in [
-        (
-            "hooks.x.on = 3",
-            "/user.toml:1:14: hooks.x.on: expected a text, or a list of texts, found 3",
-        ),
-        (
-            "hooks.x.on = [\"\"]",
-            "/user.toml:1:14: hooks.x.on: expected the name of an event",
-        ),
-        (
-            "hooks.x.run = []",
-            "/user.toml:1:15: hooks.x.run: expected a command",
-        ),
-        (
-            "[hooks.x]\ntimeout = 30",
-            "/user.toml:2:11: hooks.x.timeout: expected a time",
-        ),
-        (
-            "hooks.x.enabled = 1",
-            "/user.toml:1:19: hooks.x.enabled: expected true or false",
-        ),
-        (
-            "[hooks.\"a b\"]",
-            "/user.toml:1:8: \"a b\" cannot be the name of a hook",
-        ),
-        ("[hooks.\"../x\"]", "/user.toml:1:8: \"../x\" cannot be"),
-        (
-            "[hooks.typecheck-changed]\nrun = \"x\"",
-            "/user.toml:2:7: hooks.typecheck-changed.run: this hook is a built-in; use `command`",
-        ),
-    ] {
-        let wrong = wrong(text);
-        assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(wrong[0].starts_with(expected), "{}\n{expected}", wrong[0]);
-        assert!(parse_layer(&source(Level::User), text).is_err(), "{text}");
-    }
-}
-
-#[test]
 fn a_tilde_in_a_list_is_told_and_the_hook_left_out() {
     let other = "[hooks.y]\non = \"Stop\"\nrun = \"y\"\n";
     let run = |run: &str| in_force(&format!("{other}[hooks.x]\non = \"Stop\"\nrun = {run}\n"));
