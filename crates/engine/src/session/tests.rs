@@ -70,6 +70,8 @@ fn a_child_begins_and_ends() {
     assert_eq!((child.started_at, child.ended_at), (20, Some(40)));
     assert_eq!(child.agent_type.as_deref(), Some("Explore"));
     assert_eq!(child.transcript_path.as_deref(), Some("/t"));
+    let rests = Play::after(&[PROMPT, "Stop", START]);
+    assert_eq!(rests.both(), "idle · working", "a parent at rest stays so");
 }
 
 #[test]
@@ -90,13 +92,8 @@ fn a_child_whose_start_was_missed_is_there_all_the_same() {
     assert!(!play.session.children.contains_key("b"));
     // Its start comes late: it says who it is, but not what it does now.
     play.at_time("SubagentStart agent_id=a agent_type=Explore", 15);
-    assert_eq!(
-        (
-            play.child("a").as_str(),
-            play.session.children["a"].started_at
-        ),
-        ("working(Grep)", 15)
-    );
+    assert_eq!(play.child("a"), "working(Grep)");
+    assert_eq!(play.session.children["a"].started_at, 15);
 }
 
 #[test]
@@ -155,6 +152,13 @@ fn a_teammate_rests_by_id_or_by_name() {
     assert_eq!(play.child("a"), "idle");
     assert_eq!(play.main(), "working(mate)");
     assert!(!play.then("TeammateIdle teammate_name=nobody"));
+    let works = r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#;
+    let play = Play::after(&[
+        PROMPT,
+        "SubagentStart agent_id=amate-1 agent_type=mate",
+        works,
+    ]);
+    assert_eq!(play.child("amate-1"), "working", "it outlives the turn");
 }
 
 #[test]
@@ -419,6 +423,13 @@ fn facts_come_from_the_newest_event_of_the_main_agent() {
     assert_eq!(session.permission_mode.as_deref(), Some("default"));
     assert_eq!(session.transcript_path.as_deref(), Some("/t.jsonl"));
     assert_eq!((session.started_at, session.last_activity), (0, 40));
+    let mut play = Play::after(&["InstructionsLoaded cwd=/a"]);
+    assert!(
+        play.at_time("SessionStart cwd=/old model=m", 5),
+        "it fills what is unknown"
+    );
+    assert_eq!(play.session.model.as_deref(), Some("m"));
+    assert_eq!(play.session.cwd.as_deref(), Some("/a"));
 }
 
 #[test]
@@ -451,7 +462,7 @@ fn a_process_has_its_pane_and_a_guessed_one_counts_for_nothing() {
     assert_eq!(session.pane.as_deref(), Some("%3"));
     assert_eq!(session.tmux_socket.as_deref(), Some("/tmp/tmux-1/default"));
     assert_eq!(session.entrypoint.as_deref(), Some("cli"));
-    assert_eq!(session.attended, true);
+    assert!(session.attended);
     let mut elsewhere = Line::new("SessionStart source=resume unattended", 30);
     elsewhere.envelope.pid = 8;
     assert!(elsewhere.play(|moment| play.session.apply(moment)));

@@ -445,10 +445,6 @@ impl Asked {
     }
 }
 
-fn restarted(agent: &Agent) -> Agent {
-    serde_json::from_str(&serde_json::to_string(agent).unwrap()).unwrap()
-}
-
 proptest! {
     #[test]
     fn what_is_asked_is_never_hidden(events in events()) {
@@ -476,42 +472,5 @@ proptest! {
         apply(&mut agent, "Stop", 1_000);
         prop_assert_eq!(word(&agent.status), "idle");
         prop_assert_eq!(agent.pending().len(), 0);
-    }
-
-    #[test]
-    fn a_restart_changes_nothing(events in events(), cut in 0..40_usize) {
-        let mut agent = Agent::new(0);
-        let mut other = agent.clone();
-        for (at, event) in (1..).zip(&events) {
-            if at as usize == cut {
-                other = restarted(&other);
-            }
-            prop_assert_eq!(apply(&mut agent, event, at), apply(&mut other, event, at));
-            prop_assert_eq!(&agent, &other);
-        }
-    }
-
-    #[test]
-    fn what_is_older_changes_nothing(events in events(), late in event(), by in 1..50_i64) {
-        let mut agent = Agent::new(0);
-        for (at, event) in (100..).zip(&events) {
-            apply(&mut agent, event, at);
-        }
-        let Some(last) = agent.last_at() else { return Ok(()) };
-        let before = agent.clone();
-        prop_assert!(!apply(&mut agent, &late, last - by));
-        prop_assert_eq!(agent, before);
-    }
-
-    #[test]
-    fn what_changed_is_told(events in events()) {
-        let mut agent = Agent::new(0);
-        for (at, event) in (1..).zip(&events) {
-            let before = agent.clone();
-            let told = Line::new(event, at).play(|moment| agent.apply(moment));
-            let differs = (&before.status, before.since, &before.error, before.failed_tools)
-                != (&agent.status, agent.since, &agent.error, agent.failed_tools);
-            prop_assert!(told || !differs, "{event}");
-        }
     }
 }

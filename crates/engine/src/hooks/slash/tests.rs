@@ -292,3 +292,9 @@ fn an_older_claude_code_tells_of_the_expansion_first() {
     assert_eq!(parse(&head, &envelope(true)).unwrap().verb, Verb::Disable);
     assert_eq!(parse(&head, &envelope(false)), None);
 }
+
+#[test]
+fn it_is_answered_by_a_block_that_hides_the_prompt() {
+    let output = answer(EventName::UserPromptSubmit, "done").render();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"done"}"#);
+}
