@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becket_daemon::store;
-use becket_engine::config::{Loader, Problem, parse_pairs, variables_among};
+use becket_engine::config::{Loader, Problem, parse_pairs};
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::Ask;
@@ -102,7 +102,7 @@ impl World {
         };
         let Said { variables, set } = &self.said;
         loader
-            .with_variables(variables_among(variables))
+            .with_variables(variables.iter().map(|(name, value)| (&**name, &**value)))
             .with_pairs(set.iter().map(|(key, value)| (&**key, &**value)))
     }
 

@@ -26,7 +26,7 @@ use crate::doubles::Doubles;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
-use crate::registry::{Applied, Asked, Changes, Process, Registry};
+use crate::registry::{Applied, Asked, Process, Registry};
 use crate::store::{Batch, Decision, Limits, Record, Store, Then};
 pub(crate) use hooks::{Hooks, HooksDone, Running};
 
@@ -123,22 +123,17 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one caller, and each is a part of it"
-    )]
     pub(crate) fn new(
         place: &Place,
         version: Version,
         store: Store,
         configs: Arc<ConfigCache>,
         hooks: Hooks,
-        changes: Changes,
         counters: Arc<Counters>,
         messages: mpsc::WeakSender<Message>,
     ) -> Self {
         Self {
-            registry: Registry::open(store.connection(), changes),
+            registry: Registry::open(store.connection()),
             place: place.clone(),
             version,
             store,
@@ -260,9 +255,6 @@ impl Core {
         }
         self.registry.forget(now);
         self.hooks.tick();
-        if let Some(crowd) = self.registry.news_of_crowd() {
-            self.counters.trouble(crowd);
-        }
         let (config, _) = self.configs.current(None);
         let limits = Limits {
             days: config.config.store.keep_days,

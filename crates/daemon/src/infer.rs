@@ -26,8 +26,8 @@ use followed::Followed;
 const OFTEN: Duration = Duration::from_secs(1);
 /// Claude Code that has been busy for so long has no dialog open, in milliseconds.
 const SETTLED: i64 = 500;
-/// So long whoever let an agent stop has to say so, in milliseconds: the spool is taken in every two
-/// seconds. They know what it means, and whether the person was told.
+/// How long the process that let an agent stop has to report it, in milliseconds: the spool is taken in
+/// every two seconds. It knows what the stop means, and whether the user was told.
 const SAID: i64 = 5_000;
 
 /// So long after its turn a transcript is read on, in milliseconds: the tokens of its last reply.
@@ -197,7 +197,7 @@ fn is_newer(path: &Path, than: i64) -> bool {
 
 fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    let bound = session_file::LONGEST as u64 + 1;
+    let bound = session_file::MAX_BYTES as u64 + 1;
     followed::open(path)?
         .take(bound)
         .read_to_end(&mut content)?;

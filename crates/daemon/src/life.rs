@@ -1,9 +1,7 @@
 //! The daemon's life: one per home, started by the first client that needs it, ended by idleness,
 //! by a newer build, or by its user.
 
-mod ending;
 mod lock;
-mod processes;
 mod setup;
 
 use std::fs::{self, File};
@@ -15,28 +13,29 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::ConfigCache;
 use becket_engine::run::Orphans;
+use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
 use tokio::net::UnixListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 use tracing::{error, info, warn};
 
+pub use lock::{Holder, yield_to};
+
 use crate::connection::Budget;
-use crate::core::{self, Core, Hooks, Message, Ticked};
+use crate::core::{self, Core, Hooks, Message, Running, Ticked};
 use crate::counters::Counters;
 use crate::infer;
 use crate::namespace::Namespaces;
-use crate::registry::Registry;
+use crate::registry::Process;
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Store};
 use crate::{tmux, watch as sessions_watch};
-use ending::Signals;
 use setup::{inode, listen, make_folder, private};
-
-pub use ending::DRAIN;
-pub use lock::{Holder, yield_to};
 
 /// How often the daemon looks after itself.
 const TICK: Duration = Duration::from_secs(2);
@@ -169,7 +168,6 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         store,
         Arc::clone(&configs),
         Hooks::new(place, std::env::current_exe()?),
-        Registry::changes(),
         Arc::clone(&counters),
         to_core.downgrade(),
     );
@@ -246,14 +244,14 @@ impl Daemon {
                 () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
-            ending::serve_on(&door, &hooks, options.drain, &mut signals).await;
+            serve_on(&door, &hooks, options.drain, &mut signals).await;
             door.closing.send_replace(true);
-            ending::mark(&options.place, end);
+            mark_stopped(&options.place, end);
             if self::inode(&socket) == inode {
                 drop(fs::remove_file(&socket));
             }
             accepting.abort();
-            ending::answer_all(&door).await;
+            answer_all(&door).await;
             helpers.iter().for_each(JoinHandle::abort);
             let tidy = end != End::Yielded;
             drop(door.core.send(Message::Close { tidy }).await);
@@ -295,7 +293,7 @@ async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
             Err(why) => {
                 // Out of descriptors: clients that wait go standalone after their deadline.
                 warn!(%why, "could not accept a connection");
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                sleep(Duration::from_millis(20)).await;
             }
         }
     }
@@ -336,9 +334,9 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             return End::Broken;
         };
         door.counters.set_config_troubles(problems);
-        processes::look_for(door, sessions);
-        processes::end_orphans(door, &mut orphans).await;
-        tokio::time::sleep(TICK).await;
+        look_for_processes(door, sessions);
+        end_orphans(door, &mut orphans).await;
+        sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
             return End::HomeGone;
         }
@@ -350,5 +348,124 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
         if idle.is_some_and(|idle| quiet_since.elapsed() > idle) {
             return End::Idle;
         }
+    }
+}
+
+/// Finds the sessions whose Claude Code is gone.
+fn look_for_processes(door: &Door, processes: Vec<(String, Process)>) {
+    if processes.is_empty() {
+        return;
+    }
+    let core = door.core.clone();
+    tokio::task::spawn_blocking(move || {
+        let mut gone = processes;
+        gone.retain(|(_, process)| !is_alive(*process));
+        if !gone.is_empty() {
+            drop(core.blocking_send(Message::Gone(gone)));
+        }
+    });
+}
+
+/// Ends hooks whose process was killed and whose time is over, and records what is over.
+async fn end_orphans(door: &Door, orphans: &mut Orphans) {
+    for (run, file) in orphans.look(&door.place.running()) {
+        let recorded = door.core.send(Message::HookEnded(vec![run])).await;
+        if recorded.is_ok() {
+            drop(fs::remove_file(file));
+        }
+    }
+}
+
+fn is_alive((pid, start): Process) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => {
+            let found = parent_and_start(&stat).map(|(_, start)| start);
+            let dead = process_state(&stat).is_some_and(|state| matches!(state, 'Z' | 'X'));
+            !dead && (start.is_none() || found == start)
+        }
+        // Only a process that is not there is gone: anything else says nothing.
+        Err(why) => why.kind() != io::ErrorKind::NotFound,
+    }
+}
+
+/// How long hooks may go on once the daemon was told to end.
+pub const DRAIN: Duration = Duration::from_secs(30);
+/// How long the hooks that are cut off may take to end.
+const HOOKS_END: Duration = Duration::from_secs(2);
+/// How long the last answers may take to be sent.
+const ANSWERS: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// SIGTERM and SIGINT, which ask the daemon to end.
+#[derive(Debug)]
+struct Signals([Option<Signal>; 2]);
+
+impl Signals {
+    fn listen() -> Self {
+        Self([SignalKind::terminate(), SignalKind::interrupt()].map(|kind| signal(kind).ok()))
+    }
+
+    /// Waits for the next signal.
+    async fn told(&mut self) {
+        let [term, int] = &mut self.0;
+        tokio::select! { () = next_signal(term) => {}, () = next_signal(int) => {} }
+    }
+}
+
+async fn next_signal(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
+/// signal, the hooks that still run are cut off.
+async fn serve_on(door: &Door, hooks: &Running, at_most: Duration, signals: &mut Signals) {
+    let (reply, drains) = oneshot::channel();
+    drop(door.core.send(Message::Drain(reply)).await);
+    let _ = drains.await;
+    let ticks = async {
+        loop {
+            drop(tick(door).await);
+            sleep(TICK).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = have_ended(hooks) => return,
+        () = signals.told() => warn!("a second signal: hooks are cut off"),
+        () = sleep(at_most) => warn!("hooks did not end in {at_most:?}, and are cut off"),
+        () = ticks => {}
+    }
+    hooks.cut_off();
+    drop(timeout(HOOKS_END, have_ended(hooks)).await);
+}
+
+async fn have_ended(hooks: &Running) {
+    while hooks.any() {
+        sleep(LOOK).await;
+    }
+}
+
+/// Tells clients that follow that this end is wanted. It has to be there before the socket goes: they
+/// look for it when they cannot connect.
+fn mark_stopped(place: &Place, end: End) {
+    if end.is_wanted()
+        && let Err(why) = fs::write(place.stopped_mark(), "")
+    {
+        warn!(%why, "a client that follows may start the next daemon");
+    }
+}
+
+/// Waits until everything that was taken is answered.
+async fn answer_all(door: &Door) {
+    let answered = async {
+        while door.in_flight.load(Ordering::Relaxed) > 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    if timeout(ANSWERS, answered).await.is_err() {
+        warn!("some answers were still on their way");
     }
 }

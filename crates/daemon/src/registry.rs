@@ -3,13 +3,13 @@
 
 mod ask;
 mod chain;
-mod figures;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use becket_engine::notice::Change;
 use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
+use becket_engine::transcript::TurnTokens;
 use becket_wire::Head;
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::event::EventName;
@@ -19,16 +19,16 @@ use rusqlite::Connection;
 use tokio::sync::broadcast;
 use tracing::warn;
 
+pub(crate) use ask::Asked;
+
 use crate::life::now_ms;
 use crate::store::{self, Record, StoredSession, TurnFigures, Which};
-
-pub(crate) use ask::Asked;
 
 /// More sessions than this are not shown. The one that was quiet longest is dropped first, and comes back
 /// with its next event: the database has them all.
 const MAX_SESSIONS: usize = 10_000;
 /// An id is a UUID. A far longer one makes no session: it would be written with every event.
-const LONGEST_ID: usize = 256;
+const MAX_ID: usize = 256;
 /// How long an ended session stays at hand: `/clear` goes on from one that has ended, and its last async
 /// events come late.
 const AT_HAND: i64 = 60_000;
@@ -36,15 +36,13 @@ const AT_HAND: i64 = 60_000;
 const ENDED: u32 = 64;
 
 /// How many changes of sessions a slow view may be behind before it gets them all anew.
-const CHANGES: usize = 1024;
-
-/// Changes of sessions, for views.
-pub(crate) type Changes = broadcast::Sender<Arc<SessionRow>>;
+const MAX_BEHIND: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Registry {
     sessions: HashMap<String, Live>,
-    changes: Changes,
+    /// Changes of sessions, for views.
+    changes: broadcast::Sender<Arc<SessionRow>>,
     /// Sessions to be written with the next commit.
     unwritten: HashSet<String>,
     /// Sessions whose figures changed: written with the next tick.
@@ -52,9 +50,6 @@ pub(crate) struct Registry {
     /// Sessions that views are told of after the next commit.
     news: HashSet<String>,
     room: usize,
-    /// A live session had to go for another, and it was reported.
-    crowded: bool,
-    told_of_crowd: bool,
     /// Figures of turns that are over, and not written yet.
     turns_over: Vec<TurnFigures>,
     turns_are_due: bool,
@@ -67,7 +62,7 @@ struct Live {
     told: Option<u64>,
     /// What is not known of it, and why.
     troubles: Vec<String>,
-    turn: figures::Turn,
+    turn: Turn,
 }
 
 /// An event that was applied.
@@ -86,12 +81,8 @@ pub(crate) struct Applied {
 pub(crate) type Process = (u32, Option<u64>);
 
 impl Registry {
-    pub(crate) fn changes() -> Changes {
-        broadcast::channel(CHANGES).0
-    }
-
     /// Loads the sessions that live, and those that ended a moment ago.
-    pub(crate) fn open(database: &Connection, changes: Changes) -> Self {
+    pub(crate) fn open(database: &Connection) -> Self {
         let at_hand = now_ms() - AT_HAND;
         let mut ended = stored(database, Which::Ended(ENDED));
         ended.retain(|session| session.ended_at.is_some_and(|end| end > at_hand));
@@ -102,13 +93,11 @@ impl Registry {
             .collect();
         Self {
             sessions,
-            changes,
+            changes: broadcast::channel(MAX_BEHIND).0,
             unwritten: HashSet::new(),
             figured: HashSet::new(),
             news: HashSet::new(),
             room: MAX_SESSIONS,
-            crowded: false,
-            told_of_crowd: false,
             turns_over: Vec::new(),
             turns_are_due: false,
         }
@@ -128,7 +117,7 @@ impl Registry {
         let (Some(id), Some(event)) = (head.session_id.as_deref(), head.event.as_deref()) else {
             return None;
         };
-        if id.len() > LONGEST_ID {
+        if id.len() > MAX_ID {
             return None;
         }
         let event = EventName::from(event);
@@ -374,18 +363,7 @@ impl Registry {
             (session.ended_at.is_none(), session.last_activity, *id)
         });
         let id = quiet?.0.clone();
-        let gone = self.sessions.remove(&id)?;
-        self.crowded |= gone.session.ended_at.is_none();
-        Some(())
-    }
-
-    /// That live sessions are not shown; once.
-    pub(crate) fn news_of_crowd(&mut self) -> Option<String> {
-        let told = std::mem::replace(&mut self.told_of_crowd, self.crowded);
-        (self.crowded && !told).then(|| {
-            let room = self.room;
-            format!("more than {room} sessions live; those that were quiet longest are not shown")
-        })
+        self.sessions.remove(&id).map(drop)
     }
 
     /// Drops what ended a while ago: the database has it.
@@ -428,6 +406,60 @@ fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
 fn find(database: &Connection, id: &str) -> Option<Session> {
     let found = stored(database, Which::Like(id));
     found.into_iter().find(|session| session.session_id == id)
+}
+
+/// A session's turn, as far as its figures go.
+#[derive(Debug, Default)]
+struct Turn {
+    tokens: TurnTokens,
+    written: Option<TurnFigures>,
+}
+
+impl Live {
+    /// The figures of the turn that goes on, or was the last; none where nothing is known.
+    fn turn_figures(&self) -> Option<TurnFigures> {
+        let session = &self.session;
+        let began = session.prompted_at?;
+        let tokens = Some(self.turn.tokens).filter(|tokens| tokens.since == began);
+        let tokens = tokens.unwrap_or_default();
+        let cost_usd = session.figures.cost_usd;
+        (cost_usd.is_some() || tokens != TurnTokens::default()).then(|| TurnFigures {
+            session_id: session.session_id.clone(),
+            began,
+            at: session.last_activity,
+            model: session.model.clone(),
+            cost_usd,
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+        })
+    }
+
+    /// Figures that are not written yet. They count as written from now on.
+    fn unwritten_figures(&mut self) -> Option<TurnFigures> {
+        let figures = self.turn_figures()?;
+        let written = self.turn.written.as_ref();
+        if written.is_some_and(|written| written.says_the_same(&figures)) {
+            return None;
+        }
+        self.turn.written = Some(figures.clone());
+        Some(figures)
+    }
+}
+
+impl Registry {
+    /// The tokens of a session's turn, as its transcript tells them.
+    pub(crate) fn tokens(&mut self, id: &str, tokens: TurnTokens) {
+        if let Some(live) = self.sessions.get_mut(id) {
+            live.turn.tokens = tokens;
+        }
+    }
+
+    /// A prompt comes: what is known until then belongs to the turn before it.
+    fn turn_over(&mut self, id: &str) {
+        let live = self.sessions.get_mut(id);
+        let figures = live.and_then(Live::unwritten_figures);
+        self.turns_over.extend(figures);
+    }
 }
 
 #[cfg(test)]

@@ -5,11 +5,10 @@ mod cache;
 mod hook;
 mod key;
 mod layer;
-mod line;
 mod load;
 mod merge;
+mod overrides;
 mod problem;
-mod said;
 mod schema;
 mod value;
 
@@ -23,15 +22,15 @@ pub use key::{KEYS, Key};
 pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};
 pub use load::{Files, Loader, Report, Snapshot, Standing};
 pub use merge::{Effective, Origin, Setting, merge};
+pub use overrides::{misspelt, parse_pairs, parse_variables};
 pub use problem::{ConfigError, Position, Problem, Severity};
-pub use said::{misspelt, parse_pairs, parse_variables, variables_among};
 pub use schema::schema;
 pub use value::{Form, Value};
 
 use crate::notice::Wishes;
 use crate::statusline::Template;
 
-/// Nobody writes a config that long.
+/// A longer config file is refused.
 pub(crate) const LONGEST_FILE: u64 = 1 << 20;
 
 /// What is in force. Its defaults stand in the table of keys.

@@ -37,7 +37,7 @@ pub struct Hook {
     pub timeout: Duration,
     /// It changes the input of the tool: such hooks run one after the other, before all others.
     pub rewrites: bool,
-    /// Nobody waits for it, and what it says counts for nothing.
+    /// It runs in the background, and what it says decides nothing.
     pub is_async: bool,
     /// Where it is named first.
     pub declared: Origin,
@@ -46,7 +46,7 @@ pub struct Hook {
     /// It stands in a project that is not trusted, or starts such a project's tools or files: it is
     /// listed, and never run.
     pub untrusted: bool,
-    /// The managed file defines or switches it: nobody else can.
+    /// The managed file defines or switches it: no other file and no session can.
     pub managed: bool,
     /// The approved project whose `.becket/` says what it runs.
     pub approved: Option<Arc<Approved>>,
@@ -68,4 +68,35 @@ pub enum Action {
     Run(Program),
     /// One of ours, with its own keys as written.
     BuiltIn(&'static BuiltIn, toml::Table),
+}
+
+#[cfg(test)]
+impl Hook {
+    /// A hook of the user's that runs this line of shell on the events that tests use.
+    pub(crate) fn of_test(name: &str, run: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: String::new(),
+            on: vec![EventName::PreToolUse, EventName::SessionEnd],
+            tools: Matcher::default(),
+            paths: Paths::default(),
+            skip_agents: Vec::new(),
+            action: Action::Run(Program::Shell(run.to_owned())),
+            timeout: Duration::from_secs(60),
+            rewrites: false,
+            is_async: false,
+            declared: Origin {
+                level: crate::config::Level::User,
+                file: Some("/home/user/.becket/config.toml".into()),
+                line: Some(3),
+                variable: None,
+                last_good: false,
+            },
+            off: None,
+            untrusted: false,
+            managed: false,
+            approved: None,
+            untrusted_project: None,
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::run::Program;
 use crate::session::{Moment, Session};
 
 /// How many characters of a text are told.
-const LONGEST: usize = 120;
+const MAX_CHARS: usize = 120;
 
 /// What a notice is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,7 +219,7 @@ fn clean(text: &str) -> String {
     let words = text.split_whitespace().map(plain);
     let words: Vec<String> = words.filter(|word| !word.is_empty()).collect();
     let line = words.join(" ");
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
     }

@@ -6,7 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, EventRequest};
 use becket_wire::run::RunRow;
@@ -20,7 +19,6 @@ use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
 use crate::mask::Masker;
 use crate::notice::Change;
-use crate::session::project_of;
 
 /// An event with everything it is judged by. Making it reads files; using it does not.
 #[derive(Debug, Clone)]
@@ -37,7 +35,7 @@ pub struct PreparedEvent {
     pub project: Option<PathBuf>,
     pub config: Arc<Snapshot>,
     pub masker: Arc<Masker>,
-    switches: Arc<Switches>,
+    switches: Switches,
     /// The slash command of ours that the user typed.
     slash: Option<Slash>,
 }
@@ -90,13 +88,13 @@ pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
         .into();
     let claude_project = envelope.variable("CLAUDE_PROJECT_DIR");
     let cwd = head.cwd.as_deref();
-    let project = cwd.map(|cwd| PathBuf::from(project_of(cwd, claude_project, is_git_root)));
+    let project = cwd.map(|cwd| PathBuf::from(project_of(cwd, claude_project)));
     let (config, masker) = configs.current(project.as_deref());
     let slash = slash::parse(&head, &envelope);
     let session = head.session_id.as_deref().unwrap_or_default();
     let switches = match config.hooks.is_empty() {
-        true => Arc::default(),
-        false => Arc::new(Switches::read(configs.place(), session).switches),
+        true => Switches::default(),
+        false => Switches::read(configs.place(), session).switches,
     };
     drop(head);
     let payload: Arc<[u8]> = payload.into();
@@ -167,13 +165,13 @@ pub fn finish(
     ran: HooksRan,
     place: &Place,
 ) -> Finished {
-    let done = ran.merge(own, |payload| judge(event, payload, context));
-    let answer: Answer = done.merged.answer;
-    let answer = output::shorten(answer, place, event.envelope.id, &event.masker);
-    Finished {
-        verdict: done.own.merged(answer, done.merged.by),
-        runs: output::masked(done.runs, &event.masker),
-    }
+    let (verdict, runs) = ran.merge(
+        own,
+        |payload| judge(event, payload, context),
+        |answer| output::shorten(answer, place, event.envelope.id, &event.masker),
+    );
+    let runs = output::masked(runs, &event.masker);
+    Finished { verdict, runs }
 }
 
 impl Step {
@@ -189,7 +187,7 @@ impl PreparedEvent {
     pub fn read_switches(&mut self, place: &Place) {
         let head = Head::read(&self.payload).unwrap_or_default();
         let session = head.session_id.as_deref().unwrap_or_default();
-        self.switches = Arc::new(Switches::read(place, session).switches);
+        self.switches = Switches::read(place, session).switches;
     }
 
     /// The hooks that are switched off in its session.
@@ -209,10 +207,41 @@ impl PreparedEvent {
             project: self.project.as_deref().unwrap_or(root),
             attended: self.envelope.attended(),
         };
-        Plan::of(&asked, &self.config.hooks, || Arc::clone(&self.switches))
+        Plan::of(&asked, &self.config.hooks, &self.switches)
     }
 }
 
-fn is_git_root(folder: &Path) -> bool {
-    folder.join(".git").exists()
+/// The git root above `cwd`, else `CLAUDE_PROJECT_DIR`, else `cwd` itself.
+fn project_of(cwd: &str, claude_project_dir: Option<&str>) -> String {
+    let mut above = Path::new(cwd).ancestors();
+    let root = above.find(|folder| folder.is_absolute() && folder.join(".git").exists());
+    match (root.and_then(Path::to_str), claude_project_dir) {
+        (Some(root), _) => root.to_owned(),
+        (None, Some(project)) if !project.is_empty() => project.to_owned(),
+        (None, _) => cwd.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_is_a_git_root_else_what_claude_says_else_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for made in ["p/.git", "p/src/deep", "other"] {
+            std::fs::create_dir_all(path(made)).unwrap();
+        }
+        assert_eq!(project_of(&path("p/src/deep"), Some("/x")), path("p"));
+        assert_eq!(project_of(&path("p"), None), path("p"));
+        for (said, project) in [
+            (Some("/x"), "/x".into()),
+            (Some(""), path("other")),
+            (None, path("other")),
+        ] {
+            assert_eq!(project_of(&path("other"), said), project);
+        }
+        assert_eq!(project_of("not/absolute", None), "not/absolute");
+    }
 }

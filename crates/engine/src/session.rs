@@ -2,10 +2,8 @@
 //! so that a restart changes nothing.
 
 mod child;
-mod figures;
 mod infer;
 mod json;
-mod project;
 mod show;
 
 use std::borrow::Cow;
@@ -15,20 +13,20 @@ use becket_wire::event::EventName;
 use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
-use crate::hooks::slash;
-use crate::sparse::is_default;
-use crate::status::Agent;
 pub use crate::status::{Mark, Moment};
 pub use child::Child;
 pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
-pub use project::project_of;
+
+use crate::hooks::slash;
+use crate::is_default;
+use crate::status::Agent;
 
 /// How much of a prompt is kept, in characters.
-const PROMPT: usize = 500;
+const MAX_PROMPT: usize = 500;
 
 /// How long anything else may be that is kept, in bytes: as long as a path.
-const LONGEST: usize = 4096;
+const MAX_TEXT: usize = 4096;
 
 /// One session, live or ended. Times are milliseconds since 1970.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -187,10 +185,6 @@ impl Session {
     pub fn name(&mut self, title: Option<String>) -> bool {
         let title = title.map(cut);
         self.named = title.is_some();
-        let title = title.map(|mut title| {
-            title.truncate(title.floor_char_boundary(LONGEST));
-            title
-        });
         let changed = self.title != title;
         self.title = title;
         changed
@@ -260,7 +254,7 @@ impl Session {
         }
         self.prompted_at = Some(moment.at);
         if let Some(prompt) = moment.head.prompt.as_deref() {
-            let end = prompt.char_indices().nth(PROMPT);
+            let end = prompt.char_indices().nth(MAX_PROMPT);
             let prompt = &prompt[..end.map_or(prompt.len(), |(end, _)| end)];
             set(&mut self.last_prompt, &Some(Cow::Borrowed(prompt)));
         }
@@ -275,7 +269,7 @@ fn socket_of(tmux: &str) -> Option<&str> {
 
 /// No longer than what is kept.
 fn cut(mut text: String) -> String {
-    text.truncate(text.floor_char_boundary(LONGEST));
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
     text
 }
 
@@ -284,12 +278,38 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
     let Some(value) = value.as_deref() else {
         return false;
     };
-    let value = &value[..value.floor_char_boundary(LONGEST)];
+    let value = &value[..value.floor_char_boundary(MAX_TEXT)];
     let differs = field.as_deref() != Some(value);
     if differs {
         *field = Some(value.to_owned());
     }
     differs
+}
+
+impl Session {
+    /// Whether no status line tells its figures, so that its transcript has to.
+    pub fn lacks_status_line(&self) -> bool {
+        self.figures == Figures::default() || self.figures.from_transcript
+    }
+
+    /// Takes figures over. True if a person can see a difference.
+    pub fn figure(&mut self, figures: &Figures) -> bool {
+        let known = &self.figures;
+        let better = *known != Figures::default() && !known.from_transcript;
+        if *known == *figures || (figures.from_transcript && better) {
+            return false;
+        }
+        self.figures.clone_from(figures);
+        for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
+            *text = text.take().map(cut);
+        }
+        // A transcript tells of the last reply; events of an attended session know the model after it.
+        let late = figures.from_transcript && self.attended && self.model.is_some();
+        if figures.model_id.is_some() && !late {
+            self.model.clone_from(&self.figures.model_id);
+        }
+        true
+    }
 }
 
 #[cfg(test)]

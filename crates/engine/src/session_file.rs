@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// Such a file is about 1 KB.
-pub const LONGEST: usize = 64 << 10;
+pub const MAX_BYTES: usize = 64 << 10;
 
 /// One running Claude Code, in its own words.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub fn beside(transcript: &Path, pid: u32) -> Option<PathBuf> {
 
 /// None for what is no such file, or is still being written.
 pub fn read(content: &[u8]) -> Option<SessionFile> {
-    if content.len() > LONGEST {
+    if content.len() > MAX_BYTES {
         return None;
     }
     let file: Value = serde_json::from_slice(content).ok()?;
@@ -112,7 +112,7 @@ mod tests {
             assert_eq!(read(content.as_bytes()), None, "{content}");
         }
         assert_eq!(read(&REAL.as_bytes()[..200]), None);
-        assert_eq!(read(&vec![b' '; LONGEST + 1]), None);
+        assert_eq!(read(&vec![b' '; MAX_BYTES + 1]), None);
     }
 
     #[test]

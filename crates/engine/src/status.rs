@@ -11,7 +11,7 @@ use becket_wire::session::Status;
 use moment::cut;
 use serde::{Deserialize, Serialize};
 
-use crate::sparse::is_default;
+use crate::is_default;
 
 pub use ask::{Pending, Question};
 pub use moment::{Mark, Moment, is_machine_made};

@@ -85,8 +85,8 @@ fn columns(said: Option<&str>) -> usize {
     said.saturating_sub(MARGIN).max(1)
 }
 
-/// How many columns a text of somebody else's may have.
-const LONGEST: usize = 40;
+/// How many columns a text that is not becket's own may have.
+const MAX_COLUMNS: usize = 40;
 
 /// Something that a line can show. The order is that of importance: what stands first goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -202,18 +202,18 @@ pub fn cut(text: &str, width: usize) -> String {
 }
 
 fn brief(text: &str) -> String {
-    cut(clean(text).trim(), LONGEST)
+    cut(clean(text).trim(), MAX_COLUMNS)
 }
 
 fn list(before: &str, names: &[String]) -> Option<String> {
     let names: Vec<String> = names.iter().map(|name| brief(name)).collect();
-    (!names.is_empty()).then(|| format!("{before}{}", cut(&names.join(", "), LONGEST)))
+    (!names.is_empty()).then(|| format!("{before}{}", cut(&names.join(", "), MAX_COLUMNS)))
 }
 
 /// The worst trouble, and how many more there are.
 fn wrong(troubles: &[String]) -> Option<String> {
     let (worst, more) = troubles.split_first()?;
-    let worst = cut(clean(worst).trim(), LONGEST + LONGEST / 2);
+    let worst = cut(clean(worst).trim(), MAX_COLUMNS + MAX_COLUMNS / 2);
     Some(match more.len() {
         0 => format!("⚠ {worst}"),
         more => format!("⚠ {worst} (+{more})"),

@@ -1,13 +1,10 @@
 //! Opens the database, and sets one aside that is damaged or of an older becket.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
-use rusqlite::ffi::SQLITE_READONLY_ROLLBACK;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use thiserror::Error;
 
@@ -173,42 +170,8 @@ pub fn open_to_read(path: &Path) -> Result<Option<Connection>, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(failed)?;
     connection.busy_timeout(BUSY).map_err(failed)?;
-    let (connection, found) = match user_version(&connection) {
-        Err(why) if is_unopened(&why) && !beside(path, "-wal").exists() => {
-            let connection = open_unchanging(path, flags).map_err(failed)?;
-            let found = user_version(&connection).map_err(failed)?;
-            (connection, found)
-        }
-        Err(why) if is_half_begun(&why) => return Ok(None),
-        found => (connection, found.map_err(failed)?),
-    };
+    let found = user_version(&connection).map_err(failed)?;
     Ok((found >= VERSION).then_some(connection))
-}
-
-/// Whether the process that made the database died before it was in WAL mode. It holds nothing yet.
-fn is_half_begun(error: &rusqlite::Error) -> bool {
-    error
-        .sqlite_error()
-        .is_some_and(|error| error.extended_code == SQLITE_READONLY_ROLLBACK)
-}
-
-fn is_unopened(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
-}
-
-/// On a read-only disk SQLite cannot make the files that it shares with a writer. There is no
-/// writer there either, so the database is read as it lies.
-fn open_unchanging(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
-    let mut uri = b"file:".to_vec();
-    for &byte in path.as_os_str().as_bytes() {
-        match byte {
-            b'?' | b'#' | b'%' => uri.extend(format!("%{byte:02x}").bytes()),
-            _ => uri.push(byte),
-        }
-    }
-    uri.extend(b"?immutable=1");
-    let uri = OsString::from_vec(uri);
-    Connection::open_with_flags(uri, flags | OpenFlags::SQLITE_OPEN_URI)
 }
 
 #[cfg(test)]
@@ -240,39 +203,6 @@ mod tests {
             drop(opened.connection);
             assert!(open(&path, 18).unwrap().set_aside.is_none());
         }
-    }
-
-    #[test]
-    fn a_database_whose_maker_died_is_begun_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("becket.db");
-        {
-            // What a process leaves that dies in the middle of a transaction without a WAL.
-            let other = folder.path().join("other.db");
-            let dying = Connection::open(&other).unwrap();
-            dying.pragma_update(None, "cache_size", 1).unwrap();
-            dying
-                .execute_batch(
-                    "CREATE TABLE t (x); INSERT INTO t VALUES (1); BEGIN;
-                     INSERT INTO t SELECT randomblob(5000) FROM t;
-                     INSERT INTO t SELECT randomblob(5000) FROM t;
-                     INSERT INTO t SELECT randomblob(5000) FROM t;
-                     INSERT INTO t SELECT randomblob(5000) FROM t",
-                )
-                .unwrap();
-            for part in ["", "-journal"] {
-                std::fs::copy(beside(&other, part), beside(&path, part)).unwrap();
-            }
-        }
-        assert!(is_half_begun(
-            &Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)
-                .and_then(|connection| user_version(&connection))
-                .unwrap_err()
-        ));
-        assert!(open_to_read(&path).unwrap().is_none());
-        let opened = open(&path, 17).unwrap();
-        assert!(opened.set_aside.is_none());
-        assert!(open_to_read(&path).unwrap().is_some());
     }
 
     #[test]

@@ -1,24 +1,19 @@
 //! From `[hooks.*]` of all layers to hooks: key by key the highest layer, over the defaults of a
 //! built-in of that name.
 
-mod key;
-mod table;
-
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::EventName;
+use toml::de::{DeTable, DeValue};
 
-pub(super) use key::nearest as nearest_key;
-pub use key::{HOOK_KEYS, HookKey};
-pub use table::is_name;
-
-use super::layer::{Level, RawKey, RawTable};
+use super::layer::{Level, RawKey, RawTable, Reader};
 use super::merge::{Origin, Setting};
 use super::problem::{Position, Problem};
-use super::value::Value;
+use super::value::{Form, Value};
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
@@ -47,8 +42,8 @@ pub struct Around<'a> {
     pub approved: Option<&'a Arc<Approved>>,
 }
 
-/// Reads the hooks of all layers in force, lowest first, and of a project's that nobody trusts:
-/// those are listed, and change nothing of the others.
+/// Reads the hooks of all layers in force, lowest first, then those of an untrusted project: they are
+/// listed, and change none of the others.
 pub fn read(in_force: &[RawTable], untrusted: &[RawTable], around: &Around<'_>) -> Named {
     let mut named = Named::default();
     for (tables, in_force) in [(in_force, true), (untrusted, false)] {
@@ -80,7 +75,7 @@ pub(crate) fn room_on(event: &EventName) -> Duration {
     waits.saturating_sub(SPARE)
 }
 
-/// How long one hook may run on that event until it is asked to end. Where somebody waits for it,
+/// How long one hook may run on that event until it is asked to end. Where Claude Code waits for it,
 /// there is still time to end it by force, and to answer.
 pub(crate) fn longest_on(event: &EventName, is_async: bool) -> Duration {
     let ending = match is_async {
@@ -261,7 +256,7 @@ impl<'a> Merged<'a> {
                 Ok(Action::Run(Program::Shell(line.clone())))
             }
             _ => {
-                let near = key::likest(name, BUILT_INS.iter().map(|hook| hook.name));
+                let near = likest(name, BUILT_INS.iter().map(|hook| hook.name));
                 let hint = match near {
                     Some(near) => format!("did you mean {near}?"),
                     None => "run = [\"a program\", \"and its arguments\"]".to_owned(),
@@ -336,7 +331,7 @@ impl<'a> Merged<'a> {
         (said.min(most), cut)
     }
 
-    /// Every key in force, those of the built-in that nobody set included.
+    /// Every key in force, with the defaults of the built-in.
     fn settings(&self, name: &str) -> BTreeMap<String, Setting> {
         let mut settings = BTreeMap::new();
         let mut put = |key: &str, value, origin| {
@@ -371,6 +366,222 @@ impl<'a> Merged<'a> {
 
 fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
     table.locate(Problem::warning("", message), at)
+}
+
+/// One key that every hook has.
+#[derive(Debug)]
+pub struct HookKey {
+    pub name: &'static str,
+    pub form: Form,
+    pub about: &'static str,
+}
+
+pub const HOOK_KEYS: &[HookKey] = &[
+    HookKey {
+        name: "enabled",
+        form: Form::Bool,
+        about: "`false` switches the hook off, in every session",
+    },
+    HookKey {
+        name: "description",
+        form: Form::Text(any_text),
+        about: "One line for lists; without it, the command",
+    },
+    HookKey {
+        name: "on",
+        form: Form::Words(|event| match event.trim() {
+            "" => Err("expected the name of an event, found nothing".to_owned()),
+            _ => Ok(()),
+        }),
+        about: "The event, or a list of events, that the hook runs on",
+    },
+    HookKey {
+        name: "tools",
+        form: Form::Text(|_, text| Matcher::parse(text).map(drop)),
+        about: "The matcher of Claude Code: names of tools, or a regular expression; without it, everything",
+    },
+    HookKey {
+        name: "paths",
+        form: Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
+        about: "Globs of the files that it wants to hear of; `!` takes away again",
+    },
+    HookKey {
+        name: "run",
+        form: Form::Program,
+        about: "What is run: a list as it is, a text in sh; not for a built-in",
+    },
+    HookKey {
+        name: "timeout",
+        form: Form::Span {
+            min: Duration::from_millis(1),
+        },
+        about: "How long it may take; without it, as long as Claude Code waits",
+    },
+    HookKey {
+        name: "skip_agents",
+        form: Form::Words(|_| Ok(())),
+        about: "Types of subagents in which it does not run",
+    },
+    HookKey {
+        name: "rewrites",
+        form: Form::Bool,
+        about: "It changes the input of the tool: such hooks run first, one after the other",
+    },
+    HookKey {
+        name: "async",
+        form: Form::Bool,
+        about: "Nobody waits for it, and what it says counts for nothing",
+    },
+];
+
+fn any_text(_: &str, _: &str) -> Result<(), String> {
+    Ok(())
+}
+
+impl HookKey {
+    pub fn find(name: &str) -> Option<&'static Self> {
+        HOOK_KEYS.iter().find(|key| key.name == name)
+    }
+}
+
+/// The known key nearest to one that is not known.
+pub(super) fn nearest_key(name: &str, built_in: Option<&'static BuiltIn>) -> Option<&'static str> {
+    let own = built_in.map_or(&[][..], |hook| hook.keys);
+    let known = HOOK_KEYS.iter().map(|key| key.name);
+    likest(name, known.chain(own.iter().copied()))
+}
+
+/// The most alike of these names, if it is alike at all.
+fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
+        .filter(|(likeness, _)| *likeness > 0.5)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
+}
+
+/// No name is longer.
+const LONGEST_NAME: usize = 64;
+
+/// Where a `~` counts.
+const EXPANDED: &str =
+    "`~` is your home only in a text, which sh reads: write the whole path, or a text";
+
+/// Whether a hook may be called so: it becomes a part of paths, of commands and of lists.
+pub fn is_name(name: &str) -> bool {
+    let plain = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '_' | '.');
+    let starts = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    starts && name.len() <= LONGEST_NAME && name.chars().all(plain)
+}
+
+impl Reader<'_> {
+    /// Takes a hook's table; one with something wrong in it is left out.
+    pub(super) fn hook(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
+        let errors = self.hook_errors.len();
+        if !is_name(&table.name) {
+            let message = format!("{:?} cannot be the name of a hook", table.name);
+            let hint = format!("a-z, 0-9, - _ and . only, at most {LONGEST_NAME} of them");
+            let problem = self.problem(message, 0..0).at_position(table.at.clone());
+            self.hook_errors.push(problem.hint(Some(hint)));
+        }
+        let built_in = BuiltIn::find(&table.name);
+        for (key, given) in keys {
+            let name: &str = key.get_ref();
+            let path = format!("hooks.{}.{name}", table.name);
+            let own = built_in.is_some_and(|hook| hook.keys.contains(&name));
+            let value = match HookKey::find(name) {
+                _ if own => Ok(as_written(given.get_ref())),
+                Some(HookKey { name: "run", .. }) if built_in.is_some() => {
+                    Err("this hook is a built-in; use `command`".to_owned())
+                }
+                Some(known) => known.form.read(&path, given.get_ref()),
+                None => {
+                    let message = format!("{path} is no key that becket knows");
+                    self.warn_unknown(message, name, key.span(), |name| {
+                        nearest_key(name, built_in)
+                    });
+                    continue;
+                }
+            };
+            match value {
+                Err(why) => {
+                    let problem = self.problem(format!("{path}: {why}"), given.span());
+                    self.hook_errors.push(problem);
+                }
+                Ok(value) => {
+                    if let Some(word) = unexpanded(name, &value) {
+                        let message = format!("{path}: nothing expands {word:?} in a list");
+                        let problem = self.problem(message, given.span());
+                        self.hook_errors
+                            .push(problem.hint(Some(EXPANDED.to_owned())));
+                        continue;
+                    }
+                    if name == "on" {
+                        self.events(&path, &value, given.span());
+                    }
+                    table.keys.push(RawKey {
+                        name: name.to_owned(),
+                        value,
+                        at: self.position(given.span()),
+                    });
+                }
+            }
+        }
+        if self.hook_errors.len() == errors {
+            table.keys.sort_by_key(|key| (key.at.line, key.at.column));
+            self.layer.tables.push(table);
+        }
+    }
+
+    /// Claude Code adds events every few weeks: one that is not known is no error.
+    fn events(&mut self, path: &str, value: &Value, at: Range<usize>) {
+        for name in value.words() {
+            let event = EventName::from(&*name);
+            if matches!(event, EventName::Other(_)) {
+                let known = EventName::ALL.iter().map(EventName::as_str);
+                let message = format!("{path}: {name} is no event that becket knows");
+                self.warn_unknown(message, &name, at.clone(), |name| likest(name, known));
+            } else if !event.is_registered() {
+                let message =
+                    format!("{path}: becket is not registered for {name}, so nothing runs on it");
+                self.warn(message, None, at.clone());
+            }
+        }
+    }
+}
+
+/// The word of a program that looks like a path in the home and is none: only a shell expands `~`.
+fn unexpanded(key: &str, value: &Value) -> Option<String> {
+    match (key, value) {
+        ("run" | "command", Value::List(words)) => {
+            let program = Program::List(words.clone());
+            program.unexpanded().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// A value of a built-in's own key, as far as it can be shown in a line.
+fn as_written(value: &DeValue<'_>) -> Value {
+    match value {
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::String(text) => Value::Text(text.to_string()),
+        DeValue::Integer(number) => match number.as_str().parse() {
+            Ok(number) => Value::Number(number),
+            Err(_) => Value::Text(number.as_str().to_owned()),
+        },
+        DeValue::Array(words) => {
+            let text = |word: &toml::Spanned<DeValue<'_>>| match word.get_ref() {
+                DeValue::String(text) => Some(text.to_string()),
+                _ => None,
+            };
+            let texts: Option<Vec<String>> = words.iter().map(text).collect();
+            texts.map_or(Value::Text("[…]".to_owned()), Value::List)
+        }
+        DeValue::Float(number) => Value::Text(number.as_str().to_owned()),
+        DeValue::Datetime(moment) => Value::Text(moment.to_string()),
+        DeValue::Table(_) => Value::Text("{…}".to_owned()),
+    }
 }
 
 #[cfg(test)]

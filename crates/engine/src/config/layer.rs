@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::key::{Key, RAW, nearest};
-use super::line::Lines;
-use super::problem::{ConfigError, Position, Problem, Severity};
+use super::problem::{ConfigError, Lines, Position, Problem, Severity};
 use super::value::Value;
 
 /// Nobody writes so many hooks or guards into one file, or reads so many complaints of it: what is

@@ -1,26 +1,29 @@
 //! The edge of the config: reads the files, and reads them again when they changed. An unchanged
 //! set of files costs one stat each, because the daemon asks on every event.
 
-mod file;
-mod last_good;
-
 use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use becket_wire::Place;
+use becket_wire::place::fnv1a;
 
 use super::hook::Around;
 use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
+use super::overrides::{parse_pairs, parse_variables};
 use super::problem::{Problem, Severity};
-use super::said::{parse_pairs, parse_variables};
 use super::{Config, hook};
+use super::{ConfigError, LONGEST_FILE, parse_layer};
 use crate::hooks::Hook;
+use crate::replace;
+use crate::stamp::{Seen, is_absence, is_settled};
+use crate::trust::hash_of;
 use crate::trust::{Approved, Pins, Project, Trust, Watch};
-use file::File;
-use last_good::LastGood;
 
 /// The files of the config, lowest first.
 #[derive(Debug, Clone)]
@@ -96,8 +99,7 @@ pub struct Snapshot {
     pub config: Config,
     /// Every value with what set it.
     pub settings: BTreeMap<String, Setting>,
-    /// The named hooks in the order in which they are declared, those that are off and those that
-    /// nobody trusts included.
+    /// The named hooks in the order in which they are declared, with those that are off or untrusted.
     pub hooks: Vec<Arc<Hook>>,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
@@ -117,7 +119,7 @@ impl Snapshot {
 /// Reads the config, and reads it again when it changed.
 #[derive(Debug)]
 pub struct Loader {
-    files: Vec<File>,
+    files: Vec<ConfigFile>,
     last_good: LastGood,
     /// What does not change while this process lives: environment and command line.
     fixed: Vec<Layer>,
@@ -153,8 +155,11 @@ impl Loader {
         let watch = |project: &PathBuf| Watch::new(place, project, own);
         Self {
             watch: files.project.as_ref().map(watch),
-            files: files.sources().into_iter().map(File::new).collect(),
-            last_good: LastGood::new(place.last_good(), may_write),
+            files: files.sources().into_iter().map(ConfigFile::new).collect(),
+            last_good: LastGood {
+                folder: place.last_good(),
+                may_write,
+            },
             fixed: Vec::new(),
             fixed_problems: Vec::new(),
             assumed: None,
@@ -217,7 +222,7 @@ impl Loader {
         let watch = self.watch.as_ref()?;
         let project = self.assumed.as_ref().or_else(|| watch.approved())?;
         let pins = project.pins();
-        let approved = |file: &File| match (file.hash(), file.source.level) {
+        let approved = |file: &ConfigFile| match (file.hash(), file.source.level) {
             (None, _) => file.standing(true) == Standing::Absent,
             (Some(hash), Level::Project) => pins.has(".becket/config.toml", &hash),
             (Some(hash), Level::Local) => pins.has(".becket/local.toml", &hash),
@@ -230,15 +235,21 @@ impl Loader {
     fn snapshot(&self, generation: u64) -> Snapshot {
         let approved = self.approved();
         let trusted = approved.is_some();
-        let counts = |file: &&File| file.standing(trusted) != Standing::NotTrusted;
-        let in_force = self.files.iter().filter(counts).filter_map(File::layer);
+        let counts = |file: &&ConfigFile| file.standing(trusted) != Standing::NotTrusted;
+        let in_force = self
+            .files
+            .iter()
+            .filter(counts)
+            .filter_map(ConfigFile::layer);
         let Effective {
             config,
             mut settings,
             warnings,
         } = merge(in_force.chain(&self.fixed));
         let others = self.files.iter().filter(|file| !counts(file));
-        let others = others.filter_map(File::layer).flat_map(|it| &it.tables);
+        let others = others
+            .filter_map(ConfigFile::layer)
+            .flat_map(|it| &it.tables);
         let untrusted: Vec<RawTable> = others
             .filter(|table| table.section == "hooks")
             .cloned()
@@ -267,7 +278,7 @@ impl Loader {
             let hint = "`becket trust` sets it aside and begins anew".to_owned();
             Problem::error("trust", format!("{why}, so no project is trusted")).hint(Some(hint))
         }));
-        let report = |file: &File| Report {
+        let report = |file: &ConfigFile| Report {
             source: file.source.clone(),
             standing: file.standing(trusted),
         };
@@ -286,5 +297,254 @@ impl Loader {
             }),
             generation,
         }
+    }
+}
+
+/// What is known of the file, and what of it counts.
+#[derive(Debug, PartialEq)]
+struct State {
+    standing: Standing,
+    /// What it says, or what it said when it last was good.
+    layer: Option<Layer>,
+    problems: Vec<Problem>,
+}
+
+impl State {
+    const ABSENT: Self = Self {
+        standing: Standing::Absent,
+        layer: None,
+        problems: Vec::new(),
+    };
+}
+
+#[derive(Debug)]
+struct ConfigFile {
+    source: Source,
+    /// Nothing before the first look.
+    seen: Option<Seen>,
+    /// The stamp can be relied on.
+    settled: bool,
+    text: Option<String>,
+    state: State,
+}
+
+impl ConfigFile {
+    fn new(source: Source) -> Self {
+        Self {
+            source,
+            seen: None,
+            settled: false,
+            text: None,
+            state: State::ABSENT,
+        }
+    }
+
+    /// What is in force of it, or would be.
+    fn layer(&self) -> Option<&Layer> {
+        self.state.layer.as_ref()
+    }
+
+    /// How it stands. A project's counts only if it is what the person has approved.
+    fn standing(&self, trusted: bool) -> Standing {
+        match self.state.standing {
+            Standing::Absent => Standing::Absent,
+            _ if self.is_foreign() && !trusted => Standing::NotTrusted,
+            standing => standing,
+        }
+    }
+
+    fn problems(&self) -> &[Problem] {
+        &self.state.problems
+    }
+
+    /// The hash of what was read of it.
+    fn hash(&self) -> Option<String> {
+        Some(hash_of(self.text.as_ref()?.as_bytes()))
+    }
+
+    /// Its folder is not there, so nothing of it is. Says whether that is different now.
+    fn is_gone(&mut self) -> bool {
+        let changed = self.state != State::ABSENT;
+        (self.seen, self.text, self.state) = (None, None, State::ABSENT);
+        changed
+    }
+
+    /// Looks at the file, and reads it if it changed. Says whether anything is different now.
+    fn refresh(&mut self, last_good: &LastGood) -> bool {
+        let metadata = fs::metadata(&self.source.file);
+        let seen = Seen::of(&metadata);
+        if self.settled && self.seen.as_ref() == Some(&seen) {
+            return false;
+        }
+        self.settled = metadata.as_ref().map_or(true, is_settled);
+        self.seen = Some(seen);
+        let state = match metadata.and_then(|metadata| read(&self.source.file, &metadata)) {
+            Ok(text) if self.text.as_ref() == Some(&text) => return false,
+            Ok(text) => {
+                let state = self.judge(&text, last_good);
+                self.text = Some(text);
+                state
+            }
+            Err(error) => {
+                self.text = None;
+                if is_absence(&error) {
+                    State::ABSENT
+                } else {
+                    // What refused may pass without a trace in the stamp.
+                    self.settled = false;
+                    let problem = Problem::error("", format!("could not read it: {error}"));
+                    let error = ConfigError {
+                        problems: vec![problem.in_file(&self.source.file)],
+                        rest: None,
+                    };
+                    self.fall_back(error, last_good)
+                }
+            }
+        };
+        let changed = state != self.state;
+        self.state = state;
+        changed
+    }
+
+    fn judge(&self, text: &str, last_good: &LastGood) -> State {
+        let layer = match parse_layer(&self.source, text) {
+            Ok(layer) => layer,
+            Err(error) => return self.fall_back(error, last_good),
+        };
+        if !self.is_foreign() {
+            last_good.keep(&self.source.file, text);
+        }
+        State {
+            standing: Standing::InForce,
+            problems: layer.warnings.clone(),
+            layer: Some(layer),
+        }
+    }
+
+    /// The last good copy in its place: the one in memory, else the one on disk; else what is left
+    /// of it without the hooks that are wrong. A project's files have no copy: what was approved
+    /// was this, and nothing older.
+    fn fall_back(&self, error: ConfigError, last_good: &LastGood) -> State {
+        let ConfigError { mut problems, rest } = error;
+        let on_disk = || parse_layer(&self.source, &last_good.find(&self.source.file)?).ok();
+        let copy = match self.is_foreign() {
+            true => None,
+            false => self.state.layer.clone().or_else(on_disk),
+        };
+        let (standing, layer, then) = match (copy, rest) {
+            (Some(mut copy), _) => {
+                copy.last_good = true;
+                let then = "its last good copy stays in force";
+                (Standing::LastGood, Some(copy), then)
+            }
+            (None, Some(rest)) => {
+                let then = "this hook is left out, the rest of the file is in force";
+                (Standing::InForce, Some(*rest), then)
+            }
+            (None, None) => (Standing::Broken, None, "nothing of this file is in force"),
+        };
+        let mut errors = problems.iter_mut();
+        if let Some(first) = errors.find(|problem| problem.severity == Severity::Error) {
+            first.hint = Some(match first.hint.take() {
+                Some(hint) => format!("{hint}; {then}"),
+                None => then.to_owned(),
+            });
+        }
+        State {
+            standing,
+            layer,
+            problems,
+        }
+    }
+
+    fn is_foreign(&self) -> bool {
+        self.source.level.is_foreign()
+    }
+}
+
+/// Reads a regular file of a sane size. Anything else is refused: to open a pipe would hang.
+fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(file)?
+        .take(LONGEST_FILE + 1)
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST_FILE {
+        return Err(io::Error::other("it is longer than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+/// Copies of the config files that last parsed: what holds while a file is broken.
+#[derive(Debug)]
+struct LastGood {
+    folder: PathBuf,
+    may_write: bool,
+}
+
+impl LastGood {
+    /// The copy of a file, if there is one.
+    fn find(&self, file: &Path) -> Option<String> {
+        fs::read_to_string(self.copy_of(file)).ok()
+    }
+
+    /// Keeps a copy. Without one the config still loads: a full disk or a read-only home is told
+    /// elsewhere.
+    fn keep(&self, file: &Path, text: &str) {
+        if self.may_write && self.find(file).as_deref() != Some(text) {
+            let written = replace::make_folder(&self.folder, 0o700)
+                .and_then(|_| replace::Snapshot::read(&self.copy_of(file), LONGEST_FILE))
+                .and_then(|copy| copy.replace(text.as_bytes(), 0o600));
+            drop(written);
+        }
+    }
+
+    fn copy_of(&self, file: &Path) -> PathBuf {
+        let name = fnv1a(file.as_os_str().as_bytes());
+        self.folder.join(format!("{name:016x}.toml"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stamp::tests::{quickly, settle};
+
+    /// Writes the file anew, and makes it look as if it had been seen so before.
+    fn write_unseen(file: &mut ConfigFile, text: &str) {
+        fs::write(&file.source.file, text).unwrap();
+        let metadata = fs::metadata(&file.source.file).unwrap();
+        file.seen = Some(Seen::of(&Ok(metadata)));
+    }
+
+    #[test]
+    fn a_file_is_read_again_only_if_its_stamp_is_new_or_too_young_to_be_relied_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let last_good = LastGood {
+            folder: folder.path().join("copies"),
+            may_write: false,
+        };
+        let path = folder.path().join("config.toml");
+        fs::write(&path, "store.keep_days = 1").unwrap();
+        settle(&path);
+        let mut file = ConfigFile::new(Source {
+            level: Level::User,
+            file: path.clone(),
+        });
+        assert!(file.refresh(&last_good));
+        write_unseen(&mut file, "store.keep_days = 2");
+        assert!(!file.refresh(&last_good), "the stamp is the same");
+        let mut days = 2;
+        let (new, young) = quickly(|| {
+            days += 2;
+            fs::write(&path, format!("store.keep_days = {days}")).unwrap();
+            let new = file.refresh(&last_good);
+            write_unseen(&mut file, &format!("store.keep_days = {}", days + 1));
+            (new, file.refresh(&last_good))
+        });
+        assert!(new, "the stamp is new");
+        assert!(young, "the stamp was young");
     }
 }

@@ -1,6 +1,7 @@
 //! What is wrong with a config file, and where.
 
 use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -133,10 +134,50 @@ impl fmt::Display for Problem {
     }
 }
 
+/// No more of a line is shown.
+const MAX_SHOWN: usize = 1000;
+
+/// A text with an index of its lines.
+pub(super) struct Lines<'a> {
+    text: &'a str,
+    /// Where each line starts.
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    pub(super) fn of(text: &'a str) -> Self {
+        let after = text.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(after).collect();
+        Self { text, starts }
+    }
+
+    /// The line, counted from one.
+    pub(super) fn line(&self, at: usize) -> usize {
+        self.starts.partition_point(|start| *start <= at)
+    }
+
+    pub(super) fn position(&self, span: Range<usize>) -> Position {
+        let start = self.text.floor_char_boundary(span.start);
+        let line = self.line(start);
+        let line_start = self.starts[line - 1];
+        let next = self.starts.get(line);
+        let line_end = next.map_or(self.text.len(), |next| next - 1);
+        let shown = (self.text).floor_char_boundary(line_end.min(line_start + MAX_SHOWN));
+        let end = self.text.floor_char_boundary(span.end);
+        let end = end.clamp(start, shown.max(start));
+        let text = &self.text[line_start..shown];
+        Position {
+            line,
+            column: self.text[line_start..start].chars().count() + 1,
+            text: text.trim_end_matches('\r').to_owned(),
+            width: self.text[start..end].chars().count().max(1),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::line::Lines;
 
     #[test]
     fn a_place_in_a_text_counts_lines_and_characters_from_one() {
@@ -166,5 +207,18 @@ mod tests {
         let long = format!("x = \"{}\" y", "x".repeat(5000));
         let far = Lines::of(&long).position(5007..5008);
         assert_eq!(Problem::error("", "no").at_position(far).picture(), None);
+    }
+
+    #[test]
+    fn a_long_line_is_not_shown_whole() {
+        let text = format!("a = \"{}\"\nb = 1", "é".repeat(5000));
+        let lines = Lines::of(&text);
+        let position = lines.position(0..text.len());
+        assert!(position.text.len() <= 1000, "{}", position.text.len());
+        assert!(position.width <= 1000, "{}", position.width);
+        let far = lines.position(9000..9002);
+        assert_eq!((far.line, far.column, far.width), (1, 4503, 1));
+        let last = lines.position(text.len() - 1..text.len());
+        assert_eq!((last.line, last.column, &*last.text), (2, 5, "b = 1"));
     }
 }

@@ -1,5 +1,5 @@
-//! The hooks of one event, carried out: those that rewrite one after the other, then all others side
-//! by side; what they say becomes one answer. Daemon, alone mode and `becket try` come through here.
+//! Runs the hooks of one event: those that rewrite one after the other, then all others in parallel.
+//! What they say becomes one answer. The daemon, the standalone process and `becket try` use it.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -17,8 +17,7 @@ use super::{Action, Hook};
 use crate::config::room_on;
 use crate::judge::Verdict;
 use crate::matcher::Subject;
-use crate::merge::{Merged, Said, merge, unattended};
-use crate::rewrite::with_input;
+use crate::merge::{Said, merge, unattended};
 use crate::run::{
     Behind, Cancel, ENDING, Job, Listing, Occasion, Outcome, Program, Ran, run_before, run_beside,
 };
@@ -61,15 +60,6 @@ pub struct HooksRan<'a> {
     ran: Vec<Ran>,
 }
 
-/// What they come to together.
-#[derive(Debug)]
-pub struct Done {
-    /// What becket itself says, of the input as it is in the end.
-    pub own: Verdict,
-    pub merged: Merged,
-    pub runs: Vec<RunRow>,
-}
-
 /// One event, as the hooks are asked about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
@@ -84,11 +74,7 @@ pub struct Asked<'a> {
 
 impl Plan {
     /// The hooks that the event wants and that are on in its session; none if there are none.
-    pub fn of(
-        asked: &Asked<'_>,
-        hooks: &[Arc<Hook>],
-        switches: impl FnOnce() -> Arc<Switches>,
-    ) -> Option<Self> {
+    pub fn of(asked: &Asked<'_>, hooks: &[Arc<Hook>], switches: &Switches) -> Option<Self> {
         let Asked {
             event,
             head,
@@ -97,15 +83,13 @@ impl Plan {
             ..
         } = *asked;
         let subject = Subject::new(event, head, payload);
-        let mut wanted: Vec<&Arc<Hook>> = hooks
+        let agent = head.agent_type.as_deref();
+        let wanted: Vec<Arc<Hook>> = hooks
             .iter()
             .filter(|hook| subject.concerns(hook, project))
+            .filter(|hook| state(hook, switches, agent) == State::Enabled)
+            .cloned()
             .collect();
-        if !wanted.is_empty() {
-            let switches = switches();
-            let agent = head.agent_type.as_deref();
-            wanted.retain(|hook| matches!(state(hook, &switches, agent), State::Enabled));
-        }
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
         let text = |field: &Option<Cow<'_, str>>| field.as_deref().map(str::to_owned);
         (!wanted.is_empty()).then(|| Self {
@@ -113,7 +97,7 @@ impl Plan {
             event: event.clone(),
             session_id: text(&head.session_id),
             agent_id: text(&head.agent_id),
-            hooks: wanted.into_iter().cloned().collect(),
+            hooks: wanted,
             payload: payload.into(),
             cwd: cwd.to_path_buf(),
             project: project.to_path_buf(),
@@ -222,16 +206,22 @@ impl Plan {
 }
 
 impl HooksRan<'_> {
-    /// Merges what they said. `own` is what becket itself says of the event as it came; where hooks
-    /// changed the input, `judge` judges the result too, and the stricter verdict holds.
-    pub(crate) fn merge(self, mut own: Verdict, judge: impl FnOnce(&[u8]) -> Verdict) -> Done {
+    /// Merges what they said into `own`, becket's verdict on the event as it came. If hooks changed the
+    /// input, `judge` judges the result too, and the stricter verdict holds. `shorten` fits the answer
+    /// into Claude Code's limits.
+    pub(crate) fn merge(
+        self,
+        mut own: Verdict,
+        judge: impl FnOnce(&[u8]) -> Verdict,
+        shorten: impl FnOnce(Answer) -> Answer,
+    ) -> (Verdict, Vec<RunRow>) {
         let Self { plan, mut ran } = self;
         let place = |ran: &Ran| plan.hooks.iter().position(|hook| hook.name == ran.hook);
         ran.sort_by_key(place);
         let (mut runs, mut said) = (Vec::new(), Vec::new());
         for ran in ran {
             let read = ran.answer(&plan.event);
-            // Who goes on in the background is told of at the end.
+            // A hook that goes on in the background is recorded when it ends.
             if ran.outcome != Outcome::WentAsync {
                 runs.push(plan.row_of(&ran, &read));
             }
@@ -251,7 +241,7 @@ impl HooksRan<'_> {
         if !plan.attended {
             unattended(&mut merged.answer);
         }
-        Done { own, merged, runs }
+        (own.merged(shorten(merged.answer), merged.by), runs)
     }
 }
 
@@ -335,20 +325,21 @@ fn changed_input(answer: &Answer) -> Option<&Rest> {
     })
 }
 
-#[cfg(test)]
-impl Plan {
-    /// Runs and merges at once.
-    pub(crate) fn carry_out(
-        self,
-        kit: &Kit,
-        cancel: &Cancel,
-        own: Verdict,
-        judge: impl FnOnce(&[u8]) -> Verdict,
-        answered: impl FnOnce(Done),
-        later: impl FnMut(RunRow),
-    ) {
-        self.run(kit, cancel, |ran| answered(ran.merge(own, judge)), later);
-    }
+/// The payload with another `tool_input`; all else stays as it came, byte for byte. None if it has
+/// none that could be replaced.
+fn with_input(payload: &[u8], input: &Rest) -> Option<Vec<u8>> {
+    let head = Head::read(payload).ok()?;
+    let old = head.tool_input?;
+    let start = old.as_ptr().addr() - payload.as_ptr().addr();
+    let new = serde_json::to_string(input).ok()?;
+    Some(
+        [
+            &payload[..start],
+            new.as_bytes(),
+            &payload[start + old.len()..],
+        ]
+        .concat(),
+    )
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! `/hook:disable`, `/hook:enable`, `/hook:status` as a person types them in Claude Code, and what
-//! they do. `becket disable` and its fellows do the same and say the same.
+//! they do. `becket disable`, `enable` and `hooks` do the same and print the same.
 
-mod words;
-
-use std::path::{Path, PathBuf};
+use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use becket_wire::answer::{Answer, Change, Opinion};
@@ -13,7 +12,8 @@ use becket_wire::{Head, Place};
 
 use super::Hook;
 use super::name::{self, Match};
-use super::switch::{self, State, SwitchError, Switched, Switches};
+use super::switch::{self, State, SwitchError, Switched, Switches, state};
+use crate::config::Origin;
 
 /// What the switch is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,9 +69,9 @@ pub fn parse(head: &Head<'_>, envelope: &Envelope) -> Option<Slash> {
     Some(Slash { verb, argument })
 }
 
-/// Whether this is the first that is heard of a prompt, or may be. Claude Code 2.1.260 and those
-/// before it tell of the expansion, then run what stands in the command file, and then tell of the
-/// prompt: whoever waits for that finds the switch set already. They do not say who attends.
+/// Whether this is the first event of a prompt. Claude Code up to 2.1.260 sends the expansion, runs
+/// what the command file names, and then sends the prompt: by then the switch would be set already.
+/// Those versions do not say whether a user attends.
 fn comes_first(head: &Head<'_>, envelope: &Envelope) -> bool {
     match head.event.as_deref().map(EventName::from) {
         Some(EventName::UserPromptSubmit) => true,
@@ -122,14 +122,14 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
         _ if argument.is_empty() => with_switches(scene, |switches| {
             let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
             let listed = match verb {
-                Verb::Status => words::status(&hooks, switches, scene.agent_type),
-                _ => words::usage(verb, &hooks, switches, scene.agent_type),
+                Verb::Status => status(&hooks, switches, scene.agent_type),
+                _ => usage(verb, &hooks, switches, scene.agent_type),
             };
             Acted::new(listed, 0)
         }),
         Match::One(name) => {
             let Some(hook) = scene.hooks.iter().find(|hook| hook.name == name) else {
-                return Acted::new(words::nothing_configured(), 3);
+                return Acted::new(nothing_configured(), 3);
             };
             one(verb, hook, scene)
         }
@@ -138,24 +138,24 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
             let meant: Vec<&Hook> = meant
                 .filter(|hook| names.contains(&hook.name.as_str()))
                 .collect();
-            Acted::new(words::status(&meant, switches, scene.agent_type), 0)
+            Acted::new(status(&meant, switches, scene.agent_type), 0)
         }),
-        Match::Several(names) => Acted::new(words::several(verb, argument, &names), 2),
+        Match::Several(names) => Acted::new(several(verb, argument, &names), 2),
         Match::None { nearest } => with_switches(scene, |switches| {
             let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
-            let list = words::list(&hooks, switches, scene.agent_type);
-            Acted::new(words::no_match(verb, argument, nearest, &list), 3)
+            let list = list(&hooks, switches, scene.agent_type);
+            Acted::new(no_match(verb, argument, nearest, &list), 3)
         }),
     }
 }
 
-/// Whoever reads the file for a person sets it aside if it is damaged, and says so.
+/// Reads the switches for a message to the user. A damaged file is set aside, and the message says so.
 fn with_switches(scene: &Scene<'_>, tell: impl Fn(&Switches) -> Acted) -> Acted {
     let aside = switch::set_aside(scene.place, scene.session);
     let read = Switches::read(scene.place, scene.session);
     let trouble = match aside {
-        Ok(aside) => aside.as_deref().map(words::set_aside),
-        Err(error) => Some(words::trouble(&error)),
+        Ok(aside) => aside.as_deref().map(set_aside),
+        Err(error) => Some(trouble(&error)),
     };
     tell(&read.switches).and(trouble)
 }
@@ -163,14 +163,14 @@ fn with_switches(scene: &Scene<'_>, tell: impl Fn(&Switches) -> Acted) -> Acted 
 fn one(verb: Verb, hook: &Hook, scene: &Scene<'_>) -> Acted {
     if verb == Verb::Status {
         return with_switches(scene, |switches| {
-            Acted::new(words::status(&[hook], switches, scene.agent_type), 0)
+            Acted::new(status(&[hook], switches, scene.agent_type), 0)
         });
     }
     if let Some(origin) = &hook.off {
-        return Acted::new(words::off_in_config(&hook.name, origin), 0);
+        return Acted::new(off_in_config(&hook.name, origin), 0);
     }
     if hook.managed {
-        return Acted::new(words::managed(&hook.name, &hook.declared), 0);
+        return Acted::new(managed(&hook.name, &hook.declared), 0);
     }
     let Scene {
         place,
@@ -190,16 +190,14 @@ fn one(verb: Verb, hook: &Hook, scene: &Scene<'_>) -> Acted {
 
 fn tell(verb: Verb, hook: &Hook, switched: &Switched) -> Acted {
     let line = match (verb, switched.changed) {
-        (Verb::Enable, true) => words::enabled(&hook.name),
-        (Verb::Enable, false) => words::not_disabled(&hook.name),
-        (_, true) => words::disabled(&hook.name),
-        (_, false) => words::already_disabled(&hook.name),
+        (Verb::Enable, true) => enabled(&hook.name),
+        (Verb::Enable, false) => not_disabled(&hook.name),
+        (_, true) => disabled(&hook.name),
+        (_, false) => already_disabled(&hook.name),
     };
-    let untrusted = hook.untrusted.then(words::not_trusted);
-    let aside: Option<&PathBuf> = switched.set_aside.as_ref();
-    Acted::new(line, 0)
-        .and(untrusted)
-        .and(aside.map(|file| words::set_aside(file)))
+    let untrusted = hook.untrusted.then(not_trusted);
+    let aside = switched.set_aside.as_deref();
+    Acted::new(line, 0).and(untrusted).and(aside.map(set_aside))
 }
 
 fn failed(verb: Verb, hook: &str, error: &SwitchError) -> String {
@@ -212,10 +210,7 @@ pub fn states<'a>(
     switches: &Switches,
     agent_type: Option<&str>,
 ) -> Vec<(&'a Hook, State)> {
-    let with_state = |hook: &'a Arc<Hook>| {
-        let state = switch::state(hook, switches, agent_type);
-        (hook.as_ref(), state)
-    };
+    let with_state = |hook: &'a Arc<Hook>| (hook.as_ref(), state(hook, switches, agent_type));
     hooks.iter().map(with_state).collect()
 }
 
@@ -231,6 +226,135 @@ pub fn answer(event: EventName, lines: &str) -> Answer {
         .and_then(|()| answer.change(Change::SuppressPrompt(true)));
     debug_assert_eq!(given, Ok(()));
     answer
+}
+
+/// Names are padded to so many columns, longer ones to the longest.
+const NAME: usize = 20;
+/// So much of what was typed is said again.
+const TYPED: usize = 80;
+
+fn disabled(hook: &str) -> String {
+    format!("🔒 Disabled {hook} for this session")
+}
+
+fn enabled(hook: &str) -> String {
+    format!("✅ Re-enabled {hook} for this session")
+}
+
+fn already_disabled(hook: &str) -> String {
+    format!("⚠️  Hook '{hook}' is already disabled for this session")
+}
+
+fn not_disabled(hook: &str) -> String {
+    format!("ℹ️  Hook '{hook}' is not currently disabled for this session")
+}
+
+fn off_in_config(hook: &str, origin: &Origin) -> String {
+    format!("⚠️  Hook '{hook}' is off in the configuration, for every session: {origin}")
+}
+
+fn managed(hook: &str, origin: &Origin) -> String {
+    format!("⚠️  Hook '{hook}' is managed on this machine, and no session switches it: {origin}")
+}
+
+fn not_trusted() -> String {
+    "⚠️  It does not run anyway: this project is not trusted (becket trust)".to_owned()
+}
+
+fn set_aside(file: &Path) -> String {
+    let file = file.display();
+    format!("⚠️  The switches of this session were damaged and count as empty: set aside as {file}")
+}
+
+fn trouble(error: &SwitchError) -> String {
+    format!("⚠️  The switches of this session count as empty: {error}")
+}
+
+fn nothing_configured() -> String {
+    "No hooks are configured for this project".to_owned()
+}
+
+fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
+    let mut text = format!("🤔 Multiple hooks match '{}':\n", said(typed));
+    for name in names {
+        // Writing into a String does not fail.
+        let _ = writeln!(text, "  - {name}");
+    }
+    text + &format!("Be more specific: /hook:{} [exact-name]", verb.word())
+}
+
+fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> String {
+    let typed = said(typed);
+    let mut text = format!("❌ No hook found matching '{typed}'\n");
+    if let Some(nearest) = nearest {
+        let _ = writeln!(text, "Did you mean '{nearest}'?");
+    }
+    if list.is_empty() {
+        return text + &nothing_configured();
+    }
+    let verb = verb.word();
+    text + &format!(
+        "Available hooks for this project:\n{list}Try: /hook:{verb} [exact-name-from-above]"
+    )
+}
+
+fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
+    let usage = format!("Usage: /hook:{} [hook-name-or-partial]", verb.word());
+    match hooks {
+        [] => format!("{}\n{usage}", nothing_configured()),
+        _ => {
+            let list = list(hooks, switches, agent);
+            format!("Available hooks for this project:\n{list}{usage}")
+        }
+    }
+}
+
+/// Each hook with its state, the enabled ones too.
+fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
+    if hooks.is_empty() {
+        return nothing_configured();
+    }
+    let list = lines(hooks, |hook| Some(state(hook, switches, agent)));
+    let list = list.trim_end();
+    format!("Hooks for this project, in this session:\n{list}")
+}
+
+/// Each hook on a line, with its state if it does not run.
+fn list(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
+    lines(hooks, |hook| {
+        Some(state(hook, switches, agent)).filter(|state| *state != State::Enabled)
+    })
+}
+
+fn lines(hooks: &[&Hook], shown: impl Fn(&Hook) -> Option<State>) -> String {
+    let longest = hooks.iter().map(|hook| hook.name.chars().count()).max();
+    let width = longest.unwrap_or(0).max(NAME);
+    let mut text = String::new();
+    for hook in hooks {
+        let description = one_line(&hook.description);
+        let _ = write!(text, "  {:width$} - {description}", hook.name);
+        if let Some(state) = shown(hook) {
+            let _ = write!(text, " ({state})");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What was typed, as far as it is fit to be said again.
+fn said(typed: &str) -> String {
+    let typed = one_line(typed);
+    match typed.char_indices().nth(TYPED) {
+        Some((end, _)) => format!("{}…", &typed[..end]),
+        None => typed,
+    }
+}
+
+/// A description may come from a foreign project: control characters and direction marks go.
+fn one_line(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let inert = text.replace(|c: char| c.is_control() || turns(c), " ");
+    inert.trim().to_owned()
 }
 
 #[cfg(test)]

@@ -1,11 +1,6 @@
-use std::time::Duration;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::{Level, Origin};
-use crate::hooks::Action;
-use crate::run::Program;
 
 fn takes(matcher: &str, value: &str) -> bool {
     Matcher::parse(matcher).unwrap().matches(value)
@@ -170,28 +165,10 @@ fn what_cannot_be_a_glob_says_why() {
 
 fn hook(on: &[EventName], tools: &str, globs: &[&str]) -> Hook {
     Hook {
-        name: "h".into(),
-        description: String::new(),
         on: on.to_vec(),
         tools: Matcher::parse(tools).unwrap(),
         paths: paths(globs),
-        skip_agents: Vec::new(),
-        action: Action::Run(Program::Shell("true".into())),
-        timeout: Duration::from_secs(1),
-        rewrites: false,
-        is_async: false,
-        declared: Origin {
-            level: Level::User,
-            file: None,
-            line: None,
-            variable: None,
-            last_good: false,
-        },
-        off: None,
-        untrusted: false,
-        approved: None,
-        untrusted_project: None,
-        managed: false,
+        ..Hook::of_test("h", "true")
     }
 }
 

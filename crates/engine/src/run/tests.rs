@@ -175,10 +175,8 @@ fn results_stand_in_the_order_of_the_jobs() {
     let hooks: Vec<&str> = ran.iter().map(|ran| ran.hook.as_str()).collect();
     assert_eq!(hooks, ["slow", "absent", "quick"]);
     assert_eq!(rest.len(), 1);
-    assert_eq!(
-        (rest[0].hook.as_str(), &rest[0].outcome),
-        ("background", &Outcome::Exited(1))
-    );
+    assert_eq!(rest[0].hook, "background");
+    assert_eq!(&rest[0].outcome, &Outcome::Exited(1));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use becket_wire::event::EventName;
 use serde::{Deserialize, Serialize};
 
 use super::{Session, set};
-use crate::sparse::is_default;
+use crate::is_default;
 use crate::status::{Agent, Moment};
 
 /// Subagents that a session remembers, and how many of them may have ended: the session is written

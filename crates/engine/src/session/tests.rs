@@ -1,6 +1,3 @@
-mod recorded;
-mod telling;
-
 use becket_wire::EventId;
 use becket_wire::session::Display;
 use proptest::prelude::*;
@@ -64,88 +61,46 @@ const CHILD_ASKS: &str = "PermissionRequest agent_id=a agent_type=Explore tool_n
 #[test]
 fn a_child_begins_and_ends() {
     let mut play = Play::after(&[PROMPT, START]);
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("working(Explore)".into(), "working".into())
-    );
+    assert_eq!(play.both(), "working(Explore) · working");
     play.then("PreToolUse agent_id=a agent_type=Explore tool_name=Grep");
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("working(Explore)".into(), "working(Grep)".into())
-    );
+    assert_eq!(play.both(), "working(Explore) · working(Grep)");
     assert!(play.then("SubagentStop agent_id=a agent_type=Explore agent_transcript_path=/t"));
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("working(Thinking)".into(), "idle ended".into())
-    );
+    assert_eq!(play.both(), "working(Thinking) · idle ended");
     let child = &play.session.children["a"];
     assert_eq!((child.started_at, child.ended_at), (20, Some(40)));
     assert_eq!(child.agent_type.as_deref(), Some("Explore"));
     assert_eq!(child.transcript_path.as_deref(), Some("/t"));
+    let rests = Play::after(&[PROMPT, "Stop", START]);
+    assert_eq!(rests.both(), "idle · working", "a parent at rest stays so");
 }
 
 #[test]
-fn a_parent_that_does_not_work_stays_as_it_is() {
-    for (before, stays) in [
-        ("Stop", "idle"),
-        (
-            "PreToolUse tool_name=ExitPlanMode",
-            "attention(ExitPlanMode)",
-        ),
-    ] {
-        let mut play = Play::after(&[PROMPT, before, START]);
-        assert_eq!(
-            (play.main(), play.child("a")),
-            (stays.into(), "working".into())
-        );
-        play.then(STOP);
-        assert_eq!(
-            (play.main(), play.child("a")),
-            (stays.into(), "idle ended".into())
-        );
-    }
-}
-
-#[test]
-fn the_inner_agent_of_a_compaction_is_nobody() {
+fn the_inner_agent_of_a_compaction_does_not_count() {
     let mut play = Play::after(&[PROMPT, "PreCompact trigger=auto"]);
     assert!(!play.then("SubagentStop agent_id=c agent_type="));
     assert!(!play.then("SubagentStart agent_id=c agent_type="));
-    assert_eq!(
-        (play.main().as_str(), play.session.children.len()),
-        ("working(Compacting)", 0)
-    );
+    assert_eq!(play.main(), "working(Compacting)");
+    assert_eq!(play.session.children.len(), 0);
 }
 
 #[test]
 fn a_child_whose_start_was_missed_is_there_all_the_same() {
     let mut play = Play::after(&[PROMPT]);
     assert!(play.then("PreToolUse agent_id=a agent_type=Explore tool_name=Grep"));
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("working".into(), "working(Grep)".into())
-    );
+    assert_eq!(play.both(), "working · working(Grep)");
     assert!(!play.then("Unheard agent_id=b"));
     assert!(!play.session.children.contains_key("b"));
     // Its start comes late: it says who it is, but not what it does now.
     play.at_time("SubagentStart agent_id=a agent_type=Explore", 15);
-    assert_eq!(
-        (
-            play.child("a").as_str(),
-            play.session.children["a"].started_at
-        ),
-        ("working(Grep)", 15)
-    );
+    assert_eq!(play.child("a"), "working(Grep)");
+    assert_eq!(play.session.children["a"].started_at, 15);
 }
 
 #[test]
 fn a_background_child_works_and_asks_while_its_parent_rests() {
     let mut play = Play::after(&[PROMPT, START, r#"Stop background_tasks=[{"id":"a"}]"#]);
     play.then("PreToolUse agent_id=a tool_name=Bash");
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("idle".into(), "working(Bash)".into())
-    );
+    assert_eq!(play.both(), "idle · working(Bash)");
     assert_eq!(play.display(), (Display::Working, None, None));
     assert!(play.then(CHILD_ASKS));
     let waits = (Display::Attention, Some("a"), Some("Permission for Bash"));
@@ -153,10 +108,8 @@ fn a_background_child_works_and_asks_while_its_parent_rests() {
     play.then("Notification notification_type=permission_prompt");
     assert_eq!((play.main().as_str(), play.display()), ("idle", waits));
     play.then(r#"SubagentStop agent_id=a agent_type=Explore background_tasks=[{"id":"a"}]"#);
-    assert_eq!(
-        (play.main().as_str(), play.display().0),
-        ("idle", Display::Done)
-    );
+    assert_eq!(play.main(), "idle");
+    assert_eq!(play.display().0, Display::Done);
     assert_eq!(play.session.main.background_tasks, 0);
 }
 
@@ -169,10 +122,8 @@ fn a_stop_ends_the_children_that_do_not_go_on() {
         other,
         r#"Stop background_tasks=[{"id":"b"}]"#,
     ]);
-    assert_eq!(
-        (play.child("a"), play.child("b")),
-        ("idle ended".into(), "working".into())
-    );
+    assert_eq!(play.child("a"), "idle ended");
+    assert_eq!(play.child("b"), "working");
     play.then("PreToolUse agent_id=a tool_name=Bash");
     assert_eq!(play.child("a"), "working(Bash)", "it works after all");
     play.then(CHILD_ASKS);
@@ -181,39 +132,12 @@ fn a_stop_ends_the_children_that_do_not_go_on() {
 }
 
 #[test]
-fn a_teammate_that_works_outlives_the_turn() {
-    let mut play = Play::after(&[PROMPT, "SubagentStart agent_id=amate-1 agent_type=mate"]);
-    play.then(r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#);
-    assert_eq!(play.child("amate-1"), "working");
-    play.then("TeammateIdle agent_id=amate-1 teammate_name=mate");
-    assert_eq!(play.child("amate-1"), "idle");
-    assert_eq!(play.display().0, Display::Done);
-}
-
-#[test]
-fn an_event_that_overtook_it_is_not_undone() {
-    let mut play = Play::after(&[PROMPT, START]);
-    play.at_time("PreToolUse agent_id=a tool_name=Bash", 90);
-    play.at_time("Stop background_tasks=[]", 80);
-    assert_eq!(play.child("a"), "working(Bash)");
-    play.at_time(r#"Stop background_tasks=[{"id":"a"},{"id":"b"}]"#, 100);
-    play.at_time(
-        "SubagentStop agent_id=c agent_type=T background_tasks=[]",
-        95,
-    );
-    assert_eq!(play.session.main.background_tasks, 2);
-}
-
-#[test]
 fn an_interrupt_ends_the_children_of_the_turn() {
     let agent = "PreToolUse tool_name=Agent tool_use_id=t";
     let background = "SubagentStart agent_id=b agent_type=Plan";
     let mut play = Play::after(&[PROMPT, background, agent, START]);
     play.then("PostToolUseFailure tool_name=Agent tool_use_id=t is_interrupt=true");
-    assert_eq!(
-        (play.main(), play.child("a")),
-        ("idle".into(), "idle ended".into())
-    );
+    assert_eq!(play.both(), "idle · idle ended");
     assert_eq!(play.child("b"), "working");
 }
 
@@ -222,16 +146,19 @@ fn a_teammate_rests_by_id_or_by_name() {
     let mate = "SubagentStart agent_id=m agent_type=mate";
     let mut play = Play::after(&[PROMPT, START, mate]);
     play.then("TeammateIdle teammate_name=mate");
-    assert_eq!(
-        (play.child("m"), play.child("a")),
-        ("idle".into(), "working".into())
-    );
+    assert_eq!(play.child("m"), "idle");
+    assert_eq!(play.child("a"), "working");
     play.then("TeammateIdle agent_id=a agent_type=Explore teammate_name=other");
-    assert_eq!(
-        (play.child("a"), play.main()),
-        ("idle".into(), "working(mate)".into())
-    );
+    assert_eq!(play.child("a"), "idle");
+    assert_eq!(play.main(), "working(mate)");
     assert!(!play.then("TeammateIdle teammate_name=nobody"));
+    let works = r#"Stop background_tasks=[{"id":"t7","type":"teammate"}]"#;
+    let play = Play::after(&[
+        PROMPT,
+        "SubagentStart agent_id=amate-1 agent_type=mate",
+        works,
+    ]);
+    assert_eq!(play.child("amate-1"), "working", "it outlives the turn");
 }
 
 #[test]
@@ -239,14 +166,10 @@ fn an_ended_session_is_revived_only_by_a_beginning() {
     let ended = [PROMPT, START, CHILD_ASKS, "SessionEnd reason=logout"];
     let mut play = Play::after(&ended);
     let session = &play.session;
-    assert_eq!(
-        (session.ended_at, session.end_reason.as_deref()),
-        (Some(40), Some("logout"))
-    );
-    assert_eq!(
-        (play.child("a").as_str(), play.display().0),
-        ("idle ended", Display::Done)
-    );
+    assert_eq!(session.ended_at, Some(40));
+    assert_eq!(session.end_reason.as_deref(), Some("logout"));
+    assert_eq!(play.child("a"), "idle ended");
+    assert_eq!(play.display().0, Display::Done);
     let before = play.session.clone();
     for event in [
         "PreToolUse tool_name=Bash",
@@ -263,10 +186,8 @@ fn an_ended_session_is_revived_only_by_a_beginning() {
     for event in ["SessionStart source=resume", PROMPT] {
         let mut play = Play::after(&ended);
         assert!(play.then(event));
-        assert_eq!(
-            (play.session.ended_at, &play.session.end_reason),
-            (None, &None)
-        );
+        assert_eq!(play.session.ended_at, None);
+        assert_eq!(&play.session.end_reason, &None);
     }
 }
 
@@ -279,24 +200,16 @@ fn a_clear_keeps_the_line_and_a_fork_has_its_own() {
     second.continue_from(&first.session, Chain::Clear);
     let mut third = Session::new("s3", 60);
     third.continue_from(&second, Chain::Clear);
-    assert_eq!(
-        (&*third.line, third.prev_session_id.as_deref()),
-        ("s", Some("s2"))
-    );
-    assert_eq!(
-        (third.title.as_deref(), third.pane.as_deref()),
-        (Some("mine"), Some("%3"))
-    );
-    assert_eq!(
-        (third.cwd.as_deref(), third.model.as_deref()),
-        (Some("/p"), Some("m"))
-    );
+    assert_eq!(&*third.line, "s");
+    assert_eq!(third.prev_session_id.as_deref(), Some("s2"));
+    assert_eq!(third.title.as_deref(), Some("mine"));
+    assert_eq!(third.pane.as_deref(), Some("%3"));
+    assert_eq!(third.cwd.as_deref(), Some("/p"));
+    assert_eq!(third.model.as_deref(), Some("m"));
     let mut fork = Session::new("f", 70);
     fork.continue_from(&third, Chain::Fork);
-    assert_eq!(
-        (&*fork.line, fork.prev_session_id.as_deref()),
-        ("f", Some("s3"))
-    );
+    assert_eq!(&*fork.line, "f");
+    assert_eq!(fork.prev_session_id.as_deref(), Some("s3"));
     assert_eq!((fork.title, fork.pane), (None, None));
 }
 
@@ -316,10 +229,8 @@ fn children_have_a_bound_and_the_live_ones_stay() {
         play.then(&format!("SubagentStart agent_id=l{place:03} agent_type=T"));
     }
     let children = &play.session.children;
-    assert_eq!(
-        (children.len(), play.session.live_children().count()),
-        (200, 200)
-    );
+    assert_eq!(children.len(), 200);
+    assert_eq!(play.session.live_children().count(), 200);
     assert!(children.contains_key("a"), "it asks something");
 }
 
@@ -352,48 +263,29 @@ impl Play {
         stop
     }
 
-    fn both(&self) -> (String, String) {
-        (self.main(), self.child("a"))
+    fn both(&self) -> String {
+        format!("{} · {}", self.main(), self.child("a"))
     }
-}
-
-fn words(main: &str, child: &str) -> (String, String) {
-    (main.to_owned(), child.to_owned())
 }
 
 #[test]
 fn a_subagent_works_until_it_is_let_stop() {
     let mut play = Play::after(&[PROMPT, START, STOP]);
-    assert_eq!(play.both(), words("working(Thinking)", "idle ended"));
+    assert_eq!(play.both(), "working(Thinking) · idle ended");
     let stop = play.is_judged(Some("a"));
-    let works = words("working(Explore)", "working(Thinking)");
+    let works = "working(Explore) · working(Thinking)";
     assert_eq!(play.both(), works);
     assert!(!play.session.stop_let_through(EventId::new(7, [0; 2]), 30));
     assert_eq!(play.both(), works, "another was let through");
     assert!(play.session.stop_let_through(stop, 30));
-    assert_eq!(play.both(), words("working(Thinking)", "idle ended"));
+    assert_eq!(play.both(), "working(Thinking) · idle ended");
     assert!(!play.session.stop_let_through(stop, 30), "once");
-}
 
-#[test]
-fn a_subagent_that_went_on_is_not_stopped_by_what_comes_late() {
     let mut play = Play::after(&[PROMPT, START, STOP]);
     let stop = play.is_judged(Some("a"));
     play.then("PreToolUse agent_id=a agent_type=Explore tool_name=Grep");
-    assert!(!play.session.stop_let_through(stop, 30));
+    assert!(!play.session.stop_let_through(stop, 30), "it went on");
     assert_eq!(play.child("a"), "working(Grep)");
-}
-
-#[test]
-fn a_subagent_in_the_background_keeps_its_session_at_work() {
-    let mut play = Play::after(&[PROMPT, START]);
-    play.then("Stop background_tasks=[{\"id\":\"a\"}]");
-    play.then(STOP);
-    let stop = play.is_judged(Some("a"));
-    assert_eq!(play.both(), words("idle", "working(Thinking)"));
-    assert_eq!(play.display().0, Display::Working);
-    assert!(play.session.stop_let_through(stop, play.at));
-    assert_eq!(play.display().0, Display::Done);
 }
 
 #[test]
@@ -404,7 +296,7 @@ fn the_main_agent_is_let_stop_whatever_its_subagents_did_meanwhile() {
     play.then(STOP);
     assert_eq!(play.main(), "working(Thinking)");
     assert!(play.session.stop_let_through(stop, 30));
-    assert_eq!(play.both(), words("idle", "idle ended"));
+    assert_eq!(play.both(), "idle · idle ended");
 }
 
 #[test]
@@ -418,17 +310,15 @@ fn what_is_judged_outlives_a_daemon_and_no_prompt() {
         ..play
     };
     assert!(play.session.stop_let_through(stop, 20));
-    assert_eq!(
-        (play.main().as_str(), play.display().0),
-        ("idle", Display::Done)
-    );
+    assert_eq!(play.main(), "idle");
+    assert_eq!(play.display().0, Display::Done);
     prompted.then(PROMPT);
     assert!(!prompted.session.stop_let_through(stop, 20));
     assert_eq!(prompted.main(), "working");
 }
 
 #[test]
-fn whoever_wanted_to_stop_and_rests_was_not_interrupted() {
+fn an_agent_that_wanted_to_stop_and_rests_was_not_interrupted() {
     let mut play = Play::after(&[PROMPT, "Stop"]);
     let mut works = Play::after(&[PROMPT]);
     let stop = play.is_judged(None);
@@ -460,6 +350,416 @@ fn what_is_asked_while_a_stop_is_judged_stays_asked() {
         assert_eq!(play.main(), asked);
         assert_eq!(play.display().0, Display::Attention);
     }
+}
+
+/// What the main agent becomes by a recorded event, by the longest beginning of its name that fits.
+const BECOMES: [(&str, &str); 28] = [
+    ("", "working"),
+    ("Elicitation", "attention(MCP input: probe)"),
+    ("ElicitationResult", "working(Thinking)"),
+    ("Notification.idle_prompt", "idle"),
+    ("Notification.permission_prompt", "attention(Permission)"),
+    ("PermissionDenied", "working(Thinking)"),
+    ("PermissionRequest", "attention(Permission for Bash)"),
+    ("PostCompact.auto", "working(Thinking)"),
+    ("PostCompact.manual", "idle"),
+    ("PostToolBatch", "working(Thinking)"),
+    ("PostToolUse", "working(Thinking)"),
+    ("PostToolUse.Bash.in_subagent", "working"),
+    ("PreCompact", "working(Compacting)"),
+    ("PreToolUse.Agent", "working(Agent)"),
+    ("PreToolUse.Bash", "working(Bash)"),
+    ("PreToolUse.Bash.in_subagent", "working"),
+    ("PreToolUse.Edit", "working(Edit)"),
+    ("PreToolUse.Read", "working(Read)"),
+    ("PreToolUse.Write", "working(Write)"),
+    ("PreToolUse.mcp__probe__ask", "working(mcp__probe__ask)"),
+    ("SessionEnd", "idle"),
+    ("SessionStart", "idle"),
+    ("SessionStart.compact", "working"),
+    ("Setup", "working(Setup)"),
+    ("Stop", "idle"),
+    ("SubagentStart", "working(general-purpose)"),
+    ("SubagentStop", "working(Thinking)"),
+    ("SubagentStop.tui", "working"),
+];
+
+#[test]
+fn every_recorded_event_moves_a_session_that_works() {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../wire/fixtures");
+    let mut played = 0;
+    for entry in std::fs::read_dir(fixtures).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy();
+        if path.extension().is_none_or(|it| it != "json") {
+            continue;
+        }
+        let fits = BECOMES.iter().filter(|(start, _)| name.starts_with(start));
+        let (_, becomes) = fits.max_by_key(|(start, _)| start.len()).unwrap();
+        let mut play = Play::after(&[PROMPT]);
+        let line = Line::of_payload(std::fs::read(&path).unwrap(), 20);
+        line.play(|moment| play.session.apply(moment));
+        assert_eq!(play.main(), *becomes, "{name}");
+        played += 1;
+    }
+    assert!(played > 80, "{played}");
+}
+
+const HOUR: i64 = 60 * 60 * 1000;
+
+#[test]
+fn facts_come_from_the_newest_event_of_the_main_agent() {
+    let mut play = Play::after(&[
+        "SessionStart cwd=/a model=m1 session_title=T transcript_path=/t.jsonl permission_mode=default",
+        "PostModelSwitch cwd=/a to_model=m2",
+        "CwdChanged cwd=/a new_cwd=/b",
+    ]);
+    play.then("PreToolUse agent_id=a tool_name=Bash cwd=/worktree permission_mode=plan");
+    assert!(!play.at_time("SessionStart cwd=/old model=m0 session_title=Old", 5));
+    let session = &play.session;
+    assert_eq!(session.model.as_deref(), Some("m2"));
+    assert_eq!(session.cwd.as_deref(), Some("/b"));
+    assert_eq!(session.title.as_deref(), Some("T"));
+    assert_eq!(session.permission_mode.as_deref(), Some("default"));
+    assert_eq!(session.transcript_path.as_deref(), Some("/t.jsonl"));
+    assert_eq!((session.started_at, session.last_activity), (0, 40));
+    let mut play = Play::after(&["InstructionsLoaded cwd=/a"]);
+    assert!(
+        play.at_time("SessionStart cwd=/old model=m", 5),
+        "it fills what is unknown"
+    );
+    assert_eq!(play.session.model.as_deref(), Some("m"));
+    assert_eq!(play.session.cwd.as_deref(), Some("/a"));
+}
+
+#[test]
+fn the_persons_title_stays() {
+    let mut play = Play::after(&["SessionStart session_title=Theirs"]);
+    assert!(play.session.name(Some("Mine".into())));
+    assert!(!play.session.name(Some("Mine".into())));
+    play.then("UserPromptSubmit prompt=a session_title=Theirs2");
+    assert_eq!(play.session.title.as_deref(), Some("Mine"));
+    play.session.name(None);
+    play.then("UserPromptSubmit prompt=b session_title=Theirs2");
+    assert_eq!(play.session.title.as_deref(), Some("Theirs2"));
+}
+
+#[test]
+fn a_process_has_its_pane_and_a_guessed_one_counts_for_nothing() {
+    let mut play = Play::new();
+    let mut line = Line::new("SessionStart", 10);
+    line.set("TMUX", "/tmp/tmux-1/default,55,0");
+    line.set("TMUX_PANE", "%3");
+    line.set("CLAUDE_CODE_ENTRYPOINT", "cli");
+    line.set("CLAUDE_CODE_SESSION_ATTENDED", "1");
+    line.play(|moment| play.session.apply(moment));
+    let mut guessed = Line::new("PreToolUse tool_name=Bash", 20);
+    (guessed.envelope.pid, guessed.envelope.pid_is_claude) = (99, false);
+    guessed.set("TMUX_PANE", "%9");
+    guessed.play(|moment| play.session.apply(moment));
+    let session = &play.session;
+    assert_eq!((session.pid, session.pid_start), (Some(7), Some(70)));
+    assert_eq!(session.pane.as_deref(), Some("%3"));
+    assert_eq!(session.tmux_socket.as_deref(), Some("/tmp/tmux-1/default"));
+    assert_eq!(session.entrypoint.as_deref(), Some("cli"));
+    assert!(session.attended);
+    let mut elsewhere = Line::new("SessionStart source=resume unattended", 30);
+    elsewhere.envelope.pid = 8;
+    assert!(elsewhere.play(|moment| play.session.apply(moment)));
+    let session = &play.session;
+    assert_eq!(
+        (session.pid, session.pane.as_deref(), session.attended),
+        (Some(8), None, false)
+    );
+}
+
+#[test]
+fn only_a_persons_prompt_is_the_last_prompt_and_it_is_cut() {
+    let mut play = Play::after(&["UserPromptSubmit prompt=first"]);
+    for machine in [
+        "prompt=<task-notification>x",
+        "prompt=wake source=schedule_wakeup",
+    ] {
+        play.then(&format!("UserPromptSubmit {machine}"));
+        assert_eq!(play.main(), "working");
+        assert_eq!(play.session.last_prompt.as_deref(), Some("first"));
+    }
+    play.then(&format!("UserPromptSubmit prompt={}", "ü".repeat(700)));
+    assert_eq!(play.session.last_prompt, Some("ü".repeat(500)));
+}
+
+#[test]
+fn what_becket_answers_itself_names_no_session() {
+    let mut play = Play::new();
+    let switch = |prompt: &str| {
+        let said = serde_json::json!({"hook_event_name": "UserPromptSubmit", "prompt": prompt,
+            "session_title": prompt});
+        said.to_string().into_bytes()
+    };
+    let named = |play: &Play| (play.session.title.clone(), play.session.last_prompt.clone());
+    for prompt in ["/hook:disable all", "/becket:hook:status"] {
+        Line::of_payload(switch(prompt), 10).play(|moment| play.session.apply(moment));
+        assert_eq!(named(&play), (None, None), "{prompt}");
+        assert_eq!(play.main(), "working", "as with every prompt");
+    }
+    play.at_time("UserPromptSubmit prompt=mend session_title=Mending", 20);
+    Line::of_payload(switch("/hook:enable lint"), 30).play(|moment| play.session.apply(moment));
+    let mending = (Some("Mending".to_owned()), Some("mend".to_owned()));
+    assert_eq!(named(&play), mending);
+    // Only becket's own commands are: whatever else begins with a slash reaches the model.
+    Line::of_payload(switch("/hook:other"), 40).play(|moment| play.session.apply(moment));
+    assert_eq!(play.session.last_prompt.as_deref(), Some("/hook:other"));
+}
+
+#[test]
+fn the_most_urgent_is_displayed() {
+    let asks = "PreToolUse tool_name=AskUserQuestion tool_use_id=q";
+    let mut play = Play::after(&[PROMPT]);
+    assert_eq!(play.display(), (Display::Working, None, None));
+    play.then(START);
+    play.then(asks);
+    assert_eq!(
+        play.display(),
+        (Display::Attention, Some("main"), Some("AskUserQuestion"))
+    );
+    assert!(play.session.seen(35));
+    assert!(!play.session.seen(36));
+    assert_eq!(
+        play.display(),
+        (Display::Working, Some("main"), Some("AskUserQuestion"))
+    );
+    play.then(STOP);
+    assert_eq!(
+        play.display(),
+        (Display::Checked, Some("main"), Some("AskUserQuestion"))
+    );
+    play.then("StopFailure error=overloaded");
+    assert_eq!(
+        play.display(),
+        (Display::Error, Some("main"), Some("overloaded"))
+    );
+    play.then(CHILD_ASKS);
+    assert_eq!(
+        play.display(),
+        (Display::Error, Some("a"), Some("Permission for Bash"))
+    );
+    play.then(PROMPT);
+    assert_eq!(play.display().0, Display::Attention);
+    play.then(STOP);
+    play.then("Stop");
+    assert_eq!(play.display(), (Display::Done, None, None));
+}
+
+#[test]
+fn the_display_tells_since_when() {
+    let mut play = Play::after(&[
+        PROMPT,
+        "PreToolUse tool_name=Read",
+        "PreToolUse tool_name=Grep",
+    ]);
+    assert_eq!(play.session.row(0).display_since, 10);
+    play.at_time(CHILD_ASKS, 50);
+    play.at_time("PermissionRequest tool_name=Bash", 60);
+    assert_eq!(play.session.row(0).display_since, 50);
+    assert_eq!(play.session.row(0).waiting_for.as_deref(), Some("a"));
+    play.at_time(STOP, 70);
+    assert_eq!(play.session.row(0).display_since, 60);
+    play.at_time("Stop", 80);
+    assert_eq!(
+        (
+            play.session.row(0).display_since,
+            play.session.row(0).display
+        ),
+        (80, Display::Done)
+    );
+}
+
+#[test]
+fn what_is_inferred_is_marked_and_gives_way_to_newer_events() {
+    let mut play = Play::after(&[PROMPT, "PreToolUse tool_name=Bash"]);
+    assert!(
+        !play.session.infer(&Inference::Interrupted, 15),
+        "an event was newer"
+    );
+    assert!(play.session.infer(&Inference::Interrupted, 25));
+    let row = play.session.row(0);
+    assert_eq!(
+        (row.status.word(), row.interrupted, row.inferred),
+        ("idle", true, true)
+    );
+    assert!(
+        !play.session.infer(&Inference::Interrupted, 26),
+        "it is known"
+    );
+    play.then(PROMPT);
+    let row = play.session.row(0);
+    assert_eq!(
+        (row.status.word(), row.interrupted, row.inferred),
+        ("working", false, false)
+    );
+    let died = Inference::TurnDied {
+        error: Some("no answer".into()),
+    };
+    assert!(play.session.infer(&died, 90));
+    assert_eq!(
+        play.display(),
+        (Display::Error, Some("main"), Some("no answer"))
+    );
+}
+
+#[test]
+fn an_answer_is_inferred_for_the_agent_that_asked() {
+    let call = "PreToolUse agent_id=a tool_name=Bash tool_use_id=t";
+    let mut play = Play::after(&[PROMPT, START, call, CHILD_ASKS]);
+    let answered = |agent_id: Option<&str>| Inference::PermissionAnswered {
+        agent_id: agent_id.map(str::to_owned),
+        tool_use_id: "t".to_owned(),
+    };
+    assert!(!play.session.infer(&answered(None), 90));
+    assert!(
+        !play.session.infer(&answered(Some("a")), 25),
+        "it was not asked yet"
+    );
+    assert!(play.session.infer(&answered(Some("a")), 90));
+    assert_eq!(play.child("a"), "working(Bash)");
+    assert_eq!(play.display().0, Display::Working);
+}
+
+#[test]
+fn a_busy_agent_has_all_answers_to_what_was_asked_by_then() {
+    let mut play = Play::after(&[
+        PROMPT,
+        START,
+        CHILD_ASKS,
+        "PermissionRequest tool_name=Edit",
+    ]);
+    assert!(!play.session.infer(&Inference::Busy, 25), "too early");
+    assert!(play.session.infer(&Inference::Busy, 35));
+    assert_eq!(play.child("a"), "working");
+    assert_eq!(play.main(), "attention(Permission for Edit)");
+    play.then("PreToolUse tool_name=Read");
+    assert!(play.session.infer(&Inference::Busy, 45));
+    assert_eq!(play.main(), "working(Read)");
+    assert_eq!(play.display().0, Display::Working);
+    assert!(!play.session.infer(&Inference::Busy, 45), "known");
+}
+
+#[test]
+fn a_turn_that_no_event_began_is_inferred() {
+    let mut play = Play::after(&[PROMPT, PROMPT, "Stop"]);
+    let busy = Inference::Busy;
+    assert!(!play.session.infer(&busy, 30), "the turn that has stopped");
+    assert!(play.session.infer(&busy, 31));
+    assert_eq!(play.main(), "working");
+    assert_eq!(play.display().0, Display::Working);
+    assert!(play.session.row(0).inferred);
+    assert!(!play.session.infer(&busy, 31), "known");
+    play.then("Stop");
+    assert!(is_idle(&play));
+
+    play.then(PROMPT);
+    play.then(START);
+    play.then("Stop background_tasks=[{\"id\":\"a\"}]");
+    assert!(!play.session.infer(&busy, 90), "its subagent is");
+    play.then(STOP);
+    assert!(play.session.infer(&busy, 90));
+}
+
+fn is_idle(play: &Play) -> bool {
+    play.main() == "idle" && play.display().0 == Display::Done && !play.session.row(0).inferred
+}
+
+#[test]
+fn a_process_that_is_gone_ends_its_session() {
+    let mut play = Play::after(&[PROMPT, START]);
+    assert!(
+        !play.session.infer(&Inference::ProcessGone, 15),
+        "something was heard later"
+    );
+    assert!(play.session.infer(&Inference::ProcessGone, 90));
+    let row = play.session.row(90);
+    assert_eq!(row.ended_at, Some(90));
+    assert_eq!(row.end_reason.as_deref(), Some(PROCESS_GONE));
+    assert_eq!(
+        (row.inferred, row.status.word(), row.alive),
+        (true, "idle", false)
+    );
+    assert_eq!(play.child("a"), "idle ended");
+    assert!(!play.session.infer(&Inference::ProcessGone, 95));
+    assert!(!play.at_time(PROMPT, 80), "from before the end");
+    assert!(play.at_time("SessionStart source=resume", 100));
+    assert!(!play.session.row(100).inferred);
+}
+
+#[test]
+fn nothing_follows_a_prompt_that_is_blocked() {
+    let mut play = Play::after(&[PROMPT]);
+    assert!(play.session.prompt_blocked(10));
+    assert_eq!(play.main(), "idle");
+    assert_eq!(play.display().0, Display::Done);
+    assert!(!play.session.row(0).inferred);
+    play.then(PROMPT);
+    play.then("PreToolUse tool_name=Bash");
+    assert!(!play.session.prompt_blocked(20), "something followed");
+}
+
+#[test]
+fn eight_hours_of_silence_are_stale() {
+    let play = Play::after(&[PROMPT]);
+    assert!(!play.session.is_stale(10 + 8 * HOUR) && play.session.is_stale(11 + 8 * HOUR));
+    assert!(play.session.row(11 + 8 * HOUR).stale);
+}
+
+#[test]
+fn a_row_shows_the_children_of_the_turn() {
+    let second = "SubagentStart agent_id=A agent_type=Plan";
+    let mut play = Play::after(&[PROMPT, START, second, STOP]);
+    let ids = |play: &Play| -> Vec<String> {
+        let rows = play.session.row(0).agents;
+        rows.into_iter().map(|row| row.agent_id).collect()
+    };
+    assert_eq!(ids(&play), ["a", "A"], "in the order in which they began");
+    play.then("UserPromptSubmit prompt=<task-notification>");
+    assert_eq!(ids(&play), ["a", "A"]);
+    play.then(PROMPT);
+    assert_eq!(ids(&play), ["A"]);
+    let row = play.session.row(0);
+    assert_eq!((row.line.as_str(), row.session_id.as_str()), ("s", "s"));
+    assert_eq!(row.last_prompt.as_deref(), Some("do"));
+}
+
+#[test]
+fn a_transcript_never_overrules_the_status_line() {
+    let cost = |cost_usd, from_transcript| Figures {
+        cost_usd: Some(cost_usd),
+        from_transcript,
+        ..Figures::default()
+    };
+    let mut session = Session::new("s", 0);
+    assert!(session.figure(&cost(1.0, true)));
+    assert!(session.figure(&cost(2.0, false)));
+    assert!(!session.figure(&cost(2.0, false)), "nothing new");
+    assert!(!session.figure(&cost(3.0, true)));
+    assert_eq!(session.figures.cost_usd, Some(2.0));
+}
+
+#[test]
+fn a_transcript_does_not_take_a_switch_of_the_model_back() {
+    let of = |model: &str, from_transcript| Figures {
+        model_id: Some(model.to_owned()),
+        from_transcript,
+        ..Figures::default()
+    };
+    let mut session = Session::new("s", 0);
+    session.figure(&of("opus", true));
+    assert_eq!(session.model.as_deref(), Some("opus"));
+    session.model = Some("sonnet".to_owned());
+    let again = Figures {
+        cost_usd: Some(1.0),
+        ..of("opus", true)
+    };
+    assert!(session.figure(&again));
+    assert_eq!(session.model.as_deref(), Some("sonnet"));
 }
 
 const EVENTS: [&str; 32] = [
@@ -555,7 +855,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_waits_is_named(events in events(), look in any::<bool>()) {
+    fn the_agent_that_waits_is_named(events in events(), look in any::<bool>()) {
         let mut play = Play::new();
         for (event, at) in events {
             play.at_time(&event, at);
@@ -576,7 +876,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_older_moves_nobody(events in events(), late in event()) {
+    fn an_older_event_moves_no_agent(events in events(), late in event()) {
         // Of whom nothing was heard, nothing is older.
         let mut play = Play::after(&[PROMPT]);
         for id in ["x", "y", "z"] {

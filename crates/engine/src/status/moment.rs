@@ -66,14 +66,14 @@ const MACHINE_MADE: [&str; 6] = [
 ];
 
 /// Names and ids are short; what is not is cut, always alike, before it is remembered.
-const LONGEST: usize = 256;
+const MAX_NAME: usize = 256;
 
 fn bounded<'a>(text: &'a Option<Cow<'_, str>>) -> Option<&'a str> {
     text.as_deref().map(cut)
 }
 
 pub(super) fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
+    &text[..text.floor_char_boundary(MAX_NAME)]
 }
 
 /// A background task, as an event lists it.

@@ -1,5 +1,3 @@
-mod rows;
-
 use becket_wire::EventId;
 use proptest::prelude::*;
 
@@ -24,18 +22,149 @@ const ASKED: [&str; 2] = [
     r#"PermissionRequest tool_name=Bash tool_input={"command":"a"} prompt_id=p"#,
 ];
 
-/// Rows of a table: a name, the events, and what they make.
-fn check(rows: &[(&str, &[&str], &str)]) {
-    for (name, events, expected) in rows {
-        assert_eq!(word(&after(events).status), *expected, "{name}: {events:?}");
-    }
-}
-
 const PROMPT: &str = "UserPromptSubmit prompt=do prompt_id=p";
 const BASH: &str = "PreToolUse tool_name=Bash tool_use_id=b prompt_id=p";
 const BASH_DONE: &str = "PostToolUse tool_name=Bash tool_use_id=b prompt_id=p";
 const READ: &str = "PreToolUse tool_name=Read tool_use_id=r prompt_id=p";
 const ASK: &str = "PreToolUse tool_name=AskUserQuestion tool_use_id=q prompt_id=p";
+
+/// `name: event; event => status`. A word in capitals stands for one of [`SHORT`].
+const ROWS: &str = r#"
+# the rows of the seed
+nothing yet:  => idle
+an interactive tool: ASK => attention(AskUserQuestion)
+a plan begins: PreToolUse tool_name=EnterPlanMode tool_use_id=q => attention(EnterPlanMode)
+a plan ends: PreToolUse tool_name=ExitPlanMode => attention(ExitPlanMode)
+a standard tool: BASH => working(Bash)
+a tool is done: BASH; BASH_DONE => working(Thinking)
+a tool is done of which nothing was heard: BASH_DONE => working(Thinking)
+a tool failed: BASH; PostToolUseFailure tool_name=Bash tool_use_id=b => working(Thinking)
+a prompt: PROMPT => working
+a prompt after a tool: BASH; PROMPT => working
+the turn ends: PROMPT; BASH; Stop => idle
+a session starts: SessionStart source=startup => idle
+a session starts again: BASH; SessionStart source=resume => idle
+a session starts in a new way: BASH; SessionStart source=new => idle
+a session ends: BASH; SessionEnd reason=other => idle
+a compaction: PreCompact trigger=auto => working(Compacting)
+setup: Setup trigger=init => working(Setup)
+a permission prompt: PROMPT; Notification notification_type=permission_prompt prompt_id=p => attention(Permission)
+a permission prompt out of nothing: Notification notification_type=permission_prompt => attention(Permission)
+waiting for 60 seconds: BASH; Notification notification_type=idle_prompt => idle
+an elicitation dialog: BASH; Notification notification_type=elicitation_dialog => attention(MCP input)
+a login: BASH; Notification notification_type=auth_success => working(Bash)
+a new kind of notification: BASH; Notification notification_type=new => working(Bash)
+a notification of no kind: BASH; Notification => working(Bash)
+# the rows that came after it
+a permission: CALL; ASKS => attention(Permission for Bash)
+a permission out of nothing: ASKS => attention(Permission for Bash)
+one for a plan: PermissionRequest tool_name=ExitPlanMode => attention(ExitPlanMode)
+nobody attends: CALL; ASKS unattended => working(Bash)
+denied: CALL; ASKS; CALL_DENIED => working(Thinking)
+a server asks: BASH; Elicitation mcp_server_name=probe => attention(MCP input: probe)
+a server is told: BASH; Elicitation mcp_server_name=probe; ElicitationResult mcp_server_name=probe action=cancel => working(Thinking)
+a background task's server is told: Stop prompt_id=p; Elicitation mcp_server_name=probe prompt_id=p; ElicitationResult mcp_server_name=probe prompt_id=p => idle
+a server is told in a new turn: Stop prompt_id=p; Elicitation mcp_server_name=probe prompt_id=q; ElicitationResult mcp_server_name=probe prompt_id=q => working(Thinking)
+a turn failed: BASH; StopFailure error=overloaded => idle
+background tasks: BASH; Stop background_tasks=[{"id":"a"}] => idle
+broken off: BASH; PostToolUseFailure tool_name=Bash tool_use_id=b is_interrupt=true => idle
+compacted while idle: PreCompact trigger=manual; SessionStart source=compact => idle
+compacted while at work: BASH; PreCompact trigger=auto; SessionStart source=compact => working(Bash)
+compacted, nobody knows since when: BASH; SessionStart source=compact => working(Bash)
+compacted by hand: BASH; PreCompact trigger=manual; SessionStart source=compact; PostCompact trigger=manual => idle
+compacted by itself: PreCompact trigger=auto; SessionStart source=compact; PostCompact trigger=auto => working(Thinking)
+compacted in a new way: BASH; PreCompact; PostCompact trigger=new => working(Bash)
+a slash command: UserPromptExpansion prompt=/x => working
+a batch: PostToolBatch tool_calls=[] => working(Thinking)
+a teammate rests: BASH; TeammateIdle teammate_name=mate => idle
+another model: BASH; PostModelSwitch to_model=m => working(Bash)
+another folder: BASH; CwdChanged new_cwd=/x => working(Bash)
+something unknown: BASH; NeverHeardOf tool_name=Read => working(Bash)
+# a notification never replaces what is known better
+late for a permission: CALL; ASKS; Notification notification_type=permission_prompt prompt_id=p => attention(Permission for Bash)
+late for a question: ASK; Notification notification_type=permission_prompt prompt_id=p => attention(AskUserQuestion)
+late for a server: Elicitation mcp_server_name=s; Notification notification_type=elicitation_dialog prompt_id=p => attention(MCP input: s)
+idle, but asked: ASK; Notification notification_type=idle_prompt prompt_id=p => attention(AskUserQuestion)
+of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_type=permission_prompt prompt_id=p => idle
+a dialog of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notification_type=elicitation_dialog prompt_id=p => idle
+better known afterwards: Notification notification_type=permission_prompt prompt_id=p; ASKS => attention(Permission for Bash)
+answered: BASH; Notification notification_type=permission_prompt prompt_id=p; BASH_DONE => working(Thinking)
+nobody answers for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
+# what is asked stays until it is answered
+the tool ran: CALL; ASKS; CALL_DONE => working(Thinking)
+the tool failed: CALL; ASKS; CALL_FAILED => working(Thinking)
+the tool ran, known by its input: ASKS; PostToolUse tool_name=Bash tool_input={"command":"a"} => working(Thinking)
+another ran: READ; CALL; ASKS; PostToolUse tool_name=Read tool_use_id=r prompt_id=p => attention(Permission for Bash)
+another failed: READ; CALL; ASKS; PostToolUseFailure tool_name=Read tool_use_id=r => attention(Permission for Bash)
+another begins: READ; CALL; ASKS; PreToolUse tool_name=Bash tool_use_id=t2 prompt_id=p => attention(Permission for Bash)
+another was denied: READ; CALL; ASKS; PermissionDenied tool_name=Read prompt_id=p => attention(Permission for Bash)
+another is asked too: READ; CALL; ASKS; PermissionRequest tool_name=Read prompt_id=p => attention(Permission for Bash)
+a batch of another prompt: READ; CALL; ASKS; PostToolBatch prompt_id=q => attention(Permission for Bash)
+its batch: READ; CALL; ASKS; PostToolBatch prompt_id=p => working(Thinking)
+a machine's prompt: READ; CALL; ASKS; UserPromptSubmit prompt=<task-notification> prompt_id=q => attention(Permission for Bash)
+a person's prompt: READ; CALL; ASKS; PROMPT => working
+the turn ended: READ; CALL; ASKS; Stop => idle
+the turn failed: READ; CALL; ASKS; StopFailure => idle
+broken off: READ; CALL; ASKS; PostToolUseFailure is_interrupt=true => idle
+compaction: READ; CALL; ASKS; PreCompact trigger=auto => attention(Permission for Bash)
+another process: READ; CALL; ASKS; SessionStart source=resume => idle
+a question is answered: ASK; PostToolUse tool_name=AskUserQuestion tool_use_id=q => working(Thinking)
+a question is broken off: ASK; PostToolUseFailure tool_name=AskUserQuestion tool_use_id=q => working(Thinking)
+a question asked twice: ASK; PermissionRequest tool_name=AskUserQuestion prompt_id=p; PostToolUse tool_name=AskUserQuestion tool_use_id=q => working(Thinking)
+a hook told the server: PreToolUse tool_name=mcp__my_probe__ask tool_use_id=m; Elicitation mcp_server_name=my.probe; PostToolUse tool_name=mcp__my_probe__ask tool_use_id=m => working(Thinking)
+another server's tool: Elicitation mcp_server_name=my; PostToolUse tool_name=mcp__my_probe__ask => attention(MCP input: my)
+one of two questions of a server: Elicitation mcp_server_name=s; Elicitation mcp_server_name=s; ElicitationResult mcp_server_name=s => attention(MCP input: s)
+one server of two: Elicitation mcp_server_name=s; Elicitation mcp_server_name=t; ElicitationResult mcp_server_name=s => attention(MCP input: t)
+# of parallel calls the newest open one is shown
+the newer is open: BASH; READ; BASH_DONE => working(Read)
+the older is open: BASH; READ; PostToolUse tool_name=Read tool_use_id=r => working(Bash)
+two are open: BASH; PreToolUse tool_name=Grep tool_use_id=g; READ; PostToolUse tool_name=Grep tool_use_id=g => working(Read)
+none is open: BASH; READ; BASH_DONE; PostToolUse tool_name=Read tool_use_id=r => working(Thinking)
+one that was denied says nothing but its batch: BASH; READ; BASH_DONE; PostToolBatch prompt_id=p; BASH; BASH_DONE => working(Thinking)
+"#;
+
+const SHORT: [(&str, &str); 10] = [
+    ("PROMPT", PROMPT),
+    ("BASH_DONE", BASH_DONE),
+    ("BASH", BASH),
+    ("READ", READ),
+    (
+        "CALL_DENIED",
+        r#"PermissionDenied tool_name=Bash tool_input={"command":"a"} tool_use_id=t1 prompt_id=p"#,
+    ),
+    (
+        "CALL_DONE",
+        r#"PostToolUse tool_name=Bash tool_input={"command":"a"} tool_use_id=t1 prompt_id=p"#,
+    ),
+    (
+        "CALL_FAILED",
+        r#"PostToolUseFailure tool_name=Bash tool_input={"command":"a"} tool_use_id=t1 prompt_id=p"#,
+    ),
+    ("CALL", ASKED[0]),
+    ("ASKS", ASKED[1]),
+    ("ASK", ASK),
+];
+
+#[test]
+fn every_row_of_the_table() {
+    for row in ROWS.lines().filter(|row| row.contains("=>")) {
+        let (name, rest) = row.split_once(": ").unwrap();
+        let (events, expected) = rest.split_once("=> ").unwrap();
+        let event = |event: &str| {
+            let (word, rest) = event.split_once(' ').unwrap_or((event, ""));
+            let short = SHORT.iter().find(|(short, _)| *short == word);
+            let long = short.map_or(word, |(_, long)| long);
+            format!("{long} {rest}").trim_end().to_owned()
+        };
+        let events: Vec<String> = events.trim().split("; ").map(event).collect();
+        let events: Vec<&str> = events
+            .iter()
+            .map(|it| &**it)
+            .filter(|it| !it.is_empty())
+            .collect();
+        assert_eq!(word(&after(&events).status), expected, "{name}: {events:?}");
+    }
+}
 
 #[test]
 fn within_a_millisecond_the_id_tells_the_order() {
@@ -75,19 +204,15 @@ fn each_question_waits_since_it_was_asked() {
     let mut agent = after(&ASKED);
     let second = r#"PermissionRequest tool_name=Bash tool_input={"command":"b"} prompt_id=p"#;
     apply(&mut agent, second, 50);
-    assert_eq!(
-        (word(&agent.status).as_str(), agent.since),
-        ("attention(Permission for Bash)", 20)
-    );
+    assert_eq!(word(&agent.status), "attention(Permission for Bash)");
+    assert_eq!(agent.since, 20);
     apply(
         &mut agent,
         r#"PostToolUse tool_name=Bash tool_use_id=t1 prompt_id=p"#,
         80,
     );
-    assert_eq!(
-        (word(&agent.status).as_str(), agent.since),
-        ("attention(Permission for Bash)", 50)
-    );
+    assert_eq!(word(&agent.status), "attention(Permission for Bash)");
+    assert_eq!(agent.since, 50);
 }
 
 #[test]
@@ -168,10 +293,8 @@ fn an_interrupt_is_marked_until_it_works_again() {
 #[test]
 fn stop_tells_how_many_background_tasks_go_on() {
     let mut agent = after(&[r#"Stop background_tasks=[{"id":"a"},{"id":"b"}]"#]);
-    assert_eq!(
-        (word(&agent.status).as_str(), agent.background_tasks),
-        ("idle", 2)
-    );
+    assert_eq!(word(&agent.status), "idle");
+    assert_eq!(agent.background_tasks, 2);
     assert!(apply(&mut agent, "Stop background_tasks=[]", 50));
     assert_eq!(agent.background_tasks, 0);
 }
@@ -221,10 +344,8 @@ fn an_inference_is_marked_until_an_event_comes() {
     apply(&mut agent, "PostToolUse tool_name=Bash tool_use_id=t1", 30);
     assert!(!agent.inferred);
     agent.died(Some("gone"), 40);
-    assert_eq!(
-        (word(&agent.status).as_str(), agent.error.as_deref()),
-        ("idle", Some("gone"))
-    );
+    assert_eq!(word(&agent.status), "idle");
+    assert_eq!(agent.error.as_deref(), Some("gone"));
 }
 
 /// Calls as (id, prompt, tool, input). The first two are alike.
@@ -324,10 +445,6 @@ impl Asked {
     }
 }
 
-fn restarted(agent: &Agent) -> Agent {
-    serde_json::from_str(&serde_json::to_string(agent).unwrap()).unwrap()
-}
-
 proptest! {
     #[test]
     fn what_is_asked_is_never_hidden(events in events()) {
@@ -355,42 +472,5 @@ proptest! {
         apply(&mut agent, "Stop", 1_000);
         prop_assert_eq!(word(&agent.status), "idle");
         prop_assert_eq!(agent.pending().len(), 0);
-    }
-
-    #[test]
-    fn a_restart_changes_nothing(events in events(), cut in 0..40_usize) {
-        let mut agent = Agent::new(0);
-        let mut other = agent.clone();
-        for (at, event) in (1..).zip(&events) {
-            if at as usize == cut {
-                other = restarted(&other);
-            }
-            prop_assert_eq!(apply(&mut agent, event, at), apply(&mut other, event, at));
-            prop_assert_eq!(&agent, &other);
-        }
-    }
-
-    #[test]
-    fn what_is_older_changes_nothing(events in events(), late in event(), by in 1..50_i64) {
-        let mut agent = Agent::new(0);
-        for (at, event) in (100..).zip(&events) {
-            apply(&mut agent, event, at);
-        }
-        let Some(last) = agent.last_at() else { return Ok(()) };
-        let before = agent.clone();
-        prop_assert!(!apply(&mut agent, &late, last - by));
-        prop_assert_eq!(agent, before);
-    }
-
-    #[test]
-    fn what_changed_is_told(events in events()) {
-        let mut agent = Agent::new(0);
-        for (at, event) in (1..).zip(&events) {
-            let before = agent.clone();
-            let told = Line::new(event, at).play(|moment| agent.apply(moment));
-            let differs = (&before.status, before.since, &before.error, before.failed_tools)
-                != (&agent.status, agent.since, &agent.error, agent.failed_tools);
-            prop_assert!(told || !differs, "{event}");
-        }
     }
 }

@@ -1,6 +1,5 @@
 //! Trust on real files: what a project can do before it is approved, and after it has changed.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -14,7 +13,8 @@ use serde_json::json;
 
 use super::*;
 use crate::config::{Files, Loader, Snapshot, Standing};
-use crate::hooks::execute::{Asked, Kit, Plan};
+use crate::hooks::execute::{Asked, HooksRan, Kit, Plan};
+use crate::hooks::switch::Switches;
 use crate::judge::Verdict;
 use crate::run::Cancel;
 use crate::stamp::tests::settle;
@@ -108,7 +108,7 @@ impl World {
     }
 
     /// Runs the hooks on an event in that folder. Returns their rows, and whether one left a mark.
-    fn carry_out(&self, cwd: &str, environment: &[(&str, String)]) -> (Vec<RunRow>, bool) {
+    fn run_hooks(&self, cwd: &str, environment: &[(&str, String)]) -> (Vec<RunRow>, bool) {
         let snapshot = self.loader("project").current();
         let cwd = self.path(cwd);
         let payload = json!({"hook_event_name": "PreToolUse", "cwd": cwd, "tool_name": "Bash"});
@@ -123,7 +123,7 @@ impl World {
             project: &self.project(),
             attended: true,
         };
-        let Some(plan) = Plan::of(&asked, &snapshot.hooks, Arc::default) else {
+        let Some(plan) = Plan::of(&asked, &snapshot.hooks, &Switches::default()) else {
             return (Vec::new(), false);
         };
         let path = std::env::var("PATH").unwrap_or_default();
@@ -138,18 +138,12 @@ impl World {
             home: self.path("home"),
             environment: usual.into_iter().chain(environment).collect(),
         };
-        let runs = RefCell::new(Vec::new());
+        let mut runs = Vec::new();
         let silent = Verdict::silent(event.clone());
-        plan.carry_out(
-            &kit,
-            &Cancel::new(),
-            silent.clone(),
-            |_| silent,
-            |done| runs.replace(done.runs).clear(),
-            |_| {},
-        );
+        let answered = |ran: HooksRan<'_>| runs = ran.merge(silent.clone(), |_| silent, |it| it).1;
+        plan.run(&kit, &Cancel::new(), answered, |_| {});
         let marked = fs::remove_file(self.path("project/marked")).is_ok();
-        (runs.into_inner(), marked)
+        (runs, marked)
     }
 }
 
@@ -345,17 +339,17 @@ fn a_users_hook_that_names_a_file_of_an_untrusted_project_does_not_run() {
         }
         let around = [("CLAUDE_PROJECT_DIR", world.project().display().to_string())];
         for cwd in ["project", "project/sub"] {
-            assert!(!world.carry_out(cwd, &around).1, "{run} in {cwd}");
+            assert!(!world.run_hooks(cwd, &around).1, "{run} in {cwd}");
         }
         world.trust();
-        let (runs, marked) = world.carry_out("project", &around);
+        let (runs, marked) = world.run_hooks("project", &around);
         assert!(marked, "trusted: {run} {runs:?}");
         world.revoke();
     }
     // In the session's folder, which the config knows nothing of.
     fs::remove_file(world.path("project/check")).unwrap();
     world.run("home/config.toml", r#""timeout 9 ./check""#);
-    let (runs, marked) = world.carry_out("project/sub", &[]);
+    let (runs, marked) = world.run_hooks("project/sub", &[]);
     assert_eq!((&*runs[0].outcome, marked), ("not started", false));
 }
 
@@ -372,7 +366,7 @@ fn a_repository_cannot_stop_a_users_hook_by_the_name_of_a_file() {
         format!("[\"sh\", \"{}\"]", own.display()),
     ] {
         world.run("home/config.toml", &run);
-        let (runs, _) = world.carry_out("project", &[]);
+        let (runs, _) = world.run_hooks("project", &[]);
         assert_eq!(runs[0].outcome, "ok", "{run}");
     }
 }
@@ -396,25 +390,25 @@ fn path_entries_inside_an_untrusted_project_are_dropped_for_every_hook() {
             format!("{link}:PATH"),
             "evil:PATH".into(),
         ] {
-            let (runs, marked) = world.carry_out("project", &[("PATH", path)]);
+            let (runs, marked) = world.run_hooks("project", &[("PATH", path)]);
             assert!(!marked, "{run}: {runs:?}");
         }
         assert!(
             !world
-                .carry_out("project/evil", &[("PATH", String::new())])
+                .run_hooks("project/evil", &[("PATH", String::new())])
                 .1
         );
     }
     world.trust();
     let path = [("PATH", format!("{evil}:PATH"))];
-    assert!(world.carry_out("project", &path).1, "trusted");
+    assert!(world.run_hooks("project", &path).1, "trusted");
     world.revoke();
     world.run("home/config.toml", r#"["tool"]"#);
     let path = [(
         "PATH",
         format!("{evil}:{}:PATH", world.path("elsewhere").display()),
     )];
-    assert!(world.carry_out("project", &path).1, "the others stay");
+    assert!(world.run_hooks("project", &path).1, "the others stay");
 }
 
 #[test]
@@ -456,7 +450,7 @@ fn no_variable_leads_a_shell_elsewhere() {
     ] {
         world.run("project/.becket/config.toml", run);
         world.trust();
-        let (runs, marked) = world.carry_out("project", &[(name, value)]);
+        let (runs, marked) = world.run_hooks("project", &[(name, value)]);
         assert_eq!(runs.len(), 1, "{run}");
         assert!(!marked, "{run} with {name}: {runs:?}");
     }
@@ -476,7 +470,7 @@ fn an_approved_hook_runs_the_approved_files_wherever_the_session_works() {
     ] {
         world.run("project/.becket/config.toml", run);
         world.trust();
-        let (rows, marked) = world.carry_out("project/sub", &[]);
+        let (rows, marked) = world.run_hooks("project/sub", &[]);
         assert_eq!(marked, runs, "{run}: {rows:?}");
         assert_eq!(rows[0].outcome == "not started", !runs, "{run}");
     }
@@ -492,7 +486,7 @@ fn a_hook_that_changes_the_next_one_ends_it() {
     world.write("project/evil", "touch marked");
     world.trust();
     world.settle();
-    let (runs, marked) = world.carry_out("project", &[]);
+    let (runs, marked) = world.run_hooks("project", &[]);
     let ends: Vec<_> = runs.iter().map(|run| (&*run.hook, &*run.outcome)).collect();
     let none = "not started";
     let expected = [("first", "ok"), ("second", none), ("lint-changed", none)];

@@ -48,6 +48,19 @@ fn wrong(text: &str) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
+/// What is wrong with a file of the user's, and the hooks that it has all the same.
+fn in_force(text: &str) -> (Vec<String>, Vec<String>) {
+    let (layer, problems) = match parse_layer(&source(Level::User), text) {
+        Ok(layer) => (layer, Vec::new()),
+        Err(error) => (*error.rest.unwrap(), error.problems),
+    };
+    let names = layer.tables.into_iter().map(|table| table.name);
+    (
+        problems.iter().map(ToString::to_string).collect(),
+        names.collect(),
+    )
+}
+
 const STYLE: &str = r#"
 [hooks.house-style]
 description = "Our naming rules"
@@ -123,7 +136,7 @@ fn layers_are_put_on_each_other_key_by_key() {
 }
 
 #[test]
-fn what_the_managed_file_defines_is_nobody_elses() {
+fn no_other_file_changes_what_the_managed_file_defines() {
     let audit = "[hooks.audit]\non = \"Stop\"\nrun = \"audit\"\n";
     let user = "[hooks.audit]\nenabled = false\ntimeout = \"1s\"\nskip_agents = \"Explore\"\n";
     let defined = named(&[(Level::Managed, audit), (Level::User, user)]);
@@ -146,7 +159,7 @@ fn what_the_managed_file_defines_is_nobody_elses() {
 }
 
 #[test]
-fn what_nobody_trusts_is_listed_and_changes_nothing() {
+fn an_untrusted_hook_is_listed_and_changes_nothing() {
     let own = layer(Level::User, "[hooks.mine]\non = \"Stop\"\nrun = \"mine\"");
     let theirs = layer(
         Level::Project,
@@ -190,39 +203,21 @@ fn a_built_in_brings_its_defaults_and_its_own_keys() {
     assert_eq!(origin("hooks.typecheck-changed.command"), "/user.toml:2");
 }
 
-fn untrusted(text: &str, is_trusted: bool) -> Vec<(String, bool)> {
-    let (tables, approved) = (layer(Level::User, text).tables, approved());
-    let around = around(Some(&approved).filter(|_| is_trusted));
-    let named = read(&tables, &[], &around);
-    let of = |hook: &Arc<Hook>| (hook.name.clone(), hook.untrusted);
-    named.hooks.iter().map(of).collect()
-}
-
 #[test]
-fn what_starts_a_file_of_the_project_needs_trust_whoever_named_it() {
+fn what_starts_a_file_or_a_tool_of_the_project_needs_trust() {
     let stop = |name: &str, run: &str| format!("[hooks.{name}]\non = \"Stop\"\nrun = {run}\n");
     let text = stop("list", r#"["scripts/check"]"#)
         + &stop("line", r#""./check""#)
         + &stop("own", r#"["/home/you/check"]"#)
-        + &stop("bare", r#"["check"]"#);
-    let of = |is_trusted: bool| -> Vec<bool> {
-        let hooks = untrusted(&text, is_trusted).into_iter();
-        hooks.map(|(_, untrusted)| untrusted).collect()
+        + &stop("bare", r#"["check"]"#)
+        + "[hooks.typecheck-changed]\n[hooks.check-todos]\n";
+    let (tables, approved) = (layer(Level::User, &text).tables, approved());
+    let untrusted = |approved: Option<&Arc<Approved>>| -> Vec<bool> {
+        let named = read(&tables, &[], &around(approved));
+        named.hooks.iter().map(|hook| hook.untrusted).collect()
     };
-    assert_eq!(of(false), [true, true, false, false]);
-    assert_eq!(of(true), [false; 4]);
-}
-
-#[test]
-fn what_starts_the_projects_tools_needs_trust_whoever_named_it() {
-    let text = "[hooks.typecheck-changed]\n[hooks.check-todos]\n";
-    let untrusted = |it: bool| untrusted(text, it);
-    let (tools, checkpoint) = ("typecheck-changed".to_owned(), "check-todos".to_owned());
-    assert_eq!(
-        untrusted(false),
-        [(tools.clone(), true), (checkpoint.clone(), false)]
-    );
-    assert_eq!(untrusted(true), [(tools, false), (checkpoint, false)]);
+    assert_eq!(untrusted(None), [true, true, false, false, true, false]);
+    assert_eq!(untrusted(Some(&approved)), [false; 6]);
 }
 
 #[test]
@@ -242,43 +237,26 @@ fn a_hook_without_a_program_or_an_event_is_left_out_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_hook_is_told_with_its_place() {
-    for (text, expected) in [
-        (
-            "hooks.x.on = 3",
-            "/user.toml:1:14: hooks.x.on: expected a text, or a list of texts, found 3",
-        ),
-        (
-            "hooks.x.on = [\"\"]",
-            "/user.toml:1:14: hooks.x.on: expected the name of an event",
-        ),
-        (
-            "hooks.x.run = []",
-            "/user.toml:1:15: hooks.x.run: expected a command",
-        ),
-        (
-            "[hooks.x]\ntimeout = 30",
-            "/user.toml:2:11: hooks.x.timeout: expected a time",
-        ),
-        (
-            "hooks.x.enabled = 1",
-            "/user.toml:1:19: hooks.x.enabled: expected true or false",
-        ),
-        (
-            "[hooks.\"a b\"]",
-            "/user.toml:1:8: \"a b\" cannot be the name of a hook",
-        ),
-        ("[hooks.\"../x\"]", "/user.toml:1:8: \"../x\" cannot be"),
-        (
-            "[hooks.typecheck-changed]\nrun = \"x\"",
-            "/user.toml:2:7: hooks.typecheck-changed.run: this hook is a built-in; use `command`",
-        ),
-    ] {
-        let wrong = wrong(text);
-        assert_eq!(wrong.len(), 1, "{wrong:?}");
-        assert!(wrong[0].starts_with(expected), "{}\n{expected}", wrong[0]);
-        assert!(parse_layer(&source(Level::User), text).is_err(), "{text}");
+fn a_tilde_in_a_list_is_told_and_the_hook_left_out() {
+    let other = "[hooks.y]\non = \"Stop\"\nrun = \"y\"\n";
+    let run = |run: &str| in_force(&format!("{other}[hooks.x]\non = \"Stop\"\nrun = {run}\n"));
+    let (told, names) = run(r#"["~/hooks/x"]"#);
+    insta::assert_snapshot!(told.join("\n"), @r#"/user.toml:6:7: hooks.x.run: nothing expands "~/hooks/x" in a list (`~` is your home only in a text, which sh reads: write the whole path, or a text)"#);
+    assert_eq!(names, ["y"]);
+    for odd in [r#"["sh", "~/x"]"#, r#"["ls", "~"]"#] {
+        assert_eq!(run(odd).0.len(), 1, "{odd}");
     }
+    for fine in [
+        r#""~/hooks/x""#,
+        r#"["sh", "-c", "~/hooks/x"]"#,
+        r#"["bash", "-ec", "-u", "~/hooks/x"]"#,
+        r#"["grep", "~x", "a~/b"]"#,
+    ] {
+        let (told, names) = run(fine);
+        assert_eq!((told.len(), names.len()), (0, 2), "{fine}: {told:?}");
+    }
+    let own = in_force("[hooks.lint-changed]\ncommand = [\"~/lint\"]\n");
+    assert_eq!((own.0.len(), own.1.len()), (1, 0), "{own:?}");
 }
 
 #[test]
@@ -316,7 +294,7 @@ fn what_is_not_known_is_a_warning_with_the_nearest() {
 }
 
 #[test]
-fn nobody_gets_more_time_than_claude_code_gives() {
+fn no_hook_gets_more_time_than_claude_code_gives() {
     let named = named(&[(
         Level::User,
         "[hooks.x]\non = [\"Stop\", \"SessionEnd\"]\nrun = \"x\"\ntimeout = \"20m\"",
@@ -367,11 +345,10 @@ proptest! {
         let mut texts: Vec<String> = vec![String::new(); LEVELS.len()];
         let mut seen = BTreeMap::new();
         for (hook, level, seconds) in &said {
-            if seen.insert((*hook, *level), *seconds).is_none() {
+            seen.entry((*hook, *level)).or_insert_with(|| {
                 texts[*level] += &format!("[hooks.h{hook}]\non = \"Stop\"\nrun = \"x\"\ntimeout = \"{seconds}s\"\n");
-            } else {
-                seen.insert((*hook, *level), *said.iter().find(|it| (it.0, it.1) == (*hook, *level)).map(|it| &it.2).unwrap());
-            }
+                *seconds
+            });
         }
         let mut layers: Vec<_> = LEVELS.iter().copied().zip(texts.iter().map(String::as_str)).collect();
         layers.rotate_left(seed % LEVELS.len());

@@ -355,10 +355,8 @@ mod tests {
             .judge(&said(1, "it is wrong\n"), Path::new("/p"))
             .unwrap();
         assert_eq!(problems.len(), 1);
-        assert_eq!(
-            (&problems[0].file, &*problems[0].text),
-            (&None, "it is wrong")
-        );
+        assert_eq!(&problems[0].file, &None);
+        assert_eq!(&*problems[0].text, "it is wrong");
         assert_eq!(
             check.judge(&said(0, "it is right\n"), Path::new("/p")),
             Ok(Vec::new())

@@ -1,22 +1,16 @@
 //! Plans of little programs, carried out.
 
-mod again;
-
 use std::cell::RefCell;
 use std::fs;
 
 use becket_wire::Place;
+use becket_wire::answer::Opinion;
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::{Level, Origin};
 use crate::hooks::builtin::BuiltIn;
-use crate::matcher::{Matcher, Paths};
 use crate::trust::{Approved, pins_of};
-
-/// No program here takes that long unless something is broken.
-const WATCHDOG: Duration = Duration::from_secs(60);
 
 const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 
@@ -59,55 +53,37 @@ impl Yard {
             attended: true,
         };
         let hooks: Vec<_> = hooks.into_iter().map(Arc::new).collect();
-        Plan::of(&asked, &hooks, Arc::default).expect("a plan")
+        Plan::of(&asked, &hooks, &Switches::default()).expect("a plan")
     }
 
-    /// What was answered, and the rows of what came later.
-    fn carry_out(&self, plan: Plan, cancel: &Cancel) -> (Done, Vec<RunRow>) {
-        let (done, late) = (RefCell::new(None), RefCell::new(Vec::new()));
-        let answered = |all| {
-            fs::write(self.path("answered"), "").unwrap();
-            done.replace(Some(all));
-        };
+    /// The verdict, the runs that it waited for, and those that came later.
+    fn run(&self, plan: &Plan, cancel: &Cancel) -> (Verdict, Vec<RunRow>, Vec<RunRow>) {
         let own = Verdict::silent(plan.event.clone());
-        let again = own.clone();
-        let later = |row| late.borrow_mut().push(row);
-        plan.carry_out(&self.kit(), cancel, own, |_| again, answered, later);
-        (done.into_inner().expect("an answer"), late.into_inner())
+        self.run_judged(plan, cancel, own.clone(), |_| own)
     }
-}
 
-fn hook(name: &str, run: &str) -> Hook {
-    Hook {
-        name: name.to_owned(),
-        description: String::new(),
-        on: vec![EventName::PreToolUse, EventName::SessionEnd],
-        tools: Matcher::default(),
-        paths: Paths::default(),
-        skip_agents: Vec::new(),
-        action: Action::Run(Program::Shell(run.to_owned())),
-        timeout: WATCHDOG,
-        rewrites: false,
-        is_async: false,
-        declared: Origin {
-            level: Level::User,
-            file: None,
-            line: None,
-            variable: None,
-            last_good: false,
-        },
-        off: None,
-        untrusted: false,
-        managed: false,
-        approved: None,
-        untrusted_project: None,
+    fn run_judged(
+        &self,
+        plan: &Plan,
+        cancel: &Cancel,
+        own: Verdict,
+        judge: impl FnOnce(&[u8]) -> Verdict,
+    ) -> (Verdict, Vec<RunRow>, Vec<RunRow>) {
+        let (mut done, mut late) = (None, Vec::new());
+        let answered = |ran: HooksRan<'_>| {
+            fs::write(self.path("answered"), "").unwrap();
+            done = Some(ran.merge(own, judge, |answer| answer));
+        };
+        plan.run(&self.kit(), cancel, answered, |row| late.push(row));
+        let (verdict, runs) = done.expect("an answer");
+        (verdict, runs, late)
     }
 }
 
 fn rewriting(name: &str, run: &str) -> Hook {
     Hook {
         rewrites: true,
-        ..hook(name, run)
+        ..Hook::of_test(name, run)
     }
 }
 
@@ -117,7 +93,7 @@ fn ends(rows: &[RunRow]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
+fn a_rewriting_hook_that_goes_on_in_the_background_delays_no_other() {
     let yard = Yard::new();
     let line = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done; exit 3";
     let second = r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"command": "pwd"}}}'"#;
@@ -125,30 +101,30 @@ fn a_rewriting_hook_that_goes_on_in_the_background_holds_nobody() {
     let hooks = vec![
         rewriting("behind", line),
         rewriting("second", second),
-        hook("third", third),
+        Hook::of_test("third", third),
     ];
     let plan = yard.plan(&EventName::PreToolUse, hooks);
-    let (done, late) = yard.carry_out(plan, &Cancel::new());
-    assert_eq!(ends(&done.runs), [("second", "ok"), ("third", "ok")]);
-    assert!(changed_input(&done.merged.answer).is_some());
+    let (verdict, runs, late) = yard.run(&plan, &Cancel::new());
+    assert_eq!(ends(&runs), [("second", "ok"), ("third", "ok")]);
+    assert!(changed_input(verdict.answer()).is_some());
     assert_eq!(ends(&late), [("behind", "failed")]);
 }
 
 #[test]
-fn nobody_is_denied_by_whom_nobody_waits_for() {
+fn a_hook_in_the_background_denies_nothing() {
     let yard = Yard::new();
     let went = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done; exit 2";
     let hooks = vec![
         rewriting("went-first", went),
-        hook("went", went),
+        Hook::of_test("went", went),
         Hook {
             is_async: true,
-            ..hook("never-asked", "echo no >&2; exit 2")
+            ..Hook::of_test("never-asked", "echo no >&2; exit 2")
         },
     ];
     let plan = yard.plan(&EventName::PreToolUse, hooks);
-    let (done, mut late) = yard.carry_out(plan, &Cancel::new());
-    assert!(done.merged.answer.decision().is_none());
+    let (verdict, _, mut late) = yard.run(&plan, &Cancel::new());
+    assert!(verdict.answer().decision().is_none());
     late.sort_by(|one, other| one.hook.cmp(&other.hook));
     let expected = [("never-asked", "ok"), ("went", "ok"), ("went-first", "ok")];
     assert_eq!(ends(&late), expected);
@@ -160,7 +136,7 @@ fn nobody_is_denied_by_whom_nobody_waits_for() {
 }
 
 #[test]
-fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
+fn no_hook_starts_after_the_shim_hung_up() {
     let yard = Yard::new();
     let cancel = Cancel::new();
     cancel.abandon();
@@ -170,12 +146,12 @@ fn nothing_of_a_chain_is_started_for_whoever_hung_up() {
         ..rewriting(name, "")
     });
     let plan = yard.plan(&EventName::PreToolUse, names.into());
-    let (done, _) = yard.carry_out(plan, &cancel);
-    assert_eq!(ends(&done.runs), [("a", "cancelled"), ("b", "cancelled")]);
+    let (_, runs, _) = yard.run(&plan, &cancel);
+    assert_eq!(ends(&runs), [("a", "cancelled"), ("b", "cancelled")]);
 }
 
 #[test]
-fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
+fn a_hook_is_ended_before_claude_code_gives_up() {
     let yard = Yard::new();
     let most = |name| Hook {
         timeout: Duration::MAX,
@@ -230,14 +206,14 @@ fn whoever_has_to_be_ended_is_so_before_claude_code_gives_up() {
 #[test]
 fn no_chain_takes_more_time_than_there_is() {
     let yard = Yard::new();
-    let hooks = vec![rewriting("a", "touch a"), hook("b", "touch b")];
+    let hooks = vec![rewriting("a", "touch a"), Hook::of_test("b", "touch b")];
     let mut plan = yard.plan(&EventName::SessionEnd, hooks);
     plan.made -= Duration::from_secs(6);
-    let (done, _) = yard.carry_out(plan, &Cancel::new());
+    let (_, runs, _) = yard.run(&plan, &Cancel::new());
     let none = "not started";
-    assert_eq!(ends(&done.runs), [("a", none), ("b", none)]);
+    assert_eq!(ends(&runs), [("a", none), ("b", none)]);
     let why = "the hook did not start: there was no time left for it";
-    assert_eq!(done.runs[0].note.as_deref(), Some(why));
+    assert_eq!(runs[0].note.as_deref(), Some(why));
     assert!(!yard.path("a").exists() && !yard.path("b").exists());
 }
 
@@ -259,26 +235,24 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     let pins = pins_of(&yard.path("approved"), &Place::new("/home/becket")).unwrap();
     let theirs = Hook {
         approved: Some(Arc::new(Approved::of(&yard.path("approved"), true, pins))),
-        ..hook("theirs", line)
+        ..Hook::of_test("theirs", line)
     };
     let mut kit = yard.kit();
     let foreign = (PROJECT.into(), yard.path("foreign").into());
     kit.environment = kit.environment.iter().cloned().chain([foreign]).collect();
     let run = |hook: Hook| {
         let plan = yard.plan(&EventName::PreToolUse, vec![hook]);
-        let own = Verdict::silent(plan.event.clone());
-        let again = own.clone();
-        plan.carry_out(&kit, &Cancel::new(), own, |_| again, drop, drop);
+        plan.run(&kit, &Cancel::new(), |_| (), drop);
         let made = ["good", "evil"].map(|word| yard.path(word));
         made.map(|file| fs::remove_file(file).is_ok())
     };
     assert_eq!(run(theirs), [true, false]);
-    assert_eq!(run(hook("mine", line)), [false, true]);
+    assert_eq!(run(Hook::of_test("mine", line)), [false, true]);
 
     let builtin = BuiltIn::find("lint-changed").unwrap();
     let builtin = Hook {
         action: Action::BuiltIn(builtin, toml::Table::new()),
-        ..hook("lint-changed", "")
+        ..Hook::of_test("lint-changed", "")
     };
     let Program::List(words) = program(&builtin, &kit, Path::new("/approved")) else {
         panic!("a built-in is no line for a shell")
@@ -291,4 +265,88 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
     let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
     assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
     assert!(around.iter().any(|(name, _)| name == "PATH"));
+}
+
+#[test]
+fn what_hooks_make_of_an_input_is_judged_again() {
+    let yard = Yard::new();
+    let rewrite = |name, command: &str| {
+        let say = json!({"hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": "allow",
+            "updatedInput": {"command": command},
+        }});
+        rewriting(name, &format!("echo '{say}'"))
+    };
+    let said = |opinion: Option<Opinion>, by: &str| {
+        let verdict = Verdict::silent(EventName::PreToolUse);
+        let mut answer = verdict.answer().clone();
+        answer.tell("a word");
+        if let Some(opinion) = opinion {
+            answer.give(opinion).unwrap();
+        }
+        verdict.merged(answer, Some(by.to_owned()))
+    };
+    let run = |own: Verdict, hooks: Vec<Hook>| {
+        let plan = yard.plan(&EventName::PreToolUse, hooks);
+        let asked = RefCell::new(Vec::new());
+        let judge = |payload: &[u8]| {
+            let head: serde_json::Value = serde_json::from_slice(payload).unwrap();
+            let command = head["tool_input"]["command"].as_str().unwrap().to_owned();
+            let deny = Opinion::Deny {
+                reason: "no".to_owned(),
+            };
+            let opinion = (command == "rm").then_some(deny);
+            asked.borrow_mut().push(command);
+            said(opinion, "a guard")
+        };
+        let (verdict, ..) = yard.run_judged(&plan, &Cancel::new(), own, judge);
+        let messages = verdict.answer().messages();
+        assert_eq!(messages, ["a word"], "twice, or not at all");
+        let decision = verdict.decision().unwrap();
+        (decision.answer, decision.by, asked.into_inner())
+    };
+    let words = |answer: &str, by: &str, asked: &[&str]| {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        (answer.to_owned(), Some(by.to_owned()), asked)
+    };
+    let silent = || said(None, "becket");
+    let last = run(silent(), vec![rewrite("a", "ls -l"), rewrite("b", "rm")]);
+    assert_eq!(last, words("deny", "a guard", &["rm"]));
+    let ask = Opinion::Ask {
+        reason: "is that so?".to_owned(),
+    };
+    let asks = || said(Some(ask.clone()), "a first guard");
+    let first = run(asks(), vec![rewrite("a", "pwd")]);
+    assert_eq!(first, words("ask", "a first guard", &["pwd"]));
+    let both = run(asks(), vec![rewrite("a", "rm")]);
+    assert_eq!(both, words("deny", "a guard", &["rm"]));
+    let only_between = run(silent(), vec![rewrite("a", "rm"), rewrite("b", "pwd")]);
+    assert_eq!(only_between, words("allow", "a, b", &["pwd"]));
+    let unchanged = run(
+        silent(),
+        vec![Hook::of_test(
+            "a",
+            r#"echo '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"}}'"#,
+        )],
+    );
+    assert_eq!(unchanged, words("allow", "a", &[]));
+}
+
+#[test]
+fn only_the_input_is_replaced() {
+    let input = Rest::from_iter([("command".to_owned(), json!("ls \"x\""))]);
+    let payload =
+        b" {\"a\": {\"tool_input\": 1},\n \"tool_input\" : {\"x\": [1, 2]} , \"b\":  1.50}\n";
+    let new = with_input(payload, &input).unwrap();
+    let expected = " {\"a\": {\"tool_input\": 1},\n \"tool_input\" : {\"command\":\"ls \\\"x\\\"\"} , \"b\":  1.50}\n";
+    assert_eq!(std::str::from_utf8(&new), Ok(expected));
+    for none in [
+        "{}",
+        "",
+        "[1]",
+        "{\"tool_input\": ",
+        "{\"x\": {\"tool_input\": {}}}",
+    ] {
+        assert_eq!(with_input(none.as_bytes(), &input), None, "{none}");
+    }
 }

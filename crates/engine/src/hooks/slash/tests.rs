@@ -1,43 +1,18 @@
 //! Every message as a person reads it.
 
 use std::fs;
-use std::time::Duration;
 
 use becket_wire::{EventId, Version};
 use serde_json::json;
 
 use super::*;
-use crate::config::{Level, Origin};
-use crate::hooks::Action;
-use crate::run::Program;
 
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 
 fn hook(name: &str, description: &str) -> Hook {
-    let origin = Origin {
-        level: Level::User,
-        file: Some("/home/user/.becket/config.toml".into()),
-        line: Some(3),
-        variable: None,
-        last_good: false,
-    };
     Hook {
-        name: name.to_owned(),
         description: description.to_owned(),
-        on: vec![EventName::PostToolUse],
-        tools: Default::default(),
-        paths: Default::default(),
-        skip_agents: Vec::new(),
-        action: Action::Run(Program::Shell("true".to_owned())),
-        timeout: Duration::from_secs(30),
-        rewrites: false,
-        is_async: false,
-        declared: origin,
-        off: None,
-        untrusted: false,
-        approved: None,
-        untrusted_project: None,
-        managed: false,
+        ..Hook::of_test(name, "true")
     }
 }
 
@@ -83,13 +58,9 @@ impl Talk {
 
     /// What is said to one command; its exit code stands behind, if it is not 0.
     fn say(&self, verb: Verb, argument: &str) -> String {
-        self.say_in(SESSION, verb, argument)
-    }
-
-    fn say_in(&self, session: &str, verb: Verb, argument: &str) -> String {
         let scene = Scene {
             place: &self.place(),
-            session,
+            session: SESSION,
             cwd: self.home.path(),
             agent_type: self.agent_type,
             hooks: &self.hooks,
@@ -135,13 +106,6 @@ fn the_seeds_lines_word_for_word() {
     Be more specific: /hook:disable [exact-name]
     [exit 2]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Enable, "check"), @r"
-    🤔 Multiple hooks match 'check':
-      - typecheck-changed
-      - check-todos
-    Be more specific: /hook:enable [exact-name]
-    [exit 2]
-    ");
 }
 
 #[test]
@@ -171,35 +135,20 @@ fn lists_say_what_does_not_run_and_why() {
       typecheck-changed    - TypeScript type checking (enabled)
       lint-changed         - ESLint validation (disabled for this session)
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, "lint"), @r"
-    Hooks for this project, in this session:
-      lint-changed         - ESLint validation (disabled for this session)
-    ");
 }
 
 #[test]
-fn what_is_off_in_config_stays_so() {
-    let talk = Talk::with(all_states());
+fn what_is_off_in_config_or_managed_stays_so() {
+    let mut managed = hook("audit", "Who did what");
+    managed.managed = true;
+    let talk = Talk::with([all_states(), vec![Arc::new(managed)]].concat());
     for verb in [Verb::Disable, Verb::Enable] {
         insta::allow_duplicates! {
             insta::assert_snapshot!(talk.say(verb, "todos"), @"⚠️  Hook 'check-todos' is off in the configuration, for every session: /home/user/.becket/config.toml:3");
+            insta::assert_snapshot!(talk.say(verb, "audit"), @"⚠️  Hook 'audit' is managed on this machine, and no session switches it: /home/user/.becket/config.toml:3");
         }
     }
     assert!(!talk.place().sessions().exists(), "nothing was changed");
-}
-
-#[test]
-fn what_is_managed_stays_on() {
-    let mut managed = hook("audit", "Who did what");
-    managed.managed = true;
-    let talk = Talk::with(vec![Arc::new(managed)]);
-    insta::assert_snapshot!(talk.say(Verb::Disable, "audit"), @"⚠️  Hook 'audit' is managed on this machine, and no session switches it: /home/user/.becket/config.toml:3");
-    assert!(!talk.place().sessions().exists(), "nothing was changed");
-}
-
-#[test]
-fn an_untrusted_hook_can_be_switched_and_runs_all_the_less() {
-    let talk = Talk::with(all_states());
     insta::assert_snapshot!(talk.say(Verb::Disable, "house"), @r"
     🔒 Disabled house-style for this session
     ⚠️  It does not run anyway: this project is not trusted (becket trust)
@@ -243,15 +192,6 @@ fn a_damaged_file_is_told_of() {
 }
 
 #[test]
-fn a_session_that_has_no_switches_says_so() {
-    let talk = Talk::with(seeds_hooks());
-    insta::assert_snapshot!(talk.say_in("s1", Verb::Disable, "lint"), @r"
-    ❌ Could not disable lint-changed: the session `s1` has no switches: its id is no UUID
-    [exit 1]
-    ");
-}
-
-#[test]
 fn what_was_typed_is_said_again_within_bounds() {
     let talk = Talk::with(seeds_hooks());
     let said = talk.say(Verb::Disable, &format!("\u{1b}[2J{}", "x".repeat(10_000)));
@@ -260,17 +200,9 @@ fn what_was_typed_is_said_again_within_bounds() {
     assert!(!said.contains('\u{1b}'));
 }
 
-/// An envelope as a Claude Code of today gives cause for: it says whether a person attends.
-fn today() -> Envelope {
+/// An envelope of today's Claude Code, or of one up to 2.1.260, which does not say whether a user attends.
+fn envelope(is_old: bool) -> Envelope {
     let attended = ("CLAUDE_CODE_SESSION_ATTENDED".to_owned(), "1".to_owned());
-    Envelope {
-        variables: [attended].into(),
-        ..older()
-    }
-}
-
-/// One of Claude Code 2.1.260, or of one before it.
-fn older() -> Envelope {
     Envelope {
         id: EventId::new(5, [7; 2]),
         at: 5,
@@ -282,14 +214,14 @@ fn older() -> Envelope {
         pid_start: None,
         pid_is_claude: true,
         pid_parent: None,
-        variables: Default::default(),
+        variables: (!is_old).then_some(attended).into_iter().collect(),
         cut: None,
     }
 }
 
 fn parsed(payload: &serde_json::Value) -> Option<(Verb, String)> {
     let payload = payload.to_string();
-    let slash = parse(&Head::read(payload.as_bytes()).unwrap(), &today())?;
+    let slash = parse(&Head::read(payload.as_bytes()).unwrap(), &envelope(false))?;
     Some((slash.verb, slash.argument))
 }
 
@@ -354,24 +286,15 @@ fn a_machine_made_prompt_switches_nothing() {
 }
 
 #[test]
-fn the_recorded_slash_command_is_one() {
-    let payload = include_bytes!("../../../../wire/fixtures/UserPromptSubmit.slash_command.json");
-    let head = Head::read(payload).unwrap();
-    assert_eq!(parse(&head, &today()).unwrap().verb, Verb::Disable);
-}
-
-#[test]
 fn an_older_claude_code_tells_of_the_expansion_first() {
     let payload = include_bytes!("../../../../wire/fixtures/UserPromptExpansion.json");
     let head = Head::read(payload).unwrap();
-    assert_eq!(parse(&head, &older()).unwrap().verb, Verb::Disable);
-    assert_eq!(parse(&head, &today()), None);
+    assert_eq!(parse(&head, &envelope(true)).unwrap().verb, Verb::Disable);
+    assert_eq!(parse(&head, &envelope(false)), None);
 }
 
 #[test]
 fn it_is_answered_by_a_block_that_hides_the_prompt() {
-    let lines = Talk::with(seeds_hooks()).say(Verb::Disable, "lint");
-    let output = answer(EventName::UserPromptSubmit, &lines).render();
-    assert_eq!((output.exit, output.stderr.is_empty()), (0, true));
-    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"🔒 Disabled lint-changed for this session"}"#);
+    let output = answer(EventName::UserPromptSubmit, "done").render();
+    insta::assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"{"decision":"block","hookSpecificOutput":{"hookEventName":"UserPromptSubmit","suppressOriginalPrompt":true},"reason":"done"}"#);
 }

@@ -4,13 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use becket_wire::event::EventName;
 use serde_json::Value;
 
 use super::*;
-use crate::config::Level;
-use crate::hooks::Action;
-use crate::run::Program;
 
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 const OTHER: &str = "11111111-2222-4333-8444-555555555555";
@@ -62,40 +58,20 @@ impl Home {
     }
 }
 
-const WAIT: std::time::Duration = std::time::Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(10);
 
 #[test]
-fn state_is_created_for_a_new_session() {
-    let home = Home::new();
-    assert!(home.disable("test-hook").changed);
-    assert_eq!(home.disabled(SESSION), ["test-hook"]);
-}
-
-#[test]
-fn several_hooks_of_one_session_are_switched_apart() {
-    let home = Home::new();
-    home.disable("hook1");
-    home.disable("hook2");
-    home.enable("hook1");
-    assert_eq!(home.disabled(SESSION), ["hook2"]);
-}
-
-#[test]
-fn enabling_what_is_not_disabled_does_nothing() {
+fn hooks_of_one_session_are_switched_apart_and_nothing_is_written_twice() {
     let home = Home::new();
     assert!(!home.enable("hook1").changed);
     assert!(!home.file().exists());
-    home.disable("hook2");
+    assert!(home.disable("hook1").changed && home.disable("hook2").changed);
+    assert!(home.enable("hook1").changed);
+    assert_eq!(home.disabled(SESSION), ["hook2"]);
+    assert!(home.disabled(OTHER).is_empty());
     let before = fs::read(home.file()).unwrap();
     assert!(!home.enable("hook1").changed && !home.disable("hook2").changed);
     assert_eq!(fs::read(home.file()).unwrap(), before);
-}
-
-#[test]
-fn only_this_session_is_concerned() {
-    let home = Home::new();
-    home.disable("hook1");
-    assert!(home.disabled(OTHER).is_empty());
 }
 
 #[test]
@@ -111,7 +87,7 @@ fn the_file_has_the_four_fields_in_their_order_and_only_the_owner_reads_it() {
     let real = home.cwd().canonicalize().unwrap().join("real");
     let json = home.json();
     let at = json["timestamp"].as_str().unwrap();
-    assert!(at.parse::<jiff::Timestamp>().is_ok() && at.len() == "2025-01-01T12:00:00Z".len());
+    assert!(at.parse::<Timestamp>().is_ok() && at.len() == "2025-01-01T12:00:00Z".len());
     let shown = text
         .replace(real.to_str().unwrap(), "/home/user/project")
         .replace(at, "2025-01-01T12:00:00Z");
@@ -247,42 +223,12 @@ fn threads_that_switch_at_once_lose_nothing() {
     assert_eq!(home.names(), [".lock", &format!("{SESSION}.json")]);
 }
 
-fn hook() -> Hook {
-    Hook {
-        name: "house-style".to_owned(),
-        description: "Our naming rules".to_owned(),
-        on: vec![EventName::PostToolUse],
-        tools: Default::default(),
-        paths: Default::default(),
-        skip_agents: vec!["Explore".to_owned()],
-        action: Action::Run(Program::Shell("true".to_owned())),
-        timeout: std::time::Duration::from_secs(30),
-        rewrites: false,
-        is_async: false,
-        declared: origin(),
-        off: None,
-        untrusted: false,
-        approved: None,
-        untrusted_project: None,
-        managed: false,
-    }
-}
-
-fn origin() -> Origin {
-    Origin {
-        level: Level::User,
-        file: Some("/home/user/.becket/config.toml".into()),
-        line: Some(3),
-        variable: None,
-        last_good: false,
-    }
-}
-
 #[test]
 fn config_goes_before_trust_before_session_before_subagent() {
     let off = Switches::new(vec!["house-style".to_owned()]);
     let on = Switches::default();
-    let mut hook = hook();
+    let mut hook = Hook::of_test("house-style", "true");
+    hook.skip_agents = vec!["Explore".to_owned()];
     assert_eq!(state(&hook, &on, None), State::Enabled);
     assert_eq!(state(&hook, &on, Some("Plan")), State::Enabled);
     assert_eq!(state(&hook, &on, Some("Explore")), State::SkippedForAgent);
@@ -295,7 +241,7 @@ fn config_goes_before_trust_before_session_before_subagent() {
     hook.managed = false;
     hook.untrusted = true;
     assert_eq!(state(&hook, &off, Some("Explore")), State::NotTrusted);
-    hook.off = Some(origin());
+    hook.off = Some(hook.declared.clone());
     let state = state(&hook, &off, Some("Explore"));
     assert_eq!(
         state.to_string(),

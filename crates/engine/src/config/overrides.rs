@@ -1,7 +1,6 @@
 //! The layers that are no file: what the environment says, and what the command line says.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -33,8 +32,8 @@ const OTHERS: [&str; 10] = [
 ];
 /// The key that decides whether secrets are masked.
 const MASKS: &str = "mask.enabled";
-/// No more is said of what a variable says: it may be a stranger's.
-const LONGEST: usize = 200;
+/// No more of a variable's value is shown: a foreign project may set it.
+const MAX_SAID: usize = 200;
 
 /// The variables that set a key.
 static VARIABLES: LazyLock<BTreeMap<String, &'static Key>> = LazyLock::new(|| {
@@ -42,24 +41,12 @@ static VARIABLES: LazyLock<BTreeMap<String, &'static Key>> = LazyLock::new(|| {
     named.collect()
 });
 
-/// Those of an event's variables that set a key, by their names. As a rule there are none, and to
-/// find that out costs next to nothing: the daemon asks on every event.
-pub fn variables_among(
-    all: &BTreeMap<String, String>,
-) -> impl Iterator<Item = (&str, &str)> + Clone {
-    let from: (Bound<&str>, Bound<&str>) = (Bound::Included(PREFIX), Bound::Unbounded);
-    all.range::<str, _>(from)
-        .take_while(|(name, _)| name.starts_with(PREFIX))
-        .filter(|(name, _)| VARIABLES.contains_key(name.as_str()))
-        .map(|(name, value)| (name.as_str(), value.as_str()))
-}
-
 /// Of each variable that sets nothing and is nearly one that does: which one may be meant.
 pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem> {
     let nearly = variables.into_iter().filter_map(|variable| {
         let name = variable.strip_prefix(PREFIX)?;
         let other = VARIABLES.contains_key(variable) || OTHERS.contains(&name);
-        if other || name.len() > LONGEST {
+        if other || name.len() > MAX_SAID {
             return None;
         }
         let name = name.to_uppercase();
@@ -89,7 +76,7 @@ pub fn parse_variables<'a>(
             Ok(value) => Some(value),
             Err(why) => {
                 errors.push(Problem::error(variable, plainly(&why)));
-                // Who names it may have meant to be masked, and never to be read.
+                // Masking is the safe reading of a value that cannot be read.
                 (key.path == MASKS).then_some(Value::Bool(true))
             }
         };
@@ -105,8 +92,8 @@ pub fn parse_variables<'a>(
 
 /// One short line without anything that a terminal would obey.
 fn plainly(text: &str) -> String {
-    let cut = text.chars().count() > LONGEST;
-    let plain = text.chars().take(LONGEST);
+    let cut = text.chars().count() > MAX_SAID;
+    let plain = text.chars().take(MAX_SAID);
     let plain = plain.map(|c| if c.is_control() { ' ' } else { c });
     plain.chain(cut.then_some('…')).collect()
 }
