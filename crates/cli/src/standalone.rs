@@ -5,7 +5,7 @@
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
@@ -16,15 +16,19 @@ use becket_engine::hooks::output;
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
-    Context, Finished, PreparedEvent, Step, decide, finish, prepare, switch,
+    Context, Finished, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
+    switch,
 };
 use becket_engine::run::Cancel;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
-use becket_wire::rpc::{Request, Source};
+use becket_wire::rpc::{EventRequest, Request, Source};
 use becket_wire::run::RunRow;
 use becket_wire::{Head, Output, Place};
 
 use crate::leave;
+
+/// How long the project's file system may take.
+const PROJECT_TIME: Duration = Duration::from_secs(2);
 
 /// How this process came to judge an event itself.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +49,7 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     };
     // Without its key the masks of one secret differ; a key of zeros still masks.
     let key = mask_key(place).unwrap_or_default();
-    let event = prepare(request, &ConfigCache::new(place, key, false));
+    let event = prepare_in_time(request, ConfigCache::new(place, key, false));
     let context = context(&event, place, call.held);
     let host = Standalone {
         place,
@@ -64,6 +68,19 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
         eprintln!("becket: {why}");
     }
     Ok(becket_hook::print(&output))
+}
+
+/// Where the project's file system does not answer in time, the event is judged without the project.
+fn prepare_in_time(request: EventRequest, configs: ConfigCache) -> PreparedEvent {
+    let configs = Arc::new(configs);
+    let (done, prepared) = mpsc::channel();
+    let (theirs, looks) = (request.clone(), Arc::clone(&configs));
+    std::thread::spawn(move || drop(done.send(prepare(theirs, &looks))));
+    let prepared = prepared.recv_timeout(PROJECT_TIME).ok().flatten();
+    prepared.unwrap_or_else(|| {
+        eprintln!("becket: the project's folder does not answer: judged by your own files");
+        prepare_without_project(request, &configs)
+    })
 }
 
 fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {

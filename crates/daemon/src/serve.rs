@@ -154,7 +154,10 @@ async fn take_event(
     let (answerer, went) = connection.answerer();
     let prepares = Arc::clone(door);
     tokio::task::spawn_blocking(move || {
-        let event = prepare(request, &prepares.configs);
+        // Dropping the answerer means `Busy`: the shim goes standalone, which has a bound of its own.
+        let Some(event) = prepare(request, &prepares.configs) else {
+            return prepares.counters.busy.add(1);
+        };
         let message = match is_event {
             true => Message::Event(Box::new(Arrival {
                 record: Box::new(Record::of(&event)),

@@ -277,7 +277,7 @@ mod tests {
                 payload: payload.into_bytes(),
                 sent: 5,
             };
-            let prepared = prepare(request, &cache);
+            let prepared = prepare(request, &cache).unwrap();
             let mut session = Session::new("s", 1);
             session.prompted_at = Some(1);
             let change = Change::of(before, &session, 5);

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use becket_wire::event::EventName;
 use becket_wire::rpc::{Envelope, EventRequest};
@@ -74,8 +75,30 @@ pub struct Finished {
     pub runs: Vec<RunRow>,
 }
 
-/// Parses and masks an event, and reads what it is judged by. May block on the project's file system.
-pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
+/// Parses and masks an event, and reads what it is judged by. May block on the project's file system; None
+/// if an earlier event hangs there.
+pub fn prepare(request: EventRequest, configs: &ConfigCache) -> Option<PreparedEvent> {
+    let head = Head::read(&request.payload).unwrap_or_default();
+    let cwd = head.cwd.as_deref().map(str::to_owned);
+    let Some(cwd) = cwd else {
+        return Some(prepare_in(None, request, configs));
+    };
+    let _look = configs.look_into(Path::new(&cwd), Instant::now())?;
+    let claude_project = request.envelope.variable("CLAUDE_PROJECT_DIR");
+    let project = PathBuf::from(project_of(&cwd, claude_project));
+    Some(prepare_in(Some(project), request, configs))
+}
+
+/// The same without the project: it is judged by the user's own files.
+pub fn prepare_without_project(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
+    prepare_in(None, request, configs)
+}
+
+fn prepare_in(
+    project: Option<PathBuf>,
+    request: EventRequest,
+    configs: &ConfigCache,
+) -> PreparedEvent {
     let EventRequest {
         envelope, payload, ..
     } = request;
@@ -86,9 +109,6 @@ pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
         .or(envelope.event.as_deref())
         .unwrap_or_default()
         .into();
-    let claude_project = envelope.variable("CLAUDE_PROJECT_DIR");
-    let cwd = head.cwd.as_deref();
-    let project = cwd.map(|cwd| PathBuf::from(project_of(cwd, claude_project)));
     let (config, masker) = configs.current(project.as_deref());
     let slash = slash::parse(&head, &envelope);
     let session = head.session_id.as_deref().unwrap_or_default();

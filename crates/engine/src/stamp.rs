@@ -1,9 +1,25 @@
 //! What tells one state of a file from another without reading it.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Opens a regular file to read it. Of a pipe, a device or a file like `/proc/kmsg` in its place, opening or
+/// reading fails instead of waiting.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is no regular file")),
+    }
+}
 
 /// A file that was written so shortly before it was read may be written again without a new time:
 /// the clock of the file system ticks only every few milliseconds.

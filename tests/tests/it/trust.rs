@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use becket_tests::world::{Called, World, call, write_program};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
@@ -293,6 +294,34 @@ fn a_worktree_shares_trust_while_it_holds_the_same() {
     assert_eq!(state(), "trusted");
     write(&tree.join("scripts/greet.sh"), "other");
     assert_eq!(state(), "changed");
+}
+
+/// A file that nobody can read to its end: a pipe, and what `/proc` offers.
+#[test]
+fn a_file_of_the_project_that_never_ends_stops_nobody() {
+    let hostile = Hostile::new();
+    let pipe = hostile.project.join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+    for target in [&pipe, Path::new("/proc/kmsg")] {
+        for name in [".becket/config.toml", "scripts/greet.sh"] {
+            let file = hostile.project.join(name);
+            let text = fs::read_to_string(&file).expect("a file");
+            fs::remove_file(&file).expect("it goes");
+            std::os::unix::fs::symlink(target, &file).expect("a link");
+            assert_eq!(hostile.start("0").code, Some(0), "{name}");
+            assert_eq!(
+                hostile.start_with(&[("BECKET_NO_DAEMON", "1")]).code,
+                Some(0)
+            );
+            // Refused or pinned as what it is, but not waited for.
+            hostile.becket(&["trust", "--yes"]);
+            hostile.becket(&["trust", "--revoke"]);
+            fs::remove_file(&file).expect("it goes");
+            write(&file, &text);
+        }
+    }
+    let counts = &hostile.world.status()["counts"];
+    assert_eq!((&counts["busy"], &counts["late"]), (&json!(0), &json!(0)));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The configuration of each project, read again when its files change: one stat per file and event.
 //! Shared by all threads that prepare events; a project whose file system hangs holds up only its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use becket_wire::Place;
 
@@ -12,6 +13,8 @@ use crate::mask::Masker;
 
 /// Projects kept at hand; the one used longest ago is dropped first.
 const MAX_PROJECTS: usize = 128;
+/// A look into a folder that takes longer means that its file system does not answer.
+const STALLED: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub struct ConfigCache {
@@ -20,6 +23,29 @@ pub struct ConfigCache {
     /// Keeps a copy of each file that parses. Only the daemon does.
     may_write: bool,
     projects: Mutex<Projects>,
+    /// The looks that are under way in each folder, with when they began.
+    looks: Mutex<HashMap<PathBuf, BTreeMap<u64, Instant>>>,
+}
+
+/// A look into a folder that is under way.
+#[derive(Debug)]
+pub(crate) struct FolderLook<'a> {
+    cache: &'a ConfigCache,
+    folder: PathBuf,
+    number: u64,
+}
+
+impl Drop for FolderLook<'_> {
+    fn drop(&mut self) {
+        let looks = self.cache.looks.lock();
+        let mut looks = looks.unwrap_or_else(PoisonError::into_inner);
+        if let Some(here) = looks.get_mut(&self.folder) {
+            here.remove(&self.number);
+            if here.is_empty() {
+                looks.remove(&self.folder);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -43,11 +69,30 @@ impl ConfigCache {
             key,
             may_write,
             projects: Mutex::default(),
+            looks: Mutex::default(),
         }
     }
 
     pub fn place(&self) -> &Place {
         &self.place
+    }
+
+    /// Begins a look into a folder. None if an earlier one hangs there: then only that one's thread is
+    /// lost, not one for each event.
+    pub(crate) fn look_into(&self, folder: &Path, now: Instant) -> Option<FolderLook<'_>> {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = looks.entry(folder.to_path_buf()).or_default();
+        let oldest = here.values().next();
+        if oldest.is_some_and(|began| now.duration_since(*began) > STALLED) {
+            return None;
+        }
+        let number = here.keys().next_back().map_or(0, |last| last + 1);
+        here.insert(number, now);
+        Some(FolderLook {
+            cache: self,
+            folder: folder.to_path_buf(),
+            number,
+        })
     }
 
     /// What holds in a project now, or outside of any.
@@ -93,6 +138,22 @@ impl ConfigCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_hangs_takes_few_threads() {
+        let home = tempfile::tempdir().unwrap();
+        let cache = ConfigCache::new(&Place::new(home.path()), [7; 32], false);
+        let (folder, now) = (Path::new("/stalled"), Instant::now());
+        let hangs = cache.look_into(folder, now).unwrap();
+        let soon = cache.look_into(folder, now + STALLED);
+        assert!(soon.is_some(), "it may only be slow");
+        drop(soon);
+        let later = now + 2 * STALLED;
+        assert!(cache.look_into(folder, later).is_none());
+        assert!(cache.look_into(Path::new("/other"), later).is_some());
+        drop(hangs);
+        assert!(cache.look_into(folder, later).is_some(), "it answers again");
+    }
 
     #[test]
     fn a_change_counts_at_once_and_an_old_project_is_read_again() {

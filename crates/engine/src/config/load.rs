@@ -21,7 +21,7 @@ use super::{Config, hook};
 use super::{ConfigError, LONGEST_FILE, parse_layer};
 use crate::hooks::Hook;
 use crate::replace;
-use crate::stamp::{Seen, is_absence, is_settled};
+use crate::stamp::{Seen, is_absence, is_settled, open_regular};
 use crate::trust::hash_of;
 use crate::trust::{Approved, Pins, Project, Trust, Watch};
 
@@ -468,7 +468,7 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
         return Err(io::Error::other("it is no regular file"));
     }
     let mut bytes = Vec::new();
-    fs::File::open(file)?
+    open_regular(file)?
         .take(LONGEST_FILE + 1)
         .read_to_end(&mut bytes)?;
     if bytes.len() as u64 > LONGEST_FILE {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{Display, Write};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, Metadata};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::words::{NamedPath, places};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
 use crate::run::Program;
-use crate::stamp::{Seen, is_absence, is_settled};
+use crate::stamp::{Seen, is_absence, is_settled, open_regular};
 
 /// Bounds: no user could look through more.
 const MOST_FILES: usize = 2000;
@@ -288,7 +288,7 @@ impl Walk<'_> {
     fn read(&mut self, name: &str, path: &Path) -> Result<Vec<u8>, Refusal> {
         let left = MOST_BYTES - self.bytes;
         let mut bytes = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
+        let read = open_regular(path).and_then(|file| file.take(left + 1).read_to_end(&mut bytes));
         read.map_err(|error| unreadable(name, &error))?;
         if bytes.len() as u64 > left {
             return Err(too_much(name));
