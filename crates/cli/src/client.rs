@@ -278,9 +278,10 @@ pub fn start(world: &World) -> Result<bool> {
     let Some(_lock) = wake::start_lock(&world.place, until) else {
         return Err(not_ours_to_start(world));
     };
-    // The previous holder of the lock may have started it.
+    // The previous holder of the lock may have started it. One that ends meanwhile does not answer.
     if let Some(mut client) = Client::connect(world)?
-        && client.status()?.version >= Version::current()
+        && let Ok(status) = client.status()
+        && status.version >= Version::current()
     {
         return Ok(false);
     }

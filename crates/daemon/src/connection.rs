@@ -322,15 +322,4 @@ mod tests {
             assert_eq!(connection.read(&budget).await, Err(ReadError::Closed));
         }
     }
-
-    #[tokio::test]
-    async fn a_body_is_no_longer_than_its_event() {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs
-            .write_all(&encode(Kind::EVENT, &[&[7; 2048]]).unwrap())
-            .await
-            .unwrap();
-        let read = Connection::new(ours).read(&Budget::default()).await;
-        assert_eq!(read.unwrap().body.capacity(), 2048);
-    }
 }

@@ -65,6 +65,13 @@ struct Live {
     turn: Turn,
 }
 
+/// A session's turn, as far as its figures go.
+#[derive(Debug, Default)]
+struct Turn {
+    tokens: TurnTokens,
+    written: Option<TurnFigures>,
+}
+
 /// An event that was applied.
 #[derive(Debug, Clone)]
 pub(crate) struct Applied {
@@ -378,6 +385,20 @@ impl Registry {
             unwritten.contains(id) || ended.is_none_or(|end| now - end < AT_HAND)
         });
     }
+
+    /// The tokens of a session's turn, as its transcript tells them.
+    pub(crate) fn tokens(&mut self, id: &str, tokens: TurnTokens) {
+        if let Some(live) = self.sessions.get_mut(id) {
+            live.turn.tokens = tokens;
+        }
+    }
+
+    /// A prompt comes: what is known until then belongs to the turn before it.
+    fn turn_over(&mut self, id: &str) {
+        let live = self.sessions.get_mut(id);
+        let figures = live.and_then(Live::unwritten_figures);
+        self.turns_over.extend(figures);
+    }
 }
 
 impl Live {
@@ -394,28 +415,7 @@ impl Live {
             ..self.session.row(now)
         }
     }
-}
 
-fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
-    store::sessions(database, which).unwrap_or_else(|why| {
-        warn!(%why, "could not read sessions");
-        Vec::new()
-    })
-}
-
-fn find(database: &Connection, id: &str) -> Option<Session> {
-    let found = stored(database, Which::Like(id));
-    found.into_iter().find(|session| session.session_id == id)
-}
-
-/// A session's turn, as far as its figures go.
-#[derive(Debug, Default)]
-struct Turn {
-    tokens: TurnTokens,
-    written: Option<TurnFigures>,
-}
-
-impl Live {
     /// The figures of the turn that goes on, or was the last; none where nothing is known.
     fn turn_figures(&self) -> Option<TurnFigures> {
         let session = &self.session;
@@ -446,20 +446,16 @@ impl Live {
     }
 }
 
-impl Registry {
-    /// The tokens of a session's turn, as its transcript tells them.
-    pub(crate) fn tokens(&mut self, id: &str, tokens: TurnTokens) {
-        if let Some(live) = self.sessions.get_mut(id) {
-            live.turn.tokens = tokens;
-        }
-    }
+fn stored(database: &Connection, which: Which<'_>) -> Vec<Session> {
+    store::sessions(database, which).unwrap_or_else(|why| {
+        warn!(%why, "could not read sessions");
+        Vec::new()
+    })
+}
 
-    /// A prompt comes: what is known until then belongs to the turn before it.
-    fn turn_over(&mut self, id: &str) {
-        let live = self.sessions.get_mut(id);
-        let figures = live.and_then(Live::unwritten_figures);
-        self.turns_over.extend(figures);
-    }
+fn find(database: &Connection, id: &str) -> Option<Session> {
+    let found = stored(database, Which::Like(id));
+    found.into_iter().find(|session| session.session_id == id)
 }
 
 #[cfg(test)]

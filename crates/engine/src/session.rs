@@ -260,6 +260,30 @@ impl Session {
         }
         true
     }
+
+    /// Whether no status line tells its figures, so that its transcript has to.
+    pub fn lacks_status_line(&self) -> bool {
+        self.figures == Figures::default() || self.figures.from_transcript
+    }
+
+    /// Takes figures over. True if a person can see a difference.
+    pub fn figure(&mut self, figures: &Figures) -> bool {
+        let known = &self.figures;
+        let better = *known != Figures::default() && !known.from_transcript;
+        if *known == *figures || (figures.from_transcript && better) {
+            return false;
+        }
+        self.figures.clone_from(figures);
+        for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
+            *text = text.take().map(cut);
+        }
+        // A transcript tells of the last reply; events of an attended session know the model after it.
+        let late = figures.from_transcript && self.attended && self.model.is_some();
+        if figures.model_id.is_some() && !late {
+            self.model.clone_from(&self.figures.model_id);
+        }
+        true
+    }
 }
 
 /// The socket in `TMUX`: `SOCKET,PID,SESSION`.
@@ -284,32 +308,6 @@ fn set(field: &mut Option<String>, value: &Option<Cow<'_, str>>) -> bool {
         *field = Some(value.to_owned());
     }
     differs
-}
-
-impl Session {
-    /// Whether no status line tells its figures, so that its transcript has to.
-    pub fn lacks_status_line(&self) -> bool {
-        self.figures == Figures::default() || self.figures.from_transcript
-    }
-
-    /// Takes figures over. True if a person can see a difference.
-    pub fn figure(&mut self, figures: &Figures) -> bool {
-        let known = &self.figures;
-        let better = *known != Figures::default() && !known.from_transcript;
-        if *known == *figures || (figures.from_transcript && better) {
-            return false;
-        }
-        self.figures.clone_from(figures);
-        for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
-            *text = text.take().map(cut);
-        }
-        // A transcript tells of the last reply; events of an attended session know the model after it.
-        let late = figures.from_transcript && self.attended && self.model.is_some();
-        if figures.model_id.is_some() && !late {
-            self.model.clone_from(&self.figures.model_id);
-        }
-        true
-    }
 }
 
 #[cfg(test)]

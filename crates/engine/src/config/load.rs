@@ -17,13 +17,11 @@ use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::overrides::{parse_pairs, parse_variables};
 use super::problem::{Problem, Severity};
-use super::{Config, hook};
-use super::{ConfigError, LONGEST_FILE, parse_layer};
+use super::{Config, ConfigError, LONGEST_FILE, hook, parse_layer};
 use crate::hooks::Hook;
 use crate::replace;
 use crate::stamp::{Seen, is_absence, is_settled, open_regular};
-use crate::trust::hash_of;
-use crate::trust::{Approved, Pins, Project, Trust, Watch};
+use crate::trust::{Approved, Pins, Project, Trust, Watch, hash_of};
 
 /// The files of the config, lowest first.
 #[derive(Debug, Clone)]
@@ -302,14 +300,14 @@ impl Loader {
 
 /// What is known of the file, and what of it counts.
 #[derive(Debug, PartialEq)]
-struct State {
+struct FileState {
     standing: Standing,
     /// What it says, or what it said when it last was good.
     layer: Option<Layer>,
     problems: Vec<Problem>,
 }
 
-impl State {
+impl FileState {
     const ABSENT: Self = Self {
         standing: Standing::Absent,
         layer: None,
@@ -325,7 +323,7 @@ struct ConfigFile {
     /// The stamp can be relied on.
     settled: bool,
     text: Option<String>,
-    state: State,
+    state: FileState,
 }
 
 impl ConfigFile {
@@ -335,7 +333,7 @@ impl ConfigFile {
             seen: None,
             settled: false,
             text: None,
-            state: State::ABSENT,
+            state: FileState::ABSENT,
         }
     }
 
@@ -364,8 +362,8 @@ impl ConfigFile {
 
     /// Its folder is not there, so nothing of it is. Says whether that is different now.
     fn is_gone(&mut self) -> bool {
-        let changed = self.state != State::ABSENT;
-        (self.seen, self.text, self.state) = (None, None, State::ABSENT);
+        let changed = self.state != FileState::ABSENT;
+        (self.seen, self.text, self.state) = (None, None, FileState::ABSENT);
         changed
     }
 
@@ -388,7 +386,7 @@ impl ConfigFile {
             Err(error) => {
                 self.text = None;
                 if is_absence(&error) {
-                    State::ABSENT
+                    FileState::ABSENT
                 } else {
                     // What refused may pass without a trace in the stamp.
                     self.settled = false;
@@ -406,7 +404,7 @@ impl ConfigFile {
         changed
     }
 
-    fn judge(&self, text: &str, last_good: &LastGood) -> State {
+    fn judge(&self, text: &str, last_good: &LastGood) -> FileState {
         let layer = match parse_layer(&self.source, text) {
             Ok(layer) => layer,
             Err(error) => return self.fall_back(error, last_good),
@@ -414,7 +412,7 @@ impl ConfigFile {
         if !self.is_foreign() {
             last_good.keep(&self.source.file, text);
         }
-        State {
+        FileState {
             standing: Standing::InForce,
             problems: layer.warnings.clone(),
             layer: Some(layer),
@@ -424,7 +422,7 @@ impl ConfigFile {
     /// The last good copy in its place: the one in memory, else the one on disk; else what is left
     /// of it without the hooks that are wrong. A project's files have no copy: what was approved
     /// was this, and nothing older.
-    fn fall_back(&self, error: ConfigError, last_good: &LastGood) -> State {
+    fn fall_back(&self, error: ConfigError, last_good: &LastGood) -> FileState {
         let ConfigError { mut problems, rest } = error;
         let on_disk = || parse_layer(&self.source, &last_good.find(&self.source.file)?).ok();
         let copy = match self.is_foreign() {
@@ -450,7 +448,7 @@ impl ConfigFile {
                 None => then.to_owned(),
             });
         }
-        State {
+        FileState {
             standing,
             layer,
             problems,

@@ -17,13 +17,75 @@ use super::Hook;
 use crate::config::Origin;
 use crate::replace::{self, Attempt, Snapshot};
 
+const MAX_SIZE: u64 = 1 << 20;
+const MAX_ATTEMPTS: usize = 20;
+const LOCK_WAIT: Duration = Duration::from_secs(10);
+
+const SESSION: &str = "transcriptId";
+const DISABLED: &str = "disabledHooks";
+const AT: &str = "timestamp";
+const CWD: &str = "workingDirectory";
+
 /// The switches of one session that are off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Switches {
     disabled: Vec<String>,
 }
 
+/// Why a switch could not be set.
+#[derive(Debug, Error)]
+pub enum SwitchError {
+    #[error("the session `{0}` has no switches: its id is no UUID")]
+    NoSwitches(String),
+    #[error("could not read {}: {why}", .file.display())]
+    Unreadable { file: PathBuf, why: io::Error },
+    #[error("could not write {}: {why}", .file.display())]
+    Unwritable { file: PathBuf, why: io::Error },
+    #[error("could not lock {}: {why}", .file.display())]
+    Locked { file: PathBuf, why: io::Error },
+    #[error("{} keeps changing", .0.display())]
+    KeepsChanging(PathBuf),
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switched {
+    /// False: it was so already, and nothing was written.
+    pub changed: bool,
+    /// Where the damaged file went that stood there.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// The switches as the file says them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Read {
+    pub switches: Switches,
+    /// Why the file counts as empty, if it should not be.
+    pub trouble: Option<String>,
+}
+
 impl Switches {
+    /// Reads a session's switches. One that has no file, or can have none, has nothing off.
+    pub fn read(place: &Place, session: &str) -> Read {
+        let Some(path) = path(place, session) else {
+            return Read::default();
+        };
+        let read = match Snapshot::read(&path, MAX_SIZE) {
+            Ok(snapshot) => Content::of(snapshot.bytes()),
+            Err(why) => Err(why.to_string()),
+        };
+        match read {
+            Ok(content) => Read {
+                switches: content.switches(),
+                trouble: None,
+            },
+            Err(why) => Read {
+                switches: Self::default(),
+                trouble: Some(format!("{}: {why}", path.display())),
+            },
+        }
+    }
+
     pub fn new(disabled: Vec<String>) -> Self {
         Self { disabled }
     }
@@ -93,70 +155,6 @@ pub fn state(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> Stat
         None if !hook.managed && switches.is_off(&hook.name) => State::DisabledForSession,
         None if agent_type.is_some_and(skips) => State::SkippedForAgent,
         None => State::Enabled,
-    }
-}
-
-const MAX_SIZE: u64 = 1 << 20;
-const MAX_ATTEMPTS: usize = 20;
-const LOCK_WAIT: Duration = Duration::from_secs(10);
-
-const SESSION: &str = "transcriptId";
-const DISABLED: &str = "disabledHooks";
-const AT: &str = "timestamp";
-const CWD: &str = "workingDirectory";
-
-/// Why a switch could not be set.
-#[derive(Debug, Error)]
-pub enum SwitchError {
-    #[error("the session `{0}` has no switches: its id is no UUID")]
-    NoSwitches(String),
-    #[error("could not read {}: {why}", .file.display())]
-    Unreadable { file: PathBuf, why: io::Error },
-    #[error("could not write {}: {why}", .file.display())]
-    Unwritable { file: PathBuf, why: io::Error },
-    #[error("could not lock {}: {why}", .file.display())]
-    Locked { file: PathBuf, why: io::Error },
-    #[error("{} keeps changing", .0.display())]
-    KeepsChanging(PathBuf),
-}
-
-/// What came of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Switched {
-    /// False: it was so already, and nothing was written.
-    pub changed: bool,
-    /// Where the damaged file went that stood there.
-    pub set_aside: Option<PathBuf>,
-}
-
-/// The switches as the file says them.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Read {
-    pub switches: Switches,
-    /// Why the file counts as empty, if it should not be.
-    pub trouble: Option<String>,
-}
-
-impl Switches {
-    /// Reads a session's switches. One that has no file, or can have none, has nothing off.
-    pub fn read(place: &Place, session: &str) -> Read {
-        let Some(path) = path(place, session) else {
-            return Read::default();
-        };
-        let read = match Snapshot::read(&path, MAX_SIZE) {
-            Ok(snapshot) => Content::of(snapshot.bytes()),
-            Err(why) => Err(why.to_string()),
-        };
-        match read {
-            Ok(content) => Read {
-                switches: content.switches(),
-                trouble: None,
-            },
-            Err(why) => Read {
-                switches: Self::default(),
-                trouble: Some(format!("{}: {why}", path.display())),
-            },
-        }
     }
 }
 

@@ -148,22 +148,6 @@ fn a_damaged_file_counts_as_empty_and_is_set_aside_by_who_writes() {
 }
 
 #[test]
-fn one_that_is_damaged_can_be_set_aside_alone_again_and_again() {
-    let home = Home::new();
-    home.disable("a");
-    assert_eq!(set_aside(&home.place, SESSION).unwrap(), None);
-    for _ in 0..3 {
-        fs::write(home.file(), "{").unwrap();
-        assert!(set_aside(&home.place, SESSION).unwrap().is_some());
-        assert!(!home.file().exists());
-    }
-    let names = home.names();
-    assert_eq!(names.len(), 4, "{names:?}");
-    assert_eq!(names[0], ".lock");
-    assert!(names[1..].iter().all(|name| !name.ends_with(".json")));
-}
-
-#[test]
 fn an_id_that_is_no_uuid_is_no_path() {
     let home = Home::new();
     for session in [
