@@ -20,7 +20,7 @@ pub use command::{Bounds, Finished, command};
 pub use file::{Listing, Orphans, RunFile, running};
 pub use output::Occasion;
 pub use process::path_in;
-use process::{Apart, Running, milliseconds};
+use process::{Running, milliseconds};
 
 /// A program of the person's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub fn run_beside(
     answered: impl FnOnce(Vec<Ran>),
     later: impl FnMut(Ran),
 ) {
-    Batch::start(jobs, behind, &Apart::fitting(), cancel, answered, later).run();
+    Batch::start(jobs, behind, cancel, answered, later).run();
 }
 
 /// Runs one job that others wait for, beside what goes on from before. If it says `{"async": true}`,
@@ -167,14 +167,7 @@ pub fn run_before(
     let mut ran = None;
     let answered = |mut all: Vec<Ran>| ran = all.pop();
     let before = std::mem::take(behind);
-    let batch = Batch::start(
-        vec![job],
-        before,
-        &Apart::fitting(),
-        cancel,
-        answered,
-        later,
-    );
+    let batch = Batch::start(vec![job], before, cancel, answered, later);
     *behind = batch.run_until_answered();
     ran
 }

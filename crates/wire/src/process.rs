@@ -11,6 +11,12 @@ pub fn parent_and_start(stat: &str) -> Option<(u32, u64)> {
     Some((fields.next()?.parse().ok()?, fields.nth(17)?.parse().ok()?))
 }
 
+/// The process group and the session of a process.
+pub fn group_and_session(stat: &str) -> Option<(i32, i32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(2);
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
 /// What state a process is in, by its letter: `Z` is one that has ended and was not buried yet.
 pub fn process_state(stat: &str) -> Option<char> {
     stat.rsplit_once(')')?.1.trim_start().chars().next()

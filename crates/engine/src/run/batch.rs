@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, Timespec, poll};
 
 use super::clock::{Cancel, CancelScope};
-use super::process::{Apart, Port, Running};
+use super::process::{Port, Running};
 use super::{Behind, Job, Ran};
 
 pub(super) const BUFFER: usize = 64 << 10;
@@ -34,7 +34,6 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
     pub(super) fn start(
         jobs: Vec<Job>,
         behind: Behind,
-        apart: &Apart,
         cancel: &'a Cancel,
         answered: A,
         later: L,
@@ -56,11 +55,11 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
             buffer: vec![0; BUFFER],
         };
         for (place, job) in awaited.into_iter().enumerate() {
-            batch.add(job, Some(place), apart);
+            batch.add(job, Some(place));
         }
         batch.answer_if_complete();
         for job in background {
-            batch.add(job, None, apart);
+            batch.add(job, None);
         }
         batch
     }
@@ -91,13 +90,13 @@ impl<'a, A: FnOnce(Vec<Ran>), L: FnMut(Ran)> Batch<'a, A, L> {
         self.gather(now);
     }
 
-    fn add(&mut self, job: Job, place: Option<usize>, apart: &Apart) {
+    fn add(&mut self, job: Job, place: Option<usize>) {
         // What would be ended at once is not even begun.
         let scope = self.cancel.scope();
         if scope.ends(place.is_some()) {
             return self.deliver(place, Ran::unstarted(job.hook, scope.reason().into()));
         }
-        match Running::start(job, apart) {
+        match Running::start(job) {
             Ok(running) => {
                 self.running.push(Member { running, place });
             }

@@ -1,7 +1,7 @@
-//! One program that runs: how it is started in a process group of its own, watched and signalled.
+//! One program that runs: how it is started in a session of its own, watched and signalled.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -10,7 +10,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use becket_wire::process::{parent_and_start, process_state};
+use becket_wire::process::{group_and_session, parent_and_start, process_state};
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{
@@ -55,9 +55,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    pub(super) fn start(job: Job, apart: &Apart) -> Result<Self, Box<Ran>> {
+    pub(super) fn start(job: Job) -> Result<Self, Box<Ran>> {
         let (at, started) = (milliseconds(), Instant::now());
-        let mut child = match spawn(&job, apart) {
+        let mut child = match spawn(&job) {
             Ok(child) => child,
             Err(why) => {
                 let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
@@ -263,11 +263,28 @@ pub(super) fn obey(act: Act, group: Pid) {
     }
 }
 
-/// Signals the group, and its leader where that is not (yet) in one: `setsid` has still to make it.
+/// Signals a hook: its process group, and what left that and is still in its session. What leaves even the
+/// session is left.
 pub(super) fn signal_group(group: Pid, signal: Signal) {
     if kill_process_group(group, signal).is_err() || signal == Signal::KILL {
         let _ = kill_process(group, signal);
     }
+    for pid in others_in_session(group) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The processes of a session that are not in its leader's group.
+fn others_in_session(leader: Pid) -> Vec<Pid> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = pids.filter_map(Pid::from_raw);
+    let leader = leader.as_raw_nonzero().get();
+    let is_other = |pid: &Pid| {
+        let group = stat(*pid).ok().and_then(|stat| group_and_session(&stat));
+        group.is_some_and(|(group, session)| session == leader && group != leader)
+    };
+    pids.filter(is_other).collect()
 }
 
 /// When its leader was started, in clock ticks since boot. None where the system does not tell.
@@ -318,46 +335,19 @@ pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
 /// Where programs are looked for if the environment has no `PATH`.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// How a program is kept apart from us.
-#[derive(Debug, Clone)]
-pub(super) enum Apart {
-    /// In a process group of its own. There is no terminal to be kept from: the daemon has none,
-    /// nor has what Claude Code starts.
-    Group,
-    /// In a session of its own, which this program makes: we run in a terminal (`becket try`), and
-    /// the hook shall not get it as `/dev/tty`.
-    Session(PathBuf),
-}
-
-impl Apart {
-    /// What is needed here. std can make a session only by code between fork and exec, which is
-    /// unsafe, and dearer than the spawn that it would replace.
-    pub(super) fn fitting() -> Self {
-        if File::open("/dev/tty").is_err() {
-            return Self::Group;
-        }
-        let setsid = ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from);
-        let setsid = setsid.into_iter().find(|program| is_executable(program));
-        setsid.map_or(Self::Group, Self::Session)
-    }
-}
-
-/// Starts it, with pipes on stdin, stdout and stderr.
-pub(super) fn spawn(job: &Job, apart: &Apart) -> Result<Child, String> {
+/// Starts it in a session of its own, with pipes on stdin, stdout and stderr: it has no terminal, and all
+/// that it starts can be ended with it.
+#[expect(
+    unsafe_code,
+    reason = "a session can be made only between fork and exec"
+)]
+pub(super) fn spawn(job: &Job) -> Result<Child, String> {
     let program = program_of(job)?;
-    let mut command = match apart {
-        Apart::Group => {
-            let mut command = Command::new(&program);
-            command.process_group(0);
-            command
-        }
-        // It would fork if it led a group, and makes one anyway.
-        Apart::Session(setsid) => {
-            let mut command = Command::new(setsid);
-            command.arg(&program);
-            command
-        }
-    };
+    let mut command = Command::new(&program);
+    // SAFETY: setsid is a bare system call; nothing is allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
+    }
     match &job.program {
         Program::Shell(line) => command.args(["-c", line]),
         Program::List(words) => command.args(words.iter().skip(1)),
@@ -374,7 +364,7 @@ pub(super) fn spawn(job: &Job, apart: &Apart) -> Result<Child, String> {
     command.spawn().map_err(|error| why(&error, job, &program))
 }
 
-/// The program as a path: std spawns that without a fork, which a bare word would need.
+/// The program as a path.
 fn program_of(job: &Job) -> Result<PathBuf, String> {
     let word = match &job.program {
         Program::Shell(_) => return Ok(PathBuf::from("/bin/sh")),
@@ -434,9 +424,6 @@ fn why(error: &io::Error, job: &Job, program: &Path) -> String {
         _ if not_found => format!(
             "{program} needs an interpreter that does not exist (see its first line, `#!…`)"
         ),
-        Some(Errno::NOEXEC) => {
-            format!("{program} is no program (does it lack a first line like `#!/bin/sh`?)")
-        }
         Some(Errno::TOOBIG) => "its arguments and environment are too long".to_owned(),
         _ => format!("{program} in {cwd}: {error}"),
     }
