@@ -17,7 +17,7 @@ use super::checkpoint::Checkpointer;
 use super::figures::{self, TurnFigures};
 use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
-use super::retention::{Limits, Retention};
+use super::retention::{Clock, Limits, Retention};
 use super::run;
 use super::session::{self, StoredSession};
 use super::spool::{self, Apply, Left};
@@ -72,6 +72,7 @@ pub(crate) struct Store {
     counters: Arc<Counters>,
     checkpointer: Checkpointer,
     retention: Retention,
+    clock: Clock,
     next_seq: i64,
     /// Events whose hooks run in this daemon: followers see them when they are decided.
     pending: HashSet<i64>,
@@ -97,6 +98,7 @@ impl Store {
             feed,
             counters,
             retention: Retention::default(),
+            clock: Clock::new(now_ms(), Instant::now()),
             next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
             began_anew: false,
@@ -192,8 +194,11 @@ impl Store {
     }
 
     /// Retention and checkpoint.
-    pub(crate) fn tick(&mut self, now_ms: i64, limits: Limits) {
+    pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
+        if !self.clock.is_steady(now_ms, began) {
+            limits.days = u32::MAX;
+        }
         loop {
             let connection = &mut self.connection;
             match self.retention.slice(connection, limits, now_ms) {
@@ -554,7 +559,12 @@ mod tests {
         } = start();
         home.leave(1, &left(900, None));
         take_in(&mut store);
-        store.tick(2 * DAY, Limits { days: 1, ..LIMITS });
+        let limits = Limits { days: 1, ..LIMITS };
+        store.tick(now_ms() + 2 * DAY, limits);
+        assert!(rows(&home.open())[0].payload.is_some(), "the clock jumped");
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(3600));
+        store.clock = Clock::new(2 * DAY - 3_600_000, long_ago.unwrap());
+        store.tick(2 * DAY, limits);
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].payload, None, "it is of 1970");
