@@ -1,6 +1,8 @@
 //! The connection that writes the database, owned by the core thread.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +69,8 @@ pub(crate) enum Taken {
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
+    /// The open file; None while there is none.
+    inode: Option<u64>,
     place: Place,
     feed: Feed,
     counters: Arc<Counters>,
@@ -93,6 +97,7 @@ impl Store {
         Ok(Self {
             checkpointer: Checkpointer::start(path.clone(), &mut connection),
             connection,
+            inode: open::inode(&path),
             path,
             place: place.clone(),
             feed,
@@ -128,6 +133,7 @@ impl Store {
     /// Commits a batch in one transaction, then sends the replies. Events that the database does not
     /// take go to the spool, else they are counted as lost; the rest comes back.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
+        self.look_for_file();
         let written = self.write("events", |transaction| {
             let insert = |(record, _): &(Box<Record>, Then)| record.insert(transaction);
             let written: Vec<Written> = (batch.events.iter())
@@ -159,6 +165,7 @@ impl Store {
 
     /// Takes in one group of the spool.
     pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> Taken {
+        self.look_for_file();
         let next_seq = &mut self.next_seq;
         let mut next_seq = || {
             *next_seq += 1;
@@ -196,6 +203,7 @@ impl Store {
     /// Retention and checkpoint.
     pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
+        self.look_for_file();
         if !self.clock.is_steady(now_ms, began) {
             limits.days = u32::MAX;
         }
@@ -293,6 +301,22 @@ impl Store {
         damaged
     }
 
+    /// A database that was deleted or replaced takes what no reader ever finds.
+    fn look_for_file(&mut self) {
+        let found = match std::fs::metadata(&self.path) {
+            Ok(meta) => Some(meta.ino()),
+            Err(why) if why.kind() == ErrorKind::NotFound => None,
+            Err(_) => return,
+        };
+        if self.inode.is_none() {
+            self.open_again();
+        } else if found.is_none() {
+            self.begin_anew("its file was deleted while the daemon ran");
+        } else if found != self.inode {
+            self.begin_anew("its file was replaced while the daemon ran");
+        }
+    }
+
     /// The file is damaged: it is set aside, and a new database begun.
     fn begin_anew(&mut self, why: &str) {
         // SQLite writes to a file that it has open wherever that goes, so it is let go first.
@@ -300,15 +324,19 @@ impl Store {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
             Err(_) => return,
         }
-        let opened = open::set_aside(&self.path, now_ms()).and_then(|aside| {
-            error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
-            self.counters.trouble(format!(
-                "the database was damaged ({why}); it was set aside as {}",
-                aside.display()
-            ));
-            open(&self.path, now_ms())
-        });
-        match opened {
+        self.inode = None;
+        let aside = match open::set_aside(&self.path, now_ms()) {
+            Ok(Some(aside)) => format!("it was set aside as {}", aside.display()),
+            Ok(None) => "events until then are lost".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        error!(why, aside, "the database is damaged; beginning a new one");
+        (self.counters).trouble(format!("the database was damaged ({why}); {aside}"));
+        self.open_again();
+    }
+
+    fn open_again(&mut self) {
+        match open(&self.path, now_ms()) {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => {
                 error!(%why, "could not begin a new database");
@@ -317,6 +345,7 @@ impl Store {
                 return self.counters.trouble(what);
             }
         }
+        self.inode = open::inode(&self.path);
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
         self.began_anew = true;

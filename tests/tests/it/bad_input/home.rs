@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
+use becket_tests::wait::until;
 use becket_tests::world::{Called, World};
 
 use super::fake::socket_in;
@@ -192,4 +193,27 @@ fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
     let events = world.events();
     assert_eq!(events[0]["masked"], 1);
     assert!(!events[0].to_string().contains(&secret));
+}
+
+#[test]
+fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_told() {
+    let world = super::registered();
+    let database = world.path("becket.db");
+    send(&world, numbered(1).as_bytes());
+    assert_eq!(numbers(&world), [1]);
+    fs::remove_file(&database).expect("a database");
+    let told = until(BOUND, || {
+        let told = world.status()["troubles"].to_string();
+        told.contains("deleted while the daemon ran").then_some(())
+    });
+    assert!(told.is_some(), "{}", world.status());
+    send(&world, numbered(2).as_bytes());
+    assert_eq!(numbers(&world), [2]);
+    // Also before the daemon's next tick.
+    fs::copy(&database, world.path("other.db")).expect("a copy");
+    fs::rename(world.path("other.db"), &database).expect("a database");
+    send(&world, numbered(3).as_bytes());
+    assert_eq!(numbers(&world), [3]);
+    doctor_says(&world, "warning", "deleted while the daemon ran");
+    doctor_says(&world, "warning", "replaced while the daemon ran");
 }
