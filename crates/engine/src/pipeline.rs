@@ -25,6 +25,7 @@ use crate::session::project_of;
 /// An event with everything it is judged by. Making it reads files; using it does not.
 #[derive(Debug, Clone)]
 pub struct PreparedEvent {
+    /// Its variables are masked.
     pub envelope: Envelope,
     pub event: EventName,
     /// As Claude Code sent it. Guards and named hooks see this; nothing stores it.
@@ -79,7 +80,9 @@ pub struct Finished {
 /// Parses and masks an event, and reads what it is judged by. May block on the project's file system.
 pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
     let EventRequest {
-        envelope, payload, ..
+        mut envelope,
+        payload,
+        ..
     } = request;
     let head = Head::read(&payload).unwrap_or_default();
     let event = head
@@ -99,6 +102,7 @@ pub fn prepare(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
         false => Arc::new(Switches::read(configs.place(), session).switches),
     };
     drop(head);
+    masker.envelope(&mut envelope);
     let payload: Arc<[u8]> = payload.into();
     let (masked, secrets) = {
         let found = masker.mask(&payload);
@@ -185,6 +189,12 @@ impl Step {
 }
 
 impl PreparedEvent {
+    /// The project as it may be stored.
+    pub fn masked_project(&self) -> Option<String> {
+        let project = self.project.as_ref()?.to_string_lossy();
+        Some(self.masker.text(&project))
+    }
+
     /// Reads the session's switches again.
     pub fn read_switches(&mut self, place: &Place) {
         let head = Head::read(&self.payload).unwrap_or_default();
