@@ -204,7 +204,8 @@ impl Store {
     pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
         self.look_for_file();
-        if !self.clock.is_steady(now_ms, began) {
+        // With 0 days nothing is kept, whatever the clock says.
+        if !self.clock.is_steady(now_ms, began) && limits.days > 0 {
             limits.days = u32::MAX;
         }
         loop {
