@@ -237,8 +237,7 @@ impl Standalone<'_> {
             masked: self.event.secrets,
             source: Source::Alone,
             why: self.why.to_owned(),
-            project: (self.event.project.as_ref())
-                .map(|project| project.to_string_lossy().into_owned()),
+            project: self.event.masked_project(),
             runs,
             held: false,
         }

@@ -197,8 +197,14 @@ impl Core {
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
             Message::HookEnded(runs) => self.runs.extend(runs),
             Message::CountSessions(reply) => drop(reply.send(self.registry.len())),
-            Message::Asked(asked) => {
+            Message::Asked(mut asked) => {
                 self.commit();
+                if let Asked::Name {
+                    title: Some(title), ..
+                } = &mut asked
+                {
+                    *title = self.configs.current(None).1.text(title);
+                }
                 let database = self.store.connection();
                 self.registry.answer(database, asked, now_ms());
             }
@@ -293,7 +299,7 @@ impl Core {
                 (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
             if record.duplicate_of.is_none() {
                 let on_time = !late && now - envelope.at < first_word;
-                let project = event.project.as_deref().and_then(|it| it.to_str());
+                let project = record.project.as_deref();
                 let heard = on_time.then(arrival_mark);
                 let database = self.store.connection();
                 applied = (self.registry).apply(database, &head, envelope, project, heard);

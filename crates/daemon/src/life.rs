@@ -87,6 +87,7 @@ pub fn run(options: &Options) -> Result<(), LifeError> {
     }
     // Whatever is made from here on is the owner's alone, SQLite's files too.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    no_core_files();
     allow_many_files();
     let started = start(options);
     let notice = match &started {
@@ -280,6 +281,13 @@ fn allow_many_files() {
             warn!(%why, "could not raise the limit of open files");
         }
     }
+}
+
+/// A core file would hold payloads as they came.
+pub fn no_core_files() {
+    let mut limit = getrlimit(Resource::Core);
+    limit.current = Some(0);
+    let _ = setrlimit(Resource::Core, limit);
 }
 
 async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {

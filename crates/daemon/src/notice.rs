@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use becket_engine::mask::Masker;
 use becket_engine::notice::Notice;
 use becket_engine::run::{self, Bounds, Cancel, Program};
 use becket_engine::session::json;
@@ -44,7 +45,7 @@ impl Notices {
     }
 
     /// Runs the notice's command, unless there are too many. The session's row is its stdin.
-    pub(crate) fn run(&mut self, notice: &Notice, row: &SessionRow) {
+    pub(crate) fn run(&mut self, notice: &Notice, row: &SessionRow, masker: Arc<Masker>) {
         let Some(program) = &notice.command else {
             return;
         };
@@ -67,7 +68,7 @@ impl Notices {
         let (counters, cancel) = (Arc::clone(&self.counters), self.cancel.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let trouble = watch(&mut command, &row, &cancel).err();
+            let trouble = watch(&mut command, &row, &cancel, &masker).err();
             let trouble = trouble.map(|why| format!("the notice command {why}"));
             if let Some(trouble) = &trouble {
                 warn!("{trouble}");
@@ -101,7 +102,12 @@ fn command_of(program: &Program) -> Option<Command> {
 }
 
 /// Runs the command, logs what it printed, and says what went wrong.
-fn watch(command: &mut Command, stdin: &[u8], cancel: &Cancel) -> Result<(), String> {
+fn watch(
+    command: &mut Command,
+    stdin: &[u8],
+    cancel: &Cancel,
+    masker: &Masker,
+) -> Result<(), String> {
     let bounds = Bounds {
         time: Some(TIME),
         bytes: LOGGED,
@@ -112,6 +118,7 @@ fn watch(command: &mut Command, stdin: &[u8], cancel: &Cancel) -> Result<(), Str
     let done = done.map_err(|why| format!("did not start: {why}"))?;
     let said = [&*done.stdout, &*done.stderr].concat();
     if !said.is_empty() {
+        let said = masker.mask(&said).bytes;
         info!(said = %String::from_utf8_lossy(&said).escape_debug(), "the notice command");
     }
     match done.status {

@@ -10,6 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use becket_wire::rpc::Envelope;
 use kind::{HIDING, KINDS, Kind, PRIVATE_KEY};
 use memchr::memmem;
 use regex::bytes::{Regex, RegexBuilder};
@@ -92,6 +93,20 @@ impl Masker {
         Masked {
             bytes: Cow::Borrowed(payload),
             count: 0,
+        }
+    }
+
+    /// Masks one text.
+    pub fn text(&self, text: &str) -> String {
+        String::from_utf8_lossy(&self.mask(text.as_bytes()).bytes).into_owned()
+    }
+
+    /// Masks the variables that an envelope carries.
+    pub fn envelope(&self, envelope: &mut Envelope) {
+        for value in envelope.variables.values_mut() {
+            if let Masked { bytes, count: 1.. } = self.mask(value.as_bytes()) {
+                *value = String::from_utf8_lossy(&bytes).into_owned();
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use crate::notice::Change;
 /// An event with everything it is judged by. Making it reads files; using it does not.
 #[derive(Debug, Clone)]
 pub struct PreparedEvent {
+    /// Its variables are masked.
     pub envelope: Envelope,
     pub event: EventName,
     /// As Claude Code sent it. Guards and named hooks see this; nothing stores it.
@@ -100,7 +101,9 @@ fn prepare_in(
     configs: &ConfigCache,
 ) -> PreparedEvent {
     let EventRequest {
-        envelope, payload, ..
+        mut envelope,
+        payload,
+        ..
     } = request;
     let head = Head::read(&payload).unwrap_or_default();
     let event = head
@@ -117,6 +120,7 @@ fn prepare_in(
         false => Switches::read(configs.place(), session).switches,
     };
     drop(head);
+    masker.envelope(&mut envelope);
     let payload: Arc<[u8]> = payload.into();
     let (masked, secrets) = {
         let found = masker.mask(&payload);
@@ -203,6 +207,12 @@ impl Step {
 }
 
 impl PreparedEvent {
+    /// The project as it may be stored.
+    pub fn masked_project(&self) -> Option<String> {
+        let project = self.project.as_ref()?.to_string_lossy();
+        Some(self.masker.text(&project))
+    }
+
     /// Reads the session's switches again.
     pub fn read_switches(&mut self, place: &Place) {
         let head = Head::read(&self.payload).unwrap_or_default();

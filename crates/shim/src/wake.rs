@@ -1,6 +1,7 @@
 //! Starts the daemon. Whoever does holds the start lock until the daemon
 //! has reported through its notify socket; everybody else waits for that lock. Nobody polls.
 
+use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,8 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
-use becket_wire::process::FOR_DAEMON;
+use becket_wire::envelope::read_environment;
+use becket_wire::process::{FOR_DAEMON, PATH};
 use becket_wire::{Missed, Notice, Place};
 
 use crate::link::Link;
@@ -68,7 +70,7 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
         .args(["daemon", "run", "--detached", "--home"])
         .arg(place.home())
         .env_clear()
-        .envs(std::env::vars_os().filter(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept)))
+        .envs(environment(place))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(OwnedFd::from(theirs))
@@ -78,6 +80,21 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
     ours.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
     // The daemon writes one line and hangs up.
     Ok(Notice::read(&io::read_to_string(ours)?))
+}
+
+/// The daemon's environment: the one that `becket init` saw.
+fn environment(place: &Place) -> Vec<(OsString, OsString)> {
+    let own = |name: &str| Some((name.into(), std::env::var_os(name)?));
+    let mut environment: Vec<_> = match std::fs::read(place.environment()) {
+        Ok(block) => read_environment(&block),
+        Err(_) => ["HOME", "TZ"].into_iter().filter_map(own).collect(),
+    };
+    environment.retain(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept));
+    if !environment.iter().any(|(name, _)| name == "PATH") {
+        environment.push(("PATH".into(), PATH.into()));
+    }
+    environment.extend(own("LANG"));
+    environment
 }
 
 /// `becket`, which stands beside this program.

@@ -74,6 +74,12 @@ impl Place {
         self.home.join("trust.json")
     }
 
+    /// The environment that `becket init` saw, for daemons: as [`crate::envelope::environment_block`]
+    /// writes it.
+    pub fn environment(&self) -> PathBuf {
+        self.home.join("environment")
+    }
+
     pub fn spool(&self) -> PathBuf {
         self.home.join("spool")
     }

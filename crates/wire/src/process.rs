@@ -1,8 +1,10 @@
 //! What a line of `/proc/PID/stat` says. The name in it may hold anything, so fields are counted
 //! from its end.
 
-/// What a daemon gets of its starter's environment.
-pub const FOR_DAEMON: [&str; 4] = ["HOME", "PATH", "LANG", "TZ"];
+/// What a daemon gets of the environment that `becket init` saw. A shim's own may be a repository's.
+pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
+/// The daemon's PATH where no `becket init` has run.
+pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The parent of a process, and when it was started, in clock ticks since boot: a pid alone is
 /// used again.

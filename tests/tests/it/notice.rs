@@ -3,7 +3,7 @@
 use std::fs;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{Called, World, call, is_alive};
+use becket_tests::world::{Called, World, call, is_alive, write_program};
 use serde_json::{Value, json};
 
 pub const SESSION: &str = "4f9d1c02-6a3e-4b58-9c1d-2e7f80a1b3c4";
@@ -267,4 +267,55 @@ fn a_command_that_fails_is_told_until_one_does_well() {
         .expect("a log")
         .len();
     assert!(log < 64 << 10, "a flood reached the log: {log}");
+}
+
+#[test]
+fn what_the_daemon_starts_is_found_by_the_path_that_init_saw() {
+    let world = world("on = \"all\"\nhow = \"command\"\ncommand = [\"tell\"]");
+    let folder = |name: &str, body: &str| {
+        let folder = world.root().join(name);
+        fs::create_dir_all(&folder).expect("a folder");
+        for program in ["tell", "tmux"] {
+            write_program(&folder.join(program), &format!("#!/bin/sh\n{body}\n"));
+        }
+        format!("{}:/usr/bin:/bin", folder.display())
+    };
+    let file = world.home.join("told");
+    let good = folder(
+        "good",
+        &format!("echo \"$HOME $TZ $PATH\" > '{}'", file.display()),
+    );
+    let bad = folder("bad", "touch \"$0.ran\"");
+    let mut init = world.becket(["init"]);
+    init.env("PATH", &good).env("TZ", "Asia/Tokyo");
+    assert!(init.output().expect("becket runs").status.success());
+    for event in ["UserPromptSubmit", "PermissionRequest"] {
+        let mut shim = world.shim(event);
+        shim.env("PATH", &bad)
+            .env("TZ", "Mars")
+            .env("HOME", "/elsewhere");
+        let payload = json!({
+            "hook_event_name": event, "session_id": SESSION, "cwd": world.home, "prompt": "go",
+            "tool_name": "Bash", "tool_input": {"command": "ls"},
+        });
+        call(shim, payload.to_string().as_bytes());
+    }
+    let seen = format!("{} Asia/Tokyo {good}\n", world.home.display());
+    assert_eq!(written(&world, "told"), seen);
+    // Where no `init` has run, PATH is a fixed one.
+    world.run(&["daemon", "stop"]);
+    fs::remove_file(world.path("environment")).expect("a file");
+    call(world.shim("Stop"), b"{}");
+    let pid = world.daemon_pid().expect("a daemon");
+    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).expect("an environment");
+    assert!(
+        environment.contains("PATH=/usr/local/bin:/usr/bin:/bin\0"),
+        "{environment}"
+    );
+    for program in ["tell.ran", "tmux.ran"] {
+        assert!(
+            !world.root().join("bad").join(program).exists(),
+            "{program}"
+        );
+    }
 }

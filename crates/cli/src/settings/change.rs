@@ -10,6 +10,9 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
+use becket_wire::Place;
+use becket_wire::envelope::environment_block;
+use becket_wire::process::FOR_DAEMON;
 use similar::TextDiff;
 
 use crate::claude::{self, Numbers};
@@ -19,7 +22,7 @@ use crate::settings::entries::{
     Inspection, Kept, Record, inspect, register, undo, unregister_line,
 };
 use crate::settings::registration::{self, Registration, Scope, StatusLine, Strict};
-use crate::world::World;
+use crate::world::{World, is_inside_claude};
 
 const MAX_SETTINGS: u64 = 16 << 20;
 const MAX_ATTEMPTS: usize = 20;
@@ -82,7 +85,25 @@ pub fn init(
             back_up: !now.is_ours_alone(),
         })
     };
-    edit(world, scope, dry_run, plan)
+    let outcome = edit(world, scope, dry_run, plan)?;
+    if !dry_run && !is_inside_claude() {
+        keep_environment(&world.place).context("could not keep the environment for the daemon")?;
+    }
+    Ok(outcome)
+}
+
+/// What the daemon starts, it finds by the PATH of this call, not by that of the shim that starts it.
+fn keep_environment(place: &Place) -> io::Result<()> {
+    let kept = FOR_DAEMON
+        .iter()
+        .filter_map(|name| Some(((*name).into(), std::env::var_os(name)?)));
+    let block = environment_block(kept);
+    replace::make_folder(place.home(), 0o700)?;
+    let before = Snapshot::read(&place.environment(), 1 << 20)?;
+    if before.bytes() != Some(&*block) {
+        before.replace(&block, 0o600)?;
+    }
+    Ok(())
 }
 
 /// Takes becket out of a settings file again. With `dry_run` nothing is written.

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
@@ -23,8 +23,12 @@ use super::{Core, InHand, Message, micros};
 use crate::connection::{Answerer, Askers};
 use crate::store::{self, Record};
 
-/// The hooks of so many events run at once; more have to wait.
+/// The hooks of so many events run at once, and of so many events of one session; more have to wait.
 const AT_ONCE: usize = 64;
+const OF_A_SESSION: usize = 16;
+/// How long they wait. After that the event is judged without them.
+const SLOT_WAIT: Duration = Duration::from_secs(5);
+const TOO_MANY: &str = "too many hooks run already";
 /// With so many events at work, hooks in the background are not begun.
 const MOST: usize = 320;
 /// Doubles come within five seconds.
@@ -41,7 +45,7 @@ pub(crate) struct Hooks {
     pub(super) draining: bool,
     pub(crate) running: Arc<Running>,
     kit: Kit,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     /// Events whose decision is yet to come.
     pending: HashMap<i64, Pending>,
     /// What was decided in the last seconds.
@@ -83,8 +87,7 @@ impl Hooks {
                 environment: Arc::default(),
             },
             running: Arc::default(),
-            slots: Arc::new(Semaphore::new(AT_ONCE)),
-
+            slots: Arc::new(Slots::new(SLOT_WAIT)),
             pending: HashMap::new(),
             decided: VecDeque::new(),
         }
@@ -296,6 +299,49 @@ impl Core {
     }
 }
 
+/// The places for events whose hooks run.
+#[derive(Debug)]
+struct Slots {
+    all: Arc<Semaphore>,
+    /// Those of each session that has or wants one.
+    sessions: Mutex<HashMap<String, Weak<Semaphore>>>,
+    wait: Duration,
+}
+
+/// One place, until it is dropped.
+type Slot = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+impl Slots {
+    fn new(wait: Duration) -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(AT_ONCE)),
+            sessions: Mutex::default(),
+            wait,
+        }
+    }
+
+    /// None if none is free in time.
+    async fn take(&self, session: &str) -> Option<Slot> {
+        let own = self.of_session(session);
+        let both = async {
+            let own = own.acquire_owned().await.ok()?;
+            Some((own, Arc::clone(&self.all).acquire_owned().await.ok()?))
+        };
+        tokio::time::timeout(self.wait, both).await.ok()?
+    }
+
+    fn of_session(&self, session: &str) -> Arc<Semaphore> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, slots| slots.strong_count() > 0);
+        if let Some(slots) = sessions.get(session).and_then(Weak::upgrade) {
+            return slots;
+        }
+        let slots = Arc::new(Semaphore::new(OF_A_SESSION));
+        sessions.insert(session.to_owned(), Arc::downgrade(&slots));
+        slots
+    }
+}
+
 /// The events whose hooks run, also in the background.
 #[derive(Debug, Default)]
 pub(crate) struct Running(Mutex<HashMap<i64, Cancel>>);
@@ -365,16 +411,19 @@ struct Run {
 }
 
 impl Run {
-    /// Begins once the event is committed, a slot is free and the shim has sent its environment.
+    /// Begins once the event is committed, a slot is free and the shim has sent its environment. If no
+    /// slot gets free, the hooks count as not started.
     async fn start(
         mut self,
-        slots: Arc<Semaphore>,
+        slots: Arc<Slots>,
         committed: oneshot::Receiver<Answerer>,
         handed: oneshot::Receiver<Vec<u8>>,
     ) {
-        let (Ok(answerer), Ok(slot)) = (committed.await, slots.acquire_owned().await) else {
+        let Ok(answerer) = committed.await else {
             return;
         };
+        let session = self.plan.session_id.as_deref().unwrap_or_default();
+        let slot = slots.take(session).await;
         // The shim hung up, also while it waited for a slot: standalone runs them.
         let Some(block) = handed
             .await
@@ -392,8 +441,8 @@ impl Run {
         }
     }
 
-    fn run(mut self, answerer: Answerer, slot: OwnedSemaphorePermit) {
-        let not_begun = self.leave_out();
+    fn run(mut self, answerer: Answerer, slot: Option<Slot>) {
+        let (not_begun, has_slot) = (self.leave_out(), slot.is_some());
         let Self {
             plan,
             in_hand,
@@ -425,7 +474,11 @@ impl Run {
             drop(slot);
         };
         let later = |run| send(Message::HookEnded(output::masked(vec![run], &event.masker)));
-        plan.run(&kit, &cancel, answered, later);
+        if has_slot {
+            plan.run(&kit, &cancel, answered, later);
+        } else {
+            plan.run_none(TOO_MANY, answered, later);
+        }
     }
 
     /// With too many at work, takes out the hooks in the background.
@@ -441,5 +494,34 @@ impl Run {
             ..plan.went_behind(hook)
         };
         left_out.iter().map(|hook| row(hook)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_takes_no_more_than_its_slots_and_waits_within_a_bound() {
+        let slots = Slots::new(Duration::from_millis(50));
+        let mut taken = Vec::new();
+        for _ in 0..OF_A_SESSION {
+            taken.push(slots.take("a").await.expect("a slot"));
+        }
+        assert!(slots.take("a").await.is_none());
+        for session in ["b", "c", "d"] {
+            for _ in 0..OF_A_SESSION {
+                taken.push(slots.take(session).await.expect("a slot"));
+            }
+        }
+        assert!(slots.take("e").await.is_none(), "all are taken");
+        taken.clear();
+        assert!(slots.take("a").await.is_some());
+        assert!(slots.take("e").await.is_some());
+        assert_eq!(
+            slots.sessions.lock().unwrap().len(),
+            1,
+            "no others are kept"
+        );
     }
 }

@@ -3,7 +3,7 @@
 
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::pipeline::PreparedEvent;
-use becket_engine::session::Decided;
+use becket_engine::session::{Decided, Inference};
 use becket_engine::statusline::{Line, answer, figures};
 use becket_wire::Head;
 use becket_wire::event::EventName;
@@ -66,10 +66,14 @@ impl Core {
 
     pub(super) fn found(&mut self, found: Vec<Found>) {
         let now = now_ms();
+        let (_, masker) = self.configs.current(None);
         for one in found {
-            for (inference, at) in &one.inferences {
+            for (mut inference, at) in one.inferences {
+                if let Inference::TurnDied { error: Some(error) } = &mut inference {
+                    *error = masker.text(error);
+                }
                 let at = at.unwrap_or(now);
-                let change = self.registry.infer(&one.session, inference, at);
+                let change = self.registry.infer(&one.session, &inference, at);
                 self.tell_of(change.as_ref(), None);
             }
             if let Some(figures) = &one.figures {
@@ -98,14 +102,14 @@ impl Core {
     pub(super) fn run_notice(&mut self, notice: Option<&Notice>) {
         let Some(notice) = notice else { return };
         if let Some(row) = self.registry.row(&notice.session, now_ms()) {
-            self.notices.run(notice, &row);
+            self.notices.run(notice, &row, self.configs.current(None).1);
         }
     }
 
     /// A status line: its figures go to the session, and the line goes back. It is no event, and
     /// waits for no commit.
     pub(super) fn status_line(&mut self, event: &PreparedEvent, answerer: Answerer) {
-        let read = figures(&event.payload);
+        let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
         let mut line = Line::of(read);
         if let Some(session) = session {

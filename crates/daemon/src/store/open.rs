@@ -56,7 +56,7 @@ pub fn open(path: &Path, now_ms: i64) -> Result<Opened, OpenError> {
         Err(why) if is_damage(&why) => "was damaged",
         Err(why) => return Err(failed(why)),
     };
-    let aside = set_aside(path, now_ms)?;
+    let aside = set_aside(path, now_ms)?.unwrap_or_default();
     let connection = try_open(path).map_err(failed)?.0;
     Ok(Opened {
         connection: connection.ok_or_else(|| failed(rusqlite::Error::InvalidQuery))?,
@@ -80,17 +80,23 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     )
 }
 
-pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<PathBuf, OpenError> {
+/// None if there is no such file; its log is moved all the same.
+pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, OpenError> {
     let aside = beside(path, &format!(".damaged-{now_ms}"));
-    std::fs::rename(path, &aside).map_err(|why| OpenError::Aside {
-        path: path.to_owned(),
-        why,
-    })?;
+    let moved = std::fs::rename(path, &aside);
+    let is_missing = |why: &std::io::Error| why.kind() == std::io::ErrorKind::NotFound;
+    let missing = moved.as_ref().is_err_and(is_missing);
+    if !missing {
+        moved.map_err(|why| OpenError::Aside {
+            path: path.to_owned(),
+            why,
+        })?;
+    }
     for part in ["-wal", "-shm"] {
         // What is left of the log belongs to the old file; a new database must not replay it.
         drop(std::fs::rename(beside(path, part), beside(&aside, part)));
     }
-    Ok(aside)
+    Ok((!missing).then_some(aside))
 }
 
 /// A file that belongs to another by its name.

@@ -142,8 +142,7 @@ impl Record {
         let head = Head::read(&event.masked);
         let (envelope, source) = (event.envelope.clone(), event.envelope.source());
         let mut record = Self::new(envelope, &head, &event.masked, event.secrets, source);
-        let project = event.project.as_ref();
-        record.project = project.map(|project| project.to_string_lossy().into_owned());
+        record.project = event.masked_project();
         record
     }
 
@@ -418,10 +417,7 @@ impl Decision {
 
     /// Without secrets: other people's programs have spoken.
     pub fn masked(self, masker: &Masker) -> Self {
-        let mask = |text: String| {
-            let masked = masker.mask(text.as_bytes()).bytes;
-            String::from_utf8_lossy(&masked).into_owned()
-        };
+        let mask = |text: String| masker.text(&text);
         Self {
             reason: self.reason.map(mask),
             stdout: mask(self.stdout),

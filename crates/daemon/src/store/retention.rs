@@ -1,5 +1,7 @@
 //! Retention: payloads go after some days or over some bytes, oldest first; rows stay for ever.
 
+use std::time::{Duration, Instant};
+
 use rusqlite::{Connection, params};
 
 /// What is kept.
@@ -13,6 +15,38 @@ pub struct Limits {
 /// between two commits.
 const SLICE: usize = 200;
 const LOOK: usize = 2000;
+
+/// How long the wall clock must have kept pace before payloads go by their age.
+const STEADY: Duration = Duration::from_secs(3600);
+/// How far it may be off between two ticks.
+const JUMP_MS: u64 = 60_000;
+
+/// Compares the wall clock with the monotonic clock. A wall clock that was set, for example 100 days
+/// ahead for five seconds, must not make every payload look old.
+#[derive(Debug)]
+pub(super) struct Clock {
+    last: (i64, Instant),
+    steady_since: Instant,
+}
+
+impl Clock {
+    pub(super) fn new(now_ms: i64, now: Instant) -> Self {
+        Self {
+            last: (now_ms, now),
+            steady_since: now,
+        }
+    }
+
+    /// Whether the wall clock has not jumped for a while. A sleep of the machine counts as a jump.
+    pub(super) fn is_steady(&mut self, now_ms: i64, now: Instant) -> bool {
+        let (last_ms, last) = std::mem::replace(&mut self.last, (now_ms, now));
+        let passed = now.saturating_duration_since(last).as_millis() as i64;
+        if now_ms.abs_diff(last_ms.saturating_add(passed)) > JUMP_MS {
+            self.steady_since = now;
+        }
+        now.saturating_duration_since(self.steady_since) >= STEADY
+    }
+}
 
 /// How far retention has come, in order of (at, seq): no row up to here has a payload. Rows stay,
 /// so without this every slice would walk over all of them again.
@@ -197,6 +231,24 @@ mod tests {
         let rows = rows(&connection);
         assert_eq!(rows.len(), first as usize + 5);
         assert_eq!(with_payload(&rows).len(), first as usize);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_is_not_believed_for_a_while() {
+        let start = Instant::now();
+        let mut clock = Clock::new(NOW, start);
+        let mut at = |seconds: i64, ahead: i64| {
+            let now = start + Duration::from_secs(seconds.unsigned_abs());
+            clock.is_steady(NOW + seconds * 1000 + ahead, now)
+        };
+        assert!(!at(2, 0), "it may be wrong since before the start");
+        assert!(at(3600, 0));
+        // 100 days ahead for five seconds, then right again.
+        for (seconds, ahead) in [(3602, 100 * DAY), (3604, 100 * DAY), (3607, 0), (7200, 0)] {
+            assert!(!at(seconds, ahead), "{seconds}");
+        }
+        assert!(at(7207, 0));
+        assert!(at(7209, 900), "a second is no jump");
     }
 
     #[test]

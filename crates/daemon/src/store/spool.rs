@@ -285,7 +285,9 @@ fn decode(bytes: &[u8], masker: &Masker) -> Option<Record> {
     let count = masked.count + left.as_ref().map_or(0, |left| left.masked);
     let source = left.as_ref().map_or(Source::Alone, |left| left.source);
     let head = Head::read(&masked.bytes);
-    let mut record = Record::new(event.envelope, &head, &masked.bytes, count, source);
+    let mut envelope = event.envelope;
+    masker.envelope(&mut envelope);
+    let mut record = Record::new(envelope, &head, &masked.bytes, count, source);
     if let Some(left) = left {
         record.detour = Some(left.why).filter(|why| !why.is_empty());
         record.took_us = left.took_us;

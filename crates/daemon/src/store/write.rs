@@ -1,6 +1,8 @@
 //! The connection that writes the database, owned by the core thread.
 
 use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,7 +19,7 @@ use super::checkpoint::Checkpointer;
 use super::figures::{self, TurnFigures};
 use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
-use super::retention::{Limits, Retention};
+use super::retention::{Clock, Limits, Retention};
 use super::run;
 use super::session::{self, StoredSession};
 use super::spool::{self, Apply, Left};
@@ -67,11 +69,14 @@ pub(crate) enum Taken {
 pub(crate) struct Store {
     connection: Connection,
     path: PathBuf,
+    /// The open file; None while there is none.
+    inode: Option<u64>,
     place: Place,
     feed: Feed,
     counters: Arc<Counters>,
     checkpointer: Checkpointer,
     retention: Retention,
+    clock: Clock,
     next_seq: i64,
     /// Events whose hooks run in this daemon: followers see them when they are decided.
     pending: HashSet<i64>,
@@ -92,11 +97,13 @@ impl Store {
         Ok(Self {
             checkpointer: Checkpointer::start(path.clone(), &mut connection),
             connection,
+            inode: open::inode(&path),
             path,
             place: place.clone(),
             feed,
             counters,
             retention: Retention::default(),
+            clock: Clock::new(now_ms(), Instant::now()),
             next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
             began_anew: false,
@@ -126,6 +133,7 @@ impl Store {
     /// Commits a batch in one transaction, then sends the replies. Events that the database does not
     /// take go to the spool, else they are counted as lost; the rest comes back.
     pub(crate) fn commit(&mut self, batch: Batch) -> Result<(), Batch> {
+        self.look_for_file();
         let written = self.write("events", |transaction| {
             let insert = |(record, _): &(Box<Record>, Then)| record.insert(transaction);
             let written: Vec<Written> = (batch.events.iter())
@@ -157,6 +165,7 @@ impl Store {
 
     /// Takes in one group of the spool.
     pub(crate) fn take_in(&mut self, masker: &Masker, apply: &mut Apply<'_>) -> Taken {
+        self.look_for_file();
         let next_seq = &mut self.next_seq;
         let mut next_seq = || {
             *next_seq += 1;
@@ -192,8 +201,13 @@ impl Store {
     }
 
     /// Retention and checkpoint.
-    pub(crate) fn tick(&mut self, now_ms: i64, limits: Limits) {
+    pub(crate) fn tick(&mut self, now_ms: i64, mut limits: Limits) {
         let began = Instant::now();
+        self.look_for_file();
+        // With 0 days nothing is kept, whatever the clock says.
+        if !self.clock.is_steady(now_ms, began) && limits.days > 0 {
+            limits.days = u32::MAX;
+        }
         loop {
             let connection = &mut self.connection;
             match self.retention.slice(connection, limits, now_ms) {
@@ -288,6 +302,22 @@ impl Store {
         damaged
     }
 
+    /// A database that was deleted or replaced takes what no reader ever finds.
+    fn look_for_file(&mut self) {
+        let found = match std::fs::metadata(&self.path) {
+            Ok(meta) => Some(meta.ino()),
+            Err(why) if why.kind() == ErrorKind::NotFound => None,
+            Err(_) => return,
+        };
+        if self.inode.is_none() {
+            self.open_again();
+        } else if found.is_none() {
+            self.begin_anew("its file was deleted while the daemon ran");
+        } else if found != self.inode {
+            self.begin_anew("its file was replaced while the daemon ran");
+        }
+    }
+
     /// The file is damaged: it is set aside, and a new database begun.
     fn begin_anew(&mut self, why: &str) {
         // SQLite writes to a file that it has open wherever that goes, so it is let go first.
@@ -295,15 +325,19 @@ impl Store {
             Ok(nothing) => drop(std::mem::replace(&mut self.connection, nothing)),
             Err(_) => return,
         }
-        let opened = open::set_aside(&self.path, now_ms()).and_then(|aside| {
-            error!(why, aside = %aside.display(), "the database is damaged; beginning a new one");
-            self.counters.trouble(format!(
-                "the database was damaged ({why}); it was set aside as {}",
-                aside.display()
-            ));
-            open(&self.path, now_ms())
-        });
-        match opened {
+        self.inode = None;
+        let aside = match open::set_aside(&self.path, now_ms()) {
+            Ok(Some(aside)) => format!("it was set aside as {}", aside.display()),
+            Ok(None) => "events until then are lost".to_owned(),
+            Err(why) => why.to_string(),
+        };
+        error!(why, aside, "the database is damaged; beginning a new one");
+        (self.counters).trouble(format!("the database was damaged ({why}); {aside}"));
+        self.open_again();
+    }
+
+    fn open_again(&mut self) {
+        match open(&self.path, now_ms()) {
             Ok(opened) => self.connection = opened.connection,
             Err(why) => {
                 error!(%why, "could not begin a new database");
@@ -312,6 +346,7 @@ impl Store {
                 return self.counters.trouble(what);
             }
         }
+        self.inode = open::inode(&self.path);
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
         self.began_anew = true;
@@ -554,7 +589,12 @@ mod tests {
         } = start();
         home.leave(1, &left(900, None));
         take_in(&mut store);
-        store.tick(2 * DAY, Limits { days: 1, ..LIMITS });
+        let limits = Limits { days: 1, ..LIMITS };
+        store.tick(now_ms() + 2 * DAY, limits);
+        assert!(rows(&home.open())[0].payload.is_some(), "the clock jumped");
+        let long_ago = Instant::now().checked_sub(Duration::from_secs(3600));
+        store.clock = Clock::new(2 * DAY - 3_600_000, long_ago.unwrap());
+        store.tick(2 * DAY, limits);
         let rows = rows(&home.open());
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].payload, None, "it is of 1970");

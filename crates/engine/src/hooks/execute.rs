@@ -176,6 +176,23 @@ impl Plan {
         run_beside(behind, jobs, cancel, finish, later);
     }
 
+    /// Runs none of the hooks: each counts as not started.
+    pub fn run_none(
+        &self,
+        why: &str,
+        answered: impl FnOnce(HooksRan<'_>),
+        mut later: impl FnMut(RunRow),
+    ) {
+        let unstarted =
+            |hook: &Hook| Ran::unstarted(hook.name.clone(), Outcome::NotStarted(why.to_owned()));
+        let (behind, waited): (Vec<_>, Vec<_>) = self.hooks.iter().partition(|it| it.is_async);
+        let ran = waited.into_iter().map(|hook| unstarted(hook)).collect();
+        answered(HooksRan { plan: self, ran });
+        for hook in behind {
+            later(self.row_behind(&unstarted(hook)));
+        }
+    }
+
     /// The row of a hook that goes on in the background.
     pub fn went_behind(&self, hook: &Hook) -> RunRow {
         self.row(&Ran::unstarted(hook.name.clone(), Outcome::WentAsync))

@@ -39,12 +39,8 @@ fn leave(file: &Path, text: &[u8]) -> io::Result<()> {
 
 /// Masks the notes of runs.
 pub fn masked(runs: Vec<RunRow>, masker: &Masker) -> Vec<RunRow> {
-    let mask = |text: String| {
-        let masked = masker.mask(text.as_bytes()).bytes;
-        String::from_utf8_lossy(&masked).into_owned()
-    };
     let one = |run: RunRow| RunRow {
-        note: run.note.map(mask),
+        note: run.note.map(|note| masker.text(&note)),
         ..run
     };
     runs.into_iter().map(one).collect()

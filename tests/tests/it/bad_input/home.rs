@@ -3,9 +3,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use becket_tests::world::{Called, World};
+use becket_tests::wait::until;
+use becket_tests::world::{Called, World, write_program};
+use serde_json::json;
 
 use super::fake::socket_in;
 use super::{BOUND, alone, call, doctor_says, numbered, numbers, send};
@@ -192,4 +194,116 @@ fn a_secret_that_the_shim_left_is_masked_when_it_is_taken_in() {
     let events = world.events();
     assert_eq!(events[0]["masked"], 1);
     assert!(!events[0].to_string().contains(&secret));
+}
+
+#[test]
+fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_told() {
+    let world = super::registered();
+    let database = world.path("becket.db");
+    send(&world, numbered(1).as_bytes());
+    assert_eq!(numbers(&world), [1]);
+    fs::remove_file(&database).expect("a database");
+    let told = until(BOUND, || {
+        let told = world.status()["troubles"].to_string();
+        told.contains("deleted while the daemon ran").then_some(())
+    });
+    assert!(told.is_some(), "{}", world.status());
+    send(&world, numbered(2).as_bytes());
+    assert_eq!(numbers(&world), [2]);
+    // Also before the daemon's next tick.
+    fs::copy(&database, world.path("other.db")).expect("a copy");
+    fs::rename(world.path("other.db"), &database).expect("a database");
+    send(&world, numbered(3).as_bytes());
+    assert_eq!(numbers(&world), [3]);
+    doctor_says(&world, "warning", "deleted while the daemon ran");
+    doctor_says(&world, "warning", "replaced while the daemon ran");
+}
+
+/// The files under a folder that contain this.
+fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+        if kind.is_dir() {
+            found.extend(files_with(&path, text));
+        } else if kind.is_file() {
+            let bytes = fs::read(&path).unwrap_or_default();
+            found.extend(
+                String::from_utf8_lossy(&bytes)
+                    .contains(text)
+                    .then_some(path),
+            );
+        }
+    }
+    found
+}
+
+#[test]
+fn no_secret_reaches_the_disk_beside_the_payload_either() {
+    const NONE: [PathBuf; 0] = [];
+    let world = World::new();
+    let secret = format!("{}_{}", "ghp", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    let script = world.root().join("notify");
+    write_program(
+        &script,
+        &format!("#!/bin/sh\necho {secret}; echo {secret} >&2\n"),
+    );
+    let notice = format!("[notice]\non = \"all\"\nhow = \"command\"\ncommand = {script:?}\n");
+    fs::write(world.path("config.toml"), notice).expect("a config");
+    let folder = world.root().join(&secret);
+    let fields = [
+        "tool_use_id",
+        "prompt_id",
+        "session_title",
+        "agent_type",
+        "model",
+        "tool_name",
+        "prompt",
+    ];
+    for event in [
+        "SessionStart",
+        "UserPromptSubmit",
+        "PermissionRequest",
+        "Stop",
+    ] {
+        let mut payload = json!({
+            "hook_event_name": event, "session_id": "s", "cwd": folder,
+            "transcript_path": folder.join("t.jsonl"),
+        });
+        for field in fields {
+            payload[field] = secret.clone().into();
+        }
+        for mut hook in [alone(&world), world.shim(event)] {
+            for variable in ["CLAUDE_PROJECT_DIR", "CLAUDE_CODE_ENTRYPOINT", "TMUX_PANE"] {
+                hook.env(variable, &folder);
+            }
+            call(hook, payload.to_string().as_bytes(), BOUND);
+            assert_eq!(files_with(&world.becket_home, &secret), NONE);
+        }
+    }
+    world.run(&["name", "s", &secret]);
+    let line = json!({"session_id": "s", "model": {"id": secret, "display_name": secret}});
+    call(
+        world.becket(["statusline"]),
+        line.to_string().as_bytes(),
+        BOUND,
+    );
+    let logged = || fs::read_to_string(world.path("log/daemon.log")).expect("a log");
+    let told = until(BOUND, || {
+        logged().contains("the notice command").then_some(())
+    });
+    assert!(told.is_some(), "{}", logged());
+    let pid = world.daemon_pid().expect("a daemon");
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("limits");
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"));
+    assert_eq!(
+        core.and_then(|line| line.split_whitespace().nth(4)),
+        Some("0")
+    );
+    world.run(&["daemon", "stop"]);
+    assert_eq!(files_with(&world.becket_home, &secret), NONE);
+    assert_ne!(files_with(&world.becket_home, "«masked:"), NONE);
 }

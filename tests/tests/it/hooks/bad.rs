@@ -1,10 +1,11 @@
 //! Hooks that misbehave: each ends in its bound, is named, and the session goes on.
 
 use std::fs;
+use std::io::Write;
 use std::time::Duration;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::is_alive;
+use becket_tests::world::{call, is_alive, start};
 
 use super::doubles::begins;
 use super::{Ship, answer};
@@ -151,4 +152,41 @@ fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
     assert!(events[0]["took_us"].is_i64(), "{}", events[0]);
     assert_eq!(ship.wait_file("begun"), pid, "it ran once");
     wait_gone(left.unsigned_abs());
+}
+
+#[test]
+fn stuck_hooks_of_one_session_hold_up_no_other_and_itself_only_for_a_while() {
+    let ship = Ship::new(
+        "[hooks.stuck]\non = \"PreToolUse\"\ntimeout = \"60s\"\n\
+         run = \"grep -q t-stuck || exit 0; echo >> stuck; exec sleep 1000\"\n",
+    );
+    let stuck = |n: u32| ship.bash(&format!("t-stuck-{n}"));
+    let mut shims: Vec<_> = (0..16)
+        .map(|n| {
+            let mut shim = start(ship.shim("PreToolUse"));
+            let mut stdin = shim.stdin.take().expect("a stdin");
+            stdin.write_all(stuck(n).as_bytes()).expect("an event");
+            shim
+        })
+        .collect();
+    let all = || fs::read_to_string(ship.project.join("stuck")).is_ok_and(|it| it.len() == 16);
+    assert!(wait::until(PATIENCE, || all().then_some(())).is_some());
+    let other = ship.bash("t1").replace(super::SESSION, "another");
+    let called = call(ship.shim("PreToolUse"), other.as_bytes());
+    assert!(
+        called.is_silent() && called.took < Duration::from_secs(4),
+        "{called:?}"
+    );
+    let called = ship.calls("t2");
+    assert!(
+        called.is_silent() && called.took < Duration::from_secs(30),
+        "{called:?}"
+    );
+    let runs = ship.recent();
+    let outcomes: Vec<_> = runs.iter().map(|run| run["outcome"].as_str()).collect();
+    assert!(outcomes.contains(&Some("not started")), "{runs:#?}");
+    for shim in &mut shims {
+        shim.kill().expect("a shim");
+        shim.wait().expect("its end");
+    }
 }

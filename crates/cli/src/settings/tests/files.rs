@@ -139,6 +139,7 @@ fn a_file_that_init_made_is_removed_with_its_folder() {
     let left = [
         "becket",
         "becket/backup",
+        "becket/environment",
         "becket/run",
         "becket/run/settings.lock",
     ];
