@@ -126,28 +126,37 @@ impl World {
         self.place.socket(rustix::process::getuid().as_raw())
     }
 
-    /// Some verbs are for the person, not for the Claude Code that the person lets work: they refuse
-    /// when an ancestor of this process is one that this becket knows.
+    /// Some verbs are for the user only. They refuse where Claude Code's variables are set, which a
+    /// process keeps when it leaves its parent (`nohup … &`), and below a Claude Code that becket knows.
     pub fn refuse_inside_claude(&self, verb: &str) -> Result<()> {
-        // Whatever came a moment ago counts too.
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let variable = ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"]
+            .into_iter()
+            .find(is_set);
+        let sign = match variable {
+            Some(name) => Some(format!("{name} is set")),
+            None => self.claude_above().map(|pid| format!("process {pid}")),
+        };
+        let Some(sign) = sign else { return Ok(()) };
+        let what = format!(
+            "`becket {verb}` was called from inside Claude Code ({sign}); only you may call it"
+        );
+        let hint = format!("run `becket {verb}` in a terminal of your own");
+        Err(Failure::new(Code::Failed, what).hint(hint).into())
+    }
+
+    /// The Claude Code above this process, if becket knows one.
+    fn claude_above(&self) -> Option<u32> {
+        // An event that came a moment ago counts too.
         if let Ok(Some(mut client)) = Client::connect(self) {
             drop(client.done(Ask::TakeIn));
         }
-        let Ok(Some(connection)) = store::open_to_read(&self.place.database()) else {
-            return Ok(());
-        };
+        let connection = store::open_to_read(&self.place.database()).ok()??;
         let knows = |&(pid, start): &(u32, u64)| {
             store::knows_process(&connection, pid, start).unwrap_or(false)
         };
-        match ancestors().iter().find(|ancestor| knows(ancestor)) {
-            None => Ok(()),
-            Some((pid, _)) => Err(Failure::new(
-                Code::Failed,
-                format!("`becket {verb}` was called from inside Claude Code (process {pid}); it is for its person only"),
-            )
-            .hint(format!("run `becket {verb}` in a terminal of your own"))
-            .into()),
-        }
+        let above = ancestors().into_iter().find(knows);
+        above.map(|(pid, _)| pid)
     }
 
     /// The shim that gets registered with Claude Code.

@@ -365,3 +365,27 @@ fn no_variable_leads_a_users_hook_into_an_untrusted_project() {
         assert!(marked.exists(), "what is trusted runs");
     }
 }
+
+#[test]
+fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
+    let hostile = Hostile::new();
+    let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
+    write(&hostile.world.home.join(".claude/settings.json"), own);
+    for verb in [
+        "trust --yes",
+        "trust --revoke",
+        "adopt --all",
+        "uninit",
+        "daemon stop",
+    ] {
+        for variable in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"] {
+            let mut becket = hostile.world.becket(verb.split(' '));
+            becket.env(variable, "1").current_dir(&hostile.project);
+            let refused = becket.output().expect("becket");
+            let said = text(&refused);
+            assert_eq!(refused.status.code(), Some(1), "{verb}: {said}");
+            assert!(said.contains("from inside Claude Code"), "{verb}: {said}");
+        }
+    }
+    assert_eq!(hostile.value("hooks.greet.run"), None);
+}

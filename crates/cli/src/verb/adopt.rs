@@ -64,11 +64,11 @@ impl Adopt {
                 names => names,
             }
         };
-        can_be_heard(&found, &names)?;
-        let left = self.leave_the_projects(&found, &mut names)?;
         if !self.dry_run {
             world.refuse_inside_claude("adopt")?;
         }
+        can_be_heard(&found, &names)?;
+        let left = self.leave_the_projects(&found, &mut names)?;
         let hooks: Vec<&Named> = found
             .hooks
             .iter()
