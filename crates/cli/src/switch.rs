@@ -17,6 +17,7 @@ use crate::session::source::Source;
 use crate::session::stored::sessions_without_daemon;
 use crate::session::{self, words};
 use crate::ui::style::WARN;
+use crate::ui::text::visible;
 use crate::world::{World, own_session, project_of};
 
 /// No hook has a longer name.
@@ -80,7 +81,7 @@ pub fn configured(world: &World, project: &Path) -> Vec<Arc<Hook>> {
     let config = world.loader(Some(project)).current();
     for error in config.errors() {
         let said = error.to_string();
-        let first = said.lines().next().unwrap_or_default();
+        let first = visible(said.lines().next().unwrap_or_default());
         anstream::eprintln!("{WARN}warning:{WARN:#} {first} (`becket config check` shows it)");
     }
     config.hooks.clone()
