@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_daemon::store;
 use becket_engine::config::{Loader, Problem, parse_pairs, variables_among};
+use becket_engine::replace;
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::Ask;
@@ -157,6 +158,15 @@ impl World {
         };
         let above = ancestors().into_iter().find(knows);
         above.map(|(pid, _)| pid)
+    }
+
+    /// A home that was made by hand may be open to others: closes it, and says so.
+    pub fn close_home(&self) {
+        let home = self.place.home();
+        if let Ok(Some(mode)) = replace::close_to_others(home) {
+            let home = home.display();
+            anstream::eprintln!("note: {home} was open to others (mode {mode:o}); now it is 700");
+        }
     }
 
     /// The shim that gets registered with Claude Code.

@@ -48,6 +48,7 @@ impl Up {
         };
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
+        world.close_home();
         let events = outcome.inspection.entries.len();
         let how = if outcome.changed() {
             "registered"
