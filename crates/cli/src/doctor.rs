@@ -2,22 +2,25 @@
 
 pub mod registration;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, spool};
+use becket_daemon::store::{self, FoundRun, RunQuery, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::hooks::Hook;
 use becket_engine::trust::Trust;
 use becket_wire::Version;
+use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use serde::Serialize;
 
 use crate::claude::{self, version_of};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::run::source::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::moment;
@@ -82,6 +85,7 @@ pub fn examine(world: &World) -> Vec<Check> {
         checks.extend(daemon);
         checks.extend(database(world));
         checks.push(spool(world));
+        checks.extend(failing_hooks(world));
         checks.extend(registration::settings(world, answers));
     }
     checks
@@ -431,6 +435,44 @@ pub(super) fn database(world: &World) -> Vec<Check> {
         ));
     }
     checks
+}
+
+/// A hook's last so many runs of the last day are looked at, in milliseconds.
+const LAST_RUNS: usize = 5;
+const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
+
+/// The hooks that failed in all of their last runs.
+fn failing_hooks(world: &World) -> Vec<Check> {
+    let query = RunQuery {
+        since: Some(now_ms() - RUNS_OF),
+        ..RunQuery::default()
+    };
+    let found = Runs::open(world).and_then(|runs| runs.find(&query));
+    let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
+    // The others were ended, or go on: they say nothing of the hook.
+    let tells = |run: &RunRow| {
+        let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
+        !untold.contains(&&*run.outcome)
+    };
+    for FoundRun { run, .. } in found.unwrap_or_default() {
+        let last = by_hook.entry(run.hook.clone()).or_default();
+        if last.len() < LAST_RUNS && tells(&run) {
+            last.push(run);
+        }
+    }
+    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
+        let newest = last.first()?;
+        let failed = last.iter().all(|run| run.outcome != "ok");
+        let often = match last.len() {
+            1 => "its last run".to_owned(),
+            many => format!("all of its last {many} runs"),
+        };
+        let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
+        let what = format!("{hook} failed in {often}: {why}");
+        let mend = format!("becket recent --hook {hook} shows them");
+        failed.then(|| Check::warning("hooks", what, mend))
+    });
+    failing.collect()
 }
 
 pub(super) fn spool(world: &World) -> Check {

@@ -152,3 +152,27 @@ fn a_daemon_that_dies_while_a_hook_runs_does_not_make_it_run_twice() {
     assert_eq!(ship.wait_file("begun"), pid, "it ran once");
     wait_gone(left.unsigned_abs());
 }
+
+#[test]
+fn doctor_warns_of_a_hook_that_fails_every_time() {
+    let ship = Ship::new(
+        "[hooks.fails]\non = \"PreToolUse\"\nrun = \"echo tsc is not installed >&2; exit 7\"\n\
+         [hooks.once]\non = \"PreToolUse\"\nrun = \"mkdir PROJECT/there\"\n",
+    );
+    let hooks = || {
+        let (_, told) = ship.world.doctor();
+        let checks = told["checks"].as_array().expect("checks").clone();
+        let hooks = checks.into_iter().filter(|check| check["name"] == "hooks");
+        hooks.collect::<Vec<_>>()
+    };
+    for number in 0..3 {
+        ship.calls(&format!("t{number}"));
+    }
+    let warned = hooks();
+    assert_eq!(warned.len(), 1, "once has worked once: {warned:?}");
+    assert_eq!(warned[0]["state"], "warning");
+    let what = warned[0]["what"].as_str().expect("a text");
+    let begins = "fails failed in all of its last 3 runs: ";
+    assert!(what.starts_with(begins), "{what}");
+    assert!(what.contains("tsc is not installed"), "{what}");
+}
