@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use becket_daemon::life::now_ms;
 use becket_engine::run::{self, Bounds};
+use becket_wire::log::CANARY;
 use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
@@ -302,9 +303,6 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     )
 }
 
-/// The event's name: unknown to Claude Code, so it changes nothing but the log.
-pub const NAME: &str = "BecketCanary";
-
 /// How a canary came back.
 #[derive(Debug)]
 pub struct Flight {
@@ -322,8 +320,7 @@ pub fn send_canary(
     daemon_answers: bool,
 ) -> Result<Flight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
-    let payload =
-        json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
+    let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
     let began = Instant::now();
     let mut hook = Command::new(program);
@@ -353,7 +350,7 @@ pub fn send_canary(
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
     let query = EventQuery {
-        event: Some(NAME.to_owned()),
+        event: Some(CANARY.to_owned()),
         since: Some(since),
         ..EventQuery::default()
     };
