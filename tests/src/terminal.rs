@@ -36,7 +36,7 @@ impl Screen {
 
 impl Terminal {
     /// Starts `command` with exactly `env`, besides what tmux itself sets (`TMUX`, `TMUX_PANE`,
-    /// `TERM`).
+    /// `TERM`) and a HOME of its own: without one, a shell takes the real one.
     pub fn start(
         command: &[OsString],
         env: &[(String, String)],
@@ -53,6 +53,7 @@ impl Terminal {
         };
         let started = terminal
             .tmux()
+            .env("HOME", terminal.folder.path())
             .envs(env.iter().map(|(k, v)| (k, v)))
             .env("TMUX_TMPDIR", terminal.folder.path())
             .args([
@@ -274,12 +275,13 @@ mod tests {
 
     #[test]
     fn types_reads_and_sees_the_end() {
-        let Some(terminal) = shell("read line; echo \"got $line $MARK [$HOME]\"; exit 3") else {
+        let Some(terminal) = shell("read line; echo \"got $line $MARK [${HOME%-*}]\"; exit 3")
+        else {
             return;
         };
         terminal.type_text("a word; $x;");
         terminal.press("Enter");
-        terminal.wait_text("got a word; $x; seen []");
+        terminal.wait_text("got a word; $x; seen [/tmp/tmux]");
         terminal.wait_end();
     }
 

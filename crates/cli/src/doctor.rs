@@ -2,22 +2,25 @@
 
 pub mod registration;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, spool};
+use becket_daemon::store::{self, FoundRun, RunQuery, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::hooks::Hook;
 use becket_engine::trust::Trust;
 use becket_wire::Version;
+use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use serde::Serialize;
 
 use crate::claude::{self, version_of};
 use crate::client::Client;
 use crate::failure::Failure;
+use crate::run::source::Runs;
 use crate::ui::style::counts;
 use crate::ui::text;
 use crate::ui::time::moment;
@@ -82,6 +85,7 @@ pub fn examine(world: &World) -> Vec<Check> {
         checks.extend(daemon);
         checks.extend(database(world));
         checks.push(spool(world));
+        checks.extend(failing_hooks(world));
         checks.extend(registration::settings(world, answers));
     }
     checks
@@ -331,7 +335,10 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         ));
     }
     if status.counts.lost > 0 {
-        let what = format!("{} event(s) could not be kept anywhere", status.counts.lost);
+        let what = format!(
+            "{} could not be kept anywhere",
+            text::count(status.counts.lost as usize, "event", "events")
+        );
         checks.push(Check::broken("events", what, "make room on the disk"));
     }
     let passed = ["taken in from the spool", "lost"];
@@ -433,13 +440,54 @@ pub(super) fn database(world: &World) -> Vec<Check> {
     checks
 }
 
+/// A hook's last so many runs of the last day are looked at, in milliseconds.
+const LAST_RUNS: usize = 5;
+const RUNS_OF: i64 = 24 * 60 * 60 * 1000;
+
+/// The hooks that failed in all of their last runs.
+fn failing_hooks(world: &World) -> Vec<Check> {
+    let query = RunQuery {
+        since: Some(now_ms() - RUNS_OF),
+        ..RunQuery::default()
+    };
+    let found = Runs::open(world).and_then(|runs| runs.find(&query));
+    let mut by_hook: BTreeMap<String, Vec<RunRow>> = BTreeMap::new();
+    // The others were ended, or go on: they say nothing of the hook.
+    let tells = |run: &RunRow| {
+        let untold = [CANCELLED, RUNNING, UNDER_WAY, CUT_OFF, ORPHANED];
+        !untold.contains(&&*run.outcome)
+    };
+    for FoundRun { run, .. } in found.unwrap_or_default() {
+        let last = by_hook.entry(run.hook.clone()).or_default();
+        if last.len() < LAST_RUNS && tells(&run) {
+            last.push(run);
+        }
+    }
+    let failing = by_hook.into_iter().filter_map(|(hook, last)| {
+        let newest = last.first()?;
+        let failed = last.iter().all(|run| run.outcome != "ok");
+        let often = match last.len() {
+            1 => "its last run".to_owned(),
+            many => format!("all of its last {many} runs"),
+        };
+        let why = text::one_line(newest.note.as_deref().unwrap_or(&newest.outcome));
+        let what = format!("{hook} failed in {often}: {why}");
+        let mend = format!("becket recent --hook {hook} shows them");
+        failed.then(|| Check::warning("hooks", what, mend))
+    });
+    failing.collect()
+}
+
 pub(super) fn spool(world: &World) -> Check {
     let place = &world.place;
     let (files, bytes) = spool::usage(&place.spool());
     let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
     let refused = spool::refused(place);
     if refused > 0 {
-        let what = format!("it was full, and {refused} event(s) were refused");
+        let what = format!(
+            "it was full, and refused {}",
+            text::count(refused as usize, "event", "events")
+        );
         return Check::broken(
             "spool",
             what,
@@ -451,7 +499,8 @@ pub(super) fn spool(world: &World) -> Check {
     }
     if bad > 0 {
         let what = format!(
-            "{bad} file(s) are no events, and were put into {}",
+            "{} without an event, put into {}",
+            text::count(bad, "file", "files"),
             place.spool_bad().display()
         );
         return Check::warning(
@@ -461,7 +510,11 @@ pub(super) fn spool(world: &World) -> Check {
         );
     }
     if files > 0 {
-        let what = format!("{files} file(s) wait ({:.1} MB)", bytes as f64 / 1e6);
+        let what = format!(
+            "not taken in yet: {} ({:.1} MB)",
+            text::count(files, "file", "files"),
+            bytes as f64 / 1e6
+        );
         return Check::warning("spool", what, "becket daemon start");
     }
     Check::good("spool", "empty")

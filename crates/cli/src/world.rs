@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_daemon::store;
 use becket_engine::config::{Loader, Problem, parse_pairs};
+use becket_engine::replace;
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::Ask;
@@ -126,27 +127,45 @@ impl World {
         self.place.socket(rustix::process::getuid().as_raw())
     }
 
-    /// Some verbs are for the person, not for the Claude Code that the person lets work: they refuse
-    /// when an ancestor of this process is one that this becket knows.
+    /// Some verbs are for the user only. They refuse where Claude Code's variables are set, which a
+    /// process keeps when it leaves its parent (`nohup … &`), and below a Claude Code that becket knows.
     pub fn refuse_inside_claude(&self, verb: &str) -> Result<()> {
-        // Whatever came a moment ago counts too.
+        let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let variable = ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"]
+            .into_iter()
+            .find(is_set);
+        let sign = match variable {
+            Some(name) => Some(format!("{name} is set")),
+            None => self.claude_above().map(|pid| format!("process {pid}")),
+        };
+        let Some(sign) = sign else { return Ok(()) };
+        let what = format!(
+            "`becket {verb}` was called from inside Claude Code ({sign}); only you may call it"
+        );
+        let hint = format!("run `becket {verb}` in a terminal of your own");
+        Err(Failure::new(Code::Failed, what).hint(hint).into())
+    }
+
+    /// The Claude Code above this process, if becket knows one.
+    fn claude_above(&self) -> Option<u32> {
+        // An event that came a moment ago counts too.
         if let Ok(Some(mut client)) = Client::connect(self) {
             drop(client.done(Ask::TakeIn));
         }
-        let Ok(Some(connection)) = store::open_to_read(&self.place.database()) else {
-            return Ok(());
-        };
+        let connection = store::open_to_read(&self.place.database()).ok()??;
         let knows = |&(pid, start): &(u32, u64)| {
             store::knows_process(&connection, pid, start).unwrap_or(false)
         };
-        match ancestors().iter().find(|ancestor| knows(ancestor)) {
-            None => Ok(()),
-            Some((pid, _)) => Err(Failure::new(
-                Code::Failed,
-                format!("`becket {verb}` was called from inside Claude Code (process {pid}); it is for its person only"),
-            )
-            .hint(format!("run `becket {verb}` in a terminal of your own"))
-            .into()),
+        let above = ancestors().into_iter().find(knows);
+        above.map(|(pid, _)| pid)
+    }
+
+    /// A home that was made by hand may be open to others: closes it, and says so.
+    pub fn close_home(&self) {
+        let home = self.place.home();
+        if let Ok(Some(mode)) = replace::close_to_others(home) {
+            let home = home.display();
+            anstream::eprintln!("note: {home} was open to others (mode {mode:o}); now it is 700");
         }
     }
 
@@ -193,7 +212,7 @@ pub fn the_session(named: Option<String>) -> Result<String> {
         .filter(|id| !id.is_empty())
         .or_else(own_session)
         .ok_or_else(|| {
-            Failure::new(Code::Usage, "no session was named")
+            Failure::new(Code::Usage, "Which session? Pass its id")
                 .hint("becket sessions shows the ids")
                 .into()
         })

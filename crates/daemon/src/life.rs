@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::ConfigCache;
+use becket_engine::replace;
 use becket_engine::run::Orphans;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
@@ -132,9 +133,13 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
     ] {
         make_folder(&folder)?;
     }
+    let was_open = replace::close_to_others(place.home()).ok().flatten();
     let lock = lock::acquire(place, options.version)?;
     setup::begin_log(place);
     info!(version = %options.version, pid = std::process::id(), "starting");
+    if let Some(mode) = was_open {
+        warn!("becket's home was open to others (mode {mode:o}): closed it");
+    }
     let uid = rustix::process::getuid().as_raw();
     let counters = Arc::new(Counters::default());
     let opened = store::open(&place.database(), now_ms())?;

@@ -8,8 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
+
 /// How many links in a row are followed; as many as the kernel does.
 const MAX_LINKS: usize = 40;
+
+/// No write takes so long: a temporary file of this age has no writer any more.
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// A file as it was read. It need not exist.
 #[derive(Debug)]
@@ -72,15 +77,8 @@ impl Snapshot {
 
     /// Replaces the file, or makes it with `mode` (before the umask).
     pub fn replace(&self, bytes: &[u8], mode: u32) -> io::Result<Attempt> {
-        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
-        let mut temporary = tempfile::Builder::new()
-            .prefix(&format!(".{name}.becket-"))
-            .suffix(".tmp")
-            .permissions(Permissions::from_mode(mode))
-            .tempfile_in(self.folder())?;
-        temporary.write_all(bytes)?;
-        self.keep_owner_and_mode(temporary.as_file())?;
-        temporary.as_file().sync_all()?;
+        self.sweep();
+        let temporary = self.temporary(bytes, mode)?;
         if self.is_outrun()? {
             return Ok(Attempt::Outrun);
         }
@@ -121,17 +119,48 @@ impl Snapshot {
                 name.push(format!("-{number}"));
             }
             let path = self.path.with_file_name(name);
-            let mut options = OpenOptions::new();
-            let mut file = match options.write(true).create_new(true).mode(0o600).open(&path) {
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
-                file => file?,
+            // Complete or not there: on a full disk no empty copy is left.
+            match self.temporary(bytes, 0o600)?.persist_noclobber(&path) {
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => continue,
+                result => result?,
             };
-            file.write_all(bytes)?;
-            self.keep_owner_and_mode(&file)?;
-            file.sync_all()?;
             return Ok(Some(path));
         }
         Ok(None)
+    }
+
+    /// How the names of our temporary files begin and end.
+    fn temporary_name(&self) -> (String, &'static str) {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+        (format!(".{name}.becket-"), ".tmp")
+    }
+
+    /// These bytes in a file beside ours, with its mode and owner.
+    fn temporary(&self, bytes: &[u8], mode: u32) -> io::Result<NamedTempFile> {
+        let (prefix, suffix) = self.temporary_name();
+        let mut temporary = tempfile::Builder::new()
+            .prefix(&prefix)
+            .suffix(suffix)
+            .permissions(Permissions::from_mode(mode))
+            .tempfile_in(self.folder())?;
+        temporary.write_all(bytes)?;
+        self.keep_owner_and_mode(temporary.as_file())?;
+        temporary.as_file().sync_all()?;
+        Ok(temporary)
+    }
+
+    /// Removes temporary files that a killed process left.
+    fn sweep(&self) {
+        let (prefix, suffix) = self.temporary_name();
+        for entry in fs::read_dir(self.folder()).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            let modified = entry.metadata().and_then(|about| about.modified());
+            let is_old = || modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > ABANDONED));
+            if name.starts_with(&prefix) && name.ends_with(suffix) && is_old() {
+                drop(fs::remove_file(entry.path()));
+            }
+        }
     }
 
     fn keep_owner_and_mode(&self, file: &File) -> io::Result<()> {
@@ -204,6 +233,19 @@ pub fn make_folder(folder: &Path, mode: u32) -> io::Result<bool> {
         .mode(mode)
         .create(folder)?;
     Ok(true)
+}
+
+/// Takes a folder of ours away from all other users. Gives the mode that it had, if that was open.
+/// A folder for everyone, like /tmp, stays as it is.
+pub fn close_to_others(folder: &Path) -> io::Result<Option<u32>> {
+    let about = fs::metadata(folder)?;
+    let mode = about.mode() & 0o7777;
+    let is_ours = about.uid() == rustix::process::getuid().as_raw();
+    if mode & 0o077 == 0 || mode & 0o1000 != 0 || !is_ours {
+        return Ok(None);
+    }
+    fs::set_permissions(folder, Permissions::from_mode(mode & !0o077))?;
+    Ok(Some(mode))
 }
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -316,6 +358,41 @@ mod tests {
         snapshot.copy_beside(".copy").unwrap();
         snapshot.copy_beside(".copy").unwrap();
         assert_eq!(names(folder.path()), ["a", "a.copy", "a.copy-2"]);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_goes_and_what_is_new_stays() {
+        let folder = folder();
+        let path = |name: &str| folder.path().join(name);
+        for name in [
+            "a",
+            ".a.becket-old.tmp",
+            ".a.becket-new.tmp",
+            ".b.becket-x.tmp",
+        ] {
+            File::create(path(name)).unwrap();
+        }
+        for name in [".a.becket-old.tmp", ".b.becket-x.tmp"] {
+            let file = File::options().write(true).open(path(name)).unwrap();
+            let then = std::time::SystemTime::now() - 2 * ABANDONED;
+            file.set_modified(then).unwrap();
+        }
+        let snapshot = Snapshot::read(&path("a"), 100).unwrap();
+        snapshot.replace(b"new", 0o600).unwrap();
+        let left = [".a.becket-new.tmp", ".b.becket-x.tmp", "a"];
+        assert_eq!(names(folder.path()), left);
+    }
+
+    #[test]
+    fn a_folder_is_closed_to_others() {
+        let folder = folder();
+        let set = |mode| fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+        set(0o755);
+        assert_eq!(close_to_others(folder.path()).unwrap(), Some(0o755));
+        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, 0o700);
+        assert_eq!(close_to_others(folder.path()).unwrap(), None);
+        set(0o1777);
+        assert_eq!(close_to_others(folder.path()).unwrap(), None);
     }
 
     #[test]

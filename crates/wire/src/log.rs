@@ -26,7 +26,15 @@ pub struct EventQuery {
     pub duplicates: bool,
 }
 
+/// The event by which becket proves that events arrive. Claude Code knows no such event.
+pub const CANARY: &str = "BecketCanary";
+
 impl EventQuery {
+    /// Canaries are told of only where they, their session or one event is asked for.
+    pub fn skips_canaries(&self) -> bool {
+        self.event.is_none() && self.session.is_none() && self.id.is_none()
+    }
+
     /// Whether an event is one of those asked for.
     pub fn wants(&self, row: &EventRow) -> bool {
         let is = |want: &Option<String>, have: &Option<String>| want.is_none() || want == have;
@@ -37,6 +45,7 @@ impl EventQuery {
             && self.id.is_none_or(|id| row.id == id)
             && self.after.is_none_or(|after| row.seq > after)
             && (self.duplicates || row.duplicate_of.is_none())
+            && !(self.skips_canaries() && row.event.as_deref() == Some(CANARY))
     }
 }
 

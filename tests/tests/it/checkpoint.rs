@@ -317,3 +317,28 @@ fn in_a_terminal_it_asks() {
     assert_eq!(repo.read("a.txt").as_deref(), Some("then\n"));
     assert_eq!(repo.read("later.txt"), None);
 }
+
+#[test]
+fn restore_runs_no_filter_of_a_repository_that_is_not_trusted() {
+    let repo = Repo::new();
+    repo.git(&["update-ref", "refs/becket/checkpoints/x/1", "HEAD"]);
+    repo.write(".gitattributes", "* filter=x\n");
+    repo.git(&["config", "filter.x.clean", "touch ran; cat"]);
+    repo.write("a.txt", "changed\n");
+    let head = repo.git(&["rev-parse", "HEAD"]);
+    let restore = || {
+        let args = ["checkpoint", "restore", "--dry-run", &head];
+        let mut becket = repo.world.becket(args);
+        becket.current_dir(&repo.root).output().expect("becket")
+    };
+    let refused = restore();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("filter.x.clean"), "{said}");
+    assert_eq!(repo.read("ran"), None);
+    let mut trust = repo.world.becket(["trust", "--yes"]);
+    let trusted = trust.current_dir(&repo.root).output();
+    assert!(trusted.expect("becket").status.success());
+    restore();
+    assert!(repo.read("ran").is_some(), "what is trusted runs");
+}

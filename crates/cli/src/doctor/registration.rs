@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use becket_daemon::life::now_ms;
 use becket_engine::run::{self, Bounds};
+use becket_wire::log::CANARY;
 use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
 
@@ -120,7 +121,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
         checks.push(Check::broken(
             &name(file),
             what,
-            "ask whoever manages this machine",
+            "ask the administrator of this machine",
         ));
     }
     checks
@@ -153,11 +154,12 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
         return Check::broken(&name(file), what, init(file.scope));
     }
     if !different.is_empty() {
-        let what = format!(
-            "{} of {total} entries are not what this becket wants ({}) in {path}",
-            different.len(),
-            list(&different)
-        );
+        let how = match different.len() {
+            1 => "hook entries was changed or is outdated",
+            _ => "hook entries were changed or are outdated",
+        };
+        let (many, list) = (different.len(), list(&different));
+        let what = format!("{many} of {total} {how} ({list}) in {path}");
         return Check::broken(&name(file), what, init(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))
@@ -302,9 +304,6 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     )
 }
 
-/// The event's name: unknown to Claude Code, so it changes nothing but the log.
-pub const NAME: &str = "BecketCanary";
-
 /// How a canary came back.
 #[derive(Debug)]
 pub struct Flight {
@@ -322,8 +321,7 @@ pub fn send_canary(
     daemon_answers: bool,
 ) -> Result<Flight> {
     let nonce = format!("{}-{}", std::process::id(), now_ms());
-    let payload =
-        json!({"hook_event_name": NAME, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
+    let payload = json!({"hook_event_name": CANARY, "session_id": "becket-canary", "cwd": "/", "nonce": nonce});
     let since = now_ms();
     let began = Instant::now();
     let mut hook = Command::new(program);
@@ -353,7 +351,7 @@ pub fn send_canary(
 
 fn find(world: &World, since: i64, nonce: &str, daemon_answers: bool) -> Result<EventRow> {
     let query = EventQuery {
-        event: Some(NAME.to_owned()),
+        event: Some(CANARY.to_owned()),
         since: Some(since),
         ..EventQuery::default()
     };

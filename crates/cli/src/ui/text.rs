@@ -23,6 +23,39 @@ pub fn one_line(text: &str) -> String {
     words.join(" ").chars().take(MOST).collect()
 }
 
+/// So many blanks in a row are counted instead of shown.
+const BLANKS: usize = 8;
+
+/// A foreign text on one line with nothing hidden: a newline is `⏎`, every other character that a
+/// terminal would obey or not show is its code, and a long run of blanks is its length.
+pub fn visible(text: &str) -> String {
+    let mut out = String::new();
+    let mut blanks = 0;
+    for c in text.chars().chain([char::MAX]) {
+        if c == ' ' {
+            blanks += 1;
+            continue;
+        }
+        match std::mem::take(&mut blanks) {
+            few @ 0..BLANKS => out.extend(std::iter::repeat_n(' ', few)),
+            many => out += &format!(" ␠×{many} "),
+        }
+        match c {
+            char::MAX => {}
+            '\n' => out.push('⏎'),
+            c if is_plain(c) => out.push(c),
+            c => out.extend(c.escape_default()),
+        }
+    }
+    out
+}
+
+/// Whether a character is shown, and as what it is.
+pub fn is_plain(c: char) -> bool {
+    let hidden = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    is_inert(c) && !hidden && (c == ' ' || !c.is_whitespace())
+}
+
 /// The words of a text, without what a terminal would obey.
 fn inert(text: &str) -> impl Iterator<Item = String> {
     let words = text.split_whitespace();
@@ -147,6 +180,23 @@ mod tests {
         let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
         assert_eq!(one_line(odd), "a[31m b c");
         assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
+    }
+
+    #[test]
+    fn nothing_of_a_foreign_text_is_hidden() {
+        for (text, shown) in [
+            ("# ok\nrm -rf ~\r", "# ok⏎rm -rf ~\\r"),
+            ("\u{1b}]52;c;AA\u{7}", "\\u{1b}]52;c;AA\\u{7}"),
+            (
+                "a\u{202e}b\u{200b}\u{a0}\u{2028}",
+                "a\\u{202e}b\\u{200b}\\u{a0}\\u{2028}",
+            ),
+            ("a   b", "a   b"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+        let blanks = format!("true{}evil", " ".repeat(300));
+        assert_eq!(visible(&blanks), "true ␠×300 evil");
     }
 
     #[test]

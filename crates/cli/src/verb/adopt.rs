@@ -16,7 +16,7 @@ use crate::{tui, ui};
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
 ///
-/// Shows every hook that somebody else put into a settings file (user, project, local), and moves
+/// Shows every hook that is not becket's in a settings file (user, project, local), and moves
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]
@@ -64,11 +64,11 @@ impl Adopt {
                 names => names,
             }
         };
-        can_be_heard(&found, &names)?;
-        let left = self.leave_the_projects(&found, &mut names)?;
         if !self.dry_run {
             world.refuse_inside_claude("adopt")?;
         }
+        can_be_heard(&found, &names)?;
+        let left = self.leave_the_projects(&found, &mut names)?;
         let hooks: Vec<&Named> = found
             .hooks
             .iter()

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
 use becket_engine::checkpoint as engine;
 use becket_engine::checkpoint::{Found, Git, LARGEST_MB, Made, Plan, Status, Wish};
+use becket_engine::trust::Trust;
 use serde_json::{Value, json};
 
 use crate::failure::{Code, Failure};
@@ -17,7 +18,7 @@ use crate::ui::style::{BAD, DIM, Look, Tell, WARN};
 use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, is_inert, one_line};
 use crate::ui::time;
-use crate::world::World;
+use crate::world::{World, project_of};
 
 /// Look at the snapshots of the work tree, and go back to one
 #[derive(Debug, clap::Args)]
@@ -81,6 +82,21 @@ fn repository(folder: &Path) -> Result<Git> {
             .hint("checkpoints are kept in git: run this in the project")
             .into()
     })
+}
+
+/// To restore, git runs the filters that the repository names: programs of a project that may not be
+/// trusted.
+fn refuse_filters(world: &World, git: &Git) -> Result<()> {
+    let filters = git.own_filters()?;
+    let snapshot = world.loader(Some(project_of(&world.cwd))).current();
+    let project = snapshot.project.as_ref();
+    if filters.is_empty() || project.is_some_and(|project| project.trust == Trust::Yes) {
+        return Ok(());
+    }
+    let filters = filters.join(", ");
+    let what = format!("this project is not trusted, and its git config runs programs: {filters}");
+    let hint = "look at them in .git/config, then `becket trust`";
+    Err(Failure::new(Code::Failed, what).hint(hint).into())
 }
 
 /// The one that a person means.
@@ -285,6 +301,7 @@ pub struct Restore {
 impl Restore {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let git = repository(&world.cwd)?;
+        refuse_filters(world, &git)?;
         let one = the_one(&git, &self.id)?;
         let largest = LARGEST_MB << 20;
         let plan = engine::plan(&git, &one, &world.cwd, &self.paths, largest)
@@ -334,7 +351,7 @@ impl Restore {
             return Ok(true);
         }
         if !ui::is_attended() {
-            let what = "nobody can be asked whether to change the work tree";
+            let what = "there is no terminal to ask on whether to change the work tree";
             return Err(Failure::new(Code::Usage, what)
                 .hint("say --yes, or --dry-run to see what would change")
                 .into());

@@ -12,7 +12,7 @@ use unicode_width::UnicodeWidthStr;
 use crate::failure::Code;
 use crate::line;
 use crate::ui::style::{BAD, DIM, WARN};
-use crate::ui::text::fold;
+use crate::ui::text::{fold, is_plain, visible};
 use crate::world::{World, project_of};
 
 /// Show every value of the configuration with the file and line that set it
@@ -93,8 +93,13 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
 /// Whatever is longer does not move the others' columns.
 const WIDEST: usize = 60;
 
-/// Three columns, the last one dim. What does not fit goes on below, in the second one.
+/// Three columns, the last one dim. What does not fit goes on below, in the second one. Keys, values
+/// and paths may be another's: nothing in them is hidden or obeyed.
 fn columns(rows: &[[String; 3]], room: usize) -> String {
+    let rows: Vec<[String; 3]> = rows
+        .iter()
+        .map(|row| row.each_ref().map(|cell| visible(cell)))
+        .collect();
     let width = |column: usize, most: usize| {
         let lengths = rows.iter().map(|row| row[column].width());
         let lengths = lengths.filter(|length| *length <= most);
@@ -104,7 +109,7 @@ fn columns(rows: &[[String; 3]], room: usize) -> String {
     let left = room.saturating_sub(first + third + 4);
     let second = width(1, left.clamp(8, WIDEST));
     let mut out = String::new();
-    for [one, two, three] in rows {
+    for [one, two, three] in &rows {
         let taken = one.width().max(first) + two.width().max(second) + three.width() + 4;
         if taken <= room {
             writeln!(out, "{one:first$}  {two:second$}  {DIM}{three}{DIM:#}").ok();
@@ -129,7 +134,7 @@ fn trouble(snapshot: &Snapshot) -> String {
             writeln!(
                 out,
                 "{DIM}{}: not trusted: ignored{DIM:#}",
-                file.source.file.display()
+                visible(&file.source.file.display().to_string())
             )
             .ok();
         }
@@ -149,8 +154,11 @@ fn told(problem: &Problem) -> String {
         Severity::Error => (BAD, "error"),
         Severity::Warning => (WARN, "warning"),
     };
-    let mut out = format!("{style}{word}:{style:#} {problem}\n");
+    let text = visible(&problem.to_string());
+    let mut out = format!("{style}{word}:{style:#} {text}\n");
     for line in problem.picture().iter().flat_map(|picture| picture.lines()) {
+        // One character for each, so that the mark stands below what it means.
+        let line = line.replace(|c| c != '\t' && !is_plain(c), "\u{fffd}");
         writeln!(out, "  {DIM}{line}{DIM:#}").ok();
     }
     out

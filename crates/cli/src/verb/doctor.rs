@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::doctor::{Check, State, examine};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
+use crate::ui::text::{count, visible};
 use crate::world::World;
 
 /// Check every part of becket, and say how to mend what is wrong
@@ -52,9 +53,9 @@ fn show(checks: &[Check], broken: bool) {
         anstream::println!(
             "{style}{sign}{style:#} {BOLD}{:width$}{BOLD:#}  {}",
             check.name,
-            check.what
+            visible(&check.what)
         );
-        if let Some(mend) = &check.mend {
+        if let Some(mend) = check.mend.as_deref().map(visible) {
             anstream::println!("  {:width$}  {DIM}mend:{DIM:#} {mend}", "");
         }
     }
@@ -67,7 +68,8 @@ fn show(checks: &[Check], broken: bool) {
         (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
         (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
         (false, _) => {
-            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look.");
+            let warnings = count(warnings, "warning", "warnings");
+            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct Events {
     /// Only this session (any unique beginning of its id)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only this event, like PreToolUse
+    /// Only this event, like PreToolUse (BecketCanary: those of `becket doctor`)
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
     /// Only this tool, like Bash

@@ -91,6 +91,9 @@ impl Init {
         let outcome = settings::init(world, scope, strict, status_line, self.dry_run)?;
         let events = outcome.inspection.entries.len();
         let commands = install(world, scope, self.dry_run);
+        if !self.dry_run {
+            world.close_home();
+        }
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["strict"] = json!(outcome.inspection.strict);

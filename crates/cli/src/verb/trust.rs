@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use crate::failure::{Code, Failure};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
-use crate::ui::text::is_inert;
+use crate::ui::text::visible;
 use crate::ui::time::moment;
 use crate::world::{World, project_of};
 
@@ -142,7 +142,7 @@ impl Here {
         if found.eq_ignore_ascii_case(hash.trim()) {
             return Ok(());
         }
-        let what = format!("this project's hash is {found}, not {}", inert(hash));
+        let what = format!("this project's hash is {found}, not {}", visible(hash));
         let hint = "look at it with `becket trust`; if it is right, use that hash";
         Err(Failure::new(Code::Failed, what).hint(hint).into())
     }
@@ -217,7 +217,7 @@ fn ask() -> Result<bool> {
         return Err(Failure::new(Code::Usage, what).hint(hint).into());
     }
     let mut out = anstream::stdout();
-    write!(out, "\nLet all of this count? [y/N] ")?;
+    write!(out, "\nTrust this project and let these hooks run? [y/N] ")?;
     out.flush()?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
@@ -255,7 +255,7 @@ fn list(world: &World, json: bool) -> Result<ExitCode> {
         anstream::println!("No project is trusted.");
     }
     for (_, approval, state) in rows {
-        let project = inert(&approval.project);
+        let project = visible(&approval.project);
         let at = moment(approval.at);
         anstream::println!("{state:<7}  {project}  {DIM}{} {at}{DIM:#}", approval.hash);
     }
@@ -272,11 +272,6 @@ struct Report {
     changes: Option<Vec<Change>>,
     /// What would hold.
     then: Arc<Snapshot>,
-}
-
-/// A project's words without what a terminal would obey.
-fn inert(text: &str) -> String {
-    text.chars().filter(|c| is_inert(*c)).collect()
 }
 
 fn is_theirs(level: Level) -> bool {
@@ -341,17 +336,17 @@ impl Report {
             Action::BuiltIn(built_in, own) => format!("built-in {}: {own}", built_in.name),
         };
         let text = text.replace(&format!("{}/", self.folder.display()), "");
-        inert(&text.trim().replace('\n', " ; "))
+        text.trim().to_owned()
     }
 
     fn origin(&self, origin: &Origin) -> String {
         let text = origin.to_string();
         let folder = format!("{}/", self.folder.display());
-        inert(text.strip_prefix(&folder).unwrap_or(&text))
+        visible(text.strip_prefix(&folder).unwrap_or(&text))
     }
 
     fn text(&self) -> String {
-        let project = inert(&self.folder.display().to_string());
+        let project = visible(&self.folder.display().to_string());
         let hash = self.pins.hash();
         let mut out = format!("project  {BOLD}{project}{BOLD:#}\nhash     {hash}\n");
         if self.pins.is_empty() {
@@ -364,24 +359,27 @@ impl Report {
         };
         section("hooks that it runs", self.hook_lines());
         let values = self.values().into_iter().map(|(key, setting)| {
-            let (key, value) = (inert(key), inert(&setting.value.to_string()));
+            let (key, value) = (visible(key), visible(&setting.value.to_string()));
             let origin = self.origin(&setting.origin);
             format!("{key} = {value}  {DIM}{origin}{DIM:#}")
         });
         section("values that it sets", values.collect());
         let guards = self.guards().into_iter();
-        section("guards that it adds", guards.map(|it| inert(&it)).collect());
+        section(
+            "guards that it adds",
+            guards.map(|it| visible(&it)).collect(),
+        );
         let tools = self.tools().into_iter().map(str::to_owned);
         let title = "your hooks that start this project's tools or files";
         section(title, tools.collect());
         match &self.changes {
             None => {
-                let files = self.pins.paths().map(inert);
+                let files = self.pins.paths().map(visible);
                 section("files that are pinned", files.collect());
             }
             Some(changes) => {
                 let changes = changes.iter().map(|Change { path, how }| {
-                    let (style, path) = (style(*how), inert(path));
+                    let (style, path) = (style(*how), visible(path));
                     format!("{style}{:<7}{style:#}  {path}", word(*how))
                 });
                 section("since you trusted it", changes.collect());
@@ -391,7 +389,7 @@ impl Report {
             out += &format!("\n{NOT_FOLLOWED}\n");
         }
         for problem in self.problems() {
-            let problem = inert(&problem.to_string());
+            let problem = visible(&problem.to_string());
             out += &format!("{WARN}note:{WARN:#} {problem}\n");
         }
         out
@@ -400,13 +398,13 @@ impl Report {
     fn hook_lines(&self) -> Vec<String> {
         let rows = self
             .hooks()
-            .map(|hook| (hook, inert(&hook.name), events(hook)));
+            .map(|hook| (hook, visible(&hook.name), events(hook)));
         let rows: Vec<_> = rows.collect();
         let names = rows.iter().map(|(_, name, _)| name.chars().count()).max();
         let events = rows.iter().map(|(.., on)| on.chars().count()).max();
         let (first, second) = (names.unwrap_or(0), events.unwrap_or(0));
         let line = |(hook, name, on): &(&Arc<Hook>, String, String)| {
-            let (run, origin) = (self.runs(hook), self.origin(&hook.declared));
+            let (run, origin) = (visible(&self.runs(hook)), self.origin(&hook.declared));
             let off = match (&hook.off, is_theirs(hook.declared.level)) {
                 (Some(_), _) => " (off)",
                 (None, true) => "",
@@ -462,7 +460,7 @@ impl Report {
 
 fn events(hook: &Hook) -> String {
     let on: Vec<&str> = hook.on.iter().map(EventName::as_str).collect();
-    inert(&on.join(", "))
+    visible(&on.join(", "))
 }
 
 fn word(how: How) -> &'static str {

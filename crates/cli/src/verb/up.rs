@@ -48,6 +48,7 @@ impl Up {
         };
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
+        world.close_home();
         let events = outcome.inspection.entries.len();
         let how = if outcome.changed() {
             "registered"
@@ -126,7 +127,7 @@ fn tell_what_next(world: &World) {
     }
     anstream::println!();
     anstream::println!(
-        "{DIM}Events are kept in {}. Payloads go after 90 days or 4 GiB ([store] in the config); rows stay.{DIM:#}",
+        "{DIM}Events are kept in {}. Prompts and tool data are deleted after 90 days or 4 GiB ([store] in the config); the list of events stays.{DIM:#}",
         world.place.database().display()
     );
 }

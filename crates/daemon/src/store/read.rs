@@ -1,6 +1,7 @@
 //! The questions that are asked of the log.
 
 use becket_wire::EventId;
+use becket_wire::log::CANARY;
 use becket_wire::rpc::{DecisionRow, EventQuery, EventRow, Source};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -55,6 +56,9 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
     }
     if let Some(id) = query.id {
         only("e.id = ?", id.as_bytes().to_vec().into());
+    }
+    if query.skips_canaries() {
+        only("e.event IS NOT ?", CANARY.to_owned().into());
     }
     if !query.duplicates {
         wheres.push("e.duplicate_of IS NULL");

@@ -154,6 +154,30 @@ impl Git {
         head.ok().filter(|head| !head.is_empty())
     }
 
+    /// The settings of this repository's own that name filters: programs that git runs on its files.
+    pub fn own_filters(&self) -> Result<Vec<String>, GitError> {
+        let pattern = r"^filter\..*\.(clean|smudge|process)$";
+        let args = [
+            "config",
+            "--show-scope",
+            "--name-only",
+            "-z",
+            "--get-regexp",
+            pattern,
+        ];
+        let listed = match self.run(&args) {
+            // There is none.
+            Err(GitError::Failed { why, .. }) if why.is_empty() => return Ok(Vec::new()),
+            listed => listed?,
+        };
+        let words: Vec<&OsStr> = items(&listed).collect();
+        let pairs = words.chunks_exact(2);
+        let own = pairs.filter(|pair| pair[0] == "local" || pair[0] == "worktree");
+        Ok(own
+            .map(|pair| pair[1].to_string_lossy().into_owned())
+            .collect())
+    }
+
     /// The tree of nothing, by the hash that this repository uses.
     pub fn empty_tree(&self) -> Result<String, GitError> {
         let tree = self.feed(&["hash-object", "-t", "tree", "--stdin"], b"")?;

@@ -149,7 +149,10 @@ impl<'a> Merged<'a> {
                     line: None,
                     ..managed.origin()
                 };
-                let what = format!("hooks.{} is set by {by}, and by nobody else", other.name);
+                let what = format!(
+                    "hooks.{} is set by {by}, and nothing else can change it",
+                    other.name
+                );
                 warning(other, &other.at, what)
             }));
             tables = vec![managed];
@@ -430,7 +433,7 @@ pub const HOOK_KEYS: &[HookKey] = &[
     HookKey {
         name: "async",
         form: Form::Bool,
-        about: "Nobody waits for it, and what it says counts for nothing",
+        about: "Claude does not wait for it, and its answer is ignored",
     },
 ];
 

@@ -131,7 +131,9 @@ impl World {
             let value = value.replace("PATH", &path);
             (OsString::from(name), OsString::from(value))
         };
-        let usual = [("PATH".into(), path.clone().into())];
+        // Without a HOME, bash takes the real one.
+        let home = ("HOME".into(), self.path("home").into());
+        let usual = [("PATH".into(), path.clone().into()), home];
         let environment = environment.iter().map(pair);
         let kit = Kit {
             becket: "/bin/becket".into(),

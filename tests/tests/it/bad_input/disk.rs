@@ -107,7 +107,7 @@ fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
         world.status()["counts"]["lost"] == 1
     });
     let lost = lost.expect("a full disk takes everything");
-    doctor_says(&world, "broken", "1 event(s) could not be kept anywhere");
+    doctor_says(&world, "broken", "1 event could not be kept anywhere");
     doctor_says(&world, "broken", "nothing can be written to");
     disk.make_room();
     assert!(send(&world, numbered(lost + 1).as_bytes()).is_silent());
@@ -226,4 +226,25 @@ fn a_home_that_vanishes_under_the_daemon_ends_it() {
     );
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     assert_eq!(numbers(&world), [1]);
+}
+
+#[test]
+fn a_full_disk_leaves_no_empty_backup_of_the_settings() {
+    let world = World::new();
+    let test = "a_full_disk_leaves_no_empty_backup_of_the_settings";
+    let Some(disk) = Disk::mount(&world, test) else {
+        return;
+    };
+    let claude = world.path("claude");
+    fs::create_dir(&claude).expect("a folder");
+    fs::write(claude.join("settings.json"), "{}\n").expect("settings");
+    disk.fill();
+    let mut init = world.becket(["init"]);
+    init.env("CLAUDE_CONFIG_DIR", &claude);
+    init.env("BECKET_HOME", world.home.join("other"));
+    let init = init.output().expect("becket");
+    assert_eq!(init.status.code(), Some(1), "{init:?}");
+    let left = fs::read_dir(&claude).expect("a folder").flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["settings.json"]);
 }

@@ -307,3 +307,27 @@ fn no_secret_reaches_the_disk_beside_the_payload_either() {
     assert_eq!(files_with(&world.becket_home, &secret), NONE);
     assert_ne!(files_with(&world.becket_home, "«masked:"), NONE);
 }
+
+#[test]
+fn a_home_made_by_hand_is_closed_to_others_and_that_is_said() {
+    let mode = |world: &World| {
+        let home = fs::metadata(&world.becket_home).expect("a home");
+        home.permissions().mode() & 0o777
+    };
+    let open = || {
+        let world = World::new();
+        fs::create_dir(&world.becket_home).expect("a home");
+        fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
+        world
+    };
+    let world = open();
+    let init = world.output(&["init"]);
+    let said = String::from_utf8_lossy(&init.stderr).into_owned();
+    assert!(said.contains("was open to others (mode 755)"), "{said}");
+    assert_eq!(mode(&world), 0o700);
+    let world = open();
+    world.start_daemon();
+    assert_eq!(mode(&world), 0o700);
+    let log = fs::read_to_string(world.path("log/daemon.log")).expect("a log");
+    assert!(log.contains("was open to others (mode 755)"), "{log}");
+}

@@ -190,3 +190,27 @@ fn stuck_hooks_of_one_session_hold_up_no_other_and_itself_only_for_a_while() {
         shim.wait().expect("its end");
     }
 }
+
+#[test]
+fn doctor_warns_of_a_hook_that_fails_every_time() {
+    let ship = Ship::new(
+        "[hooks.fails]\non = \"PreToolUse\"\nrun = \"echo tsc is not installed >&2; exit 7\"\n\
+         [hooks.once]\non = \"PreToolUse\"\nrun = \"mkdir PROJECT/there\"\n",
+    );
+    let hooks = || {
+        let (_, told) = ship.world.doctor();
+        let checks = told["checks"].as_array().expect("checks").clone();
+        let hooks = checks.into_iter().filter(|check| check["name"] == "hooks");
+        hooks.collect::<Vec<_>>()
+    };
+    for number in 0..3 {
+        ship.calls(&format!("t{number}"));
+    }
+    let warned = hooks();
+    assert_eq!(warned.len(), 1, "once has worked once: {warned:?}");
+    assert_eq!(warned[0]["state"], "warning");
+    let what = warned[0]["what"].as_str().expect("a text");
+    let begins = "fails failed in all of its last 3 runs: ";
+    assert!(what.starts_with(begins), "{what}");
+    assert!(what.contains("tsc is not installed"), "{what}");
+}

@@ -145,7 +145,7 @@ fn no_other_file_changes_what_the_managed_file_defines() {
     assert_eq!(hook.timeout, Duration::from_secs(595));
     assert_eq!(
         told(&defined),
-        ["/user.toml:1:8: hooks.audit is set by /managed.toml, and by nobody else"]
+        ["/user.toml:1:8: hooks.audit is set by /managed.toml, and nothing else can change it"]
     );
     let switched = named(&[
         (Level::Managed, "hooks.mine.enabled = true"),

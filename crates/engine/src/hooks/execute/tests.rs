@@ -130,7 +130,7 @@ fn a_hook_in_the_background_denies_nothing() {
     assert_eq!(ends(&late), expected);
     for row in &late {
         let (exit, decision, note) = (row.exit, row.decision.as_deref(), row.note.as_deref());
-        let said = "it said deny when nobody waited for it";
+        let said = "it said deny when Claude Code no longer waited for it";
         assert_eq!((exit, decision, note), (Some(2), None, Some(said)));
     }
 }
