@@ -170,3 +170,23 @@ impl Args {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn check(command: &mut Command) {
+        let help = command.render_long_help().to_string().to_lowercase();
+        for word in ["whoever", "nobody", "somebody"] {
+            assert!(!help.contains(word), "{word}: {help}");
+        }
+        command.get_subcommands_mut().for_each(check);
+    }
+
+    #[test]
+    fn help_is_in_plain_words() {
+        check(&mut Args::command());
+    }
+}

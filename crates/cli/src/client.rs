@@ -251,7 +251,7 @@ fn not_ours_to_start(world: &World) -> anyhow::Error {
     let failure = match std::fs::OpenOptions::new().append(true).open(&lock) {
         Ok(_) => Failure::new(
             Code::TimedOut,
-            "somebody else has been starting the daemon for too long",
+            "another process has been starting the daemon for too long",
         ),
         Err(why) => Failure::new(
             Code::Unreachable,

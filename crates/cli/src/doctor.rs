@@ -335,7 +335,10 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
         ));
     }
     if status.counts.lost > 0 {
-        let what = format!("{} event(s) could not be kept anywhere", status.counts.lost);
+        let what = format!(
+            "{} could not be kept anywhere",
+            text::count(status.counts.lost as usize, "event", "events")
+        );
         checks.push(Check::broken("events", what, "make room on the disk"));
     }
     let passed = ["taken in from the spool", "lost"];
@@ -481,7 +484,10 @@ pub(super) fn spool(world: &World) -> Check {
     let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
     let refused = spool::refused(place);
     if refused > 0 {
-        let what = format!("it was full, and {refused} event(s) were refused");
+        let what = format!(
+            "it was full, and refused {}",
+            text::count(refused as usize, "event", "events")
+        );
         return Check::broken(
             "spool",
             what,
@@ -493,7 +499,8 @@ pub(super) fn spool(world: &World) -> Check {
     }
     if bad > 0 {
         let what = format!(
-            "{bad} file(s) are no events, and were put into {}",
+            "{} without an event, put into {}",
+            text::count(bad, "file", "files"),
             place.spool_bad().display()
         );
         return Check::warning(
@@ -503,7 +510,11 @@ pub(super) fn spool(world: &World) -> Check {
         );
     }
     if files > 0 {
-        let what = format!("{files} file(s) wait ({:.1} MB)", bytes as f64 / 1e6);
+        let what = format!(
+            "not taken in yet: {} ({:.1} MB)",
+            text::count(files, "file", "files"),
+            bytes as f64 / 1e6
+        );
         return Check::warning("spool", what, "becket daemon start");
     }
     Check::good("spool", "empty")

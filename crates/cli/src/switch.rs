@@ -126,7 +126,7 @@ impl Meant {
                 let row = Source::open(world).one(&beginning)?;
                 Ok(Self::of(world, row.session_id.clone(), Some(&row)))
             }
-            None => Err(nobody(world)),
+            None => Err(no_session(world)),
         }
     }
 
@@ -170,14 +170,14 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
     rows.into_iter().find(|row| row.session_id == session)
 }
 
-fn nobody(world: &World) -> anyhow::Error {
+fn no_session(world: &World) -> anyhow::Error {
     let query = SessionQuery::default();
     let mut rows = Source::open(world).sessions(&query).unwrap_or_default();
     let here = world.cwd.canonicalize();
     let here = here.unwrap_or_else(|_| world.cwd.clone());
     rows.retain(|row| is_in(row, project_of(&here)));
     session::sort(&mut rows);
-    let what = "no session was named, and none calls";
+    let what = "Which session? Pass --session ID";
     Failure::new(Code::Usage, what).hint(offer(&rows)).into()
 }
 
@@ -188,7 +188,7 @@ fn is_in(row: &SessionRow, project: &Path) -> bool {
 
 fn offer(rows: &[SessionRow]) -> String {
     if rows.is_empty() {
-        return "say --session ID; no session lives in this project (`becket sessions --all` shows the others)"
+        return "no session lives in this project (`becket sessions --all` shows the others)"
             .to_owned();
     }
     let line = |row: &SessionRow| {
@@ -199,5 +199,5 @@ fn offer(rows: &[SessionRow]) -> String {
             .to_owned()
     };
     let lines: String = rows.iter().take(OFFERED).map(line).collect();
-    format!("say --session ID, with one of those that live in this project:{lines}")
+    format!("these live in this project:{lines}")
 }

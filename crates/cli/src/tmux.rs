@@ -256,7 +256,7 @@ impl Pane {
             }
             TmuxError::Refused(said) if said.contains("no current client") => (
                 Code::Failed,
-                "nobody is attached to that tmux server: tmux attach, then again",
+                "no terminal is attached to that tmux server: tmux attach, then again",
             ),
             TmuxError::Refused(_) => (Code::Failed, "tmux 3.0 or newer is needed"),
         };

@@ -212,7 +212,7 @@ pub fn the_session(named: Option<String>) -> Result<String> {
         .filter(|id| !id.is_empty())
         .or_else(own_session)
         .ok_or_else(|| {
-            Failure::new(Code::Usage, "no session was named")
+            Failure::new(Code::Usage, "Which session? Pass its id")
                 .hint("becket sessions shows the ids")
                 .into()
         })

@@ -37,7 +37,7 @@ pub struct Hook {
     pub timeout: Duration,
     /// It changes the input of the tool: such hooks run one after the other, before all others.
     pub rewrites: bool,
-    /// Nobody waits for it, and what it says counts for nothing.
+    /// Claude does not wait for it, and its answer is ignored.
     pub is_async: bool,
     /// Where it is named first.
     pub declared: Origin,

@@ -75,8 +75,8 @@ pub fn merge(event: &EventName, own: Answer, said: &[Said]) -> Merged {
 pub fn unattended(answer: &mut Answer) {
     if let Some(Opinion::Ask { reason }) = answer.opinion() {
         let reason = match reason.is_empty() {
-            true => "nobody attends this session, so nobody can be asked".to_owned(),
-            false => format!("{reason} (nobody attends this session, so nobody can be asked)"),
+            true => "no user attends this session, so none can be asked".to_owned(),
+            false => format!("{reason} (no user attends this session, so none can be asked)"),
         };
         drop(answer.give(Opinion::Deny { reason }));
     }

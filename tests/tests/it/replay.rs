@@ -194,7 +194,7 @@ fn what_is_wrong_is_said() {
     recorded.world.tell(OTHER, "Stop", &json!({}));
     recorded.refuses(&["nobody"], 3, "hint: becket sessions --all");
     recorded.refuses(&["77850d98"], 2, OTHER);
-    recorded.refuses(&[], 2, "no session was named");
+    recorded.refuses(&[], 2, "Which session?");
     recorded.refuses(&[SESSION, "--hook", "no-sql"], 3, "did you mean no-psql");
     for speed in ["0", "-1", "NaN", "fast"] {
         let speed = format!("--speed={speed}");

@@ -352,7 +352,7 @@ impl Target {
 fn roll_back(config: &Config) -> io::Result<()> {
     let now = Snapshot::read(&config.file, MAX_CONFIG)?;
     if now.bytes() != Some(config.written.as_bytes()) {
-        return Err(io::Error::other("somebody has written it since"));
+        return Err(io::Error::other("another program has written it since"));
     }
     match &config.before {
         Some(before) => now.replace(before.as_bytes(), 0o600)?,

@@ -121,7 +121,7 @@ fn overriding(file: &SettingsFile, inspection: &Inspection) -> Vec<Check> {
         checks.push(Check::broken(
             &name(file),
             what,
-            "ask whoever manages this machine",
+            "ask the administrator of this machine",
         ));
     }
     checks
@@ -154,11 +154,12 @@ fn complete(file: &SettingsFile, inspection: &Inspection) -> Check {
         return Check::broken(&name(file), what, init(file.scope));
     }
     if !different.is_empty() {
-        let what = format!(
-            "{} of {total} entries are not what this becket wants ({}) in {path}",
-            different.len(),
-            list(&different)
-        );
+        let how = match different.len() {
+            1 => "hook entries was changed or is outdated",
+            _ => "hook entries were changed or are outdated",
+        };
+        let (many, list) = (different.len(), list(&different));
+        let what = format!("{many} of {total} {how} ({list}) in {path}");
         return Check::broken(&name(file), what, init(file.scope));
     }
     Check::good(&name(file), format!("{total} events{strict}, {path}"))

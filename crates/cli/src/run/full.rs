@@ -173,7 +173,7 @@ fn judged(why: &Why, look: &Look) -> String {
     };
     match why.event.took_us {
         Some(took) if ended_so(why, ORPHANED) => format!(
-            "{whom}, in {}; becket was killed before, and nobody heard what its hooks said",
+            "{whom}, in {}; becket was killed before, and the answers of its hooks were lost",
             time::took(took)
         ),
         Some(took) => format!("{whom}, in {}", time::took(took)),
@@ -193,7 +193,7 @@ fn is_open(why: &Why, look: &Look) -> bool {
 /// Why there is no answer, as far as becket knows it.
 fn unanswered(why: &Why, look: &Look) -> String {
     if ended_so(why, ORPHANED) {
-        return "becket was killed, and nobody heard what its hooks said".to_owned();
+        return "becket was killed, and the answers of its hooks were lost".to_owned();
     }
     running(why, look).unwrap_or_else(|| not_to_come(why, look).to_owned())
 }
@@ -223,10 +223,10 @@ fn not_to_come(why: &Why, look: &Look) -> &'static str {
         (Source::Alone, true) => "its hooks run still, or becket was killed",
         (Source::Alone, false) => "becket was killed before it could answer",
         (_, true) if why.runs.is_empty() => {
-            "its hooks have not begun, or nobody waited for an answer"
+            "its hooks have not begun, or Claude Code did not wait for an answer"
         }
         (_, true) => "its hooks are not done",
-        (_, false) => "nobody waited for an answer",
+        (_, false) => "Claude Code did not wait for an answer",
     }
 }
 

@@ -43,7 +43,7 @@ impl Model {
             Action::ScrollPage(by) => self.events.scroll(by.saturating_mul(10)),
             Action::NextWaiting => {
                 if !self.next_waiting() {
-                    self.say("nobody needs you", false);
+                    self.say("no session needs you", false);
                 }
             }
             Action::Filter => self.mode = Mode::Filter(Field::new(&self.wish.filter)),

@@ -16,7 +16,7 @@ use crate::{tui, ui};
 
 /// Move the hooks of Claude Code's settings into becket's config, each with a name
 ///
-/// Shows every hook that somebody else put into a settings file (user, project, local), and moves
+/// Shows every hook that is not becket's in a settings file (user, project, local), and moves
 /// those that you choose. From then on each has a name, a switch for every session, times and a
 /// history. `--undo` gives them all back.
 #[derive(Debug, clap::Args)]

@@ -351,7 +351,7 @@ impl Restore {
             return Ok(true);
         }
         if !ui::is_attended() {
-            let what = "nobody can be asked whether to change the work tree";
+            let what = "there is no terminal to ask on whether to change the work tree";
             return Err(Failure::new(Code::Usage, what)
                 .hint("say --yes, or --dry-run to see what would change")
                 .into());

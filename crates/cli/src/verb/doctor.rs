@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::doctor::{Check, State, examine};
 use crate::ui::style::{BAD, BOLD, DIM, GOOD, WARN};
-use crate::ui::text::visible;
+use crate::ui::text::{count, visible};
 use crate::world::World;
 
 /// Check every part of becket, and say how to mend what is wrong
@@ -68,7 +68,8 @@ fn show(checks: &[Check], broken: bool) {
         (true, _) => anstream::println!("{BAD}Something is broken.{BAD:#}"),
         (false, 0) => anstream::println!("{GOOD}All is well.{GOOD:#}"),
         (false, _) => {
-            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings} thing(s) worth a look.");
+            let warnings = count(warnings, "warning", "warnings");
+            anstream::println!("{GOOD}It works{GOOD:#}, with {warnings}.");
         }
     }
 }

@@ -217,7 +217,7 @@ fn ask() -> Result<bool> {
         return Err(Failure::new(Code::Usage, what).hint(hint).into());
     }
     let mut out = anstream::stdout();
-    write!(out, "\nLet all of this count? [y/N] ")?;
+    write!(out, "\nTrust this project and let these hooks run? [y/N] ")?;
     out.flush()?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

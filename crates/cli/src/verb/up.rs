@@ -127,7 +127,7 @@ fn tell_what_next(world: &World) {
     }
     anstream::println!();
     anstream::println!(
-        "{DIM}Events are kept in {}. Payloads go after 90 days or 4 GiB ([store] in the config); rows stay.{DIM:#}",
+        "{DIM}Events are kept in {}. Prompts and tool data are deleted after 90 days or 4 GiB ([store] in the config); the list of events stays.{DIM:#}",
         world.place.database().display()
     );
 }

@@ -154,7 +154,10 @@ impl<'a> Merged<'a> {
                     line: None,
                     ..managed.origin()
                 };
-                let what = format!("hooks.{} is set by {by}, and by nobody else", other.name);
+                let what = format!(
+                    "hooks.{} is set by {by}, and nothing else can change it",
+                    other.name
+                );
                 warning(other, &other.at, what)
             }));
             tables = vec![managed];

@@ -201,7 +201,9 @@ impl Plan {
     fn row_behind(&self, ran: &Ran) -> RunRow {
         let mut row = self.row(ran);
         if let Some(word) = row.decision.take() {
-            row.note = Some(format!("it said {word} when nobody waited for it"));
+            row.note = Some(format!(
+                "it said {word} when Claude Code no longer waited for it"
+            ));
         }
         row
     }

@@ -199,9 +199,9 @@ fn where_nobody_attends_a_question_is_a_no() {
     for (reason, told) in [
         (
             "sure?",
-            "sure? (nobody attends this session, so nobody can be asked)",
+            "sure? (no user attends this session, so none can be asked)",
         ),
-        ("", "nobody attends this session, so nobody can be asked"),
+        ("", "no user attends this session, so none can be asked"),
     ] {
         let mut answer = read(&PRE, &tool("ask", reason));
         unattended(&mut answer);

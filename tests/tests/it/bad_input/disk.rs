@@ -107,7 +107,7 @@ fn a_disk_that_fills_up_disturbs_nobody_and_what_is_lost_is_counted() {
         world.status()["counts"]["lost"] == 1
     });
     let lost = lost.expect("a full disk takes everything");
-    doctor_says(&world, "broken", "1 event(s) could not be kept anywhere");
+    doctor_says(&world, "broken", "1 event could not be kept anywhere");
     doctor_says(&world, "broken", "nothing can be written to");
     disk.make_room();
     assert!(send(&world, numbered(lost + 1).as_bytes()).is_silent());

@@ -194,7 +194,7 @@ fn nobody_is_led_anywhere_where_nobody_is_attached() {
     told(name, |live| {
         live.tell("aaa", "%1", "UserPromptSubmit");
         let inside = live.becket(&["tmux", "jump", "aaa"]);
-        fails(&inside, 1, "nobody is attached to that tmux server");
+        fails(&inside, 1, "no terminal is attached to that tmux server");
         let outside = live.world.output(&["tmux", "jump", "aaa"]);
         fails(&outside, 1, "no terminal shows the tmux session 0");
         fails(&outside, 1, "attach -t %1");

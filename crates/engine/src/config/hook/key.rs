@@ -68,7 +68,7 @@ pub const HOOK_KEYS: &[HookKey] = &[
     HookKey {
         name: "async",
         form: Form::Bool,
-        about: "Nobody waits for it, and what it says counts for nothing",
+        about: "Claude does not wait for it, and its answer is ignored",
     },
 ];
 

@@ -132,7 +132,7 @@ fn what_the_managed_file_defines_is_nobody_elses() {
     assert_eq!(hook.timeout, Duration::from_secs(595));
     assert_eq!(
         told(&defined),
-        ["/user.toml:1:8: hooks.audit is set by /managed.toml, and by nobody else"]
+        ["/user.toml:1:8: hooks.audit is set by /managed.toml, and nothing else can change it"]
     );
     let switched = named(&[
         (Level::Managed, "hooks.mine.enabled = true"),

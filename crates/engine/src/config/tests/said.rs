@@ -99,7 +99,10 @@ fn the_managed_file_has_the_last_word_on_hooks_too() {
         told.starts_with("command line: hooks.style is set by /"),
         "{told}"
     );
-    assert!(told.ends_with("managed.toml, and by nobody else"), "{told}");
+    assert!(
+        told.ends_with("managed.toml, and nothing else can change it"),
+        "{told}"
+    );
 }
 
 #[test]

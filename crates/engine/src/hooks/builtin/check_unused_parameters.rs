@@ -51,7 +51,7 @@ fn run(call: &Call<'_>) -> Output {
     feedback(format!(
         "This edit renames parameters that are not used any more:\n{told}\
          An underscore only hides them. Remove the parameter, here and where it is called. If \
-         somebody else prescribes the signature (an interface, a callback whose place counts), go on."
+         the signature is prescribed (by an interface, a callback whose place counts), go on."
     ))
 }
 

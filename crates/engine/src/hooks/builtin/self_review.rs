@@ -39,7 +39,7 @@ const QUESTIONS: [&str; 9] = [
     "Does it do again what the project could do already? Would a smaller change do?",
     "Would the tests fail if the new code were wrong? Did any test get weaker to pass?",
     "Who else uses what you changed, and do they still get what they expect?",
-    "What happens when it fails half way: are files, locks and data left whole, and does somebody hear of it?",
+    "What happens when it fails half way: are files, locks and data left whole, and is the failure reported?",
     "Is what is written about it (documentation, comments, help, examples) still true?",
 ];
 

@@ -154,7 +154,7 @@ fn nobody_is_denied_by_whom_nobody_waits_for() {
     assert_eq!(ends(&late), expected);
     for row in &late {
         let (exit, decision, note) = (row.exit, row.decision.as_deref(), row.note.as_deref());
-        let said = "it said deny when nobody waited for it";
+        let said = "it said deny when Claude Code no longer waited for it";
         assert_eq!((exit, decision, note), (Some(2), None, Some(said)));
     }
 }
