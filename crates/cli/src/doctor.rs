@@ -85,7 +85,10 @@ pub fn examine(world: &World) -> Vec<Check> {
         checks.extend(daemon);
         checks.extend(database(world));
         checks.push(spool(world));
-        checks.extend(failing_hooks(world));
+        // A daemon that does not answer is waited for once.
+        if answers || world.no_daemon {
+            checks.extend(failing_hooks(world));
+        }
         checks.extend(registration::settings(world, answers));
     }
     checks
