@@ -79,24 +79,46 @@ pub struct Finished {
 /// Parses and masks an event, and reads what it is judged by. May block on the project's file system; None
 /// if an earlier event hangs there.
 pub fn prepare(request: EventRequest, configs: &ConfigCache) -> Option<PreparedEvent> {
-    let head = Head::read(&request.payload).unwrap_or_default();
-    let cwd = head.cwd.as_deref().map(str::to_owned);
-    let Some(cwd) = cwd else {
-        return Some(prepare_in(None, request, configs));
+    let facts = Facts::of(&request);
+    let Some(cwd) = &facts.cwd else {
+        return Some(prepare_in(None, facts, request, configs));
     };
-    let _look = configs.look_into(Path::new(&cwd), Instant::now())?;
+    let _look = configs.look_into(Path::new(cwd), Instant::now())?;
     let claude_project = request.envelope.variable("CLAUDE_PROJECT_DIR");
-    let project = PathBuf::from(project_of(&cwd, claude_project));
-    Some(prepare_in(Some(project), request, configs))
+    let project = PathBuf::from(project_of(cwd, claude_project));
+    Some(prepare_in(Some(project), facts, request, configs))
 }
 
 /// The same without the project: it is judged by the user's own files.
 pub fn prepare_without_project(request: EventRequest, configs: &ConfigCache) -> PreparedEvent {
-    prepare_in(None, request, configs)
+    prepare_in(None, Facts::of(&request), request, configs)
+}
+
+/// What the payload says that preparing needs.
+struct Facts {
+    event: EventName,
+    session: String,
+    cwd: Option<String>,
+    slash: Option<Slash>,
+}
+
+impl Facts {
+    fn of(request: &EventRequest) -> Self {
+        let envelope = &request.envelope;
+        let head = Head::read(&request.payload).unwrap_or_default();
+        let event = head.event.as_deref().or(envelope.event.as_deref());
+        Self {
+            event: event.unwrap_or_default().into(),
+            slash: slash::parse(&head, envelope),
+            session: head.session_id.map(Into::into).unwrap_or_default(),
+            cwd: head.cwd.map(Into::into),
+        }
+    }
 }
 
 fn prepare_in(
     project: Option<PathBuf>,
+    facts: Facts,
     request: EventRequest,
     configs: &ConfigCache,
 ) -> PreparedEvent {
@@ -105,21 +127,11 @@ fn prepare_in(
         payload,
         ..
     } = request;
-    let head = Head::read(&payload).unwrap_or_default();
-    let event = head
-        .event
-        .as_deref()
-        .or(envelope.event.as_deref())
-        .unwrap_or_default()
-        .into();
     let (config, masker) = configs.current(project.as_deref());
-    let slash = slash::parse(&head, &envelope);
-    let session = head.session_id.as_deref().unwrap_or_default();
     let switches = match config.hooks.is_empty() {
         true => Switches::default(),
-        false => Switches::read(configs.place(), session).switches,
+        false => Switches::read(configs.place(), &facts.session).switches,
     };
-    drop(head);
     masker.envelope(&mut envelope);
     let payload: Arc<[u8]> = payload.into();
     let (masked, secrets) = {
@@ -132,7 +144,7 @@ fn prepare_in(
     };
     PreparedEvent {
         envelope,
-        event,
+        event: facts.event,
         payload,
         masked,
         secrets,
@@ -140,7 +152,7 @@ fn prepare_in(
         config,
         masker,
         switches,
-        slash,
+        slash: facts.slash,
     }
 }
 
@@ -227,6 +239,9 @@ impl PreparedEvent {
 
     /// The hooks that want this event and are on in its session.
     pub fn plan(&self) -> Option<Plan> {
+        if self.config.hooks.is_empty() {
+            return None;
+        }
         let head = Head::read(&self.payload).ok()?;
         let root = Path::new("/");
         let asked = Asked {

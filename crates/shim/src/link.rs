@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use becket_wire::Missed;
 use becket_wire::frame::Decoder;
@@ -16,6 +16,9 @@ use rustix::net::{
 };
 
 use crate::os;
+
+/// How long the answer is waited for without going to sleep.
+const AWAKE: Duration = Duration::from_micros(200);
 
 #[derive(Debug)]
 pub struct Link {
@@ -72,11 +75,14 @@ impl Link {
 
     pub fn receive(&mut self) -> Result<Response, Missed> {
         let mut buffer = [0; 512];
+        // Most answers come within 0.2 ms, and waking a core that went to sleep takes 40 µs of that.
+        let awake = Instant::now() + AWAKE;
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
                 return Response::from_frame(frame).map_err(|_| Missed::Broken);
             }
             match recv(&self.socket, &mut buffer[..], RecvFlags::DONTWAIT) {
+                Err(Errno::AGAIN) if Instant::now() < awake => std::thread::yield_now(),
                 Err(Errno::AGAIN) if readable_until(&self.socket, self.deadline) => {}
                 Err(Errno::AGAIN) => return Err(Missed::Slow),
                 Err(Errno::INTR) => {}
