@@ -1,5 +1,5 @@
 //! What may be answered, per event. An `Answer` holds only what its event takes; `render` writes it
-//! as Claude Code wants it, `Answer::read` reads what somebody else's hook said.
+//! as Claude Code wants it, `Answer::read` reads what a hook said.
 //! Which event takes what stands in `answer/rules.rs`.
 
 mod json;
@@ -158,7 +158,7 @@ impl Answer {
         self.stop.as_deref()
     }
 
-    /// Whether whoever wanted to stop has to go on.
+    /// Whether the agent that wanted to stop has to go on.
     pub fn blocks_stop(&self) -> bool {
         matches!(self.event, EventName::Stop | EventName::SubagentStop)
             && self.stop.is_none()
@@ -273,7 +273,7 @@ pub enum Opinion {
     Deny { reason: String },
     /// The user shall decide.
     Ask { reason: String },
-    /// Somebody else decides later; under `-p` the run ends.
+    /// The user decides later; under `-p` the run ends.
     Defer { reason: String },
     /// It happens **without** Claude Code's own permission prompt. Only ever what the user asked
     /// for by name; `because` says where.

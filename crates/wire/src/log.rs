@@ -61,7 +61,7 @@ pub struct EventRow {
     pub event: Option<String>,
     pub tool: Option<String>,
     pub decision: Option<DecisionRow>,
-    /// From arrival to the answer's readiness; none if nobody was answered.
+    /// From arrival to the answer's readiness; none if it was not answered.
     pub took_us: Option<i64>,
     pub source: Source,
     /// How many secrets were masked.
@@ -111,7 +111,7 @@ impl Source {
 }
 
 /// What a follower has been shown. Numbers rise, but an event that waits while the spool is taken
-/// in is committed after events with higher ones: so whoever asks again asks from further back, and
+/// in is committed after events with higher ones: so a follower asks again from further back, and
 /// passes over what it knows.
 #[derive(Debug)]
 pub struct Shown {

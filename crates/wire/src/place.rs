@@ -110,7 +110,7 @@ impl Place {
         self.home.join("run")
     }
 
-    /// Held by whoever starts a daemon, until it is ready.
+    /// Held by the process that starts a daemon, until it is ready.
     pub fn start_lock(&self) -> PathBuf {
         self.run().join("start.lock")
     }
@@ -130,12 +130,12 @@ impl Place {
         self.run().join("running")
     }
 
-    /// Touched after a missed deadline: for a while, nobody waits long for the daemon.
+    /// Touched after a missed deadline: for a while, shims wait only briefly for the daemon.
     pub fn slow_mark(&self) -> PathBuf {
         self.run().join("slow")
     }
 
-    /// There from when the daemon was told to end until the next one serves: whoever followed it
+    /// There from when the daemon was told to end until the next one serves: a client that followed it
     /// starts none.
     pub fn stopped_mark(&self) -> PathBuf {
         self.run().join("stopped")

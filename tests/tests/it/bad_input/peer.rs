@@ -277,7 +277,7 @@ fn another_users_folder_for_the_socket_is_not_taken() {
     });
     assert!(send(&world, numbered(1).as_bytes()).is_silent());
     drop(fake);
-    // Nobody listens there now; ours must not either.
+    // No process listens there now; ours must not either.
     assert!(send(&world, numbered(2).as_bytes()).is_silent());
     let output = world.output(&["daemon", "start"]);
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -148,7 +148,7 @@ run = """echo '{"systemMessage": "here"}'"""
 "#,
     );
     ship.world.start_daemon();
-    // Bounded: whoever waits for a place would wait until a hook's time is up.
+    // Bounded: a shim without a place would wait until a hook's time is up.
     let call = |event: &str, payload: &str| {
         let began = Instant::now();
         finish(begins(ship.shim(event), payload), began, PATIENCE)
@@ -159,7 +159,7 @@ run = """echo '{"systemMessage": "here"}'"""
     let stop = ship.event("Stop", &serde_json::json!({"stop_hook_active": false}));
     let called = call("Stop", &stop);
     assert!(called.stdout.contains("asked: here"), "{called:?}");
-    // Whoever finds no place is served all the same, after a while, without the daemon.
+    // A shim that finds no place is served all the same, after a while, without the daemon.
     let events = ship.world.events();
     let stop = events.iter().find(|event| event["event"] == "Stop");
     assert_eq!(stop.expect("the event")["source"], "daemon");
@@ -167,7 +167,7 @@ run = """echo '{"systemMessage": "here"}'"""
     let told = || {
         let runs = ship.world.run(&["recent", "100", "--json"]);
         let runs: Vec<serde_json::Value> = serde_json::from_str(&runs).expect("JSON");
-        // Whoever still runs would never see the file once the folder is gone.
+        // A hook that still runs would never see the file once the folder is gone.
         let is_over = |run: &&serde_json::Value| run["hook"] == "behind" && run["outcome"] == "ok";
         (runs.iter().filter(is_over).count() == 70).then_some(())
     };
