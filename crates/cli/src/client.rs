@@ -282,6 +282,7 @@ pub fn start(world: &World) -> Result<bool> {
     if let Some(mut client) = Client::connect(world)?
         && let Ok(status) = client.status()
         && status.version >= Version::current()
+        && !status.ending
     {
         return Ok(false);
     }

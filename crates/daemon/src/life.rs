@@ -250,6 +250,7 @@ impl Daemon {
                 () = signals.told() => End::Signal,
             };
             info!(?end, "ending");
+            door.end.send_replace(Some(end));
             serve_on(&door, &hooks, options.drain, &mut signals).await;
             door.closing.send_replace(true);
             mark_stopped(&options.place, end);

@@ -76,6 +76,11 @@ impl Door {
     fn identity(&self) -> (u8, Version) {
         (PROTOCOL, self.version)
     }
+
+    /// Whether it was told to end.
+    fn ends(&self) -> bool {
+        self.end.borrow().is_some()
+    }
 }
 
 /// Everything that is said on one connection.
@@ -126,6 +131,7 @@ async fn serve_one(connection: &mut Connection, foreign: bool, door: &Arc<Door>)
     match Request::from_frame(frame) {
         Ok(Request::Event(event)) => take_event(connection, event, true, door).await,
         Ok(Request::StatusLine(line)) => take_event(connection, line, false, door).await,
+        Ok(Request::Yield { .. }) if door.ends() => connection.say(&Response::Yielding).await,
         Ok(Request::Yield { protocol, version }) if (protocol, version) > door.identity() => {
             let said = connection.say(&Response::Yielding).await;
             door.end.send_replace(Some(End::Yielded));
@@ -285,5 +291,6 @@ async fn status(door: &Door) -> DaemonStatus {
         events: events.await.unwrap_or(0),
         counts: door.counters.counts(),
         troubles: door.counters.troubles(),
+        ending: door.ends(),
     }
 }

@@ -199,6 +199,9 @@ pub struct DaemonStatus {
     /// What a person should know: a damaged database that was set aside, a config that does not parse.
     #[serde(default)]
     pub troubles: Vec<String>,
+    /// It was told to end, and waits for its hooks.
+    #[serde(default)]
+    pub ending: bool,
 }
 
 /// What went past a bound or wrong since the daemon started.

@@ -336,6 +336,7 @@ mod tests {
                 events: 1,
                 counts: Counts::default(),
                 troubles: vec!["a trouble".into()],
+                ending: false,
             }))));
             assert_eq!(caller.asked(), Some(Ask::Watch));
             caller.say(&Response::Told(Told::Sessions(vec![row(session)])));

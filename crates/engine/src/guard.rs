@@ -1,0 +1,3 @@
+//! Guards: rules that judge what a tool call would do.
+
+pub mod act;
