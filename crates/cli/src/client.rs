@@ -4,8 +4,7 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use becket_hook::link::Link;
-use becket_hook::wake;
+use becket_hook::{Link, wake};
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
-use becket_wire::envelope::LAUNCH;
+use becket_wire::rpc::LAUNCH;
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::claude;

@@ -6,9 +6,9 @@ use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::connection::Connection;
 use crate::core::Message;
 use crate::life::closes;
+use crate::serve::Connection;
 use crate::serve::{Door, take_in};
 use crate::store::{self, OpenError};
 

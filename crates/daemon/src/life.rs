@@ -18,7 +18,6 @@ use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use thiserror::Error;
-use tokio::net::UnixListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -27,7 +26,6 @@ use tracing::{error, info, warn};
 
 pub use lock::{Holder, yield_to};
 
-use crate::connection::Budget;
 use crate::core::{self, Core, Hooks, Message, Running, Ticked};
 use crate::counters::Counters;
 use crate::infer;
@@ -196,7 +194,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
-        budget: Budget::default(),
+        budget: serve::Budget::default(),
         end: watch::Sender::new(None),
         closing: watch::Sender::new(false),
     });
@@ -242,7 +240,7 @@ impl Daemon {
                 tokio::spawn(tmux::push(orders, Arc::clone(&door.counters))),
                 tokio::spawn(sessions_watch::tell_tmux(Arc::clone(&door))),
             ];
-            let accepting = tokio::spawn(accept(listener, Arc::clone(&door)));
+            let accepting = tokio::spawn(serve::accept(listener, Arc::clone(&door)));
             let mut ending = door.end.subscribe();
             let end = tokio::select! {
                 end = told_to_end(&mut ending) => end,
@@ -294,23 +292,6 @@ pub fn no_core_files() {
     let mut limit = getrlimit(Resource::Core);
     limit.current = Some(0);
     let _ = setrlimit(Resource::Core, limit);
-}
-
-async fn accept(listener: std::os::unix::net::UnixListener, door: Arc<Door>) {
-    let listener = match UnixListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(why) => return error!(%why, "could not accept"),
-    };
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve::talk(stream, Arc::clone(&door)))),
-            Err(why) => {
-                // Out of descriptors: clients that wait go standalone after their deadline.
-                warn!(%why, "could not accept a connection");
-                sleep(Duration::from_millis(20)).await;
-            }
-        }
-    }
 }
 
 /// Comes back when the end was asked for.

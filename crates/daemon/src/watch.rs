@@ -9,10 +9,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
 use tracing::warn;
 
-use crate::connection::Connection;
 use crate::core::Message;
 use crate::life::{closes, now_ms};
 use crate::registry::Asked;
+use crate::serve::Connection;
 use crate::serve::{Door, take_in};
 use crate::store::{self, Which};
 use crate::tmux::Order;

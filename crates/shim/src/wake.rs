@@ -13,11 +13,11 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
-use becket_wire::envelope::read_environment;
 use becket_wire::process::{FOR_DAEMON, PATH};
+use becket_wire::rpc::read_environment;
 use becket_wire::{Missed, Notice, Place};
 
-use crate::link::Link;
+use crate::Link;
 use crate::os;
 
 /// Nobody listens: starts the daemon, or waits for whoever does, and connects. What is asked of it

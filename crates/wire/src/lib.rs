@@ -4,7 +4,6 @@
 pub mod account;
 pub mod answer;
 pub mod bounds;
-pub mod envelope;
 pub mod event;
 pub mod frame;
 pub mod head;

@@ -74,7 +74,7 @@ impl Place {
         self.home.join("trust.json")
     }
 
-    /// The environment that `becket init` saw, for daemons: as [`crate::envelope::environment_block`]
+    /// The environment that `becket init` saw, for daemons: as [`crate::rpc::environment_block`]
     /// writes it.
     pub fn environment(&self) -> PathBuf {
         self.home.join("environment")

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::envelope::CARRIED_BY_LINE;
 use crate::frame::Kind;
+use crate::rpc::CARRIED_BY_LINE;
 
 /// Which registration an event came through. Arguments beat the environment: a project's settings
 /// can set variables for our hook, and must not be able to lead it elsewhere.

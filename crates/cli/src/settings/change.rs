@@ -11,8 +11,8 @@ use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
 use becket_wire::Place;
-use becket_wire::envelope::environment_block;
 use becket_wire::process::FOR_DAEMON;
+use becket_wire::rpc::environment_block;
 use similar::TextDiff;
 
 use crate::claude::{self, Numbers};

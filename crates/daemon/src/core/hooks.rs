@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tracing::warn;
 
 use super::{Core, InHand, Message, micros};
-use crate::connection::{Answerer, Askers};
+use crate::serve::{Answerer, Askers};
 use crate::store::{self, Record};
 
 /// The hooks of so many events run at once, and of so many events of one session; more have to wait.

@@ -11,9 +11,9 @@ use becket_wire::rpc::Response;
 use rusqlite::Connection;
 
 use super::Core;
-use crate::connection::Answerer;
 use crate::infer::Found;
 use crate::life::now_ms;
+use crate::serve::Answerer;
 use crate::store::Taken;
 use crate::store::spool::Intake;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use becket_wire::answer::{Answer, Change, Opinion};
-use becket_wire::envelope::Envelope;
 use becket_wire::event::EventName;
+use becket_wire::rpc::Envelope;
 use becket_wire::{Head, Place};
 
 use super::Hook;
