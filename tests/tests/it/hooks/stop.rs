@@ -21,7 +21,7 @@ fn config(then: &str) -> String {
 [hooks.judge]
 on = ["Stop", "SubagentStop"]
 timeout = "60s"
-run = "echo begun > begun; while [ ! -e go ]; do sleep 0.05; done; {then}"
+run = "echo begun > begun; while [ -e begun ] && [ ! -e go ]; do sleep 0.05; done; {then}"
 "#
     )
 }
