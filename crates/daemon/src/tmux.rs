@@ -284,7 +284,7 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
             });
         };
         let display = wanted.panes.get(id);
-        let word = display.map(|display| display.word());
+        let word = display.map(|display| display.label());
         if word.unwrap_or_default() != state {
             set(STATE, word);
         }

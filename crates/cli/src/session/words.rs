@@ -20,7 +20,10 @@ pub fn state(row: &SessionRow) -> &'static str {
 /// What it does, waits for or died of; empty if there is nothing to say beyond its state.
 pub fn doing(row: &SessionRow) -> String {
     if row.ended_at.is_some() {
-        return row.end_reason.as_deref().map(one_line).unwrap_or_default();
+        return match row.end_reason.as_deref().unwrap_or_default() {
+            "other" => String::new(),
+            reason => one_line(&reason.replace('_', " ")),
+        };
     }
     if !row.hooked {
         let launch = row.waiting_reason.as_deref();

@@ -38,7 +38,7 @@ pub enum Action {
 }
 
 /// The keys, as the help tells them.
-pub const HELP: [(&str, &str); 16] = [
+pub const HELP: [(&str, &str); 15] = [
     ("↑ ↓  k j", "go to the session above or below"),
     ("← →  h l", "hide or show its subagents"),
     ("PgUp PgDn", "go by pages; Home and End to the ends"),
@@ -51,8 +51,7 @@ pub const HELP: [(&str, &str); 16] = [
     ("r", "send a line to it"),
     ("i", "interrupt it: Escape into its pane"),
     ("x", "end it (asks first)"),
-    ("Ctrl-L", "draw everything anew"),
-    ("?", "this help"),
+    ("?  Ctrl-L", "this help; draw everything anew"),
     ("q  Ctrl-C", "leave; the sessions go on"),
     ("mouse", "click selects, double click jumps, wheel scrolls"),
 ];

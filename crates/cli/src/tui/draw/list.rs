@@ -10,7 +10,7 @@ use ratatui::widgets::Widget;
 use crate::session::table::glyph;
 use crate::session::words;
 use crate::tui::draw::{Drawn, Scene, Strip};
-use crate::tui::look::{Look, Tone, tone};
+use crate::tui::look::{Look, Tone, tone, width as text_width};
 use crate::tui::model::{self, Focus, Twig, title};
 use crate::ui::text::dollars;
 use crate::ui::time::{about, lasted, span as shortly};
@@ -25,7 +25,7 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
         empty(scene, area, buffer);
         return;
     }
-    let columns = Columns::new(area.width, !model.wish.grouped);
+    let columns = Columns::new(area.width, model.rows(), model.wish.grouped);
     let mut area = area;
     if area.height >= ROOM_FOR_LABELS {
         columns.labels(Strip::new(buffer, scene.look, area, area.y));
@@ -169,9 +169,7 @@ fn session(
     };
     strip.column(title(row), columns.title, title_tone);
     if columns.project > 0 {
-        let project = model::project(row).unwrap_or_default();
-        let name = project.rsplit('/').next().unwrap_or_default();
-        strip.column(name, columns.project, Tone::Dim);
+        strip.column(project_name(row), columns.project, Tone::Dim);
     }
     strip.column(&doing(row), columns.doing, tone);
     since(
@@ -195,6 +193,11 @@ fn session(
             .skip(2)
             .column(&words::model(row), columns.model, Tone::Dim);
     }
+}
+
+fn project_name(row: &SessionRow) -> &str {
+    let project = model::project(row).unwrap_or_default();
+    project.rsplit('/').next().unwrap_or_default()
 }
 
 /// What a session does, or what it wants; a subagent that wants it is named.
@@ -262,18 +265,23 @@ pub struct Columns {
 }
 
 impl Columns {
-    pub fn new(width: u16, with_project: bool) -> Self {
+    /// What no row has gets no column.
+    pub fn new(width: u16, rows: &[SessionRow], grouped: bool) -> Self {
         let width = usize::from(width);
+        let named = rows.iter().map(|row| text_width(project_name(row)));
+        let project = named.max().unwrap_or(0).clamp(7, 12);
+        let has_cost = rows.iter().any(|row| row.figures.cost_usd.is_some());
+        let has_context = rows.iter().any(|row| row.figures.context_pct.is_some());
         let from = |least: usize, cells: usize| if width >= least { cells } else { 0 };
         let mut columns = Self {
-            indent: if with_project { 1 } else { 2 },
+            indent: if grouped { 2 } else { 1 },
             title: 0,
-            project: if with_project { from(72, 10) } else { 0 },
+            project: if grouped { 0 } else { from(72, project) },
             doing: 0,
             since: from(24, 6),
-            bar: from(100, 8),
-            percent: from(48, 4),
-            cost: from(66, 7),
+            bar: if has_context { from(100, 8) } else { 0 },
+            percent: if has_context { from(48, 4) } else { 0 },
+            cost: if has_cost { from(66, 7) } else { 0 },
             age: from(92, 4),
             model: from(130, 11),
         };
