@@ -225,7 +225,7 @@ fn only_what_differs_is_set() {
         "set-option -pu -t %3 @becket_state",
     ];
     assert_eq!(told(plain, None), states);
-    let painted = "%1\ton\tworking\tbg=colour17\n%2\ton\tattention\tbg=colour58\n";
+    let painted = "%1\ton\tworking\tbg=colour17\n%2\ton\twaiting\tbg=colour58\n";
     assert_eq!(told(painted, None).len(), 1);
     let left = format!("{painted}%3\ton\t\tbg=colour22\n");
     let unset = STYLES.map(|option| format!("set-option -pu -t %3 {option}"));

@@ -97,11 +97,6 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
             lines.push((format!("{sign}{line}"), Tone::Plain));
         }
     }
-    let facts = facts(look, row).join(look.sign(" · ", ", "));
-    let facts = visible(&facts, look.unicode);
-    for line in wrap(&facts, room, prompt_lines.min(2), look.unicode) {
-        lines.push((line, Tone::Dim));
-    }
     // The list has no room for a whole question or error.
     if matches!(
         row.display,
@@ -111,6 +106,11 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
         let wrapped = wrap(&doing, room, 2, look.unicode);
         let tone = tone(row.display);
         lines.extend(wrapped.into_iter().map(|line| (line, tone)));
+    }
+    let facts = facts(look, row).join(look.sign(" · ", ", "));
+    let facts = visible(&facts, look.unicode);
+    for line in wrap(&facts, room, prompt_lines.min(2), look.unicode) {
+        lines.push((line, Tone::Dim));
     }
     for trouble in row.troubles.iter().take(3) {
         let trouble = visible(trouble, look.unicode);
