@@ -298,5 +298,5 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
 
 fn local_time(at: i64) -> String {
     let now = jiff::Zoned::now();
-    clock(at / 1000 * 1000, &now).replace(".000", "")
+    clock(at, &now)
 }

@@ -186,7 +186,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
 fn when(ms: i64, look: &Look) -> Option<String> {
     let ago = time::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.
-    let at = clock(ms / 1000 * 1000, &look.now).replace(".000", "");
+    let at = clock(ms, &look.now);
     (ms != 0).then(|| format!("{at}, {ago} ago"))
 }
 
@@ -323,7 +323,7 @@ pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
     // Whole seconds say enough.
-    let at = clock(turn.began / 1000 * 1000, &look.now).replace(".000", "");
+    let at = clock(turn.began, &look.now);
     let prompt = match &turn.prompt {
         Some(prompt) => Cell::plain(prompt),
         None => Cell::new("(not kept)", DIM),
@@ -410,7 +410,7 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
         return String::new();
     }
     let row = |word: &str, facts: &&SessionFacts| {
-        let at = clock(facts.started_at / 1000 * 1000, &look.now).replace(".000", "");
+        let at = clock(facts.started_at, &look.now);
         let about = facts.title.as_deref().or(facts.last_prompt.as_deref());
         [
             Cell::new(word, DIM),

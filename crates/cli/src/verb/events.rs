@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
-use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
 use crate::client::Client;
@@ -37,9 +36,9 @@ pub struct Events {
     /// Only the newest so many (default: 50; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
-    /// Only the event with this id
+    /// Only this event (any unique beginning of its id)
     #[arg(long, value_name = "ID")]
-    id: Option<EventId>,
+    id: Option<String>,
     /// Also events that came twice, from two registrations
     #[arg(long)]
     duplicates: bool,
@@ -58,13 +57,14 @@ impl Events {
             (_, true) => Form::Raw,
             _ => Form::Person,
         };
+        let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let query = EventQuery {
             session: self.session,
             event: self.event,
             tool: self.tool,
             // Nothing of what was: then only from now on, also when the daemon changes.
             since: self.since.or((self.limit == Some(0)).then(now_ms)),
-            id: self.id,
+            id,
             after: None,
             limit: self
                 .limit

@@ -11,8 +11,9 @@ use becket_wire::{Place, Registration};
 use crate::failure::{Code, Failure};
 use crate::standalone;
 
-/// Take one event from Claude Code (what the shim does, where the shim cannot be had)
+/// Take one event from Claude Code, where the shim cannot
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub struct Hook {
     /// Judge the frame on stdin without a daemon, and say why there is none
     #[arg(long, value_name = "WHY", hide = true)]

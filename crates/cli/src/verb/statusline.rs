@@ -21,6 +21,7 @@ use crate::{beside, settings};
 /// It is what `becket-hook --statusline` becomes when `becket init` found a status line, which is run
 /// with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub struct Statusline {
     /// Print the line of the frame on stdin, and say why no daemon did
     #[arg(long, value_name = "WHY", hide = true)]
