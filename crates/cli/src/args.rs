@@ -86,14 +86,13 @@ enum Verb {
     Hooks(verb::hooks::Hooks),
     /// Switch a hook off for one session
     ///
-    /// Nothing but this session is concerned, and no config is changed. Without a name: the hooks
-    /// that this project's config names, and which of them do not run.
+    /// Only this session is affected, and no config is changed. Without a name: list the hooks of
+    /// this project, and which of them do not run.
     Disable(SwitchArgs),
     /// Switch a hook on again for one session
     ///
-    /// Takes `becket disable` back. A hook that the config switches off stays off: what switches it
-    /// off is said. Without a name: the hooks that this project's config names, and which of them do
-    /// not run.
+    /// Takes `becket disable` back. A hook that the config switches off stays off, and the file that
+    /// does so is named. Without a name: list the hooks of this project, and which do not run.
     Enable(SwitchArgs),
     Stats(verb::stats::Stats),
     Recent(verb::recent::Recent),
@@ -239,7 +238,11 @@ mod tests {
         let command = Args::command();
         let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
         let mut verbs: Vec<&str> = shown.map(Command::get_name).collect();
-        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| *verbs).copied().collect();
+        let mut listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, verbs)| *verbs)
+            .copied()
+            .collect();
         verbs.sort_unstable();
         listed.sort_unstable();
         assert_eq!(listed, verbs);

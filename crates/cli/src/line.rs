@@ -90,9 +90,9 @@ impl Lines {
     pub fn end(&mut self) -> io::Result<()> {
         if !self.any && self.form == Form::Person {
             let nothing = if self.narrowed {
-                "No event fits."
+                "No event matches."
             } else {
-                "No events yet. They come with the next thing that Claude Code does."
+                "No events yet. Start Claude Code, and its events appear here."
             };
             writeln!(self.out, "{nothing}")?;
         }
@@ -226,8 +226,10 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     if let Some(fault) = &row.fault {
         note(BAD, fault.clone());
     }
-    if row.source != Source::Daemon {
-        note(DIM, row.source.as_str().to_owned());
+    match row.source {
+        Source::Daemon => {}
+        Source::Alone => note(DIM, "standalone".to_owned()),
+        Source::Replay => note(DIM, "replay".to_owned()),
     }
     if row.masked > 0 {
         note(DIM, format!("{} masked", row.masked));
@@ -243,7 +245,7 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
 /// What the event is about, in a few words of its own.
 pub fn about(row: &EventRow) -> String {
     let Some(payload) = &row.payload else {
-        return "(payload dropped)".to_owned();
+        return "(payload deleted)".to_owned();
     };
     let Ok(payload) = serde_json::from_slice::<serde_json::Value>(payload) else {
         return String::new();

@@ -119,14 +119,15 @@ pub fn refusal(told: Told) -> anyhow::Error {
             format!("no session has an id that begins with `{prefix}`"),
         )
         .hint("becket sessions --all shows the ids"),
-        Told::Ambiguous(ids) => {
-            Failure::new(Code::Usage, "several sessions have an id that begins so")
-                .hint(format!("one of: {}", ids.join(", ")))
-        }
+        Told::Ambiguous(ids) => Failure::new(
+            Code::Usage,
+            "several sessions have an id that begins like this",
+        )
+        .hint(format!("one of: {}", ids.join(", "))),
         Told::No(why) => Failure::new(Code::Failed, why),
         other => Failure::new(
             Code::Failed,
-            format!("the daemon said something else: {other:?}"),
+            format!("unexpected reply from the daemon: {other:?}"),
         ),
     }
     .into()

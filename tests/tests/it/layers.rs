@@ -205,7 +205,7 @@ fn a_variable_that_is_nearly_one_of_beckets_is_told() {
     let told = String::from_utf8_lossy(&check.expect("becket").stdout).into_owned();
     assert_eq!(
         told,
-        "warning: BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)\n"
+        "warning: BECKET_MASK_ENABLE: unknown variable (did you mean BECKET_MASK_ENABLED?)\n"
     );
 }
 
@@ -223,7 +223,7 @@ fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
         let (code, stderr) = said(&output.expect("becket"));
         assert_eq!(code, Some(2), "{verb:?}: {stderr}");
         assert!(
-            stderr.contains("BECKET_HOME is no absolute path: beckets/home"),
+            stderr.contains("BECKET_HOME is not an absolute path: beckets/home"),
             "{stderr}"
         );
     }

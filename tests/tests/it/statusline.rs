@@ -189,7 +189,7 @@ fn without_a_daemon_the_json_itself_is_shown() {
     let called = call(shim, payload().as_bytes());
     assert_eq!(
         called.stdout,
-        format!("{LINE} · ⚠ becket: no daemon wanted\n")
+        format!("{LINE} · ⚠ becket: BECKET_NO_DAEMON is set\n")
     );
     assert_eq!(called.code, Some(0));
     assert!(world.daemons().is_empty());

@@ -121,15 +121,18 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
             .as_deref()
             .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
-    section.maybe("interrupted", row.interrupted.then_some("by its person"));
+    section.maybe("interrupted", row.interrupted.then_some("by you"));
     let many = |number: u32| (number > 0).then(|| number.to_string());
     section.maybe("background", many(row.background_tasks));
     section.maybe("failed tools", many(row.failed_tools));
     if row.inferred {
-        section.add("inferred", "no event said so");
+        section.add(
+            "inferred",
+            "from its files and its process, not from an event",
+        );
     }
     if row.stale {
-        section.add("stale", "nothing was heard of it for 8 hours");
+        section.add("stale", "no event for 8 hours");
     }
     section.maybe("effort", row.effort.as_deref().map(text::one_line));
     for trouble in &row.troubles {

@@ -24,7 +24,7 @@ pub fn doing(row: &SessionRow) -> String {
     }
     if !row.hooked {
         let launch = row.waiting_reason.as_deref();
-        return one_line(launch.unwrap_or("nothing is heard of it"));
+        return one_line(launch.unwrap_or("it runs without becket's hooks"));
     }
     let mut said = match row.display {
         Display::Error => one_line(row.error.as_deref().unwrap_or("the turn failed")),

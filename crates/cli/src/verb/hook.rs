@@ -45,7 +45,7 @@ pub fn called() -> Option<ExitCode> {
     }
     if !has("--alone") {
         if args.iter().any(|arg| is_set(&arg.to_string_lossy())) {
-            eprintln!("becket: --set does not count for `becket hook`: events go by the files");
+            eprintln!("becket: `becket hook` ignores --set: events are judged by the config files");
         }
         return Some(becket_hook::run(args.into_iter()));
     }

@@ -100,9 +100,9 @@ fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str)
     let mut line = Line::of(read);
     let why = match why {
         "busy" => "becket: the daemon is busy",
-        "refused" => "becket: the daemon is another version's",
+        "refused" => "becket: the daemon has another version",
         "stranger" => "becket: the socket is another user's",
-        "unwanted" => "becket: no daemon wanted",
+        "unwanted" => "becket: BECKET_NO_DAEMON is set",
         _ => "becket: the daemon does not answer",
     };
     line.wrong.push(why.to_owned());

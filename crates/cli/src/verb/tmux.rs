@@ -63,6 +63,7 @@ struct Jump {
 ///
 /// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 struct Seen {
     /// The pane (default: the one that this runs in)
     #[arg(long, value_name = "PANE")]

@@ -18,7 +18,7 @@ use crate::run::source::Runs;
 use crate::ui::style::Look;
 use crate::world::{World, own_session, project_of};
 
-/// Show why an event came out as it did: each hook with its time and outcome, and the decision
+/// Show why an event was decided as it was, hook by hook
 #[derive(Debug, clap::Args)]
 pub struct Why {
     /// The event: any unique beginning of its id (default: the last one that a hook decided, or on which one failed; else one whose hook runs now)
