@@ -173,7 +173,7 @@ fn grouped() -> Command {
         }
     }
     template += &format!("\n{head}Options:{head:#}\n{{options}}\n");
-    template += "\n`becket COMMAND --help` tells more about one of them.";
+    template += "\n`becket COMMAND --help` tells more.";
     command.help_template(template)
 }
 

@@ -467,8 +467,7 @@ fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a st
 const LONGEST_NAME: usize = 64;
 
 /// Where a `~` counts.
-const EXPANDED: &str =
-    "write the whole path, or a text, which sh runs";
+const EXPANDED: &str = "write the whole path, or a text, which sh runs";
 
 /// Whether a hook may be called so: it becomes a part of paths, of commands and of lists.
 pub fn is_name(name: &str) -> bool {
