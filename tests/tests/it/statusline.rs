@@ -281,7 +281,7 @@ fn doctor_looks_at_it() {
     );
     let told = state(&world);
     assert!(
-        told[0].0 == "good" && told[0].1.contains("left to you"),
+        told[0].0 == "good" && told[0].1.contains("not registered;"),
         "{told:?}"
     );
 

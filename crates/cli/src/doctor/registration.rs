@@ -340,7 +340,7 @@ pub fn send_canary(
     if !done.success() || !done.stdout.is_empty() {
         let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
-            "{} ended with {} or printed something: {said}",
+            "{} must print nothing and exit with 0, but ended with {}: {said}",
             program.display(),
             done.end()
         );

@@ -296,7 +296,7 @@ fn tell_of_rest(left: &[String], resting: &[&str]) {
     if !resting.is_empty() {
         let many = count(resting.len(), "hook starts", "hooks start");
         anstream::println!(
-            "{many} files of the session's project, and run only in projects that you trust: {}",
+            "{many} files of the session's project, and run only in projects that you trust (`becket trust`): {}",
             resting.join(", ")
         );
     }
