@@ -114,9 +114,15 @@ fn what_is_no_json_is_told_in_the_line() {
     world.start_daemon();
     for (odd, told) in [
         (b"".to_vec(), "⚠ status line: nothing came\n"),
-        (b"nope".to_vec(), "⚠ status line: what came is no JSON\n"),
-        (vec![0, 0xff, 0xfe], "⚠ status line: what came is no JSON\n"),
-        (vec![b'['; 100_000], "⚠ status line: what came is no JSON\n"),
+        (b"nope".to_vec(), "⚠ status line: the input is not JSON\n"),
+        (
+            vec![0, 0xff, 0xfe],
+            "⚠ status line: the input is not JSON\n",
+        ),
+        (
+            vec![b'['; 100_000],
+            "⚠ status line: the input is not JSON\n",
+        ),
         (
             vec![b' '; 3 << 20],
             "⚠ status line: 3145728 bytes came, too many\n",

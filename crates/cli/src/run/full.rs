@@ -164,7 +164,7 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
 /// By whom, and how long that took, or why there was no answer.
 fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
-    let whom = match why.event.source {
+    let judged = match why.event.source {
         Source::Daemon => "by the daemon".to_owned(),
         Source::Replay => "in a replay".to_owned(),
         Source::Alone if detour.is_empty() => "standalone".to_owned(),
@@ -172,11 +172,11 @@ fn judged(why: &Why, look: &Look) -> String {
     };
     match why.event.took_us {
         Some(took) if ended_so(why, ORPHANED) => format!(
-            "{whom}, in {}; becket was killed before, and the answers of its hooks were lost",
+            "{judged}, in {}; becket was killed before, and the answers of its hooks were lost",
             time::took(took)
         ),
-        Some(took) => format!("{whom}, in {}", time::took(took)),
-        None => format!("{whom}; {}", unanswered(why, look)),
+        Some(took) => format!("{judged}, in {}", time::took(took)),
+        None => format!("{judged}; {}", unanswered(why, look)),
     }
 }
 

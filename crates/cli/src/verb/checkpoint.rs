@@ -281,7 +281,7 @@ pub struct Restore {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
-    /// Only this file or folder (may be said several times)
+    /// Only this file or folder (may be given several times)
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<OsString>,
     /// Also delete the files that came later

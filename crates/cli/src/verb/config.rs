@@ -36,7 +36,7 @@ enum What {
     },
     /// Print a JSON schema of the config files, for editors
     Schema,
-    /// List the config files, lowest first, and how each stands
+    /// List the config files, lowest first, and whether each is in force
     Path {
         /// Print JSON
         #[arg(long)]

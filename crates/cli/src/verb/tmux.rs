@@ -35,7 +35,7 @@ enum Verb {
 
 /// Print how many sessions failed, wait, work and are done, in a few characters
 ///
-/// The daemon keeps the same text in the tmux option @becket: a status line has no need to ask.
+/// The daemon keeps the same text in the tmux option @becket: a status line need not run this.
 #[derive(Debug, clap::Args)]
 struct Status {
     /// Print JSON
