@@ -236,9 +236,11 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     }
     let room = width.saturating_sub(plain.chars().count());
     let about: String = about(row).chars().take(room).collect();
-    let line = format!(
-        "{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} {notes}{DIM}{about}{DIM:#}"
-    );
+    if !about.is_empty() {
+        notes.push_str(&format!("{DIM}{about}{DIM:#}"));
+    }
+    let line =
+        format!("{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} {notes}");
     line.trim_end().to_owned()
 }
 
