@@ -8,21 +8,56 @@ use anyhow::Result;
 use becket_engine::config::KEYS;
 use becket_engine::hooks::slash;
 use clap::builder::{PossibleValue, TypedValueParser};
-use clap::{Arg, Command, Parser, Subcommand};
+use clap::{Arg, Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::switch::SwitchArgs;
 use crate::verb;
 use crate::world::World;
 
-/// The hook runtime for Claude Code. Without a command: the live view of all sessions
+/// Options of every verb stand after its own.
+const LAST: usize = 900;
+
+/// The verbs as the top-level help lists them.
+const GROUPS: [(&str, &[&str]); 4] = [
+    (
+        "Every day",
+        &[
+            "sessions", "show", "events", "wait", "name", "replay", "tmux",
+        ],
+    ),
+    (
+        "Hooks and guards",
+        &[
+            "hooks", "disable", "enable", "why", "recent", "stats", "try", "profile", "trust",
+            "adopt",
+        ],
+    ),
+    ("Work", &["run", "prd", "checkpoint"]),
+    (
+        "Set-up and repair",
+        &[
+            "up",
+            "doctor",
+            "demo",
+            "init",
+            "uninit",
+            "config",
+            "daemon",
+            "gc",
+            "completions",
+        ],
+    ),
+];
+
+/// See every Claude Code session in one place. Without a command: the live view
 #[derive(Debug, Parser)]
 #[command(name = "becket", version = version(), propagate_version = true, disable_help_subcommand = true)]
 pub struct Args {
     /// Work with this becket home instead of ~/.becket
-    #[arg(long, global = true, value_name = "FOLDER")]
+    #[arg(long, global = true, value_name = "FOLDER", display_order = LAST)]
     home: Option<PathBuf>,
     /// Set a key of the configuration for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Pair, hide_possible_values = true)]
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = Pair, hide_possible_values = true, display_order = LAST)]
     set: Vec<(String, String)>,
     /// Append what every draw of the live view took: microseconds of the clock and of the processor
     #[arg(long, hide = true, value_name = "FILE")]
@@ -51,14 +86,13 @@ enum Verb {
     Hooks(verb::hooks::Hooks),
     /// Switch a hook off for one session
     ///
-    /// Nothing but this session is concerned, and no config is changed. Without a name: the hooks
-    /// that this project's config names, and which of them do not run.
+    /// Only this session is affected, and no config is changed. Without a name: list the hooks of
+    /// this project, and which of them do not run.
     Disable(SwitchArgs),
     /// Switch a hook on again for one session
     ///
-    /// Takes `becket disable` back. A hook that the config switches off stays off: what switches it
-    /// off is said. Without a name: the hooks that this project's config names, and which of them do
-    /// not run.
+    /// Takes `becket disable` back. A hook that the config switches off stays off, and the file that
+    /// does so is named. Without a name: list the hooks of this project, and which do not run.
     Enable(SwitchArgs),
     Stats(verb::stats::Stats),
     Recent(verb::recent::Recent),
@@ -125,7 +159,31 @@ fn pair(text: &str) -> Result<(String, String), &'static str> {
     }
 }
 
+/// The command line whose help lists the verbs in groups.
+fn grouped() -> Command {
+    let command = Args::command();
+    let head = command.get_styles().get_header();
+    let mut template = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (title, verbs) in GROUPS {
+        template += &format!("\n{head}{title}:{head:#}\n");
+        for name in verbs {
+            let verb = command.find_subcommand(name);
+            let about = verb.and_then(Command::get_about);
+            template += &format!("  {name:11}  {}\n", about.cloned().unwrap_or_default());
+        }
+    }
+    template += &format!("\n{head}Options:{head:#}\n{{options}}\n");
+    template += "\n`becket COMMAND --help` tells more.";
+    command.help_template(template)
+}
+
 impl Args {
+    pub fn read() -> Result<Self, clap::Error> {
+        let mut command = grouped();
+        let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
     pub fn run(self) -> Result<ExitCode> {
         let world = World::read(self.home, self.set)?;
         let Some(verb) = self.verb else {
@@ -173,9 +231,30 @@ impl Args {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
+
+    #[test]
+    fn every_verb_stands_in_one_group() {
+        let command = Args::command();
+        let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+        let mut verbs: Vec<&str> = shown.map(Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, verbs)| *verbs)
+            .copied()
+            .collect();
+        verbs.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, verbs);
+    }
+
+    #[test]
+    fn the_help_fits_80_columns() {
+        insta::assert_snapshot!(grouped().render_help());
+        for line in grouped().render_help().to_string().lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
 
     fn check(command: &mut Command) {
         let help = command.render_long_help().to_string().to_lowercase();

@@ -141,13 +141,11 @@ impl Client {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
                 Code::Unreachable,
-                format!(
-                    "the daemon is of version {version} and does not speak this becket's protocol"
-                ),
+                format!("the daemon has version {version} and another protocol than this becket"),
             )
             .hint("becket daemon start")
             .into()),
-            other => Err(anyhow!("the daemon said something else: {other:?}")),
+            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
         }
     }
 
@@ -155,7 +153,7 @@ impl Client {
         self.ask(Ask::Status)?;
         match self.told()? {
             Told::Status(status) => Ok(*status),
-            other => Err(anyhow!("the daemon said something else: {other:?}")),
+            other => Err(anyhow!("unexpected reply from the daemon: {other:?}")),
         }
     }
 
@@ -175,7 +173,7 @@ impl Client {
             match self.next()? {
                 Response::Answer { .. } => return Ok(()),
                 Response::Hold { .. } => {}
-                other => return Err(anyhow!("the daemon said something else: {other:?}")),
+                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             }
         }
     }
@@ -188,7 +186,7 @@ impl Client {
             match self.next()? {
                 Response::Row(row) => rows.push(*row),
                 Response::Told(Told::Done) => return Ok(rows),
-                other => return Err(anyhow!("the daemon said something else: {other:?}")),
+                other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             }
         }
     }
@@ -198,7 +196,7 @@ impl Client {
         self.ask(ask)?;
         match self.told()? {
             told @ (Told::NoSuchSession(_) | Told::Ambiguous(_)) => Err(log::refusal(told)),
-            Told::No(why) => Err(anyhow!("the daemon would not: {why}")),
+            Told::No(why) => Err(anyhow!("the daemon refused: {why}")),
             _ => Ok(()),
         }
     }
@@ -294,7 +292,7 @@ pub fn start(world: &World) -> Result<bool> {
             format!("the daemon did not start: {why}"),
         )
         .hint(format!(
-            "becket doctor, or look into {}",
+            "becket doctor, or read {}",
             world.place.daemon_log().display()
         ))
         .into()),

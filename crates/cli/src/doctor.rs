@@ -143,11 +143,13 @@ pub(super) fn claude() -> Check {
     };
     match claude::numbers(&said) {
         Some(version) if version < HEARD => {
-            let what = format!("{said} starts no hook of becket's; 2.1.139 or newer does");
+            let what = format!("{said} is too old for becket's hooks; 2.1.139 or newer works");
             Check::broken(name, what, "claude update")
         }
         Some(version) if version < WITH_ARGUMENTS => {
-            let what = format!("{said} works only with becket in ~/.becket; 2.1.139 is better");
+            let what = format!(
+                "{said} works only with the home ~/.becket; 2.1.139 or newer works with any"
+            );
             Check::warning(name, what, "claude update")
         }
         _ => Check::good(name, said),
@@ -278,7 +280,7 @@ fn masking(world: &World) -> Option<Check> {
     let setting = config.settings.get("mask.enabled");
     let origin = setting.map(|setting| setting.origin.to_string());
     let what = format!(
-        "off by {}: secrets are stored as they come",
+        "off in {}: secrets are stored unmasked",
         origin.unwrap_or_default()
     );
     Some(Check::warning(
@@ -291,7 +293,7 @@ fn masking(world: &World) -> Option<Check> {
 /// The daemon: started if need be, and asked how it is. Says whether it answered.
 pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
     if world.no_daemon {
-        let what = "not used: BECKET_NO_DAEMON is set, every event is judged alone";
+        let what = "not used: BECKET_NO_DAEMON is set, so every event is judged without it";
         let unused = Check::warning("daemon", what, "unset BECKET_NO_DAEMON");
         let mut checks = vec![unused];
         checks.extend(masking(world));

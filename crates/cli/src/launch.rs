@@ -119,7 +119,7 @@ fn must_have_terminal(words: &[OsString]) -> Result<()> {
     if prints || no_session || std::io::stdin().is_terminal() || std::io::stdout().is_terminal() {
         return Ok(());
     }
-    let what = "this is no terminal, and Claude Code needs one";
+    let what = "Claude Code needs a terminal, and this is not one";
     let hint =
         "becket run --tmux opens it in a tmux window; becket run -- -p PROMPT prints an answer";
     Err(Failure::new(Code::Usage, what).hint(hint).into())
@@ -298,5 +298,5 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
 
 fn local_time(at: i64) -> String {
     let now = jiff::Zoned::now();
-    clock(at / 1000 * 1000, &now).replace(".000", "")
+    clock(at, &now)
 }

@@ -14,6 +14,10 @@ use crate::ui::time::{clock, moment};
 /// How much of a name and of an event's own words a line shows at the most.
 const NAME: usize = 64;
 const ABOUT: usize = 200;
+/// So much of an event's id: its millisecond. Two events that share it are rare, and their ids are
+/// listed where one of them is named so.
+const SHORT_ID: usize = "0199a1b2-c3d4".len();
+const EVENT_AND_TOOL: usize = 20;
 /// In less room than this nothing can be told.
 pub const NARROWEST: usize = 40;
 
@@ -86,9 +90,9 @@ impl Lines {
     pub fn end(&mut self) -> io::Result<()> {
         if !self.any && self.form == Form::Person {
             let nothing = if self.narrowed {
-                "No event fits."
+                "No event matches."
             } else {
-                "No events yet. They come with the next thing that Claude Code does."
+                "No events yet. Start Claude Code, and its events appear here."
             };
             writeln!(self.out, "{nothing}")?;
         }
@@ -197,14 +201,17 @@ pub fn decided(decision: &DecisionRow) -> String {
 /// One event as a person reads it.
 pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     let at = clock(row.at, now);
+    let id: String = row.id.to_string().chars().take(SHORT_ID).collect();
     let session = row
         .session_id
         .as_deref()
         .map_or("-".to_owned(), |id| visible(id, 8));
     let event = visible(row.event.as_deref().unwrap_or("?"), NAME);
     let tool = visible(row.tool.as_deref().unwrap_or_default(), NAME);
+    // Both in one column: 80 characters leave no room for two.
+    let rest = EVENT_AND_TOOL.saturating_sub(event.chars().count() + 1);
     let mut notes = String::new();
-    let mut plain = format!("{at}  {session:8}  {event:18} {tool:10} ");
+    let mut plain = format!("{at}  {id}  {session:8}  {event} {tool:rest$} ");
     let mut note = |style: anstyle::Style, text: String| {
         plain.push_str(&text);
         plain.push(' ');
@@ -219,24 +226,28 @@ pub fn person(row: &EventRow, now: &jiff::Zoned, width: usize) -> String {
     if let Some(fault) = &row.fault {
         note(BAD, fault.clone());
     }
-    if row.source != Source::Daemon {
-        note(DIM, row.source.as_str().to_owned());
+    match row.source {
+        Source::Daemon => {}
+        Source::Alone => note(DIM, "standalone".to_owned()),
+        Source::Replay => note(DIM, "replay".to_owned()),
     }
     if row.masked > 0 {
         note(DIM, format!("{} masked", row.masked));
     }
     let room = width.saturating_sub(plain.chars().count());
     let about: String = about(row).chars().take(room).collect();
-    let line = format!(
-        "{DIM}{at}{DIM:#}  {session:8}  {BOLD}{event:18}{BOLD:#} {tool:10} {notes}{DIM}{about}{DIM:#}"
-    );
+    if !about.is_empty() {
+        notes.push_str(&format!("{DIM}{about}{DIM:#}"));
+    }
+    let line =
+        format!("{DIM}{at}  {id}{DIM:#}  {session:8}  {BOLD}{event}{BOLD:#} {tool:rest$} {notes}");
     line.trim_end().to_owned()
 }
 
 /// What the event is about, in a few words of its own.
 pub fn about(row: &EventRow) -> String {
     let Some(payload) = &row.payload else {
-        return "(payload dropped)".to_owned();
+        return "(payload deleted)".to_owned();
     };
     let Ok(payload) = serde_json::from_slice::<serde_json::Value>(payload) else {
         return String::new();

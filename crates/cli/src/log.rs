@@ -80,6 +80,37 @@ pub fn complete(
     }
 }
 
+/// The one event whose id begins so.
+pub fn event_id(world: &World, prefix: &str) -> Result<EventId> {
+    // The spool first: an event that is taken in meanwhile is found in the database.
+    let spooled = spool::read_all(&world.place, &masker(world));
+    let mut found = Vec::new();
+    if let Some((first, last)) = EventId::beginning(prefix) {
+        if let Some(connection) = store::open_to_read(&world.place.database())? {
+            found = store::events_between(&connection, (first, last))
+                .context("could not read the log")?;
+        }
+        let ids = spooled.iter().map(Record::id);
+        found.extend(ids.filter(|id| (first..=last).contains(id)));
+    }
+    found.sort();
+    found.dedup();
+    match found[..] {
+        [id] => Ok(id),
+        [] => {
+            let what = format!("no event has an id that begins with `{prefix}`");
+            let failure = Failure::new(Code::Missing, what);
+            Err(failure.hint("becket events shows the ids").into())
+        }
+        _ => {
+            let what = format!("several events have an id that begins with `{prefix}`");
+            let ids: Vec<String> = found.iter().map(ToString::to_string).collect();
+            let failure = Failure::new(Code::Usage, what);
+            Err(failure.hint(format!("one of: {}", ids.join(", "))).into())
+        }
+    }
+}
+
 /// Why there is nothing to read.
 pub fn refusal(told: Told) -> anyhow::Error {
     match told {
@@ -88,14 +119,15 @@ pub fn refusal(told: Told) -> anyhow::Error {
             format!("no session has an id that begins with `{prefix}`"),
         )
         .hint("becket sessions --all shows the ids"),
-        Told::Ambiguous(ids) => {
-            Failure::new(Code::Usage, "several sessions have an id that begins so")
-                .hint(format!("one of: {}", ids.join(", ")))
-        }
+        Told::Ambiguous(ids) => Failure::new(
+            Code::Usage,
+            "several sessions have an id that begins like this",
+        )
+        .hint(format!("one of: {}", ids.join(", "))),
         Told::No(why) => Failure::new(Code::Failed, why),
         other => Failure::new(
             Code::Failed,
-            format!("the daemon said something else: {other:?}"),
+            format!("unexpected reply from the daemon: {other:?}"),
         ),
     }
     .into()

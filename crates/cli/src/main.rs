@@ -28,14 +28,12 @@ mod world;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     failure::expect_closed_pipes();
     if let Some(hook) = verb::hook::called() {
         return hook;
     }
-    match args::Args::try_parse() {
+    match args::Args::read() {
         Ok(args) => args.run().unwrap_or_else(|error| failure::tell(&error)),
         Err(error) => {
             // Help and version are no failures: clap prints them on stdout.

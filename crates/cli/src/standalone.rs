@@ -78,7 +78,7 @@ fn prepare_in_time(request: EventRequest, configs: ConfigCache) -> PreparedEvent
     std::thread::spawn(move || drop(done.send(prepare(theirs, &looks))));
     let prepared = prepared.recv_timeout(PROJECT_TIME).ok().flatten();
     prepared.unwrap_or_else(|| {
-        eprintln!("becket: the project's folder does not answer: judged by your own files");
+        eprintln!("becket: the project's folder does not answer: judged by your own config only");
         prepare_without_project(request, &configs)
     })
 }

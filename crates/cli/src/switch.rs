@@ -32,7 +32,7 @@ pub struct SwitchArgs {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// For slash commands: exit with 0 whatever happens
+    /// For slash commands: always exit with 0
     #[arg(long)]
     slash: bool,
 }

@@ -327,12 +327,13 @@ impl Sample {
 }
 
 impl Bench<'_> {
-    /// The event with this id, else the one in this file.
+    /// The event in this file, else the one whose id begins so.
     pub fn sample(&self, meant: &str) -> Result<Sample> {
-        match meant.parse() {
-            Ok(id) => self.recorded(id),
-            Err(_) => from_file(&self.world.cwd.join(meant)),
+        let file = self.world.cwd.join(meant);
+        if EventId::beginning(meant).is_some() && !file.exists() {
+            return self.recorded(log::event_id(self.world, meant)?);
         }
+        from_file(&file)
     }
 
     fn recorded(&self, id: EventId) -> Result<Sample> {
@@ -343,7 +344,7 @@ impl Bench<'_> {
         };
         let row = log::read(self.world, query)?.pop().ok_or_else(|| {
             let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
-            failure.hint("becket events --json shows the ids of events")
+            failure.hint("becket events shows the ids")
         })?;
         let kept = row.payload.is_some();
         Sample::of(row).ok_or_else(|| {

@@ -79,7 +79,7 @@ impl World {
                     Code::Usage,
                     "no home folder: neither --home, BECKET_HOME nor HOME is set",
                 )
-                .hint("set HOME, or say --home FOLDER")
+                .hint("set HOME, or pass --home FOLDER")
             })?;
         let claude_home =
             folder("CLAUDE_CONFIG_DIR").or_else(|| Some(user_home.as_ref()?.join(".claude")));
@@ -114,7 +114,7 @@ impl World {
             return Ok(());
         }
         let what = format!(
-            "--set counts for one command, and what `becket {verb}` does stays: it goes by the files"
+            "`becket {verb}` does not take --set: what it does stays, so it reads the config files only"
         );
         let failure = Failure::new(Code::Usage, what);
         let file = self.place.config();
@@ -181,8 +181,8 @@ fn refuse_relative(home: Option<PathBuf>) -> Result<()> {
     match home.filter(|home| !home.is_absolute()) {
         None => Ok(()),
         Some(home) => {
-            let what = format!("BECKET_HOME is no absolute path: {}", home.display());
-            let hint = "set it to a path that begins with /, or say --home FOLDER";
+            let what = format!("BECKET_HOME is not an absolute path: {}", home.display());
+            let hint = "set it to a path that begins with /, or pass --home FOLDER";
             Err(Failure::new(Code::Usage, what).hint(hint).into())
         }
     }

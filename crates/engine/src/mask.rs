@@ -51,7 +51,7 @@ pub enum MaskError {
         "the name {0:?} of a mask pattern has other characters than a-z, 0-9, '-' and '_', or more than 32"
     )]
     Name(String),
-    #[error("the mask pattern {name:?} is no regex: {source}")]
+    #[error("the mask pattern {name:?} is not a regex: {source}")]
     Pattern { name: String, source: regex::Error },
     #[error("the mask pattern {0:?} matches the empty text")]
     Empty(String),

@@ -54,7 +54,9 @@ impl Matcher {
             .map(str::to_owned)
             .collect();
         match words.is_empty() {
-            true => Err(format!("\"{text}\" names nothing (for all, write \"*\")")),
+            true => Err(format!(
+                "\"{text}\" matches nothing (for everything, write \"*\")"
+            )),
             false => Ok(Self(Rule::Words(words))),
         }
     }
@@ -76,10 +78,11 @@ impl Matcher {
 }
 
 fn pattern(text: &str) -> Result<Regex, String> {
-    let not_usable = |why: &str| format!("\"{text}\" is no regular expression for becket: {why}");
+    let not_usable =
+        |why: &str| format!("\"{text}\" is not a regular expression that becket can read: {why}");
     let mut groups = text.match_indices("(?").map(|(at, _)| &text[at + 2..]);
     if groups.any(|rest| !rest.starts_with([':', '<', '=', '!'])) {
-        return Err(not_usable("flags like (?i) are not taken"));
+        return Err(not_usable("flags like (?i) are not supported"));
     }
     // As in JavaScript `\d` and `\w` are ASCII. A class with other letters in it needs Unicode.
     let build = |unicode| RegexBuilder::new(text).unicode(unicode).build();

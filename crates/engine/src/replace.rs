@@ -213,7 +213,7 @@ fn in_real_folder(path: PathBuf) -> PathBuf {
 fn read_file(path: &Path, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
     // A pipe or a device would hang us.
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;

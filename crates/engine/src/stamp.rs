@@ -17,7 +17,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
         .open(path)?;
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::other("it is no regular file")),
+        false => Err(io::Error::other("it is not a regular file")),
     }
 }
 

@@ -264,7 +264,7 @@ pub enum Unread {
     Empty,
     #[error("status line: {0} bytes came, too many")]
     TooLong(usize),
-    #[error("status line: what came is no JSON")]
+    #[error("status line: the input is not JSON")]
     NotJson,
 }
 

@@ -47,7 +47,7 @@ impl fmt::Display for EventError {
                 "the event is not JSON (line {line}, column {column}: {why})"
             ),
             Self::TooDeep => f.write_str("the event is nested too deep (over 127 levels)"),
-            Self::NotAnObject => f.write_str("the event is JSON, but no object"),
+            Self::NotAnObject => f.write_str("the event is JSON, but not an object"),
             Self::Nameless => write!(f, "the event has no name ({NAME})"),
             Self::Missing { event, field } => {
                 write!(f, "the {event} event has no {field} that can be read")

@@ -118,7 +118,7 @@ impl fmt::Display for HeadError {
                 f,
                 "the event is not JSON (line {line}, column {column}: {why})"
             ),
-            Self::NotAnObject => f.write_str("the event is JSON, but no object"),
+            Self::NotAnObject => f.write_str("the event is JSON, but not an object"),
         }
     }
 }
@@ -356,8 +356,8 @@ mod tests {
             why(b"{\"a\":\"\xff\"}"),
             "the event is not UTF-8 (at byte 6)"
         );
-        assert_eq!(why(b"[1]"), "the event is JSON, but no object");
-        assert_eq!(why(b"\"text\""), "the event is JSON, but no object");
+        assert_eq!(why(b"[1]"), "the event is JSON, but not an object");
+        assert_eq!(why(b"\"text\""), "the event is JSON, but not an object");
         assert_eq!(
             why(b"{\"a\": nope}"),
             "the event is not JSON (line 1, column 8: expected ident)"

@@ -1,4 +1,4 @@
-//! The id of one event: 128 bits, ordered by time, made by whoever first sees the event.
+//! The id of one event: 128 bits, ordered by time, made by the program that sees the event first.
 
 use std::fmt;
 use std::str::FromStr;
@@ -31,6 +31,21 @@ impl EventId {
         id.0[6] = 0x70 | (part >> 8) as u8;
         id.0[7] = part as u8;
         id
+    }
+
+    /// The ids that begin so, hyphens or not: the first and the last. None if no id can.
+    pub fn beginning(prefix: &str) -> Option<(Self, Self)> {
+        let digits: Vec<u8> = prefix.bytes().filter(|&c| c != b'-').collect();
+        let (mut first, mut last) = ([0; 16], [0; 16]);
+        for place in 0..32.max(digits.len()) {
+            let (low, high) = match digits.get(place) {
+                Some(&digit) => hex(digit).map(|value| (value, value))?,
+                None => (0, 15),
+            };
+            *first.get_mut(place / 2)? |= low << (4 * (1 - place % 2));
+            *last.get_mut(place / 2)? |= high << (4 * (1 - place % 2));
+        }
+        Some((Self(first), Self(last)))
     }
 
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
@@ -161,6 +176,20 @@ mod tests {
         assert_eq!(ids[2].at_ms(), 1_700_000_000_000);
         assert_eq!(ids[3].at_ms(), 1_700_000_000_001);
         assert_eq!(&ids[5].to_string()[14..15], "7");
+    }
+
+    #[test]
+    fn the_beginning_of_an_id_stands_for_all_that_begin_so() {
+        let id: EventId = "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b".parse().unwrap();
+        for part in ["", "0", "0190A1B2-c3d", "0190a1b2c3d4", &id.to_string()] {
+            let (first, last) = EventId::beginning(part).unwrap();
+            assert!((first..=last).contains(&id), "{part}");
+        }
+        let (first, last) = EventId::beginning("0190a1b2-c3d5").unwrap();
+        assert!(id < first && first < last);
+        for part in ["x", "0190a1b2-c3d4-7e5f-8a6b-7c8d9e0f1a2b0"] {
+            assert!(EventId::beginning(part).is_none(), "{part}");
+        }
     }
 
     #[test]

@@ -193,7 +193,7 @@ fn a_notice_that_answers_makes_claude_code_wait() {
 fn without_a_registration_nothing_is_moved() {
     let world = World::new();
     fs::write(settings(&world), SETTINGS).expect("settings");
-    assert!(world.run(&["adopt"]).contains("`becket init` comes first"));
+    assert!(world.run(&["adopt"]).contains("run `becket init` first"));
     fails(
         &world,
         &["adopt", "--all"],

@@ -140,7 +140,7 @@ fn bash_completes_names_of_hooks() {
         "",
         "",
         "",
-        "hooks hook",
+        "hooks",
         // A key is completed without the space, since its value follows.
         "-o nospace",
         "store.keep_days=",

@@ -323,7 +323,7 @@ fn bad_input_gets_a_clear_error_and_a_hint() {
     stand_in(&world, "exit 0");
     failed(&["--", "-p", "--settings", "{\"a\":"], 2, "--settings: ");
     failed(&["--", "-p", "--settings=nothing.json"], 2, "nothing.json");
-    failed(&[], 2, "this is no terminal");
+    failed(&[], 2, "this is not one");
     failed(&["--resume", "nobody", "--", "-p"], 3, "nobody");
     for wrong in [
         &["--wait-session"][..],
@@ -417,10 +417,7 @@ fn a_document_is_listed_and_shown_anywhere_but_written_in_a_terminal() {
     for verb in ["init", "continue"] {
         let output = prd(&[verb]);
         assert_eq!(output.status.code(), Some(2));
-        assert!(
-            stderr(&output).contains("this is no terminal"),
-            "{output:?}"
-        );
+        assert!(stderr(&output).contains("this is not one"), "{output:?}");
     }
     assert!(String::from_utf8_lossy(&prd(&["list"]).stdout).contains("becket prd init NAME"));
     assert_eq!(prd(&["show"]).status.code(), Some(3));

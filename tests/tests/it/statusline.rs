@@ -114,9 +114,15 @@ fn what_is_no_json_is_told_in_the_line() {
     world.start_daemon();
     for (odd, told) in [
         (b"".to_vec(), "⚠ status line: nothing came\n"),
-        (b"nope".to_vec(), "⚠ status line: what came is no JSON\n"),
-        (vec![0, 0xff, 0xfe], "⚠ status line: what came is no JSON\n"),
-        (vec![b'['; 100_000], "⚠ status line: what came is no JSON\n"),
+        (b"nope".to_vec(), "⚠ status line: the input is not JSON\n"),
+        (
+            vec![0, 0xff, 0xfe],
+            "⚠ status line: the input is not JSON\n",
+        ),
+        (
+            vec![b'['; 100_000],
+            "⚠ status line: the input is not JSON\n",
+        ),
         (
             vec![b' '; 3 << 20],
             "⚠ status line: 3145728 bytes came, too many\n",
@@ -189,7 +195,7 @@ fn without_a_daemon_the_json_itself_is_shown() {
     let called = call(shim, payload().as_bytes());
     assert_eq!(
         called.stdout,
-        format!("{LINE} · ⚠ becket: no daemon wanted\n")
+        format!("{LINE} · ⚠ becket: BECKET_NO_DAEMON is set\n")
     );
     assert_eq!(called.code, Some(0));
     assert!(world.daemons().is_empty());
@@ -281,7 +287,7 @@ fn doctor_looks_at_it() {
     );
     let told = state(&world);
     assert!(
-        told[0].0 == "good" && told[0].1.contains("left to you"),
+        told[0].0 == "good" && told[0].1.contains("not registered;"),
         "{told:?}"
     );
 

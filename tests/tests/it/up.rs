@@ -16,7 +16,7 @@ fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
     assert_eq!(
         stderr,
-        "error: becket brings no hook `check-todo`\nhint: did you mean check-todos?\n"
+        "error: there is no built-in hook `check-todo`\nhint: did you mean check-todos?\n"
     );
     assert!(!world.home.join(".claude/settings.json").exists());
     assert!(!world.becket_home.exists() && world.daemons().is_empty());

@@ -196,7 +196,7 @@ pub(super) fn prepare(
 
 fn changed_meanwhile(file: &Path, name: &str) -> anyhow::Error {
     let what = format!(
-        "{} was changed meanwhile: {name} is another now",
+        "{} changed meanwhile: {name} is a different hook now",
         file.display()
     );
     let hint = "look again with `becket adopt`";

@@ -131,10 +131,12 @@ fn wish(world: &World, scope: Scope, entry: &Foreign) -> Result<Wish, String> {
     let home = home.as_deref().and_then(Path::parent);
     let folder = replace::resolve(&config).ok();
     if scope != Scope::User && folder.as_deref().and_then(Path::parent) == home {
-        return Err("this folder is becket's home, and no project of its own".to_owned());
+        return Err("this folder is becket's home, not a project".to_owned());
     }
     if entry.event == "WorktreeCreate" {
-        return Err("a hook on WorktreeCreate replaces git: becket keeps away".to_owned());
+        return Err(
+            "a hook on WorktreeCreate replaces git, so becket does not take it over".to_owned(),
+        );
     }
     let registered = |event: &str| settings::REGISTERED.iter().any(|one| one.event == event);
     if !registered(&entry.event) {
@@ -173,7 +175,7 @@ fn why(found: &Found, hook: &Named) -> Option<Why> {
     let event = hook.on.iter().find(|event| !heard.contains(&***event))?;
     let place = match hook.scope {
         Scope::User | Scope::Managed => "your own settings",
-        Scope::Project | Scope::Local => "any settings that are read here",
+        Scope::Project | Scope::Local => "the settings of this folder",
     };
     let text = format!("becket is not registered for {event} in {place}");
     Some(Why::Unregistered(text))

@@ -66,11 +66,11 @@ impl Named {
     pub fn rests(&self, here: &Path) -> Option<&'static str> {
         match self.scope {
             Scope::User if names_project_file(&self.program, here) => Some(
-                "starts a file of whatever project a session works in, and will rest where you have not said `becket trust`",
+                "starts a file of the session's project, so it runs only where you trust the project",
             ),
             Scope::User => None,
             Scope::Project | Scope::Local | Scope::Managed => {
-                Some("is this project's, and will rest until you say `becket trust`")
+                Some("is this project's, and does not run until `becket trust`")
             }
         }
     }
@@ -120,7 +120,7 @@ pub fn hooks(entries: &[Read]) -> Vec<Named> {
         .map(|hook| runs_twice(hook, &hooks, entries))
         .collect();
     for (hook, _) in hooks.iter_mut().zip(twice).filter(|(_, twice)| *twice) {
-        let why = "the same command stands in another place too, in another way: Claude Code runs it once, becket would run it twice";
+        let why = "the same command is registered twice, with different options: Claude Code runs it once, becket would run it twice";
         hook.why = Some(Why::Never(why.to_owned()));
     }
     hooks

@@ -120,13 +120,15 @@ pub fn append(text: &str, blocks: &[Block]) -> Result<String, Broken> {
         }
         after.push_str(&block.text);
     }
-    let mut rest = parse(&after).map_err(|_| "its `hooks` are written in a way that no table can be added to; write them as [hooks.NAME]".to_owned())?;
+    let mut rest = parse(&after).map_err(|_| {
+        "no table can be added to its `hooks`; write them as [hooks.NAME]".to_owned()
+    })?;
     for block in blocks {
         take_away(&mut rest, &block.name);
     }
     let mut same = before;
     if blocks.iter().any(|block| take_away(&mut same, &block.name)) {
-        return Err("a hook of that name stands there already".to_owned());
+        return Err("a hook of that name is there already".to_owned());
     }
     tidy(&mut rest);
     tidy(&mut same);

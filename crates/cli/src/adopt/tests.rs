@@ -395,7 +395,7 @@ fn the_list_fits() {
     2  say-stop  Stop                     say done                                               user
     3  check     Stop                     "$CLAUDE_PROJECT_DIR"/check                            user
     say-stop: `once` means nothing in settings, and is dropped
-    check starts a file of whatever project a session works in, and will rest where you have not said `becket trust`
+    check starts a file of the session's project, so it runs only where you trust the project
 
     3 hooks stay where they are:
       PostToolUse http://127.0.0.1:9/hook (user)
@@ -403,7 +403,7 @@ fn the_list_fits() {
       Stop x (user)
         `if` has no counterpart
       WorktreeCreate mk (user)
-        a hook on WorktreeCreate replaces git: becket keeps away
+        a hook on WorktreeCreate replaces git, so becket does not take it over
     "#);
     let narrow = shown(50);
     let narrow: Vec<_> = narrow.lines().take(3).collect();
@@ -443,7 +443,7 @@ fn whoever_writes_in_between_is_not_overwritten() {
     fs::write(home.file(), before.replace("\"a\"", "\"b\"")).unwrap();
     let error = adopt(&home.world, &here, &hooks, false).unwrap_err();
     assert!(
-        format!("{error:#}").contains("was changed meanwhile"),
+        format!("{error:#}").contains("changed meanwhile"),
         "{error:#}"
     );
     assert_eq!(config(&home).unwrap(), "# new\n");

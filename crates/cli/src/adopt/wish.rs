@@ -42,7 +42,7 @@ const KNOWN: [&str; 10] = [
 
 impl Wish {
     pub fn read(entry: &Foreign) -> Result<Self, String> {
-        let fields = entry.value.as_object().ok_or("it is no object")?;
+        let fields = entry.value.as_object().ok_or("it is not an object")?;
         let event = EventName::from(&*entry.event);
         can_be_run(fields)?;
         let command = text(fields, "command")?.unwrap_or_default();
@@ -100,7 +100,7 @@ fn tools(entry: &Foreign, event: &EventName) -> Result<Option<String>, String> {
     let tools = match &entry.matcher {
         None => return Ok(None),
         Some(Value::String(tools)) => tools,
-        Some(_) => return Err("its matcher is no text".to_owned()),
+        Some(_) => return Err("its matcher is not a string".to_owned()),
     };
     // Claude Code reads none there.
     if !event.has_matcher() || is_everything(tools) {
@@ -159,12 +159,12 @@ fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String
         Some(_) => Some(None),
     };
     match (args, shell) {
-        (Some(None), _) => Err("its `args` are no list of texts".to_owned()),
+        (Some(None), _) => Err("its `args` are not a list of strings".to_owned()),
         (Some(Some(args)), _) => {
             let words = std::iter::once(command).chain(args);
             let program = Program::List(words.map(str::to_owned).collect());
             match program.unexpanded() {
-                Some(word) => Err(format!("nothing expands its {word:?}")),
+                Some(word) => Err(format!("{word:?} in its `args` is not expanded")),
                 None => Ok(program),
             }
         }
@@ -173,7 +173,7 @@ fn program(fields: &Map<String, Value>, command: &str) -> Result<Program, String
             let words = ["bash", "-c", command].map(str::to_owned);
             Ok(Program::List(words.to_vec()))
         }
-        (None, Some(shell)) => Err(format!("becket has no shell {shell:?}")),
+        (None, Some(shell)) => Err(format!("becket does not run the shell {shell:?}")),
     }
 }
 
@@ -182,7 +182,7 @@ fn timeout(fields: &Map<String, Value>, event: &EventName) -> Result<Option<Dura
         return Ok(None);
     };
     let seconds = said.as_f64().filter(|seconds| *seconds > 0.0);
-    let seconds = seconds.ok_or("its `timeout` is no number of seconds")?;
+    let seconds = seconds.ok_or("its `timeout` is not a number of seconds")?;
     let waits = match event {
         EventName::UserPromptSubmit => 60,
         EventName::SessionEnd => 10,
@@ -199,7 +199,7 @@ fn text<'a>(fields: &'a Map<String, Value>, key: &str) -> Result<Option<&'a str>
     match fields.get(key) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("its `{key}` is no text")),
+        Some(_) => Err(format!("its `{key}` is not a string")),
     }
 }
 
@@ -262,17 +262,17 @@ mod tests {
         type http: becket runs commands only
         type prompt: becket runs commands only
         it has no type that Claude Code knows
-        its `type` is no text
+        its `type` is not a string
         it has no command
-        its `command` is no text
+        its `command` is not a string
         `if` has no counterpart
         `asyncRewake` has no counterpart
         `onFailure` has no counterpart
-        becket has no shell "powershell"
-        its `args` are no list of texts
-        its `args` are no list of texts
-        its `timeout` is no number of seconds
-        its `timeout` is no number of seconds
+        becket does not run the shell "powershell"
+        its `args` are not a list of strings
+        its `args` are not a list of strings
+        its `timeout` is not a number of seconds
+        its `timeout` is not a number of seconds
         its `async` is neither true nor false
         becket does not know its field "model"
         "#
@@ -318,7 +318,7 @@ mod tests {
             list(&["bash", "-c", "x"])
         );
         let home = plain("Stop", &json!({"args": ["~/x"]})).unwrap_err();
-        assert_eq!(home, "nothing expands its \"~/x\"");
+        assert_eq!(home, "\"~/x\" in its `args` is not expanded");
         let time = |event: &str, more: Value| {
             let timeout = plain(event, &more).unwrap().timeout;
             timeout.map(|timeout| timeout.as_millis())

@@ -184,7 +184,7 @@ fn fly(world: &World, file: &SettingsFile, inspection: &Inspection, daemon_answe
                 Source::Alone => "judged without a daemon",
             };
             let what = format!(
-                "an event came through in {:.1} ms (as seen from here, {by})",
+                "an event came through in {:.1} ms ({by})",
                 flight.took.as_secs_f64() * 1e3
             );
             Check::good(&name, what)
@@ -204,12 +204,12 @@ pub(super) fn registered(world: &World, file: &SettingsFile, inspection: &Inspec
             Err(why) => Check::broken(STATUS_LINE, format!("{why:#}"), "becket init"),
         },
         Standing::Different(_) => {
-            let what = format!("it is not what this becket wants in {path}");
+            let what = format!("it was changed or is outdated in {path}");
             Check::broken(STATUS_LINE, what, "becket init")
         }
         _ if line_is_unwanted(world, &file.path) => Check::good(
             STATUS_LINE,
-            "left to you; `becket init --statusline` shows becket's",
+            "not registered; `becket init --statusline` adds becket's",
         ),
         Standing::Missing | Standing::Theirs => {
             let what =
@@ -287,11 +287,11 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
         return Check::warning(COMMANDS, what, init(scope));
     }
     if let Some(old) = those(commands::Command::changed) {
-        let what = format!("another becket's in {folder}: {old}");
+        let what = format!("written by another becket in {folder}: {old}");
         return Check::warning(COMMANDS, what, init(scope));
     }
     if let Some(foreign) = those(|command| command.left_alone) {
-        let what = format!("not as becket wrote it in {folder}: {foreign}");
+        let what = format!("changed in {folder}: {foreign}");
         let mend = format!(
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
@@ -340,7 +340,7 @@ pub fn send_canary(
     if !done.success() || !done.stdout.is_empty() {
         let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
         bail!(
-            "{} ended with {} instead of silence: {said}",
+            "{} must print nothing and exit with 0, but ended with {}: {said}",
             program.display(),
             done.end()
         );

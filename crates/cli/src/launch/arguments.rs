@@ -136,7 +136,7 @@ fn before_end(words: &[OsString]) -> &[OsString] {
     &words[..end.unwrap_or(words.len())]
 }
 
-const HINT: &str = "give --settings an object of JSON, or the path of a file with one";
+const HINT: &str = "pass --settings a JSON object, or the path of a file with one";
 /// The oldest Claude Code that starts a hook without a shell, as becket is registered.
 const OLDEST: Numbers = [2, 1, 139];
 

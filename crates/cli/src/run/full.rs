@@ -82,8 +82,7 @@ pub fn full(why: &Why, look: &Look) -> String {
     if !why.skipped.is_empty() {
         let row = |one: &Skipped| [Cell::new(&one.hook, BOLD), Cell::plain(&one.reason)];
         let rows: Vec<_> = why.skipped.iter().map(row).collect();
-        out +=
-            &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(as things stand now){DIM:#}\n");
+        out += &format!("\n{BOLD}Hooks that did not run{BOLD:#} {DIM}(by today's config){DIM:#}\n");
         out += &indent(&grid(SKIPPED, &rows, &inside));
     }
     out
@@ -165,19 +164,19 @@ fn fields(why: &Why, look: &Look) -> Vec<(&'static str, String)> {
 /// By whom, and how long that took, or why there was no answer.
 fn judged(why: &Why, look: &Look) -> String {
     let detour = why.detour.as_deref().map(one_line).unwrap_or_default();
-    let whom = match why.event.source {
+    let judged = match why.event.source {
         Source::Daemon => "by the daemon".to_owned(),
         Source::Replay => "in a replay".to_owned(),
-        Source::Alone if detour.is_empty() => "alone".to_owned(),
-        Source::Alone => format!("alone ({})", missed(&detour)),
+        Source::Alone if detour.is_empty() => "standalone".to_owned(),
+        Source::Alone => format!("standalone ({})", missed(&detour)),
     };
     match why.event.took_us {
         Some(took) if ended_so(why, ORPHANED) => format!(
-            "{whom}, in {}; becket was killed before, and the answers of its hooks were lost",
+            "{judged}, in {}; becket was killed before, and the answers of its hooks were lost",
             time::took(took)
         ),
-        Some(took) => format!("{whom}, in {}", time::took(took)),
-        None => format!("{whom}; {}", unanswered(why, look)),
+        Some(took) => format!("{judged}, in {}", time::took(took)),
+        None => format!("{judged}; {}", unanswered(why, look)),
     }
 }
 
@@ -207,19 +206,21 @@ fn running(why: &Why, look: &Look) -> Option<String> {
         all => format!("{} hooks run", all.len()),
     };
     let until = clock(until, &look.now);
-    Some(format!("{who} still, until {until} at the most"))
+    Some(format!("{who} still, until {until} at most"))
 }
 
 fn not_to_come(why: &Why, look: &Look) -> &'static str {
     if ended_so(why, CANCELLED) {
-        return "Claude Code went away or did not wait any more, and its hooks were ended";
+        return "Claude Code ended or stopped waiting, and its hooks were ended";
     }
     if ended_so(why, CUT_OFF) {
-        return "it ended before its hooks did, and Claude Code got an error";
+        return "the daemon ended before its hooks did, and Claude Code got an error";
     }
     match (why.event.source, is_open(why, look)) {
         // A bare frame, as a shim leaves it.
-        (Source::Alone, _) if why.detour.is_none() => "there was no becket beside the shim",
+        (Source::Alone, _) if why.detour.is_none() => {
+            "the program becket was missing beside becket-hook"
+        }
         (Source::Alone, true) => "its hooks run still, or becket was killed",
         (Source::Alone, false) => "becket was killed before it could answer",
         (_, true) if why.runs.is_empty() => {

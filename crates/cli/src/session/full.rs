@@ -121,15 +121,18 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
             .as_deref()
             .map(|why| format!("{BAD}{}{BAD:#}", text::one_line(why))),
     );
-    section.maybe("interrupted", row.interrupted.then_some("by its person"));
+    section.maybe("interrupted", row.interrupted.then_some("by you"));
     let many = |number: u32| (number > 0).then(|| number.to_string());
     section.maybe("background", many(row.background_tasks));
     section.maybe("failed tools", many(row.failed_tools));
     if row.inferred {
-        section.add("inferred", "no event said so");
+        section.add(
+            "inferred",
+            "from its files and its process, not from an event",
+        );
     }
     if row.stale {
-        section.add("stale", "nothing was heard of it for 8 hours");
+        section.add("stale", "no event for 8 hours");
     }
     section.maybe("effort", row.effort.as_deref().map(text::one_line));
     for trouble in &row.troubles {
@@ -186,7 +189,7 @@ fn place(row: &SessionRow, look: &Look) -> Section {
 fn when(ms: i64, look: &Look) -> Option<String> {
     let ago = time::span(look.now_ms().saturating_sub(ms));
     // Thousandths say nothing here.
-    let at = clock(ms / 1000 * 1000, &look.now).replace(".000", "");
+    let at = clock(ms, &look.now);
     (ms != 0).then(|| format!("{at}, {ago} ago"))
 }
 
@@ -323,7 +326,7 @@ pub fn turns_table(past: &Past, most: usize, look: &Look) -> String {
 
 fn turn_row(turn: &Turn, look: &Look) -> [Cell; TURNS.len()] {
     // Whole seconds say enough.
-    let at = clock(turn.began / 1000 * 1000, &look.now).replace(".000", "");
+    let at = clock(turn.began, &look.now);
     let prompt = match &turn.prompt {
         Some(prompt) => Cell::plain(prompt),
         None => Cell::new("(not kept)", DIM),
@@ -410,7 +413,7 @@ pub fn chain(before: &[&SessionFacts], after: &[&SessionFacts], look: &Look) -> 
         return String::new();
     }
     let row = |word: &str, facts: &&SessionFacts| {
-        let at = clock(facts.started_at / 1000 * 1000, &look.now).replace(".000", "");
+        let at = clock(facts.started_at, &look.now);
         let about = facts.title.as_deref().or(facts.last_prompt.as_deref());
         [
             Cell::new(word, DIM),

@@ -448,7 +448,7 @@ fn one_in_full() {
       Find out why, and mend it.
 
     Last events
-      08:56:00.000  a1b2c3d4  PermissionRequest  Bash       cargo test --workspace
+      08:56:00  0199a1b2-c3d4  a1b2c3d4  PermissionRequest Bash cargo test --workspace
     ");
 }
 

@@ -27,7 +27,7 @@ pub fn doing(row: &SessionRow) -> String {
     }
     if !row.hooked {
         let launch = row.waiting_reason.as_deref();
-        return one_line(launch.unwrap_or("nothing is heard of it"));
+        return one_line(launch.unwrap_or("it runs without becket's hooks"));
     }
     let known = row.doing.as_deref().map(one_line);
     let mut said = match row.display {

@@ -186,7 +186,7 @@ fn utf8(path: &Path) -> Result<String> {
             "{} is not UTF-8, which settings.json must be",
             path.display()
         );
-        let hint = "install becket, and have its home, in folders with plain names";
+        let hint = "install becket in a folder with a UTF-8 name, and keep its home in one";
         Failure::new(Code::Failed, what).hint(hint).into()
     })
 }
@@ -285,7 +285,7 @@ pub fn edit(
 
 pub fn keeps_changing(file: &Path) -> anyhow::Error {
     let what = format!("{} keeps changing", file.display());
-    let hint = "close what is writing it, and try again";
+    let hint = "close the program that writes it, and try again";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 
@@ -414,7 +414,7 @@ pub fn text_of(snapshot: &Snapshot) -> Result<Option<String>> {
 
 pub fn unreadable(file: &Path, error: &SettingsError) -> anyhow::Error {
     let what = format!("{}:{error}; the file was not touched", file.display());
-    let hint = "mend that place, then try again";
+    let hint = "correct it there, then try again";
     Failure::new(Code::Failed, what).hint(hint).into()
 }
 

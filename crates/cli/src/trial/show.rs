@@ -95,7 +95,7 @@ fn origin(from: &From, look: &Look) -> String {
             )
         ),
         From::File(path) => path.display().to_string(),
-        From::BuiltIn => "an event that becket brings along".to_owned(),
+        From::BuiltIn => "a sample event of becket's".to_owned(),
     }
 }
 

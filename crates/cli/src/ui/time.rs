@@ -44,7 +44,7 @@ pub fn clock(at_ms: i64, now: &jiff::Zoned) -> String {
     };
     let at = at.to_zoned(now.time_zone().clone());
     let form = if at.date() == now.date() {
-        "%H:%M:%S%.3f"
+        "%H:%M:%S"
     } else {
         "%Y-%m-%d %H:%M:%S"
     };

@@ -14,7 +14,7 @@ use crate::ui::text::count;
 use crate::world::World;
 use crate::{tui, ui};
 
-/// Move the hooks of Claude Code's settings into becket's config, each with a name
+/// Move the hooks of Claude Code's settings into becket's config
 ///
 /// Shows every hook that is not becket's in a settings file (user, project, local), and moves
 /// those that you choose. From then on each has a name, a switch for every session, times and a
@@ -27,10 +27,10 @@ pub struct Adopt {
     /// Move these hooks, by the names that the list gives them
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "undo")]
     only: Vec<String>,
-    /// Ask nothing: move a project's hooks too, which rest until `becket trust`
+    /// Do not ask: also move a project's hooks, which do not run until `becket trust`
     #[arg(long, conflicts_with = "undo")]
     yes: bool,
-    /// Give back everything that was adopted from the settings that are read here
+    /// Give back everything that was adopted from the settings of this folder
     #[arg(long)]
     undo: bool,
     /// Print what would change, and change nothing
@@ -106,7 +106,7 @@ impl Adopt {
             return;
         }
         if found.is_empty() {
-            anstream::println!("no hooks but becket's stand in the settings that are read here");
+            anstream::println!("the settings of this folder hold no hooks but becket's");
             return;
         }
         anstream::print!("{}", adopt::list_table(found, &Look::of_stdout()));
@@ -115,7 +115,7 @@ impl Adopt {
             _ => None,
         });
         match unheard {
-            Some(why) => anstream::println!("{WARN}{why}{WARN:#}: `becket init` comes first"),
+            Some(why) => anstream::println!("{WARN}{why}{WARN:#}: run `becket init` first"),
             None if nothing_to_choose(found) || tui::suits_terminal() => {}
             None => anstream::println!(
                 "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
@@ -131,7 +131,7 @@ impl Adopt {
         }
         for name in &self.only {
             let Some(hook) = found.hooks.iter().find(|hook| hook.name == *name) else {
-                let what = format!("no hook here would be called {name:?}");
+                let what = format!("no hook in the list is called {name:?}");
                 let failure = Failure::new(Code::Missing, what);
                 return Err(failure.hint("`becket adopt` lists the names").into());
             };
@@ -165,12 +165,12 @@ impl Adopt {
             .any(|hook| hook.scope == Scope::Project && names.contains(&hook.name));
         let many = count(left.len(), "hook", "hooks");
         anstream::eprintln!(
-            "{WARN}warning:{WARN:#} {many} of this project would rest until you say `becket trust`: {}",
+            "{WARN}warning:{WARN:#} {many} of this project would not run until `becket trust`: {}",
             left.join(", ")
         );
         if shared {
             anstream::eprintln!(
-                "{WARN}warning:{WARN:#} the project's settings are shared: who has no becket loses these hooks"
+                "{WARN}warning:{WARN:#} the project's settings are shared: people without becket lose these hooks"
             );
         }
         if self.yes {
@@ -203,7 +203,7 @@ impl Adopt {
                 .flat_map(|one| std::iter::once(&one.settings).chain(&one.config));
             changes.for_each(print_diff);
         } else if undone.is_empty() {
-            anstream::println!("nothing was adopted from the settings that are read here");
+            anstream::println!("nothing was adopted from the settings of this folder");
         } else {
             undone.iter().for_each(tell_back);
         }
@@ -226,9 +226,9 @@ fn chosen(answer: &str, found: &Found) -> Result<BTreeSet<String>> {
                 .collect()
         })
         .ok_or_else(|| {
-            let what = format!("{answer:?} is no choice");
+            let what = format!("{answer:?} is not one of the choices");
             let hint = format!(
-                "say `all`, `none`, or numbers from 1 to {}: 1 3-5",
+                "type `all`, `none`, or numbers from 1 to {}: 1 3-5",
                 listed.len()
             );
             Failure::new(Code::Usage, what).hint(hint).into()
@@ -263,7 +263,7 @@ fn tell(moved: &Moved) {
     let settings = moved.settings.file.display();
     let Some(config) = &moved.config else {
         return anstream::println!(
-            "Claude Code waits for becket now where these hooks answer, {settings}"
+            "Claude Code now waits for becket's answer on the events of these hooks, {settings}"
         );
     };
     let config = config.file.display();
@@ -296,7 +296,7 @@ fn tell_of_rest(left: &[String], resting: &[&str]) {
     if !resting.is_empty() {
         let many = count(resting.len(), "hook starts", "hooks start");
         anstream::println!(
-            "{many} files of whatever project a session works in, and will rest where you have not said `becket trust`: {}",
+            "{many} files of the session's project, and run only in projects that you trust (`becket trust`): {}",
             resting.join(", ")
         );
     }

@@ -77,7 +77,7 @@ fn id(one: &engine::Checkpoint) -> &str {
 /// The repository that this runs in.
 fn repository(folder: &Path) -> Result<Git> {
     Git::find(folder)?.ok_or_else(|| {
-        let what = format!("{} is in no git work tree", folder.display());
+        let what = format!("{} is not in a git work tree", folder.display());
         Failure::new(Code::Failed, what)
             .hint("checkpoints are kept in git: run this in the project")
             .into()
@@ -108,7 +108,7 @@ fn the_one(git: &Git, word: &str) -> Result<engine::Checkpoint> {
                 "several checkpoints begin with `{word}`: {}",
                 names.join(", ")
             );
-            Failure::new(Code::Usage, what).hint("say more of it")
+            Failure::new(Code::Usage, what).hint("type more of its name")
         }
         Found::None => {
             let what = format!("there is no checkpoint `{word}` in this repository");
@@ -281,7 +281,7 @@ pub struct Restore {
     /// The checkpoint: its id, its time, or the beginning of one of them
     #[arg(value_name = "ID")]
     id: String,
-    /// Only this file or folder (may be said several times)
+    /// Only this file or folder (may be given several times)
     #[arg(long = "path", value_name = "PATH")]
     paths: Vec<OsString>,
     /// Also delete the files that came later
@@ -351,9 +351,10 @@ impl Restore {
             return Ok(true);
         }
         if !ui::is_attended() {
-            let what = "there is no terminal to ask on whether to change the work tree";
+            let what =
+                "this is not a terminal, so becket cannot ask before it changes the work tree";
             return Err(Failure::new(Code::Usage, what)
-                .hint("say --yes, or --dry-run to see what would change")
+                .hint("pass --yes, or --dry-run to see what would change")
                 .into());
         }
         let mut question = format!("Write {}", count(plan.write.len(), "file", "files"));

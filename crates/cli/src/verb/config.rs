@@ -15,7 +15,7 @@ use crate::ui::style::{BAD, DIM, WARN};
 use crate::ui::text::{fold, is_plain, visible};
 use crate::world::{World, project_of};
 
-/// Show every value of the configuration with the file and line that set it
+/// Show every value of the config, and the file and line that set it
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct Config {
@@ -36,7 +36,7 @@ enum What {
     },
     /// Print a JSON schema of the config files, for editors
     Schema,
-    /// List the config files, lowest first, and how each stands
+    /// List the config files, lowest first, and whether each is in force
     Path {
         /// Print JSON
         #[arg(long)]
@@ -346,6 +346,6 @@ mod tests {
         let file = |snapshot: &Snapshot| all_json(snapshot)["files"][2].to_string();
         insta::assert_snapshot!(shown(file), @r#"{"exists":true,"file":"/project/.becket/config.toml","level":"project","standing":"not-trusted"}"#);
         let problem = |snapshot: &Snapshot| all_json(snapshot)["problems"][0].to_string();
-        insta::assert_snapshot!(shown(problem), @r#"{"column":1,"file":"/home/config.toml","hint":"did you mean store.keep_bytes?","line":3,"message":"store.keep_byte is no key that becket knows","place":"/home/config.toml","severity":"warning"}"#);
+        insta::assert_snapshot!(shown(problem), @r#"{"column":1,"file":"/home/config.toml","hint":"did you mean store.keep_bytes?","line":3,"message":"unknown key store.keep_byte","place":"/home/config.toml","severity":"warning"}"#);
     }
 }

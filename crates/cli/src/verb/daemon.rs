@@ -38,7 +38,7 @@ enum What {
         #[arg(long)]
         json: bool,
     },
-    /// Be the daemon, in the foreground
+    /// Run the daemon in the foreground
     Run {
         /// Cut loose from the terminal
         #[arg(long, hide = true)]
@@ -72,9 +72,9 @@ fn start(world: &World) -> Result<ExitCode> {
     println!(
         "{}",
         if started {
-            "The daemon runs."
+            "The daemon is running."
         } else {
-            "The daemon runs already."
+            "The daemon is already running."
         }
     );
     Ok(ExitCode::SUCCESS)
@@ -92,7 +92,7 @@ fn stop(world: &World) -> Result<ExitCode> {
     }
     let said = match end(world)? {
         true => "The daemon has ended.",
-        false => "No daemon runs.",
+        false => "No daemon is running.",
     };
     println!("{said}");
     Ok(ExitCode::SUCCESS)
@@ -116,7 +116,7 @@ pub fn end(world: &World) -> Result<bool> {
     let until = Instant::now() + life::DRAIN + Duration::from_secs(15);
     while is_daemon(world, status.pid) {
         if Instant::now() > until {
-            return Err(Failure::new(Code::TimedOut, "the daemon does not end")
+            return Err(Failure::new(Code::TimedOut, "the daemon did not end")
                 .hint("becket daemon status")
                 .into());
         }
@@ -148,7 +148,7 @@ fn status(world: &World, json: bool) -> Result<ExitCode> {
             println!("{}", json!({"running": false}));
         } else {
             println!(
-                "No daemon runs. The next event starts it, and so does `becket daemon start`."
+                "No daemon is running. The next event starts it, and so does `becket daemon start`."
             );
         }
         return Ok(ExitCode::from(Code::Unreachable as u8));
@@ -186,7 +186,7 @@ fn show(status: &DaemonStatus) {
     let mut tell = Tell::new();
     tell.field(
         "daemon",
-        format!("runs, pid {}, version {}", status.pid, status.version),
+        format!("running, pid {}, version {}", status.pid, status.version),
     );
     tell.field("since", moment(status.started_at));
     tell.field("socket", &status.socket);

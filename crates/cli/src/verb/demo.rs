@@ -11,16 +11,16 @@ use crate::failure::{Code, Failure};
 use crate::tui;
 use crate::world::World;
 
-/// Show a made-up day of several sessions, in a home that is thrown away
+/// Show a made-up day of several sessions in a throw-away home
 #[derive(Debug, clap::Args)]
 pub struct Demo {
-    /// Play so many times faster than it was
+    /// Play N times as fast as it happened
     #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = speed)]
     speed: f64,
     /// Print the events as lines instead of opening the live view
     #[arg(long)]
     plain: bool,
-    /// Draw the view at the end of the day into this file, and play nothing
+    /// Draw the view at the end of the day into this file instead
     #[arg(long, value_name = "FILE", conflicts_with = "plain")]
     svg: Option<PathBuf>,
 }

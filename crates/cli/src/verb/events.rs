@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
-use becket_wire::EventId;
 use becket_wire::rpc::{Ask, EventQuery, Response, Shown, Told};
 
 use crate::client::Client;
@@ -19,7 +18,7 @@ const FOR_A_PERSON: u32 = 50;
 /// Show the log of events, oldest first
 #[derive(Debug, clap::Args)]
 pub struct Events {
-    /// Go on with what happens from now on
+    /// Keep printing new events as they come
     #[arg(long, short)]
     follow: bool,
     /// Only this session (any unique beginning of its id)
@@ -31,15 +30,15 @@ pub struct Events {
     /// Only this tool, like Bash
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
+    /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
-    /// Only the newest so many (default: 50; with --json all)
+    /// Only the newest N (default: 50; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
-    /// Only the event with this id
+    /// Only this event (any unique beginning of its id)
     #[arg(long, value_name = "ID")]
-    id: Option<EventId>,
+    id: Option<String>,
     /// Also events that came twice, from two registrations
     #[arg(long)]
     duplicates: bool,
@@ -58,13 +57,14 @@ impl Events {
             (_, true) => Form::Raw,
             _ => Form::Person,
         };
+        let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let query = EventQuery {
             session: self.session,
             event: self.event,
             tool: self.tool,
             // Nothing of what was: then only from now on, also when the daemon changes.
             since: self.since.or((self.limit == Some(0)).then(now_ms)),
-            id: self.id,
+            id,
             after: None,
             limit: self
                 .limit
@@ -141,7 +141,7 @@ fn stream(
             Response::Row(row) => lines.print(&row)?,
             Response::Told(Told::Done) => return Ok(()),
             Response::Told(told) => return Err(log::refusal(told)),
-            other => anyhow::bail!("the daemon said something else: {other:?}"),
+            other => anyhow::bail!("unexpected reply from the daemon: {other:?}"),
         }
     }
 }
@@ -151,7 +151,7 @@ fn without_daemon(world: &World, query: EventQuery, lines: &mut Lines) -> Result
     if query.follow {
         return Err(Failure::new(
             Code::Unreachable,
-            "only a daemon can be followed, and BECKET_NO_DAEMON is set",
+            "--follow needs the daemon, and BECKET_NO_DAEMON is set",
         )
         .hint("unset BECKET_NO_DAEMON")
         .into());

@@ -19,14 +19,14 @@ use crate::ui::text::count;
 use crate::ui::time::{moment, span};
 use crate::world::{World, own_session};
 
-/// List what is not needed any more, and delete it if you say so
+/// List files that are not needed any more, and offer to delete them
 ///
-/// Nothing is ever deleted by itself. What is listed: the switches and the memory of hooks of
+/// becket never deletes these by itself. What is listed: the switches and the memory of hooks of
 /// sessions that have long ended, damaged switch files that were set aside, long texts of hooks, and
 /// files that were left half written.
 #[derive(Debug, clap::Args)]
 pub struct Gc {
-    /// Only what has not been touched for so many days
+    /// Only what has not been touched for N days
     #[arg(long, value_name = "N", default_value_t = 30)]
     days: u32,
     /// Delete without asking

@@ -11,8 +11,9 @@ use becket_wire::{Place, Registration};
 use crate::failure::{Code, Failure};
 use crate::standalone;
 
-/// Take one event from Claude Code (what the shim does, where the shim cannot be had)
+/// Take one event from Claude Code, where the shim cannot
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub struct Hook {
     /// Judge the frame on stdin without a daemon, and say why there is none
     #[arg(long, value_name = "WHY", hide = true)]
@@ -44,7 +45,7 @@ pub fn called() -> Option<ExitCode> {
     }
     if !has("--alone") {
         if args.iter().any(|arg| is_set(&arg.to_string_lossy())) {
-            eprintln!("becket: --set does not count for `becket hook`: events go by the files");
+            eprintln!("becket: `becket hook` ignores --set: events are judged by the config files");
         }
         return Some(becket_hook::run(args.into_iter()));
     }

@@ -20,7 +20,7 @@ use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
-/// List the named hooks of this project, and whether each runs in this session
+/// List this project's hooks, and whether each runs in this session
 #[derive(Debug, clap::Args)]
 pub struct Hooks {
     /// Only those with this in their name; - reads it from stdin
@@ -32,7 +32,7 @@ pub struct Hooks {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// For slash commands: say it in their words, and exit with 0 whatever happens
+    /// For slash commands: print their wording, and always exit with 0
     #[arg(long, conflicts_with_all = ["all", "json"])]
     slash: bool,
     /// Print the names alone, a line each
@@ -98,7 +98,7 @@ impl Hooks {
             rows.iter().for_each(|row| println!("{}", row.name()));
         } else if rows.is_empty() {
             println!(
-                "No hooks are configured for this project. `becket hooks --all` shows those that becket brings along."
+                "No hooks are configured for this project. `becket hooks --all` shows the built-in ones."
             );
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));

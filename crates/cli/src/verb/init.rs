@@ -21,7 +21,7 @@ use crate::world::World;
 pub struct Init {
     #[command(flatten)]
     scope: ScopeArgs,
-    /// Block tool calls when the shim is missing or crashes
+    /// Block tool calls when becket-hook is missing or crashes
     #[arg(long, overrides_with = "no_strict")]
     strict: bool,
     /// Take --strict back
@@ -30,7 +30,7 @@ pub struct Init {
     /// Show becket's status line, beneath the one that you had (the default)
     #[arg(long, overrides_with = "no_statusline", conflicts_with_all = ["project", "local"])]
     statusline: bool,
-    /// Leave the status line to you
+    /// Do not register becket's status line
     #[arg(long, overrides_with = "statusline")]
     no_statusline: bool,
     /// Print what would change, and change nothing
@@ -112,7 +112,7 @@ impl Init {
         if !self.json && outcome.inspection.disable_all_hooks {
             let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
             anstream::eprintln!(
-                "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, becket's neither",
+                "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
                 outcome.file.display()
             );
         }
@@ -154,7 +154,9 @@ fn tell(outcome: &Outcome, events: usize) {
         anstream::println!("your own status line is kept: becket's stands beneath it");
     }
     if outcome.scope == Scope::Project {
-        anstream::println!("note: it names programs of this machine; --local is for you alone");
+        anstream::println!(
+            "note: this file is shared and names programs of your machine; --local writes your own file"
+        );
     }
 }
 

@@ -46,7 +46,7 @@ impl Name {
         let title = title.as_deref().map(checked).transpose()?;
         let meant = the_session(session)?;
         if world.no_daemon {
-            let what = "only a daemon keeps titles, and BECKET_NO_DAEMON is set";
+            let what = "only the daemon can set titles, and BECKET_NO_DAEMON is set";
             let failure = Failure::new(Code::Unreachable, what);
             return Err(failure.hint("unset BECKET_NO_DAEMON").into());
         }
@@ -77,9 +77,9 @@ fn checked(text: &str) -> Result<String> {
             .into());
     }
     if length > LONGEST {
-        let what = format!("the title has {length} characters; {LONGEST} are the most");
+        let what = format!("the title has {length} characters; at most {LONGEST} are allowed");
         return Err(Failure::new(Code::Usage, what)
-            .hint("say it shorter")
+            .hint("choose a shorter one")
             .into());
     }
     Ok(title)

@@ -138,7 +138,7 @@ fn must_have_terminal(verb: &str) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "`becket prd {verb}` opens Claude Code to talk about the document, and this is no terminal"
+        "`becket prd {verb}` opens Claude Code, which needs a terminal, and this is not one"
     );
     let hint =
         format!("run `becket prd {verb}` in a terminal; becket prd list and show work anywhere");

@@ -16,7 +16,7 @@ use crate::world::World;
 /// How wide the bar is.
 const BAR: usize = 24;
 
-/// Run the hooks of this project a few times, and show how long they take and how much they say
+/// Run this project's hooks a few times and show how long they take
 #[derive(Debug, clap::Args)]
 pub struct Profile {
     /// Only this hook: its name, or a part that only it has (default: all that are on)
@@ -75,7 +75,7 @@ fn measure(bench: &Bench<'_>, hook: &Hook, times: u32, bar: &mut Bar) -> Result<
     }
     let Some(sample) = bench.sample_for(hook)? else {
         bar.step(&hook.name, times as usize);
-        let note = "no recorded event, and none of becket's own, is one that it wants".to_owned();
+        let note = "no recorded event and no sample event fits it".to_owned();
         return Ok(Some(Measured::none(&hook.name, note)));
     };
     let mut trials: Vec<Tried> = Vec::new();

@@ -54,10 +54,10 @@ impl Recent {
 /// What to say, and what to do, when there is nothing to list.
 pub fn nothing(is_narrow: bool, config: &Path) -> String {
     if is_narrow {
-        "No run fits.".to_owned()
+        "No run matches.".to_owned()
     } else {
         format!(
-            "No hook has run yet. Name one in {}, or for one project in its .becket/config.toml: `becket hooks --all` lists those that becket brings along.",
+            "No hook has run yet. Add one to {}, or to a project's .becket/config.toml; `becket hooks --all` lists the built-in ones.",
             config.display()
         )
     }

@@ -23,13 +23,13 @@ use crate::ui::time::{self, clock};
 use crate::verb::demo::speed;
 use crate::world::{World, the_session};
 
-/// Play a recorded session again in the live view, or run its events through one hook
+/// Play a recorded session again, or run its events through a hook
 #[derive(Debug, clap::Args)]
 pub struct Replay {
     /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
     #[arg(value_name = "ID")]
     session: Option<String>,
-    /// Play so many times faster than it was
+    /// Play N times as fast as it happened
     #[arg(long, value_name = "N", default_value_t = 4.0, value_parser = speed)]
     speed: f64,
     /// Print the events as lines instead of opening the live view
@@ -52,7 +52,7 @@ impl Replay {
         }
         if recording.left_out > 0 {
             let events = count(recording.left_out, "event is", "events are");
-            anstream::eprintln!("warning: {events} left out: the payload is not kept any more");
+            anstream::eprintln!("warning: {events} left out: the payload was deleted");
         }
         let mut beats = recording.beats();
         let stage = Stage::build(world)?;
@@ -98,7 +98,7 @@ impl Recording {
         if events.is_empty() {
             let id = &session.session_id;
             let what = format!("session {id} cannot be replayed: no payload of its events is kept");
-            let hint = "store.keep_days and store.keep_bytes say how long payloads are kept";
+            let hint = "store.keep_days and store.keep_bytes set how long payloads are kept";
             return Err(Failure::new(Code::Failed, what).hint(hint).into());
         }
         Ok(Self {

@@ -37,7 +37,7 @@ pub struct Run {
     /// With --restart: do not go on after a rate limit
     #[arg(long, requires = "restart")]
     no_limit_restart: bool,
-    /// Say that something is wrong if no session is there after so long
+    /// Warn if no session has started after this long
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = crate::ui::time::parse_span)]
     establish_timeout: Duration,
     /// Open it in a new tmux window and return at once
@@ -155,7 +155,7 @@ pub fn is_session_id(text: &str) -> bool {
 
 fn existing(folder: &Path) -> Result<PathBuf> {
     if !folder.is_dir() {
-        let what = format!("{} is no folder", folder.display());
+        let what = format!("{} is not a folder", folder.display());
         return Err(Failure::new(Code::Missing, what).into());
     }
     Ok(folder

@@ -33,7 +33,7 @@ pub struct Sessions {
     /// Only those of the project of this folder (default: the one you are in)
     #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = ".")]
     project: Option<PathBuf>,
-    /// Of those that have ended only the newest so many (default: 20; with --json all)
+    /// Of those that have ended only the newest N (default: 20; with --json all)
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u32>,
     /// Print ids and titles alone, a line each
@@ -42,7 +42,7 @@ pub struct Sessions {
     /// Add up what they did and cost: turns, tools, denials, waiting time, cost, tokens
     #[arg(long, conflicts_with_all = ["all", "display", "limit", "names"])]
     stats: bool,
-    /// With --stats: only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
+    /// With --stats: only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since, requires = "stats")]
     since: Option<i64>,
     /// With --stats: one row for each of these
@@ -159,10 +159,10 @@ fn is_in(row: &SessionRow, project: Option<&Path>) -> bool {
 /// What to say, and what to do, when there is nothing to list.
 fn nothing(any: bool, unhooked: impl Fn() -> usize) -> String {
     if any {
-        return "No session fits.".to_owned();
+        return "No session matches.".to_owned();
     }
     match unhooked() {
-        0 => "No sessions. Start `claude` anywhere, and its session stands here.".to_owned(),
+        0 => "No sessions. Start `claude` anywhere, and its session appears here.".to_owned(),
         count => format!(
             "No sessions, but {} without becket's hooks: see `becket sessions --all`, then `becket doctor`.",
             text::count(count, "Claude Code runs", "Claude Codes run")

@@ -27,7 +27,7 @@ pub struct Show {
     /// the pid of a `becket run` or of its Claude Code
     #[arg(value_name = "ID")]
     session: Option<String>,
-    /// So many of its turns, the newest, or all (default: 10; with --json all)
+    /// The newest N of its turns, or all (default: 10; with --json all)
     #[arg(long, value_name = "N", value_parser = turns)]
     turns: Option<usize>,
     /// Print JSON

@@ -16,7 +16,7 @@ pub struct Stats {
     /// Only this session (any unique beginning of its id)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Only since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z
+    /// Only since then: 10m, 2h or 3d ago, or a moment like 2026-11-15T08:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
     since: Option<i64>,
     /// Print JSON

@@ -21,6 +21,7 @@ use crate::{beside, settings};
 /// It is what `becket-hook --statusline` becomes when `becket init` found a status line, which is run
 /// with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 pub struct Statusline {
     /// Print the line of the frame on stdin, and say why no daemon did
     #[arg(long, value_name = "WHY", hide = true)]
@@ -99,9 +100,9 @@ fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str)
     let mut line = Line::of(read);
     let why = match why {
         "busy" => "becket: the daemon is busy",
-        "refused" => "becket: the daemon is another version's",
+        "refused" => "becket: the daemon has another version",
         "stranger" => "becket: the socket is another user's",
-        "unwanted" => "becket: no daemon wanted",
+        "unwanted" => "becket: BECKET_NO_DAEMON is set",
         _ => "becket: the daemon does not answer",
     };
     line.wrong.push(why.to_owned());

@@ -35,7 +35,7 @@ enum Verb {
 
 /// Print how many sessions failed, wait, work and are done, in a few characters
 ///
-/// The daemon keeps the same text in the tmux option @becket: a status line has no need to ask.
+/// The daemon keeps the same text in the tmux option @becket: a status line need not run this.
 #[derive(Debug, clap::Args)]
 struct Status {
     /// Print JSON
@@ -63,6 +63,7 @@ struct Jump {
 ///
 /// For the focus hooks that `becket init --tmux` writes. Where no daemon runs, nothing happens.
 #[derive(Debug, clap::Args)]
+#[command(hide = true)]
 struct Seen {
     /// The pane (default: the one that this runs in)
     #[arg(long, value_name = "PANE")]

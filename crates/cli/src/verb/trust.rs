@@ -25,13 +25,13 @@ use crate::world::{World, project_of};
 const NOT_FOLLOWED: &str =
     "What these programs start in turn is not followed: you are not asked again when that changes.";
 
-/// Let this project's `.becket/` count, after showing what it would run
+/// Show what a project's `.becket/` would run, and allow it
 ///
-/// Until then everything in it is ignored. The approval pins every file in `.becket/` (documents
-/// under `.becket/prd/` aside) and every file of the project that the command of a hook names: if
-/// one of them changes, comes or goes, nothing of it counts until it is approved again. What such
-/// a file starts in turn is not followed. Trust also lets built-in hooks start the project's own
-/// tools. Worktrees of one repository share it.
+/// Until then everything in it is ignored. Trust covers every file in `.becket/` (except
+/// `.becket/prd/`) and every file of the project that the command of a hook names: if one of them
+/// changes, nothing in `.becket/` runs until you approve it again. Programs that such a file starts
+/// are not checked. Trust also lets built-in hooks start the project's own tools. Worktrees of one
+/// repository share it.
 #[derive(Debug, clap::Args)]
 pub struct Trust {
     /// Approve without a question
@@ -111,10 +111,10 @@ impl Here {
         })?;
         if pins.is_empty() && !folder.join(".git").exists() {
             let what = format!(
-                "{} is no project: no `.becket/`, no `.git`",
+                "{} is not a project: it has no `.becket/` and no `.git`",
                 folder.display()
             );
-            let hint = "call it in a project's folder";
+            let hint = "run it in a project's folder";
             return Err(Failure::new(Code::Missing, what).hint(hint).into());
         }
         Ok(Self { folder, key, pins })
@@ -212,8 +212,8 @@ fn change(world: &World, edit: impl Fn(&mut Book)) -> Result<()> {
 /// Asks the user. Without a terminal, nothing is assumed.
 fn ask() -> Result<bool> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let what = "there is no terminal to ask on";
-        let hint = "say --yes, or in CI --hash with the hash above";
+        let what = "this is not a terminal, so becket cannot ask";
+        let hint = "pass --yes, or in CI --hash with the hash above";
         return Err(Failure::new(Code::Usage, what).hint(hint).into());
     }
     let mut out = anstream::stdout();

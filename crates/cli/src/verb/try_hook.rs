@@ -9,7 +9,7 @@ use crate::trial::{Bench, show};
 use crate::ui::style::Look;
 use crate::world::World;
 
-/// Run one hook on one event, and show what it said and how becket reads it
+/// Run one hook on one event, and show its answer
 #[derive(Debug, clap::Args)]
 pub struct Try {
     /// The hook: its name, or a part that only it has
@@ -31,11 +31,8 @@ impl Try {
         let sample = match &self.event {
             Some(meant) => bench.sample(meant)?,
             None => bench.sample_for(hook)?.ok_or_else(|| {
-                let what = format!(
-                    "no recorded event and none of becket's own is one that {} wants",
-                    hook.name
-                );
-                Failure::new(Code::Missing, what).hint("say --event FILE or --event EVENT_ID")
+                let what = format!("no recorded event and no sample event fits {}", hook.name);
+                Failure::new(Code::Missing, what).hint("pass --event FILE or --event EVENT_ID")
             })?,
         };
         let standing = bench.standing(hook, &sample);

@@ -20,19 +20,19 @@ use crate::verb::init::{folder_of, install};
 use crate::world::World;
 use crate::{client, tui, ui, verb};
 
-/// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
+/// Set becket up, and prove that an event arrives
 #[derive(Debug, clap::Args)]
 pub struct Up {
-    /// Block tool calls when the shim is missing or crashes
+    /// Block tool calls when becket-hook is missing or crashes
     #[arg(long)]
     strict: bool,
     /// Do not open the live view at the end
     #[arg(long)]
     no_view: bool,
-    /// How to tell you when a session needs you or is done after long work (off takes it back)
+    /// How to notify you when a session needs you or is done after long work
     #[arg(long, value_name = "HOW")]
     notice: Option<Choice>,
-    /// Switch these of becket's own hooks on, in your config
+    /// Switch these built-in hooks on, in your config
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     hooks: Vec<String>,
 }
@@ -311,7 +311,7 @@ fn find(word: &str) -> Result<&'static BuiltIn> {
     let numbered = number.and_then(|number| BUILT_INS.get(number.checked_sub(1)?));
     let named = || BUILT_INS.iter().find(|hook| hook.name == word);
     numbered.or_else(named).ok_or_else(|| {
-        Failure::new(Code::Missing, format!("becket brings no hook `{word}`"))
+        Failure::new(Code::Missing, format!("there is no built-in hook `{word}`"))
             .hint(meant(word))
             .into()
     })

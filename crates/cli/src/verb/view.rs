@@ -17,7 +17,7 @@ pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
         tui::open(world, frame_times)?;
     } else {
         println!("{}", summary(world));
-        println!("In a terminal, `becket` is the live view; `becket --help` tells all verbs.");
+        println!("In a terminal, `becket` is the live view; `becket --help` lists all commands.");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -31,8 +31,8 @@ pub fn summary(world: &World) -> String {
     });
     match rows {
         Ok(Some(rows)) => in_words(&rows, now_ms()),
-        Ok(None) => "No daemon runs; the next event starts it.".to_owned(),
-        Err(error) => format!("Nothing is known of sessions: {error:#}."),
+        Ok(None) => "No daemon is running; the next event starts it.".to_owned(),
+        Err(error) => format!("Could not read the sessions: {error:#}."),
     }
 }
 

@@ -25,10 +25,10 @@ pub struct Wait {
     /// What to wait for
     #[arg(long = "for", value_name = "WHAT", value_enum)]
     goal: Goal,
-    /// Give up after so long, like 30s or 5m (exit 5; default: never)
+    /// Give up after this long, like 30s or 5m (exit 5; default: never)
     #[arg(long, value_name = "SPAN", value_parser = crate::ui::time::parse_span)]
     timeout: Option<Duration>,
-    /// Print nothing when it is so
+    /// Print nothing on success
     #[arg(long, short)]
     quiet: bool,
     /// Print the session as JSON
@@ -55,7 +55,7 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Goal {
-    /// Its turn is over, well or not
+    /// Its turn is over, with or without an error
     Idle,
     /// It needs you, whether you have looked or not
     Attention,
@@ -104,7 +104,7 @@ pub fn wait(
     timeout: Option<Duration>,
 ) -> Result<SessionRow> {
     if world.no_daemon {
-        let what = "only a daemon can be waited on, and BECKET_NO_DAEMON is set";
+        let what = "`becket wait` needs the daemon, and BECKET_NO_DAEMON is set";
         let failure = Failure::new(Code::Unreachable, what);
         return Err(failure.hint("unset BECKET_NO_DAEMON").into());
     }
@@ -191,7 +191,7 @@ impl Waiting<'_> {
                 }
                 Ok(Response::Told(Told::Done)) => return Err(gone()),
                 Ok(Response::Told(told)) => return Err(log::refusal(told)),
-                Ok(other) => return Err(anyhow!("the daemon said something else: {other:?}")),
+                Ok(other) => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             };
             if let Some(row) = heard
                 && let Some(row) = self.judge(row)?

@@ -12,17 +12,18 @@ use becket_wire::rpc::EventRow;
 use becket_wire::{EventId, Head};
 
 use crate::failure::{Code, Failure};
+use crate::log;
 use crate::run::full::{Json, Skipped, Why as Told, full};
 use crate::run::source::Runs;
 use crate::ui::style::Look;
 use crate::world::{World, own_session, project_of};
 
-/// Show why an event came out as it did: each hook with its time and outcome, and the decision
+/// Show why an event was decided as it was, hook by hook
 #[derive(Debug, clap::Args)]
 pub struct Why {
-    /// The event (default: the last one that a hook decided, or on which one failed; else one whose hook runs now)
+    /// The event: any unique beginning of its id (default: the last one that a hook decided, or on which one failed; else one whose hook runs now)
     #[arg(value_name = "EVENT_ID")]
-    event: Option<EventId>,
+    event: Option<String>,
     /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)
     #[arg(long, value_name = "ID", conflicts_with = "event")]
     session: Option<String>,
@@ -35,7 +36,7 @@ impl Why {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         let runs = Runs::open(world)?;
         let id = match self.event {
-            Some(id) => id,
+            Some(prefix) => log::event_id(world, &prefix)?,
             None => last(&runs, self.session)?,
         };
         let told = tell(world, &runs, id)?;
@@ -57,7 +58,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
         let what = format!("nothing was decided{whose} yet, and no hook has failed");
         let failure = Failure::new(Code::Missing, what);
         failure
-            .hint("becket recent shows the runs of hooks, becket events --json the ids of events")
+            .hint("becket recent shows the runs of hooks, becket events the ids of events")
             .into()
     })
 }
@@ -65,7 +66,7 @@ fn last(runs: &Runs<'_>, session: Option<String>) -> Result<EventId> {
 fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     let event = runs.event(id)?.ok_or_else(|| {
         let failure = Failure::new(Code::Missing, format!("no event has the id {id}"));
-        failure.hint("becket events --json shows the ids of events")
+        failure.hint("becket events shows the ids")
     })?;
     let query = RunQuery {
         event: Some(id),

@@ -123,7 +123,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     let what = if kind.is_dir() {
         "it is a folder"
     } else {
-        "it is no file"
+        "it is not a file"
     };
     Err(io::Error::other(what))
 }
@@ -208,8 +208,8 @@ mod tests {
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
         let mut followed = Followed::default();
-        assert!(trouble(&mut followed, &pipe).ends_with("it is no file"));
+        assert!(trouble(&mut followed, &pipe).ends_with("it is not a file"));
         assert!(trouble(&mut followed, folder.path()).ends_with("it is a folder"));
-        assert!(trouble(&mut followed, Path::new("/dev/zero")).ends_with("it is no file"));
+        assert!(trouble(&mut followed, Path::new("/dev/zero")).ends_with("it is not a file"));
     }
 }

@@ -132,6 +132,19 @@ pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<
     })
 }
 
+/// The events from one id to another, a few at the most.
+pub fn events_between(
+    connection: &Connection,
+    (first, last): (EventId, EventId),
+) -> rusqlite::Result<Vec<EventId>> {
+    let mut query = connection
+        .prepare("SELECT id FROM events WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT 8")?;
+    let ids = query.query_map(params![first.as_bytes(), last.as_bytes()], |row| {
+        row.get(0).map(EventId::from_bytes)
+    });
+    ids?.collect()
+}
+
 /// How many events there are.
 pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
     connection
@@ -437,7 +450,7 @@ mod tests {
         let found = |since| faults(&connection, since).unwrap();
         let two = found(7).unwrap();
         assert_eq!((two.count, two.at), (2, 8));
-        assert_eq!(two.fault, "the event is JSON, but no object");
+        assert_eq!(two.fault, "the event is JSON, but not an object");
         assert_eq!(found(8).unwrap().count, 1);
         assert_eq!(found(9), None);
         assert_eq!(count(&connection).unwrap(), 9);

@@ -264,7 +264,7 @@ impl<'a> Merged<'a> {
                     Some(near) => format!("did you mean {near}?"),
                     None => "run = [\"a program\", \"and its arguments\"]".to_owned(),
                 };
-                let what = format!("hooks.{name} has no `run`, and is no built-in");
+                let what = format!("hooks.{name} has no `run`, and is not a built-in");
                 Err(self.left_out(what, hint))
             }
         }
@@ -406,12 +406,12 @@ pub const HOOK_KEYS: &[HookKey] = &[
     HookKey {
         name: "paths",
         form: Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
-        about: "Globs of the files that it wants to hear of; `!` takes away again",
+        about: "Globs of the files that it runs for; `!` excludes",
     },
     HookKey {
         name: "run",
         form: Form::Program,
-        about: "What is run: a list as it is, a text in sh; not for a built-in",
+        about: "The command: a list runs as it is, a text runs in sh; not for a built-in",
     },
     HookKey {
         name: "timeout",
@@ -467,8 +467,7 @@ fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a st
 const LONGEST_NAME: usize = 64;
 
 /// Where a `~` counts.
-const EXPANDED: &str =
-    "`~` is your home only in a text, which sh reads: write the whole path, or a text";
+const EXPANDED: &str = "write the whole path, or a text, which sh runs";
 
 /// Whether a hook may be called so: it becomes a part of paths, of commands and of lists.
 pub fn is_name(name: &str) -> bool {
@@ -499,7 +498,7 @@ impl Reader<'_> {
                 }
                 Some(known) => known.form.read(&path, given.get_ref()),
                 None => {
-                    let message = format!("{path} is no key that becket knows");
+                    let message = format!("unknown key {path}");
                     self.warn_unknown(message, name, key.span(), |name| {
                         nearest_key(name, built_in)
                     });
@@ -513,7 +512,7 @@ impl Reader<'_> {
                 }
                 Ok(value) => {
                     if let Some(word) = unexpanded(name, &value) {
-                        let message = format!("{path}: nothing expands {word:?} in a list");
+                        let message = format!("{path}: {word:?} is not expanded in a list");
                         let problem = self.problem(message, given.span());
                         self.hook_errors
                             .push(problem.hint(Some(EXPANDED.to_owned())));
@@ -542,7 +541,7 @@ impl Reader<'_> {
             let event = EventName::from(&*name);
             if matches!(event, EventName::Other(_)) {
                 let known = EventName::ALL.iter().map(EventName::as_str);
-                let message = format!("{path}: {name} is no event that becket knows");
+                let message = format!("{path}: unknown event {name}");
                 self.warn_unknown(message, &name, at.clone(), |name| likest(name, known));
             } else if !event.is_registered() {
                 let message =

@@ -40,7 +40,7 @@ pub const KEYS: &[Key] = &[
             max: 36_500,
         },
         default: Some("90"),
-        about: "Payloads older than so many days are dropped; rows, decisions and counts stay",
+        about: "Prompts and tool data are deleted after this many days; the list of events stays",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -53,7 +53,7 @@ pub const KEYS: &[Key] = &[
         path: "store.keep_bytes",
         form: Form::Bytes,
         default: Some("4GiB"),
-        about: "The oldest payloads are dropped until the rest fits into this",
+        about: "The oldest prompts and tool data are deleted when all of them take more than this",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -68,7 +68,7 @@ pub const KEYS: &[Key] = &[
             min: Duration::from_secs(1),
         },
         default: Some("12h"),
-        about: "After so long without work the daemon ends itself; the next event starts it again",
+        about: "The daemon ends after this long without work; the next event starts it again",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -120,7 +120,7 @@ pub const KEYS: &[Key] = &[
         default: Some(
             "{project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
         ),
-        about: "What the status line shows; an empty part takes the text before it along",
+        about: "What the status line shows; the text before an empty part is left out",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -159,7 +159,7 @@ pub const KEYS: &[Key] = &[
         path: "notice.on",
         form: Form::Text(|_, text| text.parse::<On>().map(drop)),
         default: Some("off"),
-        about: "What you are told of: `off`, `attention`, `done` (long work and failures), or `all`",
+        about: "What you are notified of: `off`, `attention`, `done` (long work and failures), or `all`",
         project: true,
         tightens: Some(|in_force, new| match (in_force, new) {
             (Value::Text(in_force), Value::Text(new)) => match (in_force.parse(), new.parse()) {
@@ -178,7 +178,7 @@ pub const KEYS: &[Key] = &[
         path: "notice.how",
         form: Form::Text(|_, text| text.parse::<How>().map(drop)),
         default: Some("bell"),
-        about: "How the terminal tells you: `bell`, `osc9`, `osc777`; or always by `command`",
+        about: "How the terminal notifies you: `bell`, `osc9`, `osc777`; or always by `command`",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -191,7 +191,7 @@ pub const KEYS: &[Key] = &[
         path: "notice.command",
         form: Form::Program,
         default: Some(""),
-        about: "What the daemon runs where the terminal is not reached; a list runs as it is, a text in sh",
+        about: "The command that the daemon runs when it cannot reach the terminal; a list runs as it is, a text in sh",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -208,7 +208,7 @@ pub const KEYS: &[Key] = &[
             min: Duration::ZERO,
         },
         default: Some("1m"),
-        about: "Work that ends is told of if your last prompt is longer ago than this",
+        about: "You are notified of finished work if your last prompt is older than this",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -221,7 +221,7 @@ pub const KEYS: &[Key] = &[
         path: "notice.quiet",
         form: Form::Text(|_, text| Quiet::read(text).map(drop)),
         default: Some("never"),
-        about: "Hours in which nothing is told, by local time: `22:00-07:00`",
+        about: "Hours without notices, by local time: `22:00-07:00`",
         project: false,
         tightens: None,
         set: |config, _, value| {
@@ -234,7 +234,7 @@ pub const KEYS: &[Key] = &[
         path: "notice.projects.*",
         form: Form::Text(|_, text| text.parse::<On>().map(drop)),
         default: None,
-        about: "What holds instead of `notice.on` for a project, by its folder or its name",
+        about: "Replaces `notice.on` for a project, by its folder or its name",
         project: false,
         tightens: None,
         set: |config, name, value| {

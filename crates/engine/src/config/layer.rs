@@ -222,7 +222,7 @@ impl Reader<'_> {
         let level = self.source.level;
         if !key.is_open_to(level) {
             let message = format!("{path} cannot be set by a project: ignored");
-            let hint = "it belongs into the user's config".to_owned();
+            let hint = "set it in the user's config".to_owned();
             self.warn(message, Some(hint), name_at);
             return;
         }
@@ -278,7 +278,7 @@ impl Reader<'_> {
     }
 
     fn unknown(&mut self, path: &str, at: Range<usize>) {
-        let message = format!("{path} is no key that becket knows");
+        let message = format!("unknown key {path}");
         self.warn_unknown(message, path, at, nearest);
     }
 

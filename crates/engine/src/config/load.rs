@@ -463,7 +463,7 @@ impl ConfigFile {
 /// Reads a regular file of a sane size. Anything else is refused: to open a pipe would hang.
 fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     let mut bytes = Vec::new();
     open_regular(file)?

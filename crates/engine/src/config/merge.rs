@@ -169,7 +169,7 @@ impl Effective {
                 }
                 None => format!("{path} cannot be set by the {level}: ignored"),
             };
-            let elsewhere = "it belongs into your config.toml, or into --set for one command";
+            let elsewhere = "set it in your config.toml, or with --set for one command";
             let hint = tightens.is_none().then(|| elsewhere.to_owned());
             self.warnings
                 .push(Problem::warning(origin.to_string(), problem).hint(hint));

@@ -55,7 +55,7 @@ pub fn misspelt<'a>(variables: impl IntoIterator<Item = &'a str>) -> Vec<Problem
         let known = known.map(|known| (likeness(&known[PREFIX.len()..]), known));
         let alike = known.filter(|(likeness, _)| *likeness > 0.7);
         let (_, known) = alike.max_by(|one, other| one.0.total_cmp(&other.0))?;
-        let problem = Problem::warning(plainly(variable), "becket knows no such variable");
+        let problem = Problem::warning(plainly(variable), "unknown variable");
         Some(problem.hint(Some(format!("did you mean {known}?"))))
     });
     nearly.collect()
@@ -110,7 +110,7 @@ pub fn parse_pairs<'a>(
         let taken = match path.split_once('.') {
             Some(("hooks", of_a_hook)) => take_hook(&mut hooks, of_a_hook, text),
             Some(("guards", _)) => {
-                let hint = "it belongs into a config file: `becket config path` lists them";
+                let hint = "set it in a config file: `becket config path` lists them";
                 let problem = wrong(format!("{path} cannot be set here"));
                 Err(Box::new(problem.hint(Some(hint.to_owned()))))
             }
@@ -133,7 +133,7 @@ fn unknown(path: &str, near: Option<&str>) -> Problem {
         Some(known) => format!("did you mean {known}?"),
         None => "`becket config` lists the keys".to_owned(),
     };
-    wrong(format!("{path} is no key that becket knows")).hint(Some(hint))
+    wrong(format!("unknown key {path}")).hint(Some(hint))
 }
 
 /// A section in place of a key.
@@ -154,7 +154,7 @@ fn whole(path: &str, form: Form, text: &str) -> Result<(), Box<Problem>> {
         return Ok(());
     }
     let hint = r#"["a program", "and its arguments"], quoted for your shell"#;
-    let problem = wrong(format!("{path}: {text} is no whole list"));
+    let problem = wrong(format!("{path}: {text} is not a complete list"));
     Err(Box::new(problem.hint(Some(hint.to_owned()))))
 }
 

@@ -124,8 +124,8 @@ fn an_unknown_key_is_a_warning_with_the_nearest_known_one() {
     assert_eq!(
         told("[stor]\nkeep_days = 1\n[store]\nx = 1"),
         [
-            "/user.toml:1:2: stor is no key that becket knows (did you mean store?)",
-            "/user.toml:4:1: store.x is no key that becket knows",
+            "/user.toml:1:2: unknown key stor (did you mean store?)",
+            "/user.toml:4:1: unknown key store.x",
         ]
     );
     assert!(parse_layer(&source(Level::User), "x = 1").is_ok());
@@ -444,18 +444,18 @@ fn what_is_wrong_on_the_command_line_is_told_with_the_nearest_that_is_right() {
     let told: Vec<String> = all.iter().flat_map(|pair| wrong(&[*pair])).collect();
     assert_eq!(told.len(), all.len(), "{told:?}");
     insta::assert_snapshot!(told.join("\n"), @r#"
-    command line: store.keep_day is no key that becket knows (did you mean store.keep_days?)
+    command line: unknown key store.keep_day (did you mean store.keep_days?)
     command line: store.keep_days: expected a number from 0 to 36500, found "many"
-    command line: colour is no key that becket knows (`becket config` lists the keys)
-    command line: guards.x.answer cannot be set here (it belongs into a config file: `becket config path` lists them)
+    command line: unknown key colour (`becket config` lists the keys)
+    command line: guards.x.answer cannot be set here (set it in a config file: `becket config path` lists them)
     command line: hooks is a section: it is set key by key (hooks.NAME.enabled=false)
     command line: store is a section: it is set key by key (`becket config` lists the keys)
     command line: hooks.style: a hook is set key by key (hooks.style.enabled=false)
-    command line: hooks.style.run: [ is no whole list (["a program", "and its arguments"], quoted for your shell)
-    command line: hooks.style.run: [ "a", "b" is no whole list (["a program", "and its arguments"], quoted for your shell)
-    command line: notice.command: ["tell" is no whole list (["a program", "and its arguments"], quoted for your shell)
-    command line: hooks.style.timout is no key that becket knows (did you mean hooks.style.timeout?)
-    command line: hooks.typecheck-changed.comand is no key that becket knows (did you mean hooks.typecheck-changed.command?)
+    command line: hooks.style.run: [ is not a complete list (["a program", "and its arguments"], quoted for your shell)
+    command line: hooks.style.run: [ "a", "b" is not a complete list (["a program", "and its arguments"], quoted for your shell)
+    command line: notice.command: ["tell" is not a complete list (["a program", "and its arguments"], quoted for your shell)
+    command line: unknown key hooks.style.timout (did you mean hooks.style.timeout?)
+    command line: unknown key hooks.typecheck-changed.comand (did you mean hooks.typecheck-changed.command?)
     command line: hooks.style.timeout: expected a time like "30s", "5m", "12h" (at least 1ms) or "never", found "soon"
     command line: "Style" cannot be the name of a hook (a-z, 0-9, - _ and . only, at most 64 of them)
     command line: hooks.lint-changed.run: this hook is a built-in; use `command`
@@ -517,9 +517,9 @@ fn a_variable_that_is_nearly_one_of_a_key_is_told_with_that() {
     .map(ToString::to_string)
     .collect();
     insta::assert_snapshot!(told.join("\n"), @r"
-    BECKET_MASK_ENABLE: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
-    BECKET_mask_enabled: becket knows no such variable (did you mean BECKET_MASK_ENABLED?)
-    BECKET_STORE_KEEPDAYS: becket knows no such variable (did you mean BECKET_STORE_KEEP_DAYS?)
+    BECKET_MASK_ENABLE: unknown variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_mask_enabled: unknown variable (did you mean BECKET_MASK_ENABLED?)
+    BECKET_STORE_KEEPDAYS: unknown variable (did you mean BECKET_STORE_KEEP_DAYS?)
     ");
     let odd = misspelt(["BECKET_MASK_ENABLED\u{1b}"]);
     assert!(!odd[0].to_string().contains('\u{1b}'), "{odd:?}");

@@ -35,7 +35,7 @@ pub struct Switches {
 /// Why a switch could not be set.
 #[derive(Debug, Error)]
 pub enum SwitchError {
-    #[error("the session `{0}` has no switches: its id is no UUID")]
+    #[error("the session `{0}` has no switches: its id is not a UUID")]
     NoSwitches(String),
     #[error("could not read {}: {why}", .file.display())]
     Unreadable { file: PathBuf, why: io::Error },
@@ -100,7 +100,7 @@ impl Switches {
     }
 }
 
-/// Where a session's switches stand. None if its id is no UUID: such a session has none.
+/// Where a session's switches stand. None if its id is not a UUID: such a session has none.
 pub fn path(place: &Place, session: &str) -> Option<PathBuf> {
     parse_uuid(session)?;
     // On a file system that does not tell cases apart, nor do we.
@@ -336,7 +336,7 @@ impl Content {
         let names = rest
             .remove(DISABLED)
             .unwrap_or_else(|| Value::Array(vec![]));
-        let names = names.as_array().ok_or("disabledHooks is no list")?;
+        let names = names.as_array().ok_or("disabledHooks is not a list")?;
         let name = |name: &Value| name.as_str().map(str::to_owned);
         let names: Option<Vec<String>> = names.iter().map(name).collect();
         let mut text = |key: &str| match rest.remove(key) {
@@ -347,7 +347,7 @@ impl Content {
             session: text(SESSION),
             at: text(AT),
             cwd: text(CWD),
-            disabled: names.ok_or("disabledHooks holds something that is no name")?,
+            disabled: names.ok_or("disabledHooks holds a value that is not a string")?,
             rest,
         })
     }

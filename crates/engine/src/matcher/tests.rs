@@ -69,13 +69,13 @@ fn what_cannot_be_a_matcher_says_why() {
         .map(|matcher| Matcher::parse(matcher).unwrap_err())
         .to_vec();
     insta::assert_snapshot!(why.join("\n"), @r#"
-    "(?i)bash" is no regular expression for becket: flags like (?i) are not taken
-    "^(?!Bash)" is no regular expression for becket: look-around, including look-ahead and look-behind, is not supported
-    "(?<=x)y" is no regular expression for becket: look-around, including look-ahead and look-behind, is not supported
-    "a(" is no regular expression for becket: unclosed group
-    "[" is no regular expression for becket: unclosed character class
-    "|" names nothing (for all, write "*")
-    " , " names nothing (for all, write "*")
+    "(?i)bash" is not a regular expression that becket can read: flags like (?i) are not supported
+    "^(?!Bash)" is not a regular expression that becket can read: look-around, including look-ahead and look-behind, is not supported
+    "(?<=x)y" is not a regular expression that becket can read: look-around, including look-ahead and look-behind, is not supported
+    "a(" is not a regular expression that becket can read: unclosed group
+    "[" is not a regular expression that becket can read: unclosed character class
+    "|" matches nothing (for everything, write "*")
+    " , " matches nothing (for everything, write "*")
     "#);
 }
 

@@ -163,12 +163,12 @@ impl Ran {
             }
             // Claude Code takes it as plain text, which a hook never means.
             let json = serde_json::from_str::<Value>(stdout);
-            json.map_err(|error| format!("the hook's answer is no whole JSON: {error}"))?;
+            json.map_err(|error| format!("the hook's answer is not complete JSON: {error}"))?;
         }
         let answer = Answer::read(event.clone(), code, stdout.as_bytes(), &self.stderr);
         answer.map_err(|error| match error {
             AnswerError::Failed { exit, .. } if (129..=192).contains(&exit) => format!(
-                "{error} (that is how a shell tells of {})",
+                "{error} (a shell's exit code for {})",
                 signal_words(exit - 128)
             ),
             error => error.to_string(),
@@ -338,9 +338,9 @@ mod tests {
     ok|Some(0)|deny|85|
     ok|Some(2)|deny|6|
     failed|Some(1)||6|the hook exited with 1: broken
-    failed|Some(137)||0|the hook exited with 137 (that is how a shell tells of signal 9 (KILL))
-    invalid|Some(0)||40|the hook's answer is no whole JSON: EOF while parsing a value at line 1 column 40
-    invalid|Some(0)||11|the hook's answer is no whole JSON: trailing characters at line 1 column 4
+    failed|Some(137)||0|the hook exited with 137 (a shell's exit code for signal 9 (KILL))
+    invalid|Some(0)||40|the hook's answer is not complete JSON: EOF while parsing a value at line 1 column 40
+    invalid|Some(0)||11|the hook's answer is not complete JSON: trailing characters at line 1 column 4
     invalid|Some(0)||15|the hook's continue must be true or false
     invalid|Some(0)||1048577|the hook's answer is longer than 1 MiB
     killed|None||0|the hook was killed by signal 11 (SEGV)

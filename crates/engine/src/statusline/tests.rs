@@ -91,10 +91,10 @@ fn what_is_no_status_line_is_told() {
     };
     assert_eq!(told(b" \n"), "⚠ status line: nothing came");
     for odd in [&b"nope"[..], b"{", b"\0\xff\xfe", b"[1]", b"\"x\"", b"null"] {
-        assert_eq!(told(odd), "⚠ status line: what came is no JSON", "{odd:?}");
+        assert_eq!(told(odd), "⚠ status line: the input is not JSON", "{odd:?}");
     }
     let deep = [b"{\"a\":".as_slice(), &b"[".repeat(100_000)].concat();
-    assert_eq!(told(&deep), "⚠ status line: what came is no JSON");
+    assert_eq!(told(&deep), "⚠ status line: the input is not JSON");
     let long = vec![b' '; MAX_PAYLOAD + 1];
     assert_eq!(told(&long), "⚠ status line: 262145 bytes came, too many");
 }

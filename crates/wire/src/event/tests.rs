@@ -158,7 +158,7 @@ fn says_what_is_wrong() {
         why(b"{\"a\":\"\xff\"}"),
         "the event is not JSON (line 1, column 7: invalid unicode code point)"
     );
-    assert_eq!(why(b"[1]"), "the event is JSON, but no object");
+    assert_eq!(why(b"[1]"), "the event is JSON, but not an object");
     assert_eq!(why(b"{}"), "the event has no name (hook_event_name)");
     assert_eq!(
         why(b"{\"hook_event_name\":[]}"),

@@ -82,7 +82,7 @@ fn a_projects_hooks_go_only_when_that_was_said() {
     let (listed, _) = run(&["adopt"]);
     assert!(listed.contains("theirs is this project's"), "{listed}");
     assert!(!listed.contains("mine is"), "{listed}");
-    let rest = "would rest until you say `becket trust`: theirs, local";
+    let rest = "would not run until `becket trust`: theirs, local";
     let (would, warned) = run(&["adopt", "--all", "--dry-run"]);
     assert!(would.contains("+[hooks.mine]"), "{would}");
     assert!(!would.contains("[hooks.theirs]"), "{would}");

@@ -32,9 +32,9 @@ fn faulty() -> Vec<(Vec<u8>, &'static str)> {
             "\u{feff}{\"session_id\":\"s\"}".into(),
             "the event is not JSON",
         ),
-        (b"[1]".to_vec(), "the event is JSON, but no object"),
-        (b"\"text\"".to_vec(), "the event is JSON, but no object"),
-        (b"null".to_vec(), "the event is JSON, but no object"),
+        (b"[1]".to_vec(), "the event is JSON, but not an object"),
+        (b"\"text\"".to_vec(), "the event is JSON, but not an object"),
+        (b"null".to_vec(), "the event is JSON, but not an object"),
         (
             b"{\"session_id\":\"\xff\xfe\"}".to_vec(),
             "the event is not UTF-8 (at byte 15)",

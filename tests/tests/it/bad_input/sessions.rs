@@ -309,7 +309,7 @@ fn what_is_no_transcript_is_told_and_forgotten_once_it_is_one() {
     tell(&world, "nowhere", "UserPromptSubmit", &nowhere);
     says(&world, "binary", "1000 lines are broken");
     says(&world, "folder", "it is a folder");
-    says(&world, "pipe", "it is no file");
+    says(&world, "pipe", "it is not a file");
     fs::remove_file(&gone).expect("removed");
     says(&world, "gone", "its transcript is missing");
     for id in ["missing", "nowhere"] {

@@ -111,7 +111,7 @@ fn agrees(shown: &[String], said: &[String]) -> bool {
     let by_the_daemon = |line: &String| {
         let line = line.replace("\"source\":\"alone\"", "\"source\":\"daemon\"");
         let line = line.replace("judged without a daemon", "by the daemon");
-        line.replace(" alone ", " ").trim_end().to_owned()
+        line.replace(" standalone ", " ").trim_end().to_owned()
     };
     fits(shown, said) || fits(shown, &said.iter().map(by_the_daemon).collect::<Vec<_>>())
 }
@@ -240,7 +240,7 @@ impl Reader {
 
     fn wants_a_terminal(&self, step: &Step) -> Result<(), String> {
         let called = finish(start(self.shell(&step.command)), Instant::now(), PATIENCE);
-        match called.stdout.contains("this is no terminal") && called.code == Some(2) {
+        match called.stdout.contains("this is not one") && called.code == Some(2) {
             true => Ok(()),
             false => Err(format!("exits {:?}: {}", called.code, called.stdout)),
         }
@@ -347,7 +347,7 @@ fn what_is_shown_must_fit() {
     assert!(!fit("a…c", "a\nc"), "inside a line it stays there");
     assert!(agrees(
         &lines("x  Bash  1 masked"),
-        &lines("x  Bash  alone 1 masked")
+        &lines("x  Bash  standalone 1 masked")
     ));
     let [step] = &steps("```console\n$ false # exit 1\nno\n\n```\n$ not this")[..] else {
         panic!("one step");

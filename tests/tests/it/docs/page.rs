@@ -111,6 +111,19 @@ fn every_link_leads_somewhere() {
     assert!(followed > 15, "only {followed} links");
 }
 
+#[test]
+fn pages_are_in_plain_words_and_the_readme_is_short() {
+    for Page { name, text } in pages() {
+        let text = text.to_lowercase();
+        for word in ["whoever", "whom", "nobody", "somebody"] {
+            let mut words = text.split(|c: char| !c.is_alphabetic());
+            assert!(words.all(|it| it != word), "{name}: {word}");
+        }
+    }
+    let words = page("README.md").text.split_whitespace().count();
+    assert!(words <= 1300, "README.md has {words} words");
+}
+
 /// Whether a page has a heading for this anchor.
 fn has(text: &str, anchor: &str) -> bool {
     let anchors = text.lines().filter(|line| line.starts_with('#'));

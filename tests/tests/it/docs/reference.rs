@@ -42,10 +42,13 @@ fn options(help: &str) -> BTreeMap<String, String> {
 /// The verbs below a command, as its help lists them.
 fn verbs(world: &World, command: &[String]) -> Vec<Vec<String>> {
     let help = help(world, command);
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
+    // Of arguments and options the name begins with `[`, `<` or `-`.
+    let is_verb = |line: &&str| {
+        let name = line.strip_prefix("  ").and_then(|line| line.chars().next());
+        name.is_some_and(char::is_lowercase)
+    };
     let mut all = Vec::new();
-    for line in listed.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+    for line in help.lines().filter(is_verb) {
         let name = line.split_whitespace().next().expect("a verb").to_owned();
         let verb: Vec<String> = command.iter().cloned().chain([name]).collect();
         let below = verbs(world, &verb);

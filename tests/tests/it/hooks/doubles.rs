@@ -99,7 +99,7 @@ fn a_hook_ends_when_nobody_waits_for_it_any_more() {
     assert_eq!(run["outcome"], "cancelled");
     let event = run["event_id"].as_str().expect("an id");
     let why = ship.world.run(&["why", event]);
-    let said = "by the daemon; Claude Code went away or did not wait any more";
+    let said = "by the daemon; Claude Code ended or stopped waiting";
     assert!(why.contains(said), "{why}");
     let stats = ship.stats();
     assert_eq!(

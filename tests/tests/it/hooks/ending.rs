@@ -240,7 +240,8 @@ fn hooks_that_outlast_the_daemons_time_are_cut_off_and_claude_code_hears_of_it()
         daemon.wait().expect("an end");
         assert_eq!(recorded(&ship, "long")["outcome"], "cut off");
         let why = ship.world.run(&["why"]);
-        let said = "by the daemon; it ended before its hooks did, and Claude Code got an error";
+        let said =
+            "by the daemon; the daemon ended before its hooks did, and Claude Code got an error";
         assert!(why.contains(said), "{why}");
     }
 }

@@ -285,6 +285,45 @@ fn a_hook_that_is_called_like_a_part_of_becket_is_told_of() {
     }
 }
 
+#[test]
+fn an_event_is_named_by_any_unique_beginning_of_its_id() {
+    for no_daemon in [false, true] {
+        let yard = Yard::new();
+        for _ in 0..2 {
+            let mut shim = yard.world.shim("PostToolUse");
+            shim.envs(no_daemon.then_some(("BECKET_NO_DAEMON", "1")));
+            call(shim, yard.event(SESSION).as_bytes());
+        }
+        let run = |args: &[&str]| {
+            let mut verb = yard.verb(args);
+            verb.envs(no_daemon.then_some(("BECKET_NO_DAEMON", "1")));
+            let done = verb.output().expect("becket runs");
+            let said = String::from_utf8_lossy(&done.stdout).into_owned();
+            (done.status.code(), said)
+        };
+        let (_, log) = run(&["events", "--limit", "1"]);
+        let short = log.split("  ").nth(1).expect("an id");
+        let (code, rows) = run(&["events", "--id", short, "--json"]);
+        let row: Value = serde_json::from_str(&rows).expect("one event");
+        let id = row["id"].as_str().expect("an id");
+        assert!(code == Some(0) && id.starts_with(short), "{log}{rows}");
+        let (code, told) = run(&["why", short, "--json"]);
+        let told: Value = serde_json::from_str(&told).expect("JSON");
+        assert_eq!((code, &told["event_id"]), (Some(0), &row["id"]), "{told:#}");
+        for args in [
+            &["why"][..],
+            &["events", "--id"],
+            &["try", "refuses", "--event"],
+        ] {
+            let code = |id| run(&[args, &[id]].concat()).0;
+            assert_eq!(code(&short[..4]), Some(2), "{args:?}: of both");
+            assert_eq!(code("ffff"), Some(3), "{args:?}: of none");
+        }
+        let shown = run(&["show", &SESSION[..8]]).0;
+        assert!(no_daemon || shown == Some(0), "{shown:?}");
+    }
+}
+
 /// The id of the event that this lists.
 fn named(mut log: std::process::Command, no_daemon: bool) -> String {
     if no_daemon {

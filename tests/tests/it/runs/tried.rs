@@ -98,7 +98,7 @@ fn what_is_not_there_or_not_trusted_is_not_tried() {
         "longer than any event (32 MiB)",
     );
     let id = "0199a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b";
-    refused(&["try", "breaks", "--event", id], 3, "no event has the id");
+    refused(&["try", "breaks", "--event", id], 3, "no event has an id");
     fs::write(yard.project.join("bad.json"), "{}").expect("a file");
     refused(
         &["try", "breaks", "--event", "bad.json"],

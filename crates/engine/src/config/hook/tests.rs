@@ -227,8 +227,8 @@ fn a_hook_without_a_program_or_an_event_is_left_out_alone() {
     assert_eq!(
         told(&named),
         [
-            "/user.toml:1:8: hooks.typechek-changed has no `run`, and is no built-in (did you mean typecheck-changed?)",
-            "/user.toml:3:8: hooks.qqqqq has no `run`, and is no built-in (run = [\"a program\", \"and its arguments\"])",
+            "/user.toml:1:8: hooks.typechek-changed has no `run`, and is not a built-in (did you mean typecheck-changed?)",
+            "/user.toml:3:8: hooks.qqqqq has no `run`, and is not a built-in (run = [\"a program\", \"and its arguments\"])",
             "/user.toml:5:8: hooks.deaf has no `on`: it would never run (on = \"PostToolUse\")",
         ]
     );
@@ -241,7 +241,7 @@ fn a_tilde_in_a_list_is_told_and_the_hook_left_out() {
     let other = "[hooks.y]\non = \"Stop\"\nrun = \"y\"\n";
     let run = |run: &str| in_force(&format!("{other}[hooks.x]\non = \"Stop\"\nrun = {run}\n"));
     let (told, names) = run(r#"["~/hooks/x"]"#);
-    insta::assert_snapshot!(told.join("\n"), @r#"/user.toml:6:7: hooks.x.run: nothing expands "~/hooks/x" in a list (`~` is your home only in a text, which sh reads: write the whole path, or a text)"#);
+    insta::assert_snapshot!(told.join("\n"), @r#"/user.toml:6:7: hooks.x.run: "~/hooks/x" is not expanded in a list (write the whole path, or a text, which sh runs)"#);
     assert_eq!(names, ["y"]);
     for odd in [r#"["sh", "~/x"]"#, r#"["ls", "~"]"#] {
         assert_eq!(run(odd).0.len(), 1, "{odd}");
@@ -279,11 +279,11 @@ fn what_is_not_known_is_a_warning_with_the_nearest() {
     assert_eq!(
         all,
         [
-            "/user.toml:3:6: hooks.x.on: PreTooluse is no event that becket knows (did you mean PreToolUse?)",
-            "/user.toml:3:6: hooks.x.on: Zzz is no event that becket knows",
             "/user.toml:3:6: hooks.x.on: becket is not registered for WorktreeCreate, so nothing runs on it",
-            "/user.toml:4:1: hooks.x.timout is no key that becket knows (did you mean timeout?)",
-            "/user.toml:6:1: hooks.typecheck-changed.comand is no key that becket knows (did you mean command?)",
+            "/user.toml:3:6: hooks.x.on: unknown event PreTooluse (did you mean PreToolUse?)",
+            "/user.toml:3:6: hooks.x.on: unknown event Zzz",
+            "/user.toml:4:1: unknown key hooks.x.timout (did you mean timeout?)",
+            "/user.toml:6:1: unknown key hooks.typecheck-changed.comand (did you mean command?)",
         ]
     );
     let named = named(&[(Level::User, text)]);
