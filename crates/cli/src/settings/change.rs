@@ -430,7 +430,7 @@ pub fn unwritable(file: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 /// So many of the newest stay, and the first one: it is the file as it was before we came.
-const NEWEST: usize = 10;
+const NEWEST: usize = 3;
 const MARK: &str = ".becket-backup-";
 
 /// A copy of what was read, beside the file: for people. Nothing of becket reads it.

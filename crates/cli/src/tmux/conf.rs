@@ -104,6 +104,11 @@ pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
     }
 }
 
+/// Whether a file holds them.
+pub fn is_added(place: &Place) -> bool {
+    !remembered(place).is_empty()
+}
+
 fn record(place: &Place) -> PathBuf {
     place.home().join("backup/tmux-files")
 }

@@ -1,5 +1,6 @@
 //! `becket hooks`: the named hooks of this project, and whether each runs in this session.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::switch as switching;
 use crate::switch::Meant;
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
-use crate::ui::text::one_line;
+use crate::ui::text::{count, one_line};
 use crate::world::{World, project_of};
 
 /// List the named hooks of this project, and whether each runs in this session
@@ -102,8 +103,27 @@ impl Hooks {
             );
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
+            if let Some(rest) = resting(world, &project) {
+                anstream::println!("\n{WARN}{rest}{WARN:#}");
+            }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How many hooks a project that is not trusted keeps from running, and what to do.
+pub fn resting(world: &World, project: &Path) -> Option<String> {
+    let config = world.loader(Some(project)).current();
+    let resting = config.resting_hooks().count();
+    let hooks = count(resting, "hook does", "hooks do");
+    match config.project.as_ref()?.can_be_trusted() {
+        _ if resting == 0 => None,
+        true => Some(format!(
+            "{hooks} nothing here until you run `becket trust`: this project is not trusted."
+        )),
+        false => Some(format!(
+            "{hooks} nothing here: this folder is no project (it has neither a .git nor a .becket/)."
+        )),
     }
 }
 

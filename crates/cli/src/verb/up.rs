@@ -13,19 +13,27 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::registration::send_canary;
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Scope, StatusLine, Strict};
-use crate::ui::style::{BOLD, DIM, GOOD, Look};
+use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
+use crate::tmux::{Here, conf};
+use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
+use crate::ui::text::count;
+use crate::verb::hooks::resting;
 use crate::verb::init::{folder_of, install};
-use crate::world::World;
-use crate::{client, tui, ui, verb};
+use crate::world::{World, project_of};
+use crate::{adopt, client, tui, ui, verb};
 
 /// Set becket up: register with Claude Code, start the daemon, prove that an event arrives
+///
+/// In a terminal it first says what it will change, and asks once.
 #[derive(Debug, clap::Args)]
 pub struct Up {
     /// Block tool calls when the shim is missing or crashes
     #[arg(long)]
     strict: bool,
+    /// Do not ask whether to go ahead
+    #[arg(long, short)]
+    yes: bool,
     /// Do not open the live view at the end
     #[arg(long)]
     no_view: bool,
@@ -46,6 +54,11 @@ impl Up {
         } else {
             Strict::Keep
         };
+        let around = Around::look(world);
+        if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
+            anstream::println!("Nothing was changed.");
+            return Ok(ExitCode::from(Code::Failed as u8));
+        }
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         world.close_home();
@@ -102,7 +115,7 @@ impl Up {
         if let Some(set) = offer_hooks(world, hooks)? {
             step(&set, &world.place.config().display().to_string());
         }
-        tell_what_next(world);
+        tell_what_next(world, &around);
         if !self.no_view && tui::suits_terminal() {
             return verb::view::run(world, None);
         }
@@ -110,10 +123,98 @@ impl Up {
     }
 }
 
-fn tell_what_next(world: &World) {
+/// What else is there that becket could work with.
+struct Around {
+    /// Hooks in Claude Code's settings that are not becket's.
+    own_hooks: usize,
+    in_tmux: bool,
+}
+
+impl Around {
+    fn look(world: &World) -> Self {
+        // What cannot be read is an error of the registration, which says so.
+        let found = adopt::look(world).unwrap_or_default();
+        Self {
+            own_hooks: found.hooks.len(),
+            in_tmux: Here::read().socket.is_some() && !conf::is_added(&world.place),
+        }
+    }
+}
+
+/// Says what will be changed, and asks. Where nothing will be, there is nothing to ask.
+fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
+    let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
+        .context("could not register with Claude Code")?;
+    let commands = install(world, Scope::User, true);
+    let folder = folder_of(&commands);
+    if !outcome.changed() && folder.is_none() {
+        return Ok(true);
+    }
+    anstream::print!("{}", plan(world, &outcome, folder, around));
+    let answer = ui::ask("Go ahead? [Y/n] ")?;
+    // Without a line (Ctrl-D) it is no.
+    let is_line = answer.ends_with('\n');
+    Ok(is_line && matches!(&*answer.trim().to_lowercase(), "" | "y" | "yes"))
+}
+
+/// What a user reads before anything is changed.
+fn plan(world: &World, outcome: &Outcome, commands: Option<&Path>, around: &Around) -> String {
+    let events = outcome.inspection.entries.len();
+    let file = outcome.file.display();
+    let copy = match outcome.before {
+        Some(_) => ", and keep a copy of it",
+        None => "",
+    };
+    let line = match (
+        outcome.inspection.status_line.is_ours(),
+        outcome.inspection.status_line.is_beside(),
+    ) {
+        (false, _) => None,
+        (true, true) => Some("show its status line beneath yours".to_owned()),
+        (true, false) => Some("show its status line in Claude Code".to_owned()),
+    };
+    let slash = commands.map(|folder| {
+        let folder = folder.display();
+        format!("write /hook:disable, /hook:enable and /hook:status to {folder}")
+    });
+    let home = world.place.home().display();
+    let steps = [Some(format!(
+        "register for {events} hook events in {file}{copy}"
+    ))]
+    .into_iter()
+    .chain([line, slash])
+    .chain([Some(format!(
+        "start its daemon, and record events in {home}"
+    ))]);
+    let mut text = format!("{BOLD}becket will{BOLD:#}\n");
+    for step in steps.flatten() {
+        text += &format!("  - {step}\n");
+    }
+    text.push('\n');
+    if around.own_hooks > 0 {
+        let hooks = count(around.own_hooks, "hook", "hooks");
+        text += &format!(
+            "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes such hooks over, if you like)\n"
+        );
+    }
+    if around.in_tmux {
+        text += "Left as it is: tmux (`becket init --tmux` prints the lines that show which session waits)\n";
+    }
+    text + "`becket uninit` takes all of it back.\n\n"
+}
+
+fn tell_what_next(world: &World, around: &Around) {
+    if let Some(rest) = resting(world, project_of(&world.cwd)) {
+        anstream::println!("{WARN}!{WARN:#} {rest}");
+    }
     anstream::println!();
     anstream::println!("Start Claude Code as always. Then:");
-    for (command, what) in [
+    let adopt = (
+        "becket adopt",
+        "give the hooks that you had names and switches",
+    );
+    let tmux = ("becket init --tmux", "see in tmux which session waits");
+    let always = [
         ("becket", "see all sessions, live"),
         ("becket events --follow", "see everything that happens"),
         (
@@ -122,7 +223,10 @@ fn tell_what_next(world: &World) {
         ),
         ("becket doctor", "check every part"),
         ("becket uninit", "take it all back"),
-    ] {
+    ];
+    let adopt = Some(adopt).filter(|_| around.own_hooks > 0);
+    let tmux = Some(tmux).filter(|_| around.in_tmux);
+    for (command, what) in always.into_iter().chain(adopt).chain(tmux) {
         anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
     }
     anstream::println!();
