@@ -484,8 +484,8 @@ pub(super) fn spool(world: &World) -> Check {
     let refused = spool::refused(place);
     if refused > 0 {
         let what = format!(
-            "it was full, and refused {}",
-            text::count(refused as usize, "event", "events")
+            "it or the disk was full: {} not kept",
+            text::count(refused as usize, "event was", "events were")
         );
         return Check::broken(
             "spool",

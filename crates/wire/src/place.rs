@@ -93,7 +93,7 @@ impl Place {
         self.spool().join("bad")
     }
 
-    /// One byte for each event that the full spool refused.
+    /// As many bytes long as events were not kept because the spool or the disk was full.
     pub fn spool_refused(&self) -> PathBuf {
         self.spool().join("refused")
     }
