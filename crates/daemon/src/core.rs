@@ -260,6 +260,7 @@ impl Core {
         {
             drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
         }
+        self.registry.end_quiet(now);
         self.registry.forget(now);
         self.hooks.tick();
         let (config, _) = self.configs.current(None);

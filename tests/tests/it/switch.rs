@@ -346,3 +346,28 @@ fn the_projects_and_the_persons_own_registration_share_the_commands() {
     run(&["uninit", "--project"]);
     assert!(!project.join(".claude").exists());
 }
+
+#[test]
+fn a_session_without_a_process_ends_after_an_hour_and_gc_lists_it() {
+    let world = World::new();
+    let two_hours_ago = jiff::Timestamp::now().as_millisecond() - 2 * 3600 * 1000;
+    let id = becket_wire::EventId::new(two_hours_ago, [7; 2]);
+    let envelope = json!({
+        "id": id, "at": two_hours_ago, "version": becket_wire::Version::current(),
+        "home": world.becket_home, "pid": 4,
+    });
+    let envelope = serde_json::from_value(envelope).expect("an envelope");
+    let payload = json!({
+        "hook_event_name": "UserPromptSubmit", "session_id": SESSION, "cwd": "/w", "prompt": "go",
+    });
+    let payload = payload.to_string();
+    let frame = becket_wire::rpc::encode_event(&envelope, payload.as_bytes()).expect("a frame");
+    fs::create_dir_all(world.path("spool")).expect("a spool");
+    fs::write(world.path("spool").join(format!("{id}.ev")), frame).expect("an event");
+    let ended = becket_tests::wait::until(becket_tests::wait::PATIENCE, || {
+        let listed = world.run(&["gc"]);
+        (listed.contains(SESSION) && listed.contains("no event for an hour")).then_some(())
+    });
+    assert!(ended.is_some(), "{}", world.run(&["sessions", "--all"]));
+    assert!(!world.run(&["sessions"]).contains(SESSION));
+}
