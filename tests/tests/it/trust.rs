@@ -476,6 +476,8 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
         "trust --yes",
         "trust --revoke",
         "adopt --all",
+        "hooks off mine",
+        "hooks on mine",
         "uninit",
         "daemon stop",
     ] {

@@ -293,7 +293,11 @@ fn write(world: &World, choice: Choice) -> Result<()> {
 }
 
 /// Changes the user's config.
-fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
+pub(super) fn change(
+    world: &World,
+    what: &str,
+    edited: impl Fn(&str) -> Result<String>,
+) -> Result<()> {
     let file = world.place.config();
     let done = settings::edit_text(&file, 0o600, |text| edited(text).map(Some));
     let failed = || format!("could not write {what} to {}", file.display());
@@ -315,21 +319,22 @@ fn edited(text: &str, choice: Choice) -> Result<String> {
         .ok_or_else(broken)?;
     let on = section.get("on").and_then(Item::as_str);
     match (choice, on) {
-        (Choice::Off, _) => put(section, "on", "off"),
-        (_, None | Some("off")) => put(section, "on", "all"),
+        (Choice::Off, _) => put(section, "on", "off".into()),
+        (_, None | Some("off")) => put(section, "on", "all".into()),
         _ => {}
     }
     if choice != Choice::Off {
-        put(section, "how", choice.word());
+        put(section, "how", choice.word().into());
     }
     Ok(document.to_string())
 }
 
 /// Sets a value, and keeps what stands around it.
-fn put(section: &mut dyn TableLike, key: &str, word: &str) {
-    let mut value = Value::from(word);
+fn put(section: &mut dyn TableLike, key: &str, mut value: Value) {
+    let plain = |value: &Value| value.clone().decorated("", "").to_string();
     match section.get_mut(key).and_then(Item::as_value_mut) {
-        Some(old) if old.as_str() == Some(word) => {}
+        Some(old) if old.as_str().is_some() && old.as_str() == value.as_str() => {}
+        Some(old) if plain(old) == plain(&value) => {}
         Some(old) => {
             value.decor_mut().clone_from(old.decor());
             *old = value;
@@ -348,8 +353,8 @@ pub fn offer_hooks(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<
     if chosen.is_empty() {
         return Ok(None);
     }
-    change(world, "[hooks]", |text| edited_hooks(text, &chosen))?;
     let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
+    change(world, "[hooks]", |text| switched(text, &names, true))?;
     let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
         true => " (those that start a project's own tools: after `becket trust` there)",
         false => "",
@@ -434,8 +439,9 @@ fn meant(word: &str) -> String {
     }
 }
 
-/// The config with these hooks on, and everything else as it was.
-fn edited_hooks(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
+/// The config with these hooks on or off, and everything else as it was. One that is no built-in and has
+/// no `run` there is another file's: to switch it on, only what switches it off goes.
+pub(super) fn switched(text: &str, names: &[&str], on: bool) -> Result<String> {
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let hooks = document.entry("hooks").or_insert_with(|| {
         let mut table = Table::new();
@@ -443,10 +449,17 @@ fn edited_hooks(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
         Item::Table(table)
     });
     let hooks = hooks.as_table_like_mut().ok_or_else(broken)?;
-    for hook in chosen {
-        let one = hooks.entry(hook.name).or_insert_with(toml_edit::table);
+    for name in names {
+        let one = hooks.entry(name).or_insert_with(toml_edit::table);
         let one = one.as_table_like_mut().ok_or_else(broken)?;
-        one.insert("enabled", toml_edit::value(true));
+        if on && BuiltIn::find(name).is_none() && one.get("run").is_none() {
+            one.remove("enabled");
+            if one.is_empty() {
+                hooks.remove(name);
+            }
+        } else {
+            put(one, "enabled", on.into());
+        }
     }
     Ok(document.to_string())
 }
@@ -515,17 +528,23 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_on_and_the_rest_stays() {
-        let chosen = [find("check-todos").unwrap(), find("1").unwrap()];
+        let chosen = ["check-todos", "1"].map(|word| find(word).unwrap().name);
         let first = BUILT_INS[0].name;
         let both =
             format!("[hooks.check-todos]\nenabled = true\n\n[hooks.{first}]\nenabled = true\n");
-        assert_eq!(edited_hooks("", &chosen).unwrap(), both);
-        assert_eq!(edited_hooks(&both, &chosen).unwrap(), both, "twice");
+        assert_eq!(switched("", &chosen, true).unwrap(), both);
+        assert_eq!(switched(&both, &chosen, true).unwrap(), both, "twice");
         let before = "# mine\n[hooks.check-todos]\nenabled = false\ntimeout = \"3s\" # short\n";
-        let after = edited_hooks(before, &chosen[..1]).unwrap();
+        let after = switched(before, &chosen[..1], true).unwrap();
         assert_eq!(after, before.replace("false", "true"));
+        let mine = "[hooks.check-todos]\nenabled = true # why\n";
+        let off = mine.replace("true", "false");
+        assert_eq!(switched(mine, &chosen[..1], false).unwrap(), off);
+        let theirs = switched("", &["theirs"], false).unwrap();
+        assert_eq!(theirs, "[hooks.theirs]\nenabled = false\n");
+        assert_eq!(switched(&theirs, &["theirs"], true).unwrap(), "");
         for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
-            assert!(edited_hooks(text, &chosen).is_err(), "{text}");
+            assert!(switched(text, &chosen, true).is_err(), "{text}");
         }
     }
 

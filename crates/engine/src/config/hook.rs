@@ -116,8 +116,8 @@ impl Named {
                 }
                 self.hooks.push(Arc::new(hook));
             }
-            // What does not count is no trouble either.
-            Err(problem) if in_force => self.problems.push(*problem),
+            // What does not count is no trouble either: nor a hook of some project, switched off for all.
+            Err(problem) if in_force && merged.off().is_none() => self.problems.push(*problem),
             Err(_) => {}
         }
     }
