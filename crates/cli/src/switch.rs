@@ -134,18 +134,20 @@ impl Meant {
                 let row = Source::open(world).one(&beginning)?;
                 Ok(Self::of(world, row.session_id.clone(), Some(&row)))
             }
-            None => match &here(world)[..] {
-                [row] => {
-                    let about: String = words::about(row).chars().take(60).collect();
-                    let line = format!("session {}  {about}", row.session_id);
-                    anstream::eprintln!("{}", line.trim_end());
-                    Ok(Self::of(world, row.session_id.clone(), Some(row)))
-                }
-                rows => {
+            None => {
+                let (rows, project) = living_here(world);
+                let is_here =
+                    |row: &&SessionRow| row.project.as_deref().map(Path::new) == Some(&project);
+                let mut exactly = rows.iter().filter(is_here);
+                let (Some(row), None) = (exactly.next(), exactly.next()) else {
                     let what = "Which session? Pass --session ID";
-                    Err(Failure::new(Code::Usage, what).hint(offer(rows)).into())
-                }
-            },
+                    return Err(Failure::new(Code::Usage, what).hint(offer(&rows)).into());
+                };
+                let about: String = words::about(row).chars().take(60).collect();
+                let line = format!("session {}  {about}", row.session_id);
+                anstream::eprintln!("{}", line.trim_end());
+                Ok(Self::of(world, row.session_id.clone(), Some(row)))
+            }
         }
     }
 
@@ -189,15 +191,16 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
     rows.into_iter().find(|row| row.session_id == session)
 }
 
-/// The sessions that live in this project.
-fn here(world: &World) -> Vec<SessionRow> {
+/// The sessions that live in this project or below it, and the project.
+fn living_here(world: &World) -> (Vec<SessionRow>, PathBuf) {
     let query = SessionQuery::default();
     let mut rows = Source::open(world).sessions(&query).unwrap_or_default();
     let here = world.cwd.canonicalize();
     let here = here.unwrap_or_else(|_| world.cwd.clone());
-    rows.retain(|row| is_in(row, project_of(&here)));
+    let project = project_of(&here);
+    rows.retain(|row| is_in(row, project));
     session::sort(&mut rows);
-    rows
+    (rows, project.to_path_buf())
 }
 
 fn is_in(row: &SessionRow, project: &Path) -> bool {

@@ -251,7 +251,8 @@ fn says_of_trust(project: &Project, config: &Snapshot, starts: bool) -> Option<S
         false => format!(" These hooks do not run: {}.", resting.join(", ")),
     };
     match project.says() {
-        Some(says) => Some(format!("{says}{hooks}")),
+        Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
+        Some(says) => Some(says),
         None if resting.is_empty() || !starts || !project.can_be_trusted() => None,
         None => Some(format!(
             "This project is not trusted.{hooks} Run `becket trust` to let them start its tools."

@@ -170,11 +170,12 @@ fn fifty_processes_at_once_lose_nothing() {
 }
 
 #[test]
-fn without_a_session_it_says_which_live_and_guesses_none() {
+fn of_several_sessions_it_says_which_live_and_guesses_none() {
     let world = world_with(&["lint-mine"]);
     let project = world.root().join("project");
     fs::create_dir_all(project.join(".git")).expect("a project");
-    for (session, cwd) in [(SESSION, &project), (OTHER, &world.home)] {
+    let third = "22222222-2222-4333-8444-555555555555";
+    for (session, cwd) in [(SESSION, &project), (third, &project), (OTHER, &world.home)] {
         let fields = json!({"cwd": cwd, "source": "startup"});
         world.tell(session, "SessionStart", &fields);
     }
@@ -184,7 +185,7 @@ fn without_a_session_it_says_which_live_and_guesses_none() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("--session"), "{stderr}");
     assert!(
-        stderr.contains(SESSION) && !stderr.contains(OTHER),
+        stderr.contains(SESSION) && stderr.contains(third) && !stderr.contains(OTHER),
         "{stderr}"
     );
 

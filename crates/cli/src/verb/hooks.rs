@@ -184,7 +184,10 @@ impl Hooks {
             );
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
-            if let Some(rest) = resting(world, &project) {
+            let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, State::NotTrusted));
+            if rows.iter().any(is_resting)
+                && let Some(rest) = resting(world, &project)
+            {
                 anstream::println!("\n{WARN}{rest}{WARN:#}");
             }
         }
