@@ -50,11 +50,12 @@ impl Project {
     /// Why its `.becket/` does nothing, and what to do; nothing if there is none, or it counts.
     pub fn says(&self) -> Option<String> {
         match (self.holds, self.trust) {
-            (false, _) | (_, Trust::Yes) => None,
+            (_, Trust::Yes) | (false, Trust::No) => None,
             (true, Trust::No) => Some(
                 "This project's .becket/ is not trusted, so it does nothing. Run `becket trust` to see what it would run.".to_owned(),
             ),
-            (true, Trust::Changed) => Some(format!(
+            // Also where the whole folder is gone.
+            (_, Trust::Changed) => Some(format!(
                 "This project is not what you trusted{}, so its .becket/ does nothing. Run `becket trust` to see what changed.",
                 self.changed_files(),
             )),

@@ -130,7 +130,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
     let file = outcome.file.display();
     if !outcome.changed() {
         anstream::println!("becket is not registered in {file}");
-        tell_taken_back(commands);
+        tell_taken_back(commands, ended);
         return;
     }
     match outcome.after {
@@ -138,10 +138,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
         None => anstream::println!("removed {file}, which held nothing else"),
     }
     tell_backup(outcome);
-    tell_taken_back(commands);
-    if ended {
-        anstream::println!("ended the daemon");
-    }
+    tell_taken_back(commands, ended);
     anstream::println!(
         "what was recorded stays in {}",
         world.place.home().display()
@@ -154,10 +151,13 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
     }
 }
 
-fn tell_taken_back(commands: &[Command]) {
+fn tell_taken_back(commands: &[Command], ended: bool) {
     if let Some(folder) = folder_of(commands) {
         let folder = folder.display();
         anstream::println!("took the slash commands out of {folder}");
     }
     tell_left_alone(commands);
+    if ended {
+        anstream::println!("ended the daemon");
+    }
 }
