@@ -98,6 +98,22 @@ impl Terminal {
         Self::start(&words, &env, folder, size)
     }
 
+    /// The same for a command that ends by itself: its pane stays, and says `[ended CODE]`. Where the
+    /// machine is busy, tmux hears of the end of a program before it has read its last lines, closes the
+    /// terminal and shows them never.
+    pub fn that_ends(command: &Command, size: Size) -> Result<Self, Unavailable> {
+        let mut shell = Command::new("/bin/sh");
+        let line = "\"$@\"; echo \"[ended $?]\"; exec sleep 600";
+        shell.args(["-c", line, "sh"]).arg(command.get_program());
+        shell.args(command.get_args());
+        let set = command.get_envs();
+        shell.envs(set.filter_map(|(name, value)| Some((name, value?))));
+        if let Some(folder) = command.get_current_dir() {
+            shell.current_dir(folder);
+        }
+        Self::of(&shell, size)
+    }
+
     /// The server's socket, for those who speak to it themselves.
     pub fn socket(&self) -> PathBuf {
         PathBuf::from(self.ask("#{socket_path}"))

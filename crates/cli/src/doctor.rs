@@ -6,12 +6,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 
 use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, FoundRun, RunQuery, spool};
 use becket_engine::config::{Loader, Snapshot};
-use becket_engine::hooks::Hook;
 use becket_engine::trust::Trust;
 use becket_wire::Version;
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED, RUNNING, RunRow, UNDER_WAY};
@@ -254,13 +252,11 @@ pub(super) fn trust(world: &World) -> Option<Check> {
     let snapshot = world.loader(Some(project_of(&world.cwd))).current();
     let project = snapshot.project.as_ref()?;
     if let Some(says) = project.says() {
-        let what = says.split_once(". ").map_or(says, |(first, _)| first);
+        let what = says.split_once(". Run").map_or(&*says, |(first, _)| first);
         return Some(Check::warning("trust", what, "becket trust"));
     }
-    let waits = |hook: &&Arc<Hook>| hook.untrusted && hook.off.is_none();
-    let waiting = snapshot.hooks.iter().filter(waits);
-    let waiting: Vec<&str> = waiting.map(|hook| &*hook.name).collect();
-    if !waiting.is_empty() {
+    let waiting: Vec<&str> = snapshot.resting_hooks().collect();
+    if !waiting.is_empty() && project.can_be_trusted() {
         let what = format!(
             "this project is not trusted, so these hooks start none of its tools: {}",
             waiting.join(", ")
@@ -490,8 +486,8 @@ pub(super) fn spool(world: &World) -> Check {
     let refused = spool::refused(place);
     if refused > 0 {
         let what = format!(
-            "it was full, and refused {}",
-            text::count(refused as usize, "event", "events")
+            "it or the disk was full: {} not kept",
+            text::count(refused as usize, "event was", "events were")
         );
         return Check::broken(
             "spool",

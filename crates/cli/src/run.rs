@@ -39,6 +39,9 @@ pub struct Stats {
     pub failed: usize,
     /// They were ended because Claude Code waited no longer: neither done nor failed.
     pub cancelled: usize,
+    /// So many calls it denied, and so many prompts, results and stops it blocked.
+    pub denied: usize,
+    pub blocked: usize,
     pub mean_us: i64,
     pub p95_us: i64,
     pub max_us: i64,
@@ -67,11 +70,17 @@ pub fn stats<'r>(runs: impl Iterator<Item = &'r RunRow>) -> Vec<Stats> {
 fn of_one((hook, runs): (&str, Vec<&RunRow>)) -> Option<Stats> {
     let last = runs.iter().max_by_key(|run| run.at)?;
     let times = Times::new(runs.iter().map(|run| run.took_us).collect());
+    let said = |words: &[&str]| {
+        let said = runs.iter().filter_map(|run| run.decision.as_deref());
+        said.filter(|word| words.contains(word)).count()
+    };
     Some(Stats {
         hook: hook.to_owned(),
         runs: runs.len(),
         failed: runs.iter().filter(|run| run.has_failed()).count(),
         cancelled: runs.iter().filter(|run| run.was_cancelled()).count(),
+        denied: said(&["deny", "decline"]),
+        blocked: said(&["block", "stop"]),
         mean_us: times.mean(),
         p95_us: times.at(95),
         max_us: times.at(100),
@@ -204,6 +213,8 @@ pub struct HookStats<'a> {
     runs: usize,
     failed: usize,
     cancelled: usize,
+    denied: usize,
+    blocked: usize,
     success_pct: Option<f64>,
     mean_us: i64,
     p95_us: i64,
@@ -219,6 +230,8 @@ impl<'a> From<&'a Stats> for HookStats<'a> {
             runs: stats.runs,
             failed: stats.failed,
             cancelled: stats.cancelled,
+            denied: stats.denied,
+            blocked: stats.blocked,
             success_pct: stats.success_pct(),
             mean_us: stats.mean_us,
             p95_us: stats.p95_us,
@@ -229,10 +242,12 @@ impl<'a> From<&'a Stats> for HookStats<'a> {
     }
 }
 
-const STATS: [Column; 8] = [
+const STATS: [Column; 10] = [
     Column::left("HOOK", 0).cut_to(12),
     Column::right("RUNS", 0),
     Column::right("OK", 2),
+    Column::right("DENIED", 3),
+    Column::right("BLOCKED", 3),
     Column::right("CANCELLED", 6),
     Column::right("MEAN", 3),
     Column::right("P95", 1),
@@ -276,6 +291,8 @@ fn stats_row(hook: &Stats, look: &Look) -> [Cell; STATS.len()] {
         Cell::new(&hook.hook, BOLD),
         Cell::plain(hook.runs.to_string()),
         Cell::new(percent(hook), ok),
+        Cell::new(some(hook.denied), WARN),
+        Cell::new(some(hook.blocked), WARN),
         Cell::new(some(hook.cancelled), DIM),
         Cell::new(time::took(hook.mean_us), pace(hook.mean_us)),
         Cell::new(time::took(hook.p95_us), pace(hook.p95_us)),

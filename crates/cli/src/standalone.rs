@@ -246,12 +246,12 @@ impl Standalone<'_> {
     /// Leaves the event in the spool, or rewrites what was left of it.
     fn leave(&self, left: &Left) {
         let event = &self.event;
-        report(spool::leave(
-            self.place,
-            &event.envelope,
-            &event.masked,
-            left,
-        ));
+        let kept = spool::leave(self.place, &event.envelope, &event.masked, left);
+        let is_lost = matches!(kept, Err(SpoolError::Write { .. })) && !left.held;
+        if is_lost && !self.place.spooled(event.envelope.id).exists() {
+            spool::count_refusal(self.place);
+        }
+        report(kept);
     }
 }
 

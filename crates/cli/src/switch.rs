@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::slash::{Acted, Scene, Verb, act};
+use becket_engine::hooks::slash::{ALL, Acted, Scene, Verb, act};
 use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 
@@ -29,7 +29,11 @@ pub struct SwitchArgs {
     /// The hook: its name, or a part that only it has; - reads it from stdin (default: list them)
     #[arg(value_name = "NAME")]
     hook: Option<String>,
-    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own)
+    /// All hooks of this project
+    #[arg(long, short, conflicts_with = "hook")]
+    all: bool,
+    /// The session: any unique beginning of its id, or its title (inside Claude Code: its own; else the
+    /// one that lives in this project)
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// For slash commands: always exit with 0
@@ -56,7 +60,10 @@ impl SwitchArgs {
     }
 
     fn act(self, verb: Verb, world: &World) -> Result<Acted> {
-        let name = name(self.hook)?;
+        let name = match self.all {
+            true => ALL.to_owned(),
+            false => name(self.hook)?,
+        };
         let meant = Meant::find(world, self.session.as_deref())?;
         let hooks = hooks_of(world, &meant);
         let scene = Scene {
@@ -114,7 +121,8 @@ pub struct Meant {
 }
 
 impl Meant {
-    /// The one that was named, else the one that calls us. None is an error that says which live.
+    /// The one that was named, else the one that calls us, else the only one that lives in this project.
+    /// None is an error that says which live.
     pub fn find(world: &World, named: Option<&str>) -> Result<Self> {
         let named = named.filter(|id| !id.is_empty());
         match named.map(str::to_owned).or_else(own_session) {
@@ -126,7 +134,20 @@ impl Meant {
                 let row = Source::open(world).one(&beginning)?;
                 Ok(Self::of(world, row.session_id.clone(), Some(&row)))
             }
-            None => Err(no_session(world)),
+            None => {
+                let (rows, project) = living_here(world);
+                let is_here =
+                    |row: &&SessionRow| row.project.as_deref().map(Path::new) == Some(&project);
+                let mut exactly = rows.iter().filter(is_here);
+                let (Some(row), None) = (exactly.next(), exactly.next()) else {
+                    let what = "Which session? Pass --session ID";
+                    return Err(Failure::new(Code::Usage, what).hint(offer(&rows)).into());
+                };
+                let about: String = words::about(row).chars().take(60).collect();
+                let line = format!("session {}  {about}", row.session_id);
+                anstream::eprintln!("{}", line.trim_end());
+                Ok(Self::of(world, row.session_id.clone(), Some(row)))
+            }
         }
     }
 
@@ -170,15 +191,16 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
     rows.into_iter().find(|row| row.session_id == session)
 }
 
-fn no_session(world: &World) -> anyhow::Error {
+/// The sessions that live in this project or below it, and the project.
+fn living_here(world: &World) -> (Vec<SessionRow>, PathBuf) {
     let query = SessionQuery::default();
     let mut rows = Source::open(world).sessions(&query).unwrap_or_default();
     let here = world.cwd.canonicalize();
     let here = here.unwrap_or_else(|_| world.cwd.clone());
-    rows.retain(|row| is_in(row, project_of(&here)));
+    let project = project_of(&here);
+    rows.retain(|row| is_in(row, project));
     session::sort(&mut rows);
-    let what = "Which session? Pass --session ID";
-    Failure::new(Code::Usage, what).hint(offer(&rows)).into()
+    (rows, project.to_path_buf())
 }
 
 fn is_in(row: &SessionRow, project: &Path) -> bool {

@@ -260,6 +260,7 @@ impl Core {
         {
             drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
         }
+        self.registry.end_quiet(now);
         self.registry.forget(now);
         self.registry.forget_looks(now);
         self.hooks.tick();

@@ -35,6 +35,9 @@ const AT_HAND: i64 = 60_000;
 /// Of so many that ended last, those within `AT_HAND` are loaded at the start.
 const ENDED: u32 = 64;
 
+/// A session that no process is known of, as of an experiment, ends after so long without an event.
+const QUIET: i64 = 60 * 60 * 1000;
+
 /// How many changes of sessions a slow view may be behind before it gets them all anew.
 const MAX_BEHIND: usize = 1024;
 
@@ -283,6 +286,17 @@ impl Registry {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
+        }
+    }
+
+    /// Ends the sessions that have no process and were quiet for long. The next event revives one.
+    pub(crate) fn end_quiet(&mut self, now: i64) {
+        let is_quiet =
+            |session: &Session| session.pid.is_none() && now - session.last_activity >= QUIET;
+        let live = self.live().filter(|(_, live)| is_quiet(&live.session));
+        let quiet: Vec<String> = live.map(|(id, _)| id.clone()).collect();
+        for id in quiet {
+            self.touch(&id, |session| session.infer(&Inference::ProcessGone, now));
         }
     }
 

@@ -237,6 +237,14 @@ fn call(socket: String, wanted: Wanted, paint: Option<bool>) -> Called {
     }
 }
 
+/// Takes becket's options and colours off a server.
+pub fn clean(server: &Server) -> Result<(), TmuxError> {
+    let shown = server.run(&[look()])?;
+    let mut commands = commands(&shown, &Wanted::default(), Some(false));
+    commands.push(words(&["set-option", "-gu", TEXT]));
+    server.run(&commands).map(drop)
+}
+
 /// The background of a pane by what its session does.
 fn style(display: Display) -> &'static str {
     match display {

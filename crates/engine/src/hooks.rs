@@ -39,6 +39,8 @@ pub struct Hook {
     pub rewrites: bool,
     /// Claude does not wait for it, and its answer is ignored.
     pub is_async: bool,
+    /// A tool call that it could not judge is denied (`fail = "closed"`).
+    pub fails_closed: bool,
     /// Where it is named first.
     pub declared: Origin,
     /// Where the config switches it off.
@@ -46,6 +48,9 @@ pub struct Hook {
     /// It stands in a project that is not trusted, or starts such a project's tools or files: it is
     /// listed, and never run.
     pub untrusted: bool,
+    /// It is untrusted because the project changed since it was approved: its runs are recorded as not
+    /// started.
+    pub changed: bool,
     /// The managed file defines or switches it: no other file and no session can.
     pub managed: bool,
     /// The approved project whose `.becket/` says what it runs.
@@ -85,6 +90,7 @@ impl Hook {
             timeout: Duration::from_secs(60),
             rewrites: false,
             is_async: false,
+            fails_closed: false,
             declared: Origin {
                 level: crate::config::Level::User,
                 file: Some("/home/user/.becket/config.toml".into()),
@@ -94,6 +100,7 @@ impl Hook {
             },
             off: None,
             untrusted: false,
+            changed: false,
             managed: false,
             approved: None,
             untrusted_project: None,

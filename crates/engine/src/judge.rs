@@ -6,6 +6,7 @@ use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Head, Output};
 
+use crate::config::Snapshot;
 use crate::merge::{unattended, weight};
 use crate::notice::{self, Notice};
 use crate::pipeline::{Context, PreparedEvent};
@@ -229,8 +230,8 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
     let asks = |project: &&Project| starts || project.trust == Trust::Changed;
     let project = event.config.project.as_ref();
     let project = project.filter(|_| event.envelope.attended()).filter(asks);
-    let trust = project.and_then(Project::says);
-    let account = match (&config, trust) {
+    let trust = project.and_then(|project| says_of_trust(project, &event.config, starts));
+    let account = match (&config, &trust) {
         (None, None) => return,
         (Some(_), _) => Account::Config,
         (None, Some(_)) => Account::Trust,
@@ -240,6 +241,23 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
     verdict.answer.tell(told.join("\n"));
     verdict.by.get_or_insert_with(|| account.by());
     verdict.told = Some((session.to_owned(), event.config.generation));
+}
+
+/// What a project that is not trusted keeps from running, and what to do about it.
+fn says_of_trust(project: &Project, config: &Snapshot, starts: bool) -> Option<String> {
+    let resting: Vec<&str> = config.resting_hooks().collect();
+    let hooks = match resting.is_empty() {
+        true => String::new(),
+        false => format!(" These hooks do not run: {}.", resting.join(", ")),
+    };
+    match project.says() {
+        Some(says) if project.trust == Trust::Changed => Some(format!("{says}{hooks}")),
+        Some(says) => Some(says),
+        None if resting.is_empty() || !starts || !project.can_be_trusted() => None,
+        None => Some(format!(
+            "This project is not trusted.{hooks} Run `becket trust` to let them start its tools."
+        )),
+    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use becket_wire::Place;
 
 pub use book::{Approval, Book, BookError, change, key_of};
 pub(crate) use pin::hash_of;
-pub use pin::{Change, How, Pins, Refusal, pins_of};
+pub use pin::{Change, How, Pins, Refusal, pinned_text, pins_of};
 pub use start::{Environment, admit};
 pub use words::names_project_file;
 
@@ -38,20 +38,47 @@ pub struct Project {
     pub trust: Trust,
     /// There is something in its `.becket/` that would count.
     pub holds: bool,
+    pub has_git: bool,
+    /// Of one that changed since it was approved: the paths that differ.
+    pub changes: Vec<String>,
 }
+
+/// So many files that changed are named in a message.
+const NAMED: usize = 3;
 
 impl Project {
     /// Why its `.becket/` does nothing, and what to do; nothing if there is none, or it counts.
-    pub fn says(&self) -> Option<&'static str> {
+    pub fn says(&self) -> Option<String> {
         match (self.holds, self.trust) {
-            (false, _) | (_, Trust::Yes) => None,
+            (_, Trust::Yes) | (false, Trust::No) => None,
             (true, Trust::No) => Some(
-                "This project's .becket/ is not trusted, so it does nothing. Run `becket trust` to see what it would run.",
+                "This project's .becket/ is not trusted, so it does nothing. Run `becket trust` to see what it would run.".to_owned(),
             ),
-            (true, Trust::Changed) => Some(
-                "This project's .becket/ is not what you trusted, so it does nothing. Run `becket trust` to see what changed.",
-            ),
+            // Also where the whole folder is gone.
+            (_, Trust::Changed) => Some(format!(
+                "This project is not what you trusted{}, so its .becket/ does nothing. Run `becket trust` to see what changed.",
+                self.changed_files(),
+            )),
         }
+    }
+
+    /// Names come from the project: what is not plain in them is shown as its code.
+    fn changed_files(&self) -> String {
+        let named = self.changes.iter().take(NAMED);
+        let named: Vec<String> = named.map(|path| path.escape_debug().to_string()).collect();
+        let rest = match self.changes.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        match named.is_empty() {
+            true => String::new(),
+            false => format!(" ({}{rest} changed)", named.join(", ")),
+        }
+    }
+
+    /// Whether `becket trust` takes it: a folder with a `.git`, or with a `.becket/` of its own.
+    pub fn can_be_trusted(&self) -> bool {
+        self.holds || self.has_git
     }
 }
 
@@ -120,6 +147,8 @@ impl Watch {
                 folder: project.to_path_buf(),
                 trust: Trust::No,
                 holds: false,
+                has_git: false,
+                changes: Vec::new(),
             },
         }
     }
@@ -134,6 +163,10 @@ impl Watch {
         let project = self.state.folder.canonicalize();
         let holds = home.is_ok_and(|home| project.is_ok_and(|it| home.starts_with(it)));
         (!holds).then_some(&*self.state.folder)
+    }
+
+    pub(crate) fn was_approved(&self) -> bool {
+        self.approval.is_some()
     }
 
     pub(crate) fn approved(&self) -> Option<&Arc<Approved>> {
@@ -157,9 +190,12 @@ impl Watch {
         self.look_at_folder();
         let approved = self.approved.as_ref();
         if anew || !approved.is_some_and(|it| it.looked.still_holds()) {
+            self.state.changes.clear();
             self.approved = self.approval.as_ref().and_then(|approval| {
                 let looked = collect(&self.state.folder, self.own).ok()?;
-                (looked.pins == approval.pins).then(|| {
+                let changes = looked.pins.changes_since(&approval.pins).into_iter();
+                self.state.changes = changes.map(|change| change.path).collect();
+                self.state.changes.is_empty().then(|| {
                     Arc::new(Approved {
                         project: self.state.folder.clone(),
                         own: self.own,
@@ -197,6 +233,7 @@ impl Watch {
     }
 
     fn look_at_folder(&mut self) {
+        self.state.has_git = self.state.folder.join(".git").exists();
         if !self.own {
             return;
         }

@@ -65,6 +65,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     // Connecting comes first: the daemon wakes up while we read.
     let wait = patience(&place, line);
     let link = connect(&place, wait);
+    let by_settings = line || registration.from.as_deref() == Some("settings");
     let envelope = envelope(&place, registration);
     let frame = EventFrame::begin(&envelope).and_then(|mut frame| {
         let cut = read_payload(frame.buffer());
@@ -76,7 +77,12 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let (place, frame) = (&place, &frame[..]);
-    let question = &Question { place, frame, wait };
+    let question = &Question {
+        place,
+        frame,
+        wait,
+        by_settings,
+    };
     match question.ask(link) {
         Ok((output, daemon)) => {
             let code = print(&output);
@@ -186,6 +192,8 @@ pub(crate) struct Question<'a> {
     place: &'a Place,
     frame: &'a [u8],
     wait: Duration,
+    /// An entry of Claude Code's settings asks.
+    by_settings: bool,
 }
 
 impl Question<'_> {
@@ -214,6 +222,9 @@ impl Question<'_> {
 
     fn first_word(&self, link: Result<Link, Missed>) -> Result<(Link, Response), Missed> {
         let link = match link {
+            Err(Missed::Absent) if self.by_settings && wake::is_unregistered(self.place) => {
+                Err(Missed::Absent)
+            }
             Err(Missed::Absent) => wake::start_and_connect(self.place, self.wait),
             link => link,
         };

@@ -13,6 +13,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
+use becket_wire::place::UNREGISTERED;
 use becket_wire::process::{FOR_DAEMON, PATH};
 use becket_wire::rpc::read_environment;
 use becket_wire::{Missed, Notice, Place};
@@ -32,6 +33,11 @@ pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> 
         other => return other,
     };
     connect()
+}
+
+/// Whether `becket uninit` took out the entries of the settings: what still calls by them starts no daemon.
+pub fn is_unregistered(place: &Place) -> bool {
+    std::fs::read(place.stopped_mark()).is_ok_and(|mark| mark == UNREGISTERED.as_bytes())
 }
 
 /// Starts our daemon beside an older one, which makes room for it. True if ours is ready.

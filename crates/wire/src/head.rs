@@ -13,6 +13,9 @@ use crate::event::required_fields;
 const COMMON: [&str; 3] = ["session_id", "transcript_path", "cwd"];
 /// So many keys that are no field here are remembered. Where a payload has more, nothing is missed.
 const OTHER_KEYS: usize = 32;
+/// The system takes no longer path (`PATH_MAX`). What is longer names no file, and would be kept and
+/// copied many times.
+const LONGEST_PATH: usize = 4096;
 
 /// What becket needs to know of an event before it knows the event. A field that is missing, or of
 /// another type, is `None`.
@@ -258,6 +261,16 @@ impl<'de> Visitor<'de> for HeadVisitor {
                 }
             }
         }
+        let Head {
+            cwd,
+            new_cwd,
+            transcript_path,
+            agent_transcript_path,
+            ..
+        } = &mut head;
+        for path in [cwd, new_cwd, transcript_path, agent_transcript_path] {
+            path.take_if(|path| path.len() > LONGEST_PATH);
+        }
         if let Some(others) = others.get(..count) {
             head.note_missing(others);
         }
@@ -286,6 +299,15 @@ mod tests {
         assert_eq!(head.cwd.as_deref(), Some("/a\"b"));
         assert_eq!(head.event.as_deref(), Some("Stop"));
         assert_eq!(head.tool, None);
+    }
+
+    #[test]
+    fn what_is_too_long_for_a_path_is_none() {
+        let payload = |len: usize| format!(r#"{{"hook_event_name":"Stop","cwd":"{:/<len$}"}}"#, "");
+        let (longest, longer) = (payload(LONGEST_PATH), payload(LONGEST_PATH + 1));
+        assert!(Head::read(longest.as_bytes()).unwrap().cwd.is_some());
+        let head = Head::read(longer.as_bytes()).unwrap();
+        assert!(head.cwd.is_none() && head.lacks().contains(&"cwd"));
     }
 
     #[test]

@@ -8,6 +8,10 @@ use crate::EventId;
 /// What a socket's address can hold on Linux, less the final NUL (macOS: 103).
 const MAX_SOCKET_PATH: usize = if cfg!(target_os = "macos") { 103 } else { 107 };
 
+/// What `becket uninit` writes into [`Place::stopped_mark`]. A Claude Code that runs may go on with the
+/// entries that it read.
+pub const UNREGISTERED: &str = "unregistered";
+
 /// One becket home, `~/.becket` if nothing else was said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -93,7 +97,7 @@ impl Place {
         self.spool().join("bad")
     }
 
-    /// One byte for each event that the full spool refused.
+    /// As many bytes long as events were not kept because the spool or the disk was full.
     pub fn spool_refused(&self) -> PathBuf {
         self.spool().join("refused")
     }
@@ -136,7 +140,7 @@ impl Place {
     }
 
     /// There from when the daemon was told to end until the next one serves: a client that followed it
-    /// starts none.
+    /// starts none. If it says [`UNREGISTERED`], the entries that `becket uninit` took out start none either.
     pub fn stopped_mark(&self) -> PathBuf {
         self.run().join("stopped")
     }

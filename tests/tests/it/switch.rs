@@ -170,11 +170,12 @@ fn fifty_processes_at_once_lose_nothing() {
 }
 
 #[test]
-fn without_a_session_it_says_which_live_and_guesses_none() {
+fn of_several_sessions_it_says_which_live_and_guesses_none() {
     let world = world_with(&["lint-mine"]);
     let project = world.root().join("project");
     fs::create_dir_all(project.join(".git")).expect("a project");
-    for (session, cwd) in [(SESSION, &project), (OTHER, &world.home)] {
+    let third = "22222222-2222-4333-8444-555555555555";
+    for (session, cwd) in [(SESSION, &project), (third, &project), (OTHER, &world.home)] {
         let fields = json!({"cwd": cwd, "source": "startup"});
         world.tell(session, "SessionStart", &fields);
     }
@@ -184,7 +185,7 @@ fn without_a_session_it_says_which_live_and_guesses_none() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr.contains("--session"), "{stderr}");
     assert!(
-        stderr.contains(SESSION) && !stderr.contains(OTHER),
+        stderr.contains(SESSION) && stderr.contains(third) && !stderr.contains(OTHER),
         "{stderr}"
     );
 
@@ -345,4 +346,108 @@ fn the_projects_and_the_persons_own_registration_share_the_commands() {
     assert!(file.exists(), "the project needs it");
     run(&["uninit", "--project"]);
     assert!(!project.join(".claude").exists());
+}
+
+#[test]
+fn a_session_without_a_process_ends_after_an_hour_and_gc_lists_it() {
+    let world = World::new();
+    let two_hours_ago = jiff::Timestamp::now().as_millisecond() - 2 * 3600 * 1000;
+    let id = becket_wire::EventId::new(two_hours_ago, [7; 2]);
+    let envelope = json!({
+        "id": id, "at": two_hours_ago, "version": becket_wire::Version::current(),
+        "home": world.becket_home, "pid": 4,
+    });
+    let envelope = serde_json::from_value(envelope).expect("an envelope");
+    let payload = json!({
+        "hook_event_name": "UserPromptSubmit", "session_id": SESSION, "cwd": "/w", "prompt": "go",
+    });
+    let payload = payload.to_string();
+    let frame = becket_wire::rpc::encode_event(&envelope, payload.as_bytes()).expect("a frame");
+    fs::create_dir_all(world.path("spool")).expect("a spool");
+    fs::write(world.path("spool").join(format!("{id}.ev")), frame).expect("an event");
+    let ended = becket_tests::wait::until(becket_tests::wait::PATIENCE, || {
+        let listed = world.run(&["gc"]);
+        (listed.contains(SESSION) && listed.contains("no event for an hour")).then_some(())
+    });
+    assert!(ended.is_some(), "{}", world.run(&["sessions", "--all"]));
+    assert!(!world.run(&["sessions"]).contains(SESSION));
+}
+
+#[test]
+fn in_a_shell_the_only_session_of_the_project_is_meant() {
+    let world = world_with(&["lint-mine", "test-mine"]);
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let switch = |args: &[&str]| {
+        let mut becket = world.becket(args);
+        let output = becket.current_dir(&project).output().expect("becket");
+        (
+            said(&output),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let start = json!({"cwd": project, "source": "startup"});
+    world.tell(SESSION, "SessionStart", &start);
+    let ((lines, code), told) = switch(&["disable", "lint"]);
+    assert_eq!(
+        (&*lines, code),
+        ("🔒 Disabled lint-mine for this session\n", 0)
+    );
+    assert!(told.contains(SESSION), "{told}");
+    let ((lines, code), _) = switch(&["disable", "--all"]);
+    assert_eq!(code, 0);
+    assert!(lines.contains("lint-mine' is already disabled"), "{lines}");
+    assert!(lines.contains("Disabled test-mine"), "{lines}");
+    let ((lines, _), _) = switch(&["enable", "--all"]);
+    assert_eq!(lines.matches("Re-enabled").count(), 2, "{lines}");
+    world.tell(OTHER, "SessionStart", &start);
+    let ((_, code), told) = switch(&["disable", "lint"]);
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains(SESSION) && told.contains(OTHER), "{told}");
+}
+
+#[test]
+fn hooks_on_and_off_are_written_for_good() {
+    let world = world_with(&["lint-mine"]);
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let theirs = "[hooks.theirs]\non = \"Stop\"\nrun = \"true\"\n";
+    fs::create_dir_all(project.join(".becket")).expect("a folder");
+    fs::write(project.join(".becket/config.toml"), theirs).expect("a config");
+    let becket = |args: &[&str]| {
+        let output = world.becket(args).current_dir(&project).output();
+        let output = output.expect("becket");
+        let (text, code) = said(&output);
+        (
+            format!("{text}{}", String::from_utf8_lossy(&output.stderr)),
+            code,
+        )
+    };
+    assert_eq!(becket(&["trust", "--yes"]).1, 0);
+    let before = fs::read_to_string(world.path("config.toml")).expect("a config");
+    let state = |name: &str| {
+        let rows: Vec<Value> = serde_json::from_str(&becket(&["hooks", "--json"]).0).expect("JSON");
+        let row = rows.into_iter().find(|row| row["name"] == name);
+        row.map(|row| row["state"].as_str().expect("a state").to_owned())
+    };
+    for name in ["lint-mine", "theirs"] {
+        assert_eq!(becket(&["hooks", "off", name]).1, 0);
+        assert_eq!(state(name).as_deref(), Some("off"));
+    }
+    assert_eq!(
+        said(&world.output(&["config", "check"])).1,
+        0,
+        "elsewhere too"
+    );
+    for name in ["lint-mine", "theirs", "check-todos"] {
+        assert_eq!(becket(&["hooks", "on", name]).1, 0);
+        assert_eq!(state(name).as_deref(), Some("enabled"));
+    }
+    let after = fs::read_to_string(world.path("config.toml")).expect("a config");
+    assert!(
+        !after.contains("theirs") && after.starts_with(before.trim_end()),
+        "{after}"
+    );
+    assert_eq!(becket(&["hooks", "off", "no-such"]).1, 3);
+    assert_eq!(becket(&["hooks", "off", "changed"]).1, 2);
 }

@@ -239,8 +239,11 @@ fn a_script_that_changed_is_not_trusted_and_told() {
         "{}",
         text(&again)
     );
+    assert!(text(&again).contains("│ rm -rf ."), "{}", text(&again));
     let said = hostile.start("1");
-    assert!(said.stdout.contains("is not what you trusted"), "{said:?}");
+    let told = "not what you trusted (scripts/greet.sh changed), so its .becket/ does nothing";
+    assert!(said.stdout.contains(told), "{said:?}");
+    assert!(said.stdout.contains("do not run: greet."), "{said:?}");
     let doctor = hostile.becket(&["doctor", "--json"]);
     let doctor: Value = serde_json::from_slice(&doctor.stdout).expect("JSON");
     let checks = doctor["checks"].as_array().expect("checks").clone();
@@ -250,6 +253,75 @@ fn a_script_that_changed_is_not_trusted_and_told() {
     assert!(
         trust.to_string().contains("is not what you trusted"),
         "{trust}"
+    );
+}
+
+#[test]
+fn a_guarding_hook_that_changed_is_told_of_and_denies_if_it_fails_closed() {
+    for (host, fail) in [("0", "closed"), ("0", "open"), ("1", "closed")] {
+        let hostile = Hostile::new();
+        let config = format!(
+            "[hooks.no-apply]\non = \"PreToolUse\"\nrun = \"sh scripts/guard.sh\"\nfail = \"{fail}\"\n"
+        );
+        write(&hostile.project.join(".becket/config.toml"), &config);
+        let guard = hostile.project.join("scripts/guard.sh");
+        write(&guard, "grep -q 'terraform apply' && exit 2; exit 0");
+        hostile.becket(&["trust", "--yes"]);
+        let send = |event: &str| {
+            let payload = json!({
+                "hook_event_name": event, "session_id": SESSION, "cwd": hostile.project,
+                "transcript_path": "/t", "tool_name": "Bash", "tool_use_id": "toolu_1",
+                "tool_input": {"command": "ls"}, "prompt": "go on",
+            });
+            let mut shim = hostile.world.shim(event);
+            shim.env("BECKET_NO_DAEMON", host);
+            call(shim, payload.to_string().as_bytes())
+        };
+        assert!(send("PreToolUse").is_silent(), "the guard lets it pass");
+        write(
+            &guard,
+            "grep -q 'terraform apply' && exit 2; exit 0\n# harmless",
+        );
+        let denied = send("PreToolUse").stdout;
+        assert_eq!(denied.contains("\"deny\""), fail == "closed", "{denied}");
+        let why = text(&hostile.becket(&["why"]));
+        assert!(why.contains("what it starts has changed"), "{why}");
+        let told = send("UserPromptSubmit").stdout;
+        assert!(told.contains("scripts/guard.sh changed"), "{told}");
+        assert!(told.contains("do not run: no-apply."), "{told}");
+    }
+}
+
+#[test]
+fn a_project_that_is_not_trusted_is_told_which_built_ins_rest() {
+    let hostile = Hostile::new();
+    fs::remove_dir_all(hostile.project.join(".becket")).expect("it goes");
+    let own = "[hooks.lint-changed]\n[hooks.test-changed]\n[hooks.check-todos]\n";
+    write(&hostile.world.becket_home.join("config.toml"), own);
+    let said = hostile.start("1").stdout;
+    let told =
+        "not trusted. These hooks do not run: lint-changed, test-changed. Run `becket trust`";
+    assert!(said.contains(told), "{said}");
+    assert!(hostile.start("0").is_silent(), "nobody reads it");
+    let hooks = text(&hostile.becket(&["hooks"]));
+    assert!(
+        hooks.contains("2 hooks do nothing here until you run `becket trust`"),
+        "{hooks}"
+    );
+    let up = text(&hostile.becket(&["up"]));
+    assert!(up.contains("becket trust"), "{up}");
+    // The home folder is no project: nothing asks for a trust that `trust` refuses.
+    let home = hostile.world.home.clone();
+    for args in [&["doctor"][..], &["hooks"]] {
+        let said = text(&hostile.becket_in(&home, args));
+        assert!(!said.contains("becket trust"), "{said}");
+    }
+    hostile.becket(&["trust", "--yes"]);
+    let again = hostile.becket(&["hooks"]);
+    assert!(
+        !text(&again).contains("do nothing here"),
+        "{}",
+        text(&again)
     );
 }
 
@@ -404,6 +476,8 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
         "trust --yes",
         "trust --revoke",
         "adopt --all",
+        "hooks off mine",
+        "hooks on mine",
         "uninit",
         "daemon stop",
     ] {

@@ -43,34 +43,59 @@ fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
 #[test]
 fn up_asks_a_person_once() {
     let world = World::new();
-    let up = |answer: &str, hooks: Option<&str>| {
+    let settings = world.home.join(".claude/settings.json");
+    let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
+    fs::create_dir_all(world.home.join(".claude")).expect("a folder");
+    fs::write(&settings, own).expect("settings");
+    let open = || {
         let mut command = world.becket(["up", "--no-view"]);
-        let terminal = match Terminal::of(command.env("PATH", "/usr/bin:/bin"), (120, 40)) {
-            Ok(terminal) => terminal,
+        match Terminal::that_ends(command.env("PATH", "/usr/bin:/bin"), (120, 60)) {
+            Ok(terminal) => Some(terminal),
             Err(why) => {
                 becket_tests::skip::skip("up_asks_a_person_once", &why);
-                return None;
+                None
             }
-        };
+        }
+    };
+    let type_line = |terminal: &Terminal, question: &str, line: &str| {
+        terminal.wait_text(question);
+        terminal.type_text(line);
+        terminal.press("Enter");
+    };
+    let Some(terminal) = open() else {
+        return;
+    };
+    type_line(&terminal, "Go ahead? [Y/n]", "n");
+    let plan = terminal.wait_text("[ended 1]");
+    for said in [
+        "register for 30 hook events",
+        "show its status line",
+        "write /hook:disable",
+        "Left as it is: 1 hook in Claude Code's settings (`becket adopt`",
+        "becket init --tmux",
+        "Nothing was changed.",
+    ] {
+        assert!(plan.contains(said), "{said}: {}", plan.0);
+    }
+    assert_eq!(fs::read_to_string(&settings).expect("settings"), own);
+    assert!(world.daemons().is_empty());
+    let up = |answer: &str, hooks: Option<&str>| {
+        let terminal = open()?;
+        if fs::read_to_string(&settings).expect("settings") == own {
+            type_line(&terminal, "Go ahead? [Y/n]", "");
+        }
         if !answer.is_empty() {
-            terminal.wait_text("[y/N]");
-            terminal.type_text(answer);
-            terminal.press("Enter");
+            type_line(&terminal, "[y/N]", answer);
         }
         if let Some(hooks) = hooks {
-            terminal.wait_text("Which ones?");
-            terminal.type_text(hooks);
-            terminal.press("Enter");
+            type_line(&terminal, "Which ones?", hooks);
         }
-        // Whether it ended well stands on the screen: tmux does not always know how a program ended.
-        terminal.wait_end();
-        terminal.wait_text("Start Claude Code as always");
+        terminal.wait_text("[ended 0]");
         Some(terminal.history())
     };
     for (answer, config) in [("n", false), ("what", false), ("y", true)] {
-        if up(answer, Some("")).is_none() {
-            return;
-        }
+        let shown = up(answer, Some("")).expect("a terminal");
+        assert!(shown.contains("Start Claude Code as always"), "{}", shown.0);
         assert_eq!(world.path("config.toml").exists(), config, "{answer}");
     }
     let chosen = up("", Some("check-todos, 12")).expect("a terminal");

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use anyhow::{Context, Result};
 use becket_engine::replace::{self, Attempt, Snapshot};
+use becket_hook::wake;
 use becket_wire::Place;
 use becket_wire::process::FOR_DAEMON;
 use becket_wire::rpc::environment_block;
@@ -86,6 +87,9 @@ pub fn init(
         })
     };
     let outcome = edit(world, scope, dry_run, plan)?;
+    if !dry_run && wake::is_unregistered(&world.place) {
+        drop(fs::remove_file(world.place.stopped_mark()));
+    }
     if !dry_run && !is_inside_claude() {
         keep_environment(&world.place).context("could not keep the environment for the daemon")?;
     }
@@ -430,7 +434,7 @@ pub fn unwritable(file: &Path, error: &io::Error) -> anyhow::Error {
 }
 
 /// So many of the newest stay, and the first one: it is the file as it was before we came.
-const NEWEST: usize = 10;
+const NEWEST: usize = 3;
 const MARK: &str = ".becket-backup-";
 
 /// A copy of what was read, beside the file: for people. Nothing of becket reads it.

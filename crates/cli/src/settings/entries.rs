@@ -547,6 +547,13 @@ impl Record {
     }
 }
 
+/// Whether any settings file is known to name becket.
+pub fn is_any_registered(place: &Place) -> bool {
+    let entries = fs::read_dir(folder(place)).into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| entry.file_name());
+    names.any(|name| name.to_string_lossy().starts_with("settings-"))
+}
+
 fn folder(place: &Place) -> PathBuf {
     place.home().join("backup")
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use becket_daemon::tmux::{Server, TmuxError, words};
 use becket_wire::Place;
 
 use crate::settings::edit_text;
@@ -14,6 +15,15 @@ use becket_engine::replace;
 const BEGIN: &str = "# >>> becket: added by `becket init --tmux`, taken out by `becket uninit` >>>";
 const END: &str = "# <<< becket <<<";
 
+const HOOKS: [&str; 4] = [
+    "pane-focus-in[77]",
+    "window-pane-changed[77]",
+    "session-window-changed[77]",
+    "client-session-changed[77]",
+];
+const KEY: &str = "B";
+const IN_STATUS: &str = " #{@becket}";
+
 /// The lines, for a becket at this path with this home. Each can be read again and again: tmux
 /// does so whenever the person loads the file anew.
 pub fn lines(becket: &Path, home: &Path) -> String {
@@ -21,22 +31,17 @@ pub fn lines(becket: &Path, home: &Path) -> String {
     let seen = format!(
         "run-shell -b \\\"{becket} tmux seen --socket '#{{socket_path}}' --pane '#{{pane_id}}' >/dev/null 2>&1\\\""
     );
-    let hooks = [
-        "pane-focus-in",
-        "window-pane-changed",
-        "session-window-changed",
-        "client-session-changed",
-    ];
-    let hooks = hooks.map(|hook| format!("set-hook -g {hook}[77] \"{seen}\"\n"));
+    let hooks = HOOKS.map(|hook| format!("set-hook -g {hook} \"{seen}\"\n"));
     let next = format!(
         "{becket} tmux next >/dev/null 2>&1 || tmux display-message 'becket: no session waits for you'"
     );
     [
         format!("{BEGIN}\n"),
         "set-option -g focus-events on\n".to_owned(),
-        "if-shell -F '#{m:*@becket*,#{status-right}}' '' \"set-option -ga status-right ' #{@becket}'\"\n"
-            .to_owned(),
-        format!("bind-key B run-shell -b \"{next}\"\n"),
+        format!(
+            "if-shell -F '#{{m:*@becket*,#{{status-right}}}}' '' \"set-option -ga status-right '{IN_STATUS}'\"\n"
+        ),
+        format!("bind-key {KEY} run-shell -b \"{next}\"\n"),
         hooks.concat(),
         format!("{END}\n"),
     ]
@@ -101,6 +106,39 @@ pub fn take_out(place: &Place) -> Result<Vec<PathBuf>> {
             Err(why).context("could not forget the tmux files")
         }
         _ => Ok(changed),
+    }
+}
+
+/// Whether a file holds them.
+pub fn is_added(place: &Place) -> bool {
+    !remembered(place).is_empty()
+}
+
+/// Takes what the lines have set off a server that has read them.
+pub fn unload(server: &Server) -> Result<(), TmuxError> {
+    let ask = |of: &[&str]| server.run(&[words(of)]);
+    let mut commands = Vec::new();
+    let status = ask(&["show-options", "-gv", "status-right"])?;
+    let status = status.trim_end_matches('\n');
+    if status.contains(IN_STATUS) {
+        let without = status.replace(IN_STATUS, "");
+        commands.push(words(&["set-option", "-g", "status-right", &without]));
+    }
+    // A key that is not bound is an error to tmux 3.3.
+    let key = ask(&["list-keys", "-T", "prefix", KEY]).unwrap_or_default();
+    if key.contains("tmux next") {
+        commands.push(words(&["unbind-key", KEY]));
+    }
+    for hook in HOOKS {
+        let name = hook.trim_end_matches("[77]");
+        let set = ask(&["show-hooks", "-g", name]).unwrap_or_default();
+        if set.contains("tmux seen") {
+            commands.push(words(&["set-hook", "-gu", hook]));
+        }
+    }
+    match commands.is_empty() {
+        true => Ok(()),
+        false => server.run(&commands).map(drop),
     }
 }
 

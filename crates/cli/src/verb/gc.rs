@@ -8,14 +8,15 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use becket_engine::session;
 use becket_wire::id::parse_uuid;
-use becket_wire::session::SessionQuery;
+use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::{Value, json};
 
 use crate::session::source::Source;
 use crate::ui;
 use crate::ui::style::DIM;
-use crate::ui::text::count;
+use crate::ui::text::{count, one_line};
 use crate::ui::time::{moment, span};
 use crate::world::{World, own_session};
 
@@ -49,6 +50,7 @@ impl Gc {
             println!("{}", serde_json::to_string(&list)?);
             return Ok(ExitCode::SUCCESS);
         }
+        tell_lost_sessions(world)?;
         if left.is_empty() {
             println!("Nothing to delete.");
             return Ok(ExitCode::SUCCESS);
@@ -70,6 +72,32 @@ impl Gc {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// So many sessions that ended without a word are listed, the newest.
+const LOST: u32 = 20;
+
+/// Lists the sessions that becket itself ended, since no process of theirs was known. Their rows stay.
+fn tell_lost_sessions(world: &World) -> Result<()> {
+    let query = SessionQuery {
+        all: true,
+        limit: Some(LOST),
+        ..SessionQuery::default()
+    };
+    let mut rows = Source::open(world).sessions(&query)?;
+    let is_lost = |row: &SessionRow| {
+        row.pid.is_none() && row.end_reason.as_deref() == Some(session::PROCESS_GONE)
+    };
+    rows.retain(is_lost);
+    for row in &rows {
+        let project = row.project.as_deref().or(row.cwd.as_deref());
+        let project = one_line(project.unwrap_or_default());
+        let id = one_line(&row.session_id);
+        anstream::println!(
+            "session {id}  {DIM}ended: no process, no event for an hour; its events stay  {project}{DIM:#}"
+        );
+    }
+    Ok(())
 }
 
 impl Left {

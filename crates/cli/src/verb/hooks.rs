@@ -1,5 +1,7 @@
 //! `becket hooks`: the named hooks of this project, and whether each runs in this session.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,16 +15,21 @@ use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
 use serde_json::{Value, json};
 
+use super::up;
+use crate::failure::{Code, Failure};
 use crate::switch as switching;
 use crate::switch::Meant;
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
-use crate::ui::text::one_line;
+use crate::ui::text::{count, one_line};
 use crate::world::{World, project_of};
 
 /// List this project's hooks, and whether each runs in this session
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Hooks {
+    #[command(subcommand)]
+    switch: Option<Switch>,
     /// Only those with this in their name; - reads it from stdin
     #[arg(value_name = "NAME")]
     hook: Option<String>,
@@ -43,8 +50,83 @@ pub struct Hooks {
     json: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Switch {
+    /// Switch a hook on in your config, for every session
+    On(HookName),
+    /// Switch a hook off in your config, for every session
+    Off(HookName),
+}
+
+#[derive(Debug, clap::Args)]
+struct HookName {
+    /// The hook: its name, or a part that only it has
+    #[arg(value_name = "NAME")]
+    hook: String,
+}
+
+impl Switch {
+    fn run(self, world: &World) -> Result<ExitCode> {
+        let (verb, on, HookName { hook }) = match self {
+            Self::On(name) => ("hooks on", true, name),
+            Self::Off(name) => ("hooks off", false, name),
+        };
+        world.refuse_set(verb)?;
+        world.refuse_inside_claude(verb)?;
+        let project = project_of(&world.cwd);
+        let hooks = switching::configured(world, project);
+        let name = find(&hook, &hooks)?;
+        if let Some(hook) = hooks.iter().find(|hook| hook.name == name && hook.managed) {
+            let what = format!("{name} is managed on this machine: {}", hook.declared);
+            return Err(Failure::new(Code::Failed, what).into());
+        }
+        up::change(world, "[hooks]", |text| up::switched(text, &[&name], on))?;
+        let file = world.place.config();
+        let word = if on { "on" } else { "off" };
+        println!(
+            "{name} is {word} from the next event, in every session ({})",
+            file.display()
+        );
+        let now = world.loader(Some(project)).current();
+        let hook = now.hooks.iter().find(|hook| hook.name == name);
+        let by = match hook.map(|hook| (&hook.off, on)) {
+            Some((Some(origin), true)) => format!("not here: {origin} switches it off"),
+            Some((None, false)) => "not here: a file of this project switches it on".to_owned(),
+            _ => return Ok(ExitCode::SUCCESS),
+        };
+        anstream::eprintln!("{WARN}warning:{WARN:#} {by}");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The hook that is meant, of those that the config names and those that becket brings along.
+fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
+    let named = hooks.iter().map(|hook| &*hook.name);
+    let names: BTreeSet<&str> = named.chain(BUILT_INS.iter().map(|it| it.name)).collect();
+    let (code, what, hint) = match name::find(typed, names) {
+        Match::One(name) => return Ok(name.to_owned()),
+        Match::Several(several) => {
+            let what = format!("several hooks match {typed:?}");
+            (Code::Usage, what, several.join(", "))
+        }
+        Match::None { nearest } => {
+            let what = format!("no hook is called {typed:?}");
+            let hint = nearest.map(|near| format!("did you mean {near}?"));
+            (
+                Code::Missing,
+                what,
+                hint.unwrap_or_else(|| "becket hooks --all".to_owned()),
+            )
+        }
+    };
+    Err(Failure::new(code, what).hint(hint).into())
+}
+
 impl Hooks {
-    pub fn run(self, world: &World) -> Result<ExitCode> {
+    pub fn run(mut self, world: &World) -> Result<ExitCode> {
+        if let Some(switch) = self.switch.take() {
+            return switch.run(world);
+        }
         let slash = self.slash;
         match self.list(world) {
             Err(error) if slash => {
@@ -102,8 +184,30 @@ impl Hooks {
             );
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
+            let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, State::NotTrusted));
+            if rows.iter().any(is_resting)
+                && let Some(rest) = resting(world, &project)
+            {
+                anstream::println!("\n{WARN}{rest}{WARN:#}");
+            }
         }
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// How many hooks a project that is not trusted keeps from running, and what to do.
+pub fn resting(world: &World, project: &Path) -> Option<String> {
+    let config = world.loader(Some(project)).current();
+    let resting = config.resting_hooks().count();
+    let hooks = count(resting, "hook does", "hooks do");
+    match config.project.as_ref()?.can_be_trusted() {
+        _ if resting == 0 => None,
+        true => Some(format!(
+            "{hooks} nothing here until you run `becket trust`: this project is not trusted."
+        )),
+        false => Some(format!(
+            "{hooks} nothing here: this folder is no project (it has neither a .git nor a .becket/)."
+        )),
     }
 }
 

@@ -80,7 +80,9 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
     });
     let frame = request.to_frame().map_err(|_| Missed::Broken)?;
     let mut link = match connect(place, wait) {
-        Err(Missed::Absent) => wake::start_and_connect(place, wait)?,
+        Err(Missed::Absent) if !wake::is_unregistered(place) => {
+            wake::start_and_connect(place, wait)?
+        }
         link => link?,
     };
     link.deadline = Instant::now() + wait;

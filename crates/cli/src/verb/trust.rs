@@ -25,6 +25,9 @@ use crate::world::{World, project_of};
 const NOT_FOLLOWED: &str =
     "What these programs start in turn is not followed: you are not asked again when that changes.";
 
+/// So many lines of a file that changed are shown.
+const SHOWN_LINES: usize = 100;
+
 /// Show what a project's `.becket/` would run, and allow it
 ///
 /// Until then everything in it is ignored. Trust covers every file in `.becket/` (except
@@ -378,11 +381,15 @@ impl Report {
                 section("files that are pinned", files.collect());
             }
             Some(changes) => {
-                let changes = changes.iter().map(|Change { path, how }| {
+                let lines = changes.iter().map(|Change { path, how }| {
                     let (style, path) = (style(*how), visible(path));
                     format!("{style}{:<7}{style:#}  {path}", word(*how))
                 });
-                section("since you trusted it", changes.collect());
+                section("since you trusted it", lines.collect());
+                for Change { path, .. } in changes.iter().filter(|it| it.how != How::Gone) {
+                    let title = format!("{}, as it is now", visible(path));
+                    section(&title, self.content(path));
+                }
             }
         }
         if self.hooks().next().is_some() || !self.tools().is_empty() {
@@ -393,6 +400,22 @@ impl Report {
             out += &format!("{WARN}note:{WARN:#} {problem}\n");
         }
         out
+    }
+
+    /// The lines of a file as far as a user would read them.
+    fn content(&self, path: &str) -> Vec<String> {
+        let Some(text) = trust::pinned_text(&self.folder, path, &self.pins) else {
+            return Vec::new();
+        };
+        let shown = text.lines().take(SHOWN_LINES);
+        let mut lines: Vec<String> = shown
+            .map(|it| format!("{DIM}│{DIM:#} {}", visible(it)))
+            .collect();
+        let more = text.lines().count().saturating_sub(SHOWN_LINES);
+        if more > 0 {
+            lines.push(format!("{WARN}… {more} more lines: read the file{WARN:#}"));
+        }
+        lines
     }
 
     fn hook_lines(&self) -> Vec<String> {

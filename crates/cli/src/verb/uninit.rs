@@ -1,18 +1,26 @@
 //! `becket uninit`: takes becket out of Claude Code's settings again.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becket_daemon::tmux::{Server, clean};
+use becket_wire::place::UNREGISTERED;
+use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::json;
 
+use super::daemon;
 use super::init::{
     ScopeArgs, commands_json, folder_of, print_command_diffs, print_diff, report, tell_backup,
     tell_left_alone,
 };
 use crate::adopt;
 use crate::commands::{self, Command};
+use crate::session::stored::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
-use crate::tmux::conf;
+use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
 use crate::world::World;
 
@@ -21,7 +29,8 @@ use crate::world::World;
 /// Removes becket's own entries from a settings file and leaves the rest as it is. If nothing else
 /// was changed since `becket init`, the file is again what it was before, byte for byte. The slash
 /// commands that it wrote go too, unless you changed them, and the lines that
-/// `becket init --tmux --write` added.
+/// `becket init --tmux --write` added. When no settings file names becket any more, the daemon ends, and
+/// tmux shows nothing of becket.
 #[derive(Debug, clap::Args)]
 pub struct Uninit {
     #[command(flatten)]
@@ -49,19 +58,22 @@ impl Uninit {
         } else {
             conf::take_out(&world.place)?
         };
+        let is_last = outcome.scope == Scope::User && !settings::is_any_registered(&world.place);
+        let ended = !self.dry_run && is_last && end_for_good(world);
         let entries = &outcome.inspection.entries;
         let events = entries.len() - outcome.inspection.count(State::Missing);
         if self.json {
             let mut report = report(&outcome, events, self.dry_run);
             report["removed_file"] = json!(outcome.changed() && outcome.after.is_none());
             report["tmux_files"] = json!(tmux);
+            report["daemon_ended"] = json!(ended);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
         } else if self.dry_run && (outcome.changed() || folder_of(&commands).is_some()) {
             print_diff(&outcome);
             print_command_diffs(&commands);
         } else {
-            tell(world, &outcome, &commands, events);
+            tell(world, &outcome, &commands, events, ended);
         }
         if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
             anstream::eprintln!(
@@ -76,11 +88,49 @@ impl Uninit {
     }
 }
 
-fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize) {
+/// Ends the daemon, keeps entries that a running Claude Code still has from starting another, and cleans
+/// the tmux servers. True if a daemon ran.
+fn end_for_good(world: &World) -> bool {
+    let rows = stored_sessions(world);
+    let mut ended = false;
+    // An entry may start one between its end and the mark.
+    for _ in 0..3 {
+        let once = daemon::end(world);
+        drop(fs::write(world.place.stopped_mark(), UNREGISTERED));
+        match once {
+            Ok(true) => ended = true,
+            Ok(false) => break,
+            Err(why) => {
+                anstream::eprintln!("{WARN}warning:{WARN:#} {why:#}");
+                break;
+            }
+        }
+    }
+    let known = rows
+        .into_iter()
+        .filter_map(|row| row.tmux_socket.map(PathBuf::from));
+    let sockets: BTreeSet<PathBuf> = known.chain(Here::read().socket).collect();
+    for socket in sockets {
+        let server = Server::new(socket);
+        // One that is gone is clean.
+        drop(clean(&server).and_then(|()| conf::unload(&server)));
+    }
+    ended
+}
+
+fn stored_sessions(world: &World) -> Vec<SessionRow> {
+    let query = SessionQuery {
+        all: true,
+        ..SessionQuery::default()
+    };
+    sessions_without_daemon(world, &query).unwrap_or_default()
+}
+
+fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, ended: bool) {
     let file = outcome.file.display();
     if !outcome.changed() {
         anstream::println!("becket is not registered in {file}");
-        tell_taken_back(commands);
+        tell_taken_back(commands, ended);
         return;
     }
     match outcome.after {
@@ -88,9 +138,9 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize) {
         None => anstream::println!("removed {file}, which held nothing else"),
     }
     tell_backup(outcome);
-    tell_taken_back(commands);
+    tell_taken_back(commands, ended);
     anstream::println!(
-        "next: `becket daemon stop` ends the daemon; what it recorded stays in {}",
+        "what was recorded stays in {}",
         world.place.home().display()
     );
     if outcome.scope == Scope::User {
@@ -101,10 +151,13 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize) {
     }
 }
 
-fn tell_taken_back(commands: &[Command]) {
+fn tell_taken_back(commands: &[Command], ended: bool) {
     if let Some(folder) = folder_of(commands) {
         let folder = folder.display();
         anstream::println!("took the slash commands out of {folder}");
     }
     tell_left_alone(commands);
+    if ended {
+        anstream::println!("ended the daemon");
+    }
 }

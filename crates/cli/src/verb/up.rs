@@ -13,19 +13,27 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::registration::send_canary;
 use crate::failure::{Code, Failure};
-use crate::settings::{self, Scope, StatusLine, Strict};
-use crate::ui::style::{BOLD, DIM, GOOD, Look};
+use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
+use crate::tmux::{Here, conf};
+use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
+use crate::ui::text::count;
+use crate::verb::hooks::resting;
 use crate::verb::init::{folder_of, install};
-use crate::world::World;
-use crate::{client, tui, ui, verb};
+use crate::world::{World, project_of};
+use crate::{adopt, client, tui, ui, verb};
 
 /// Set becket up, and prove that an event arrives
+///
+/// In a terminal it first says what it will change, and asks once.
 #[derive(Debug, clap::Args)]
 pub struct Up {
     /// Block tool calls when becket-hook is missing or crashes
     #[arg(long)]
     strict: bool,
+    /// Do not ask whether to go ahead
+    #[arg(long, short)]
+    yes: bool,
     /// Do not open the live view at the end
     #[arg(long)]
     no_view: bool,
@@ -46,6 +54,11 @@ impl Up {
         } else {
             Strict::Keep
         };
+        let around = Around::look(world);
+        if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
+            anstream::println!("Nothing was changed.");
+            return Ok(ExitCode::from(Code::Failed as u8));
+        }
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         world.close_home();
@@ -102,7 +115,7 @@ impl Up {
         if let Some(set) = offer_hooks(world, hooks)? {
             step(&set, &world.place.config().display().to_string());
         }
-        tell_what_next(world);
+        tell_what_next(world, &around);
         if !self.no_view && tui::suits_terminal() {
             return verb::view::run(world, None);
         }
@@ -110,10 +123,98 @@ impl Up {
     }
 }
 
-fn tell_what_next(world: &World) {
+/// What else is there that becket could work with.
+struct Around {
+    /// Hooks in Claude Code's settings that are not becket's.
+    own_hooks: usize,
+    in_tmux: bool,
+}
+
+impl Around {
+    fn look(world: &World) -> Self {
+        // What cannot be read is an error of the registration, which says so.
+        let found = adopt::look(world).unwrap_or_default();
+        Self {
+            own_hooks: found.hooks.len(),
+            in_tmux: Here::read().socket.is_some() && !conf::is_added(&world.place),
+        }
+    }
+}
+
+/// Says what will be changed, and asks. Where nothing will be, there is nothing to ask.
+fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
+    let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
+        .context("could not register with Claude Code")?;
+    let commands = install(world, Scope::User, true);
+    let folder = folder_of(&commands);
+    if !outcome.changed() && folder.is_none() {
+        return Ok(true);
+    }
+    anstream::print!("{}", plan(world, &outcome, folder, around));
+    let answer = ui::ask("Go ahead? [Y/n] ")?;
+    // Without a line (Ctrl-D) it is no.
+    let is_line = answer.ends_with('\n');
+    Ok(is_line && matches!(&*answer.trim().to_lowercase(), "" | "y" | "yes"))
+}
+
+/// What a user reads before anything is changed.
+fn plan(world: &World, outcome: &Outcome, commands: Option<&Path>, around: &Around) -> String {
+    let events = outcome.inspection.entries.len();
+    let file = outcome.file.display();
+    let copy = match outcome.before {
+        Some(_) => ", and keep a copy of it",
+        None => "",
+    };
+    let line = match (
+        outcome.inspection.status_line.is_ours(),
+        outcome.inspection.status_line.is_beside(),
+    ) {
+        (false, _) => None,
+        (true, true) => Some("show its status line beneath yours".to_owned()),
+        (true, false) => Some("show its status line in Claude Code".to_owned()),
+    };
+    let slash = commands.map(|folder| {
+        let folder = folder.display();
+        format!("write /hook:disable, /hook:enable and /hook:status to {folder}")
+    });
+    let home = world.place.home().display();
+    let steps = [Some(format!(
+        "register for {events} hook events in {file}{copy}"
+    ))]
+    .into_iter()
+    .chain([line, slash])
+    .chain([Some(format!(
+        "start its daemon, and record events in {home}"
+    ))]);
+    let mut text = format!("{BOLD}becket will{BOLD:#}\n");
+    for step in steps.flatten() {
+        text += &format!("  - {step}\n");
+    }
+    text.push('\n');
+    if around.own_hooks > 0 {
+        let hooks = count(around.own_hooks, "hook", "hooks");
+        text += &format!(
+            "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes such hooks over, if you like)\n"
+        );
+    }
+    if around.in_tmux {
+        text += "Left as it is: tmux (`becket init --tmux` prints the lines that show which session waits)\n";
+    }
+    text + "`becket uninit` takes all of it back.\n\n"
+}
+
+fn tell_what_next(world: &World, around: &Around) {
+    if let Some(rest) = resting(world, project_of(&world.cwd)) {
+        anstream::println!("{WARN}!{WARN:#} {rest}");
+    }
     anstream::println!();
     anstream::println!("Start Claude Code as always. Then:");
-    for (command, what) in [
+    let adopt = (
+        "becket adopt",
+        "give the hooks that you had names and switches",
+    );
+    let tmux = ("becket init --tmux", "see in tmux which session waits");
+    let always = [
         ("becket", "see all sessions, live"),
         ("becket events --follow", "see everything that happens"),
         (
@@ -122,7 +223,10 @@ fn tell_what_next(world: &World) {
         ),
         ("becket doctor", "check every part"),
         ("becket uninit", "take it all back"),
-    ] {
+    ];
+    let adopt = Some(adopt).filter(|_| around.own_hooks > 0);
+    let tmux = Some(tmux).filter(|_| around.in_tmux);
+    for (command, what) in always.into_iter().chain(adopt).chain(tmux) {
         anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
     }
     anstream::println!();
@@ -189,7 +293,11 @@ fn write(world: &World, choice: Choice) -> Result<()> {
 }
 
 /// Changes the user's config.
-fn change(world: &World, what: &str, edited: impl Fn(&str) -> Result<String>) -> Result<()> {
+pub(super) fn change(
+    world: &World,
+    what: &str,
+    edited: impl Fn(&str) -> Result<String>,
+) -> Result<()> {
     let file = world.place.config();
     let done = settings::edit_text(&file, 0o600, |text| edited(text).map(Some));
     let failed = || format!("could not write {what} to {}", file.display());
@@ -211,21 +319,22 @@ fn edited(text: &str, choice: Choice) -> Result<String> {
         .ok_or_else(broken)?;
     let on = section.get("on").and_then(Item::as_str);
     match (choice, on) {
-        (Choice::Off, _) => put(section, "on", "off"),
-        (_, None | Some("off")) => put(section, "on", "all"),
+        (Choice::Off, _) => put(section, "on", "off".into()),
+        (_, None | Some("off")) => put(section, "on", "all".into()),
         _ => {}
     }
     if choice != Choice::Off {
-        put(section, "how", choice.word());
+        put(section, "how", choice.word().into());
     }
     Ok(document.to_string())
 }
 
 /// Sets a value, and keeps what stands around it.
-fn put(section: &mut dyn TableLike, key: &str, word: &str) {
-    let mut value = Value::from(word);
+fn put(section: &mut dyn TableLike, key: &str, mut value: Value) {
+    let plain = |value: &Value| value.clone().decorated("", "").to_string();
     match section.get_mut(key).and_then(Item::as_value_mut) {
-        Some(old) if old.as_str() == Some(word) => {}
+        Some(old) if old.as_str().is_some() && old.as_str() == value.as_str() => {}
+        Some(old) if plain(old) == plain(&value) => {}
         Some(old) => {
             value.decor_mut().clone_from(old.decor());
             *old = value;
@@ -244,8 +353,8 @@ pub fn offer_hooks(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<
     if chosen.is_empty() {
         return Ok(None);
     }
-    change(world, "[hooks]", |text| edited_hooks(text, &chosen))?;
     let names: Vec<&str> = chosen.iter().map(|hook| hook.name).collect();
+    change(world, "[hooks]", |text| switched(text, &names, true))?;
     let trust = match chosen.iter().any(|hook| hook.starts_project_tools) {
         true => " (those that start a project's own tools: after `becket trust` there)",
         false => "",
@@ -330,8 +439,9 @@ fn meant(word: &str) -> String {
     }
 }
 
-/// The config with these hooks on, and everything else as it was.
-fn edited_hooks(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
+/// The config with these hooks on or off, and everything else as it was. One that is no built-in and has
+/// no `run` there is another file's: to switch it on, only what switches it off goes.
+pub(super) fn switched(text: &str, names: &[&str], on: bool) -> Result<String> {
     let mut document: DocumentMut = text.parse().map_err(|_| broken())?;
     let hooks = document.entry("hooks").or_insert_with(|| {
         let mut table = Table::new();
@@ -339,10 +449,17 @@ fn edited_hooks(text: &str, chosen: &[&BuiltIn]) -> Result<String> {
         Item::Table(table)
     });
     let hooks = hooks.as_table_like_mut().ok_or_else(broken)?;
-    for hook in chosen {
-        let one = hooks.entry(hook.name).or_insert_with(toml_edit::table);
+    for name in names {
+        let one = hooks.entry(name).or_insert_with(toml_edit::table);
         let one = one.as_table_like_mut().ok_or_else(broken)?;
-        one.insert("enabled", toml_edit::value(true));
+        if on && BuiltIn::find(name).is_none() && one.get("run").is_none() {
+            one.remove("enabled");
+            if one.is_empty() {
+                hooks.remove(name);
+            }
+        } else {
+            put(one, "enabled", on.into());
+        }
     }
     Ok(document.to_string())
 }
@@ -411,17 +528,23 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_on_and_the_rest_stays() {
-        let chosen = [find("check-todos").unwrap(), find("1").unwrap()];
+        let chosen = ["check-todos", "1"].map(|word| find(word).unwrap().name);
         let first = BUILT_INS[0].name;
         let both =
             format!("[hooks.check-todos]\nenabled = true\n\n[hooks.{first}]\nenabled = true\n");
-        assert_eq!(edited_hooks("", &chosen).unwrap(), both);
-        assert_eq!(edited_hooks(&both, &chosen).unwrap(), both, "twice");
+        assert_eq!(switched("", &chosen, true).unwrap(), both);
+        assert_eq!(switched(&both, &chosen, true).unwrap(), both, "twice");
         let before = "# mine\n[hooks.check-todos]\nenabled = false\ntimeout = \"3s\" # short\n";
-        let after = edited_hooks(before, &chosen[..1]).unwrap();
+        let after = switched(before, &chosen[..1], true).unwrap();
         assert_eq!(after, before.replace("false", "true"));
+        let mine = "[hooks.check-todos]\nenabled = true # why\n";
+        let off = mine.replace("true", "false");
+        assert_eq!(switched(mine, &chosen[..1], false).unwrap(), off);
+        let theirs = switched("", &["theirs"], false).unwrap();
+        assert_eq!(theirs, "[hooks.theirs]\nenabled = false\n");
+        assert_eq!(switched(&theirs, &["theirs"], true).unwrap(), "");
         for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
-            assert!(edited_hooks(text, &chosen).is_err(), "{text}");
+            assert!(switched(text, &chosen, true).is_err(), "{text}");
         }
     }
 

@@ -411,6 +411,29 @@ fn a_process_that_is_gone_ends_no_session_that_has_another_by_now() {
 }
 
 #[test]
+fn a_session_without_a_process_ends_after_a_quiet_hour() {
+    let mut desk = Desk::new();
+    desk.event("claude", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let payload = payload("by-hand", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let by_hand = Envelope {
+        pid_is_claude: false,
+        ..desk.envelope()
+    };
+    desk.apply(&payload, &by_hand, None).unwrap();
+    let last = desk.now;
+    desk.registry.end_quiet(last + QUIET - 1);
+    assert_eq!(desk.rows().len(), 2);
+    desk.registry.end_quiet(last + QUIET);
+    let [row] = &desk.rows()[..] else {
+        panic!("one is left");
+    };
+    assert_eq!(row.session_id, "claude");
+    desk.now += 2 * QUIET;
+    desk.event("by-hand", "UserPromptSubmit", &json!({"prompt": "on"}));
+    assert_eq!(desk.rows().len(), 2, "the next event revives it");
+}
+
+#[test]
 fn huge_fields_make_no_huge_session() {
     let mut desk = Desk::new();
     let huge = "x".repeat(1 << 20);

@@ -211,16 +211,21 @@ fn counts(name: &Path) -> bool {
     name.extension().is_some_and(|end| end == "ev")
 }
 
-fn count_refusal(place: &Place) {
+/// Counts an event that is not kept: by the length of an empty file, which grows on a full disk too.
+pub fn count_refusal(place: &Place) {
     let refused = OpenOptions::new()
         .create(true)
-        .append(true)
+        .truncate(false)
+        .write(true)
         .mode(0o600)
         .open(place.spool_refused());
-    drop(refused.and_then(|mut file| file.write_all(b".")));
+    drop(refused.and_then(|file| {
+        file.lock()?;
+        file.set_len(file.metadata()?.len() + 1)
+    }));
 }
 
-/// How many events the full spool has refused.
+/// How many events were not kept because the spool or the disk was full.
 pub fn refused(place: &Place) -> u64 {
     fs::metadata(place.spool_refused()).map_or(0, |meta| meta.len())
 }

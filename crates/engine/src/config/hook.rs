@@ -40,6 +40,8 @@ pub struct Around<'a> {
     /// Its folder; none where becket's own home is in it, which is the user's then.
     pub folder: Option<&'a Path>,
     pub approved: Option<&'a Arc<Approved>>,
+    /// It was approved, and has changed since.
+    pub changed: bool,
 }
 
 /// Reads the hooks of all layers in force, lowest first, then those of an untrusted project: they are
@@ -114,8 +116,8 @@ impl Named {
                 }
                 self.hooks.push(Arc::new(hook));
             }
-            // What does not count is no trouble either.
-            Err(problem) if in_force => self.problems.push(*problem),
+            // What does not count is no trouble either: nor a hook of some project, switched off for all.
+            Err(problem) if in_force && merged.off().is_none() => self.problems.push(*problem),
             Err(_) => {}
         }
     }
@@ -201,9 +203,11 @@ impl<'a> Merged<'a> {
             skip_agents: self.words("skip_agents"),
             rewrites: self.is_set("rewrites"),
             is_async: self.is_set("async"),
+            fails_closed: self.value("fail") == Some(&Value::Text("closed".to_owned())),
             declared: self.first.origin(),
             off: self.off(),
             untrusted,
+            changed: untrusted && around.changed,
             managed: self.managed,
             approved: approved.cloned(),
             untrusted_project: project.map(Path::to_path_buf),
@@ -434,6 +438,14 @@ pub const HOOK_KEYS: &[HookKey] = &[
         name: "async",
         form: Form::Bool,
         about: "Claude does not wait for it, and its answer is ignored",
+    },
+    HookKey {
+        name: "fail",
+        form: Form::Text(|_, text| match text {
+            "open" | "closed" => Ok(()),
+            _ => Err(format!("expected \"open\" or \"closed\", found {text:?}")),
+        }),
+        about: "`closed` denies a tool call that the hook could not judge: it was not started, failed or timed out",
     },
 ];
 

@@ -112,6 +112,12 @@ impl Snapshot {
         let is_error = |problem: &&Problem| problem.severity == Severity::Error;
         self.problems.iter().filter(is_error)
     }
+
+    /// The hooks that would run if the project were trusted.
+    pub fn resting_hooks(&self) -> impl Iterator<Item = &str> {
+        let rests = |hook: &&Arc<Hook>| hook.untrusted && hook.off.is_none();
+        self.hooks.iter().filter(rests).map(|hook| &*hook.name)
+    }
 }
 
 /// Reads the config, and reads it again when it changed.
@@ -255,6 +261,7 @@ impl Loader {
         let around = Around {
             folder: self.watch.as_ref().and_then(Watch::folder),
             approved,
+            changed: !trusted && self.watch.as_ref().is_some_and(Watch::was_approved),
         };
         let named = hook::read(&config.hooks, &untrusted, &around);
         settings.extend(named.settings);

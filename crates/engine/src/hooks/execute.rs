@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use becket_wire::answer::{Answer, Change};
+use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::{EventName, Rest};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Place};
 
-use super::switch::{State, Switches, state};
+use super::switch::{Switches, is_due};
 use super::{Action, Hook};
 use crate::config::room_on;
 use crate::judge::Verdict;
@@ -87,7 +87,7 @@ impl Plan {
         let wanted: Vec<Arc<Hook>> = hooks
             .iter()
             .filter(|hook| subject.concerns(hook, project))
-            .filter(|hook| state(hook, switches, agent) == State::Enabled)
+            .filter(|hook| is_due(hook, switches, agent))
             .cloned()
             .collect();
         let cwd = head.cwd.as_deref().map_or(project, Path::new);
@@ -209,6 +209,15 @@ impl Plan {
         row
     }
 
+    /// The answer of a hook that could not judge a tool call and is to deny it then.
+    fn failed_closed(&self, hook: &str, why: &str) -> Option<Answer> {
+        let hook = self.hooks.iter().find(|it| it.name == hook)?;
+        let mut answer = Answer::silent(self.event.clone());
+        let reason = format!("{} did not judge this call: {why}", hook.name);
+        let denies = hook.fails_closed && self.event == EventName::PreToolUse;
+        (denies && answer.give(Opinion::Deny { reason }).is_ok()).then_some(answer)
+    }
+
     fn row(&self, ran: &Ran) -> RunRow {
         self.row_of(ran, &ran.answer(&self.event))
     }
@@ -240,9 +249,14 @@ impl HooksRan<'_> {
         let (mut runs, mut said) = (Vec::new(), Vec::new());
         for ran in ran {
             let read = ran.answer(&plan.event);
+            let mut row = plan.row_of(&ran, &read);
+            let read = read.or_else(|why| plan.failed_closed(&ran.hook, &why).ok_or(why));
+            if let Some((word, _)) = read.as_ref().ok().and_then(Answer::decision) {
+                row.decision = Some(word.to_owned());
+            }
             // A hook that goes on in the background is recorded when it ends.
             if ran.outcome != Outcome::WentAsync {
-                runs.push(plan.row_of(&ran, &read));
+                runs.push(row);
             }
             let hook = ran.hook;
             said.extend(read.ok().map(|answer| Said { hook, answer }));

@@ -43,6 +43,9 @@ pub struct Slash {
     pub argument: String,
 }
 
+/// What stands for all hooks.
+pub const ALL: &str = "--all";
+
 /// What Claude Code puts before the commands of the plugin.
 const PLUGIN: &str = "becket:";
 
@@ -117,6 +120,12 @@ impl Acted {
 
 /// Does what was asked. It may wait for a lock, and writes a file.
 pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
+    if argument == ALL && verb != Verb::Status && !scene.hooks.is_empty() {
+        let acted: Vec<Acted> = scene.hooks.iter().map(|it| one(verb, it, scene)).collect();
+        let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
+        let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
+        return Acted::new(lines.join("\n"), exit);
+    }
     let names = scene.hooks.iter().map(|hook| hook.name.as_str());
     match name::find(argument, names) {
         _ if argument.is_empty() => with_switches(scene, |switches| {

@@ -148,10 +148,22 @@ impl fmt::Display for State {
 /// Config off > not trusted > session > subagent > on. What the machine's owner manages, no session
 /// switches off.
 pub fn state(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> State {
+    match hook.off {
+        None if hook.untrusted => State::NotTrusted,
+        _ => state_if_trusted(hook, switches, agent_type),
+    }
+}
+
+/// Whether it runs, or would if its project had not changed since it was approved.
+pub(super) fn is_due(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> bool {
+    (!hook.untrusted || hook.changed)
+        && state_if_trusted(hook, switches, agent_type) == State::Enabled
+}
+
+fn state_if_trusted(hook: &Hook, switches: &Switches, agent_type: Option<&str>) -> State {
     let skips = |agent: &str| hook.skip_agents.iter().any(|skipped| skipped == agent);
     match &hook.off {
         Some(origin) => State::OffInConfig(origin.clone()),
-        None if hook.untrusted => State::NotTrusted,
         None if !hook.managed && switches.is_off(&hook.name) => State::DisabledForSession,
         None if agent_type.is_some_and(skips) => State::SkippedForAgent,
         None => State::Enabled,

@@ -115,6 +115,15 @@ pub fn pins_of(project: &Path, place: &Place) -> Result<Pins, Refusal> {
     collect(project, own).map(|looked| looked.pins)
 }
 
+/// The text of a pinned file, if it is still what was pinned.
+pub fn pinned_text(project: &Path, name: &str, pins: &Pins) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = open_regular(&project.join(name)).ok()?;
+    file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let is_pinned = pins.has(name, &hash_of(&bytes));
+    is_pinned.then(|| String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// What was looked at, so that a later look costs one stat each.
 #[derive(Debug, Default)]
 pub(super) struct Looked {

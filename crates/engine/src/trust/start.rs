@@ -44,6 +44,9 @@ pub fn admit(
     project: &Path,
     cwd: &Path,
 ) -> Result<Environment, &'static str> {
+    if hook.changed {
+        return Err(CHANGED);
+    }
     let untrusted = hook.untrusted_project.as_deref().map(resolved);
     let path = match &untrusted {
         Some(untrusted) => path_outside(untrusted, cwd, path_in(environment)),

@@ -550,3 +550,14 @@ fn a_damaged_book_counts_as_empty_and_is_set_aside() {
     assert_eq!(Book::read(&world.place()).unwrap(), Book::default());
     assert_eq!(loader.current().errors().count(), 0);
 }
+
+#[test]
+fn a_trusted_folder_that_was_removed_is_told_of() {
+    let world = World::new();
+    world.trust();
+    let mut loader = world.loader("project");
+    assert_eq!(trust(&loader.current()), Trust::Yes);
+    fs::remove_dir_all(world.path("project/.becket")).unwrap();
+    let says = loader.current().project.as_ref().and_then(Project::says);
+    assert!(says.unwrap().contains(".becket/config.toml"));
+}

@@ -125,7 +125,6 @@ fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
     disk.fill();
     let called = send(&world, numbered(1).as_bytes());
     assert!(called.is_silent(), "{called:?}");
-    // There is no place left where it could be kept, or even counted.
     assert!(
         called.stderr.contains("the event is not kept"),
         "{called:?}"
@@ -137,7 +136,7 @@ fn a_disk_that_is_full_from_the_start_disturbs_nobody() {
     assert_eq!(numbers(&world), [2]);
     let left = fs::read_dir(world.path("spool")).expect("a spool");
     let left: Vec<_> = left.flatten().map(|entry| entry.file_name()).collect();
-    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(left, ["refused"]);
 }
 
 #[test]
@@ -154,9 +153,13 @@ fn a_full_disk_without_a_daemon_leaves_no_halves() {
         "{called:?}"
     );
     let spool = fs::read_dir(world.path("spool")).expect("a spool");
-    assert_eq!(spool.count(), 1);
+    let files = spool.flatten().filter(|file| file.file_name() != "refused");
+    assert_eq!(files.count(), 1);
+    let called = call(alone(&world), numbered(3).as_bytes(), BOUND);
+    assert!(called.is_silent(), "{called:?}");
     disk.make_room();
     assert_eq!(numbers(&world), [1]);
+    doctor_says(&world, "broken", "2 events were not kept");
 }
 
 #[test]

@@ -206,6 +206,26 @@ fn a_title_of_a_megabyte_is_cut() {
     unharmed(&world, daemon);
 }
 
+#[test]
+fn a_folder_of_megabytes_costs_no_memory() {
+    let world = World::new();
+    let daemon = world.start_daemon();
+    for number in 0..10 {
+        let cwd = format!("/{number}{}", "/a".repeat(2 << 20));
+        tell(
+            &world,
+            "s",
+            "PreToolUse",
+            &json!({"tool_name": "Bash", "cwd": cwd}),
+        );
+    }
+    let status = fs::read_to_string(format!("/proc/{daemon}/status")).expect("a process");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let peak = peak.and_then(|peak| peak.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    assert!(peak.expect("a peak") < 200 << 10, "{peak:?} kB");
+    unharmed(&world, daemon);
+}
+
 /// A line that tells of an interrupt now: later than every event so far.
 fn interrupted() -> String {
     let at = jiff::Timestamp::now();

@@ -200,3 +200,47 @@ fn nobody_is_led_anywhere_where_nobody_is_attached() {
         fails(&outside, 1, "attach -t %1");
     });
 }
+
+#[test]
+fn after_uninit_the_server_is_clean_and_no_daemon_comes_back() {
+    told(
+        "after_uninit_the_server_is_clean_and_no_daemon_comes_back",
+        |live| {
+            let conf = live.world.home.join("tmux.conf");
+            fs::write(&conf, "").expect("a file");
+            let conf = conf.to_string_lossy();
+            let seen = || {
+                [
+                    "show-options -g",
+                    "show-options -s",
+                    "show-hooks -g",
+                    "list-keys",
+                ]
+                .map(|asked| live.inner.tmux_says(&asked.split(' ').collect::<Vec<_>>()))
+                .join("\n")
+            };
+            live.inner
+                .tmux_says(&["set-option", "-g", "focus-events", "on"]);
+            let before = seen();
+            live.runs(&["init"]);
+            live.runs(&["init", "--tmux", "--write", &conf]);
+            live.inner.tmux_says(&["source-file", &conf]);
+            live.tell("aaa", "%0", "UserPromptSubmit");
+            live.runs(&["tmux", "paint"]);
+            live.shows("%0", "working", ["bg=colour17"; 2]);
+
+            // Not from inside: the sessions say which servers there are.
+            live.world.run(&["uninit"]);
+            live.shows("%0", "", PLAIN);
+            assert_eq!(seen(), before);
+            live.tell("aaa", "%0", "Stop");
+            assert!(
+                live.world.daemons().is_empty(),
+                "an entry that was taken out"
+            );
+            live.runs(&["init"]);
+            live.tell("aaa", "%0", "UserPromptSubmit");
+            assert!(live.world.daemon_pid().is_some(), "it is wanted again");
+        },
+    );
+}

@@ -32,6 +32,7 @@ fn around(approved: Option<&Arc<Approved>>) -> Around<'_> {
     Around {
         folder: Some(Path::new("/project")),
         approved,
+        changed: false,
     }
 }
 

@@ -350,3 +350,26 @@ fn only_the_input_is_replaced() {
         assert_eq!(with_input(none.as_bytes(), &input), None, "{none}");
     }
 }
+
+#[test]
+fn a_hook_that_changed_since_its_approval_is_recorded_and_denies_if_it_fails_closed() {
+    let yard = Yard::new();
+    for (event, fails_closed, denied) in [
+        (EventName::PreToolUse, true, true),
+        (EventName::PreToolUse, false, false),
+        (EventName::SessionEnd, true, false),
+    ] {
+        let hook = Hook {
+            untrusted: true,
+            changed: true,
+            fails_closed,
+            ..Hook::of_test("no-apply", "touch ran")
+        };
+        let plan = yard.plan(&event, vec![hook]);
+        let (verdict, runs, _) = yard.run(&plan, &Cancel::new());
+        assert_eq!(ends(&runs), [("no-apply", "not started")]);
+        assert!(!yard.path("ran").exists());
+        assert_eq!(verdict.refuses(), denied, "{event}");
+        assert_eq!(runs[0].decision.as_deref() == Some("deny"), denied);
+    }
+}
