@@ -275,7 +275,8 @@ impl Rule {
 
     /// Whether it judges a call by something besides tool, mode and agent.
     pub fn has_condition(&self) -> bool {
-        !(self.acts.is_empty() && self.touches.is_empty())
+        !self.acts.is_empty()
+            || !self.touches.is_empty()
             || self.check.is_some()
             || !self.patterns.is_empty()
             || !self.prompt.is_empty()
@@ -313,7 +314,7 @@ impl Acts {
             && self.opaque.is_none_or(|it| {
                 it == (act.program.is_empty() || act.args.iter().any(|word| word.opaque))
             })
-            && self.args.take(act.args.iter().map(|word| &*word.text))
+            && self.args.take(&act.args.iter().map(|word| &*word.text))
             && self.flags.iter().all(|flag| flag.holds(act))
     }
 }
