@@ -101,6 +101,8 @@ f() { rm -rf $1; }; f /; f /etc
     rm -rf /; rm -rf /etc | D* /, D* /etc
 :(){ :|:& };:
     :; : <? |
+time (rm a)
+    rm a | D /p/a
 rm -rf a # rm -rf b
     rm -rf a | D* /p/a
 "##;
@@ -474,6 +476,7 @@ fn where_an_act_runs() {
         Some(Path::new("/p/sub"))
     );
     assert_eq!(cwd("cd $X; ls"), None);
+    assert_eq!(cwd("docker exec c ls"), None);
 }
 
 #[test]
