@@ -1,0 +1,36 @@
+//! What a Bash command would do, read from its syntax tree: the only reader of shell syntax in the program.
+//!
+//! `shell` walks statements and keeps what the shell would know (variables, folder, functions, files written before),
+//! `word` expands words, `start` decides what a simple command starts, `program` what it prints and `touch` which
+//! paths it touches, `code` reads `python -c` and its like.
+
+use std::path::Path;
+
+use super::act::{Act, Touch};
+
+mod code;
+mod program;
+mod shell;
+mod start;
+mod syntax;
+mod touch;
+mod word;
+mod wrapper;
+
+#[cfg(test)]
+mod tests;
+
+/// What a command would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Read {
+    pub acts: Vec<Act>,
+    /// By their words: symlinks are not followed.
+    pub touches: Vec<Touch>,
+    /// Why parts of it could not be read.
+    pub unread: Vec<String>,
+}
+
+/// What a Bash command would do. Reads no file.
+pub fn read(command: &str, cwd: &Path, home: &Path) -> Read {
+    shell::Shell::new(cwd, home).read(command)
+}
