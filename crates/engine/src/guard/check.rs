@@ -41,7 +41,9 @@ impl Check {
 
     pub fn find(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
-        names.find(|(known, _)| *known == name).map(|(_, check)| *check)
+        names
+            .find(|(known, _)| *known == name)
+            .map(|(_, check)| *check)
     }
 
     pub fn holds(self, scene: &Scene<'_>) -> Option<Match> {
@@ -49,11 +51,15 @@ impl Check {
         let program = |act: &Act| Match::Program(act.program.clone());
         match self {
             Self::RunsNetwork => {
-                let act = acts.iter().find(|act| act.fed == Fed::Network && runs_stdin(act))?;
+                let act = acts
+                    .iter()
+                    .find(|act| act.fed == Fed::Network && runs_stdin(act))?;
                 Some(program(act))
             }
             Self::RunsUnknown => {
-                let act = acts.iter().find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
+                let act = acts
+                    .iter()
+                    .find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
                 Some(program(act))
             }
             Self::RunsDownload => runs_download(scene),
@@ -62,7 +68,10 @@ impl Check {
                 let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
                 acts[from..].iter().find(sends).map(program)
             }
-            Self::DestroysData => acts.iter().find(|act| destroys_data(act, scene)).map(program),
+            Self::DestroysData => acts
+                .iter()
+                .find(|act| destroys_data(act, scene))
+                .map(program),
             Self::ForkBomb => command(scene).and_then(fork_bomb),
             Self::Unread => scene.call.unread.first().map(|_| Match::Other),
             Self::BecketHome => {
@@ -81,7 +90,15 @@ fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
 const INTERPRETERS: [&str; 9] = [
-    "node", "perl", "ruby", "php", "deno", "bun", "lua", "osascript", "tclsh",
+    "node",
+    "perl",
+    "ruby",
+    "php",
+    "deno",
+    "bun",
+    "lua",
+    "osascript",
+    "tclsh",
 ];
 
 fn is_interpreter(program: &str) -> bool {
@@ -90,8 +107,8 @@ fn is_interpreter(program: &str) -> bool {
 
 fn is_network(program: &str) -> bool {
     let names = [
-        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet", "ftp",
-        "aria2c", "fetch",
+        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet",
+        "ftp", "aria2c", "fetch",
     ];
     names.contains(&program)
 }
@@ -100,7 +117,8 @@ fn is_network(program: &str) -> bool {
 fn runs_stdin(act: &Act) -> bool {
     let words = || act.args.iter().map(|word| &*word.text);
     let operand = words().find(|word| *word == "-" || !word.starts_with('-'));
-    let is_stdin = operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
+    let is_stdin =
+        operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
     let short = |letters: &[char]| {
         words().any(|word| {
             let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
@@ -149,8 +167,23 @@ fn prints_environment(act: &Act) -> bool {
 }
 
 const CLIENTS: [&str; 17] = [
-    "psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "sqlplus", "clickhouse-client", "clickhouse",
-    "cockroach", "duckdb", "bq", "snowsql", "mycli", "pgcli", "mongosh", "mongo", "wrangler",
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlcmd",
+    "sqlplus",
+    "clickhouse-client",
+    "clickhouse",
+    "cockroach",
+    "duckdb",
+    "bq",
+    "snowsql",
+    "mycli",
+    "pgcli",
+    "mongosh",
+    "mongo",
+    "wrangler",
 ];
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
@@ -176,8 +209,17 @@ fn is_destructive(text: &str) -> bool {
     text.split(';').any(|statement| {
         let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
         let drops = [
-            "table", "database", "schema", "view", "user", "role", "column", "index", "tablespace",
-            "collection", "owned",
+            "table",
+            "database",
+            "schema",
+            "view",
+            "user",
+            "role",
+            "column",
+            "index",
+            "tablespace",
+            "collection",
+            "owned",
         ];
         let all_rows = (has("delete from") || has("update") && has("set")) && !has("where");
         drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
@@ -195,7 +237,11 @@ fn fork_bomb(command: &str) -> Option<Match> {
 }
 
 fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
-    let home = scene.becket.to_str().unwrap_or_default().trim_end_matches('/');
+    let home = scene
+        .becket
+        .to_str()
+        .unwrap_or_default()
+        .trim_end_matches('/');
     let is_in = |path: &str, folder: &str| {
         let below = path.strip_prefix(folder);
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -234,7 +280,9 @@ fn unregisters(scene: &Scene<'_>) -> Option<Match> {
         switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
     });
     let whole = scene.tool == "Write"
-        && scene.settings.is_some_and(|text| text.contains("becket-hook"))
+        && scene
+            .settings
+            .is_some_and(|text| text.contains("becket-hook"))
         && !text(scene.input, "content").contains("becket-hook");
     (bad || whole).then(|| Match::Path(touch.path.clone()))
 }

@@ -323,7 +323,10 @@ mod tests {
             assert_eq!(globs.matches(path, false, bases), expected, "{text} {path}");
         }
         let ssh = globs("~/.ssh/**");
-        assert!(ssh.matches("/home/u", true, bases), "what is in it goes with it");
+        assert!(
+            ssh.matches("/home/u", true, bases),
+            "what is in it goes with it"
+        );
         assert!(ssh.matches("/", true, bases));
         assert!(!ssh.matches("/home/u/p", true, bases));
         assert!(Paths::parse(&["".to_owned()]).is_err());

@@ -210,27 +210,43 @@ fn settings(call: &Call) -> Option<String> {
 }
 
 fn read_settings(path: &Path) -> String {
-    let size = std::fs::metadata(path).ok().filter(|it| it.is_file() && it.len() < LONGEST_SETTINGS);
-    size.and_then(|_| std::fs::read_to_string(path).ok()).unwrap_or_default()
+    let size = std::fs::metadata(path)
+        .ok()
+        .filter(|it| it.is_file() && it.len() < LONGEST_SETTINGS);
+    size.and_then(|_| std::fs::read_to_string(path).ok())
+        .unwrap_or_default()
 }
 
 /// A settings file was changed while the session runs: it must not cut becket off.
 fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Found> {
     let change: Value = serde_json::from_slice(payload).unwrap_or_default();
-    let changed = change.get("file_path").and_then(Value::as_str).map(Path::new);
-    let is_settings = head.source.as_deref().is_some_and(|source| source.ends_with("_settings"));
+    let changed = change
+        .get("file_path")
+        .and_then(Value::as_str)
+        .map(Path::new);
+    let is_settings = head
+        .source
+        .as_deref()
+        .is_some_and(|source| source.ends_with("_settings"));
     let Some(changed) = changed.filter(|_| is_settings) else {
         return Vec::new();
     };
     // Transcripts are in `projects/` beside the user's settings.
     let transcript = Path::new(head.transcript_path.as_deref().unwrap_or_default());
     let mut above = transcript.ancestors();
-    let user = above.find(|folder| folder.ends_with("projects")).and_then(Path::parent);
+    let user = above
+        .find(|folder| folder.ends_with("projects"))
+        .and_then(Path::parent);
     let user = user.map(|folder| folder.join("settings.json"));
     let project = ["settings.json", "settings.local.json"];
     let project = project.map(|name| around.project.join(".claude").join(name));
-    let files = user.into_iter().chain(project).chain([changed.to_path_buf()]);
-    let is_registered = files.map(|file| read_settings(&file)).any(|it| it.contains("becket-hook"));
+    let files = user
+        .into_iter()
+        .chain(project)
+        .chain([changed.to_path_buf()]);
+    let is_registered = files
+        .map(|file| read_settings(&file))
+        .any(|it| it.contains("becket-hook"));
     let is_off = switches_off(&read_settings(changed));
     sorted(around.rules, |rule| {
         let cuts_off = is_off || !is_registered && around.registered_by_settings;

@@ -1,10 +1,180 @@
 //! Guards with the real Claude Code: what they stop, and the calls that none of them saw.
 
-use becket_tests::claude::Scope;
-use becket_tests::model::{agent, bash, say, tool, tools};
-use becket_tests::story::{Story, story};
+use std::fs;
+
+use becket_tests::claude::{Finished, Scope};
+use becket_tests::model::{agent, bash, gate, say, tool, tools};
+use becket_tests::story::{Becket, Given, Story, story};
 use becket_tests::wait::{self, PATIENCE};
+use rustix::process::Signal;
 use serde_json::{Value, json};
+
+const DESTROYS: &str = "rm -rf .git";
+const REASON: &str = "This would delete";
+
+/// A model that tries to delete `.git`, by itself and through a subagent.
+fn tempted(given: Given) -> Given {
+    let delegates = agent("general-purpose", "inner job");
+    given
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .on(
+            "clean up",
+            [gate("first").then(bash(DESTROYS)), delegates, say("done")],
+        )
+        .on("inner job", [bash(DESTROYS), say("inner done")])
+}
+
+/// Lets the model go on, and fails unless both of its tries were denied and it read why.
+#[track_caller]
+fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
+    story.model.open("first");
+    run().succeeded();
+    assert!(story.home.project().join(".git/HEAD").exists());
+    let turns = story.model.turns();
+    let results = turns.iter().flat_map(|turn| turn.tool_results());
+    let denied = results.filter(|result| result.is_error && result.text.contains(REASON));
+    let mut ids: Vec<String> = denied.map(|result| result.id.clone()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 2, "{}", story.so_far());
+    let events = story.becket().events();
+    let is_denial = |event: &&Value| event["decision"]["answer"] == "deny";
+    let denials: Vec<&Value> = events.iter().filter(is_denial).collect();
+    assert_eq!(denials.len(), 2, "{denials:#?}");
+    let guard = |event: &&Value| event["decision"]["by"] == "guard:delete-vital";
+    assert!(denials.iter().all(guard), "{denials:#?}");
+    assert!(denials.iter().any(|event| event["agent_id"].is_string()));
+    let ran = |event: &Value| event["event"] == "PostToolUse" && event["tool"] == "Bash";
+    assert!(!events.iter().any(ran), "{events:#?}");
+}
+
+#[test]
+fn a_denial_holds_in_every_mode_and_in_a_subagent() {
+    for mode in ["default", "bypassPermissions"] {
+        story(|given| {
+            let story = tempted(given).begin()?;
+            both_are_denied(&story, || story.print("clean up").mode(mode).run());
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_denial_holds_with_the_daemon_killed_or_stopped() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        story(|given| {
+            let story = tempted(given).begin()?;
+            let running = story.print("clean up").mode("bypassPermissions").start();
+            story.model.wait_at("first");
+            let pid = story.becket().signal_daemon(signal).expect("a daemon");
+            story.model.open("first");
+            let finished = running.finish();
+            if signal == Signal::STOP {
+                assert_eq!(story.becket().signal_daemon(Signal::CONT), Some(pid));
+            }
+            both_are_denied(&story, || finished);
+            if signal == Signal::STOP {
+                let events = story.becket().events();
+                let mut calls = events.iter().filter(|event| event["event"] == "PreToolUse");
+                assert!(calls.all(|call| call["source"] == "alone"), "{events:#?}");
+            }
+            Ok(())
+        });
+    }
+}
+
+/// The seed's form of a guard, with the seed's reason.
+#[test]
+fn a_forbidden_pattern_is_denied_with_its_reason() {
+    story(|given| {
+        let guard = "[guards.mine]\npatterns = [\"sweep all\"]\n";
+        let story = given
+            .on("clean up", [bash("echo sweep all > swept"), say("done")])
+            .registered(Becket::default().config(guard))
+            .begin()?;
+        story
+            .print("clean up")
+            .mode("bypassPermissions")
+            .run()
+            .succeeded();
+        assert!(!story.home.project().join("swept").exists());
+        let result = &story.model.turns()[1].tool_results()[0];
+        let reason = "Command contains forbidden pattern: sweep all";
+        assert!(
+            result.is_error && result.text.contains(reason),
+            "{result:?}"
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn silence_leaves_claude_codes_own_question() {
+    story(|given| {
+        let story = given
+            .on("make it", [bash("touch made"), say("all done")])
+            .begin()?;
+        let person = story.person()?;
+        person.submits("make it");
+        story.wait_event("PermissionRequest");
+        assert!(!story.home.project().join("made").exists());
+        person.chooses(1);
+        person.wait_text("all done");
+        assert!(story.home.project().join("made").exists());
+        let decided = |event: &Value| !event["decision"].is_null();
+        assert!(!story.becket().events().iter().any(decided));
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// Where the user attends, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
+#[test]
+fn ask_raises_the_dialog_in_every_mode() {
+    for mode in ["default", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = given
+                .file("notes/one.txt", "one")
+                .on("tidy up", [bash("rm -rf notes"), say("all done")])
+                .begin()?;
+            let skip = json!({"skipDangerousModePermissionPrompt": true});
+            story.home.set_settings(Scope::Local, &skip);
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("tidy up");
+            person.wait_text("requires confirmation for this command");
+            person.wait_text(REASON);
+            assert!(story.home.project().join("notes/one.txt").exists());
+            person.chooses(1);
+            person.wait_text("all done");
+            assert!(!story.home.project().join("notes").exists());
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn strict_blocks_when_the_shim_is_gone() {
+    for (args, is_made) in [(&["--strict"][..], false), (&[], true)] {
+        story(|given| {
+            let story = given
+                .needs(&["onFailure"])
+                .on("make it", [bash("touch made"), say("done")])
+                .registered(Becket::default().init(args))
+                .begin()?;
+            fs::remove_file(story.becket().programs.join("becket-hook")).expect("no shim");
+            story
+                .print("make it")
+                .mode("bypassPermissions")
+                .run()
+                .succeeded();
+            let result = &story.model.turns()[1].tool_results()[0];
+            assert_eq!(result.is_error, !is_made, "{result:?}");
+            assert_eq!(story.home.project().join("made").exists(), is_made);
+            Ok(())
+        });
+    }
+}
 
 /// `becket coverage --json` for the story's Claude Code: id of the session, hooked, calls, unseen.
 fn coverage(story: &Story) -> Vec<Value> {
