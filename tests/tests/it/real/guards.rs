@@ -89,6 +89,7 @@ fn a_forbidden_pattern_is_denied_with_its_reason() {
     story(|given| {
         let guard = "[guards.mine]\npatterns = [\"sweep all\"]\n";
         let story = given
+            .file(".git/HEAD", "")
             .on("clean up", [bash("echo sweep all > swept"), say("done")])
             .registered(Becket::default().config(guard))
             .begin()?;
@@ -135,14 +136,19 @@ fn ask_raises_the_dialog_in_every_mode() {
         story(|given| {
             let story = given
                 .file("notes/one.txt", "one")
+                // Else the program asks whether that mode is meant.
+                .settings(
+                    Scope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
                 .on("tidy up", [bash("rm -rf notes"), say("all done")])
                 .begin()?;
-            let skip = json!({"skipDangerousModePermissionPrompt": true});
-            story.home.set_settings(Scope::Local, &skip);
             let person = story.person_with(&["--permission-mode", mode])?;
             person.submits("tidy up");
             person.wait_text("requires confirmation for this command");
             person.wait_text(REASON);
+            let call = story.wait_event("PreToolUse");
+            assert_eq!(call.text("permission_mode"), mode);
             assert!(story.home.project().join("notes/one.txt").exists());
             person.chooses(1);
             person.wait_text("all done");
@@ -287,6 +293,39 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
             told.contains("no guard saw 3 of its 4 tool calls"),
             "{told}"
         );
+        Ok(())
+    });
+}
+
+/// Neither form of a command in a command file is a tool call: no guard can see it.
+#[test]
+fn what_a_command_file_runs_fires_no_pre_tool_use() {
+    story(|given| {
+        let file = |body: &str| format!("---\nallowed-tools: Bash(*)\n---\nIt says: {body}\n");
+        let story = given
+            .file(
+                ".claude/commands/inline.md",
+                &file("!`touch inline; echo ran inline`"),
+            )
+            .file(
+                ".claude/commands/fenced.md",
+                &file("\n\n```!\ntouch fenced; echo ran fenced\n```"),
+            )
+            .on("ran inline", [say("done")])
+            .on("ran fenced", [say("done")])
+            .begin()?;
+        for name in ["inline", "fenced"] {
+            story.print(&format!("/{name}")).run().succeeded();
+            assert!(
+                story.home.project().join(name).exists(),
+                "{}",
+                story.so_far()
+            );
+        }
+        let events = story.events();
+        events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
+        events.none_of("PreToolUse");
+        assert_eq!(coverage(&story), [] as [Value; 0]);
         Ok(())
     });
 }
