@@ -91,8 +91,10 @@ pub fn examine(world: &World) -> Vec<Check> {
             checks.extend(failing_hooks(world));
         }
         checks.extend(registration::settings(world, answers));
-        // After the event that doctor sent: what is older than the first event is no concern of becket's.
-        checks.extend(coverage(world));
+        // After doctor's own event: calls before the first event do not count.
+        if answers || world.no_daemon {
+            checks.extend(coverage(world));
+        }
     }
     checks
 }

@@ -94,7 +94,7 @@ pub(crate) fn of_ended(database: &Connection, ended: &[EndedSession]) -> Vec<(St
         let mut read = SessionCalls::read(&one.transcript);
         read.compare(database, &one.session).ok()?;
         let coverage = read.calls.coverage().at_end(one.ended_at);
-        Some((one.session.clone(), coverage))
+        (coverage.calls > 0).then(|| (one.session.clone(), coverage))
     };
     ended.iter().filter_map(count).collect()
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use becket_tests::claude::{Finished, Scope};
-use becket_tests::model::{agent, bash, gate, say, tool, tools};
+use becket_tests::model::{Request, agent, bash, gate, say, tool, tools};
 use becket_tests::story::{Becket, Given, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 use rustix::process::Signal;
@@ -31,7 +31,7 @@ fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
     run().succeeded();
     assert!(story.home.project().join(".git/HEAD").exists());
     let turns = story.model.turns();
-    let results = turns.iter().flat_map(|turn| turn.tool_results());
+    let results = turns.iter().flat_map(Request::tool_results);
     let denied = results.filter(|result| result.is_error && result.text.contains(REASON));
     let mut ids: Vec<String> = denied.map(|result| result.id.clone()).collect();
     ids.sort();
@@ -83,32 +83,6 @@ fn a_denial_holds_with_the_daemon_killed_or_stopped() {
     }
 }
 
-/// The seed's form of a guard, with the seed's reason.
-#[test]
-fn a_forbidden_pattern_is_denied_with_its_reason() {
-    story(|given| {
-        let guard = "[guards.mine]\npatterns = [\"sweep all\"]\n";
-        let story = given
-            .file(".git/HEAD", "")
-            .on("clean up", [bash("echo sweep all > swept"), say("done")])
-            .registered(Becket::default().config(guard))
-            .begin()?;
-        story
-            .print("clean up")
-            .mode("bypassPermissions")
-            .run()
-            .succeeded();
-        assert!(!story.home.project().join("swept").exists());
-        let result = &story.model.turns()[1].tool_results()[0];
-        let reason = "Command contains forbidden pattern: sweep all";
-        assert!(
-            result.is_error && result.text.contains(reason),
-            "{result:?}"
-        );
-        Ok(())
-    });
-}
-
 #[test]
 fn silence_leaves_claude_codes_own_question() {
     story(|given| {
@@ -135,6 +109,7 @@ fn ask_raises_the_dialog_in_every_mode() {
     for mode in ["default", "auto", "bypassPermissions"] {
         story(|given| {
             let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
                 .file("notes/one.txt", "one")
                 // Else the program asks whether that mode is meant.
                 .settings(
@@ -311,6 +286,7 @@ fn what_a_command_file_runs_fires_no_pre_tool_use() {
                 ".claude/commands/fenced.md",
                 &file("\n\n```!\ntouch fenced; echo ran fenced\n```"),
             )
+            .since("2.1.325", "a prompt before its expansion")
             .on("ran inline", [say("done")])
             .on("ran fenced", [say("done")])
             .begin()?;
