@@ -8,6 +8,7 @@ mod checkpoint;
 mod completions;
 mod coverage;
 mod docs;
+mod guard;
 mod history;
 mod hooks;
 mod init;

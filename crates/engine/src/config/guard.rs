@@ -89,7 +89,7 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "flags",
         Form::Words(|text| Flag::parse(text).map(drop)),
-        "Flags that are all given, each by its names: `-f|--force`; `!` is one that is not given",
+        "Flags that are all given, each by its names with bars between them; `!` is one that is not given",
     ),
     key(
         "fed",
