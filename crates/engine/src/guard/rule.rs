@@ -275,7 +275,8 @@ impl Rule {
 
     /// Whether it judges a call by something besides tool, mode and agent.
     pub fn has_condition(&self) -> bool {
-        !(self.acts.is_empty() && self.touches.is_empty())
+        !self.acts.is_empty()
+            || !self.touches.is_empty()
             || self.check.is_some()
             || !self.patterns.is_empty()
             || !self.prompt.is_empty()
@@ -284,8 +285,11 @@ impl Rule {
 
 impl Acts {
     fn is_empty(&self) -> bool {
+        self.unwanted_commands.is_empty() && self.asks_nothing_else()
+    }
+
+    fn asks_nothing_else(&self) -> bool {
         self.commands.is_empty()
-            && self.unwanted_commands.is_empty()
             && self.args.is_empty()
             && self.flags.is_empty()
             && self.fed.is_empty()
@@ -293,12 +297,9 @@ impl Acts {
             && self.opaque.is_none()
     }
 
+    /// It asks which program it is not, and nothing else.
     fn only_unwanted(&self) -> bool {
-        let rest = Self {
-            unwanted_commands: Vec::new(),
-            ..self.clone()
-        };
-        !self.unwanted_commands.is_empty() && rest.is_empty()
+        !self.unwanted_commands.is_empty() && self.asks_nothing_else()
     }
 
     fn takes_program(&self, act: &Act) -> bool {
@@ -313,7 +314,7 @@ impl Acts {
             && self.opaque.is_none_or(|it| {
                 it == (act.program.is_empty() || act.args.iter().any(|word| word.opaque))
             })
-            && self.args.take(act.args.iter().map(|word| &*word.text))
+            && self.args.take(&act.args.iter().map(|word| &*word.text))
             && self.flags.iter().all(|flag| flag.holds(act))
     }
 }
@@ -337,6 +338,8 @@ impl Touches {
         };
         let act = touch.act.and_then(|nth| scene.call.acts.get(nth));
         let remote = act.is_some_and(|act| act.remote);
+        // A search through the home is no reading of each key in it.
+        let with_below = touch.recursive && matches!(touch.access, Access::Write | Access::Delete);
         let places = [Some(&touch.path), touch.real.as_ref()];
         places.into_iter().flatten().any(|path| {
             let in_zone = || {
@@ -353,7 +356,7 @@ impl Touches {
                 self.zones.contains(&zone)
             };
             (self.zones.is_empty() || in_zone())
-                && (self.paths.is_empty() || self.paths.matches(path, touch.recursive, bases))
+                && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
         })
     }
 }
