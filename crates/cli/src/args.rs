@@ -28,8 +28,8 @@ const GROUPS: [(&str, &[&str]); 4] = [
     (
         "Hooks and guards",
         &[
-            "hooks", "disable", "enable", "why", "recent", "stats", "try", "profile", "trust",
-            "adopt",
+            "hooks", "disable", "enable", "guard", "coverage", "why", "recent", "stats", "try",
+            "profile", "trust", "adopt",
         ],
     ),
     ("Work", &["run", "prd", "checkpoint"]),
@@ -100,6 +100,7 @@ enum Verb {
     Try(verb::try_hook::Try),
     Why(verb::why::Why),
     Guard(verb::guard::Guard),
+    Coverage(verb::coverage::Coverage),
     Trust(verb::trust::Trust),
     Tmux(verb::tmux::Tmux),
     Daemon(verb::daemon::Daemon),
@@ -218,6 +219,7 @@ impl Args {
             Verb::Try(verb) => verb.run(&world),
             Verb::Why(verb) => verb.run(&world),
             Verb::Guard(verb) => verb.run(&world),
+            Verb::Coverage(verb) => verb.run(&world),
             Verb::Trust(verb) => verb.run(&world),
             Verb::Tmux(verb) => verb.run(&world),
             Verb::Daemon(verb) => verb.run(&world),

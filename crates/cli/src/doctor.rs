@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::claude::{self, version_of};
 use crate::client::Client;
+use crate::coverage::last_day;
 use crate::failure::Failure;
 use crate::run::source::Runs;
 use crate::ui::style::counts;
@@ -88,6 +89,10 @@ pub fn examine(world: &World) -> Vec<Check> {
             checks.extend(failing_hooks(world));
         }
         checks.extend(registration::settings(world, answers));
+        // After doctor's own event: calls before the first event do not count.
+        if answers || world.no_daemon {
+            checks.extend(coverage(world));
+        }
     }
     checks
 }
@@ -439,6 +444,24 @@ pub(super) fn database(world: &World) -> Vec<Check> {
         ));
     }
     checks
+}
+
+/// Whether guards saw the tool calls of the last day. Nothing where there were none.
+fn coverage(world: &World) -> Option<Check> {
+    let name = "coverage";
+    match last_day(world) {
+        Ok((0, _)) => None,
+        Ok((calls, None)) => {
+            let calls = text::count(calls as usize, "tool call", "tool calls");
+            let what = format!("guards saw every call of the last 24 hours: {calls}");
+            Some(Check::good(name, what))
+        }
+        Ok((_, Some(what))) => Some(Check::warning(name, what, "becket coverage shows them")),
+        Err(why) => {
+            let what = format!("the calls could not be compared: {why:#}");
+            Some(Check::warning(name, what, "becket coverage"))
+        }
+    }
 }
 
 /// A hook's last so many runs of the last day are looked at, in milliseconds.

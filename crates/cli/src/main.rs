@@ -6,6 +6,7 @@ mod beside;
 mod claude;
 mod client;
 mod commands;
+mod coverage;
 mod demo;
 mod doctor;
 mod failure;

@@ -5,6 +5,7 @@ pub mod builtin;
 pub mod checkpoint;
 pub mod completions;
 pub mod config;
+pub mod coverage;
 pub mod daemon;
 pub mod demo;
 pub mod doctor;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use becket_engine::config::ConfigCache;
+use becket_engine::coverage::Coverage;
 use becket_engine::judge::Verdict;
 use becket_engine::notice;
 use becket_engine::pipeline::{Context, PreparedEvent, Step, decide, settle, switch};
@@ -23,6 +24,7 @@ use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::counters::Counters;
+use crate::coverage::EndedSession;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
@@ -60,6 +62,8 @@ pub(crate) enum Message {
     TakeIn(oneshot::Sender<std::collections::HashSet<i64>>),
     /// What no event says.
     Found(Vec<Found>),
+    /// How many calls of these sessions guards saw.
+    Covered(Vec<(String, Coverage)>),
     /// The processes of these sessions are gone.
     Gone(Vec<(String, Process)>),
     /// A reader found the file with this inode damaged.
@@ -82,6 +86,8 @@ pub(crate) struct Ticked {
     pub(crate) problems: Vec<String>,
     /// The processes to look for.
     pub(crate) processes: Vec<(String, Process)>,
+    /// The sessions whose calls are to be compared with the log.
+    pub(crate) ended: Vec<EndedSession>,
 }
 
 /// An event that has arrived, prepared.
@@ -210,6 +216,11 @@ impl Core {
                 self.registry.answer(database, asked, now_ms());
             }
             Message::Found(found) => self.found(found),
+            Message::Covered(sessions) => {
+                for (id, coverage) in sessions {
+                    self.registry.covered(&id, coverage);
+                }
+            }
             Message::Gone(sessions) => self.registry.gone(&sessions, now_ms()),
             Message::TakeIn(reply) => match (self.take_in(), self.messages.upgrade()) {
                 // Group by group: events do not wait for the whole spool.
@@ -261,6 +272,7 @@ impl Core {
             drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
         }
         self.registry.end_quiet(now);
+        let ended = self.registry.newly_ended();
         self.registry.forget(now);
         self.registry.forget_looks(now);
         self.hooks.tick();
@@ -274,6 +286,7 @@ impl Core {
             idle: config.config.daemon.idle,
             problems: config.problems.iter().map(ToString::to_string).collect(),
             processes: self.registry.processes(),
+            ended,
         }
     }
 

@@ -2,7 +2,7 @@
 //! context and cost. It is looked up in what Claude Code itself writes down, once a second; for
 //! sessions that are idle that is one look whether anything is newer.
 
-mod followed;
+pub(crate) mod followed;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Read};

@@ -2,6 +2,7 @@
 
 mod core;
 mod counters;
+pub mod coverage;
 mod follow;
 mod infer;
 pub mod life;

@@ -28,6 +28,7 @@ pub use lock::{Holder, yield_to};
 
 use crate::core::{self, Core, Hooks, Message, Running, Ticked};
 use crate::counters::Counters;
+use crate::coverage::{self, EndedSession};
 use crate::infer;
 use crate::namespace::Namespaces;
 use crate::registry::Process;
@@ -324,12 +325,14 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             idle,
             problems,
             processes: sessions,
+            ended,
         }) = tick(door).await
         else {
             return End::Broken;
         };
         door.counters.set_config_troubles(problems);
         look_for_processes(door, sessions);
+        compare_calls(door, ended);
         end_orphans(door, &mut orphans).await;
         sleep(TICK).await;
         if inode(Path::new(&door.socket)) != ours || !options.place.home().exists() {
@@ -344,6 +347,21 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             return End::Idle;
         }
     }
+}
+
+/// Compares the calls in the transcripts of sessions that have ended with the log.
+fn compare_calls(door: &Door, ended: Vec<EndedSession>) {
+    if ended.is_empty() {
+        return;
+    }
+    let (core, database) = (door.core.clone(), door.place.database());
+    tokio::task::spawn_blocking(move || {
+        let Ok(Some(database)) = store::open_to_read(&database) else {
+            return;
+        };
+        let counted = coverage::of_ended(&database, &ended);
+        drop(core.blocking_send(Message::Covered(counted)));
+    });
 }
 
 /// Finds the sessions whose Claude Code is gone.

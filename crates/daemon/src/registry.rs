@@ -7,6 +7,7 @@ mod chain;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use becket_engine::coverage::Coverage;
 use becket_engine::notice::Change;
 use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
 use becket_engine::transcript::TurnTokens;
@@ -21,6 +22,7 @@ use tracing::warn;
 
 pub(crate) use ask::Asked;
 
+use crate::coverage::EndedSession;
 use crate::life::now_ms;
 use crate::store::{self, Record, StoredSession, TurnFigures, Which};
 
@@ -66,6 +68,8 @@ struct Live {
     /// What is not known of it, and why.
     troubles: Vec<String>,
     turn: Turn,
+    /// The end at which its calls were last compared with the log, or are now.
+    compared_at: Option<i64>,
 }
 
 /// A session's turn, as far as its figures go.
@@ -397,6 +401,33 @@ impl Registry {
         }
     }
 
+    /// The sessions that have ended since this was last asked.
+    pub(crate) fn newly_ended(&mut self) -> Vec<EndedSession> {
+        let ended = self.sessions.iter_mut().filter_map(|(id, live)| {
+            let ended_at = live.session.ended_at?;
+            let counted = live.session.coverage.as_ref();
+            let counted = counted.map(|counted| counted.ended_at);
+            if [counted, live.compared_at].contains(&Some(ended_at)) {
+                return None;
+            }
+            live.compared_at = Some(ended_at);
+            Some(EndedSession {
+                session: id.clone(),
+                transcript: live.session.transcript_path.as_ref()?.into(),
+                ended_at,
+            })
+        });
+        ended.collect()
+    }
+
+    /// How many calls of a session guards saw.
+    pub(crate) fn covered(&mut self, id: &str, coverage: Coverage) {
+        self.touch(id, |session| {
+            session.coverage = Some(coverage);
+            true
+        });
+    }
+
     /// Drops what ended a while ago: the database has it.
     pub(crate) fn forget(&mut self, now: i64) {
         let Self {
@@ -434,10 +465,9 @@ impl Live {
     }
 
     fn row(&self, now: i64) -> SessionRow {
-        SessionRow {
-            troubles: self.troubles.clone(),
-            ..self.session.row(now)
-        }
+        let mut row = self.session.row(now);
+        row.troubles.extend(self.troubles.iter().cloned());
+        row
     }
 
     /// The figures of the turn that goes on, or was the last; none where nothing is known.

@@ -20,7 +20,8 @@ pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};
 pub(crate) use open::{inode, is_damage};
 pub use read::{
-    Brief, count, events_between, events_in_brief, faults, find, payload, sessions_like,
+    Brief, CallsOf, calls_seen, count, events_between, events_in_brief, faults, find, first_event,
+    payload, sessions_like,
 };
 pub use record::{Decision, Record, not_whole};
 pub use retention::Limits;

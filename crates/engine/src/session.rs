@@ -17,6 +17,7 @@ pub use crate::status::{Mark, Moment};
 pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
 
+use crate::coverage::Coverage;
 use crate::hooks::slash;
 use crate::is_default;
 use crate::status::Agent;
@@ -82,6 +83,9 @@ pub struct Session {
     pub transcript_path: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub figures: Figures,
+    /// How many of its calls guards saw, counted at its end.
+    #[serde(skip_serializing_if = "is_default")]
+    pub coverage: Option<Coverage>,
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,

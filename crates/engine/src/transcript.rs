@@ -38,10 +38,14 @@ impl Finding {
 pub enum What {
     /// The person interrupted the turn: with Esc, or by refusing a permission.
     Interrupted { for_tool: bool },
+    /// The model asked for a tool.
+    ToolCall { tool_use_id: String, tool: String },
     /// A tool call is over, so whatever it was waiting for is too.
     ToolResult {
         tool_use_id: String,
         is_error: bool,
+        /// Claude Code refused the call before any hook: no such tool, wrong input.
+        refused: bool,
         /// Why it did not run, in Claude Code's word: `user-rejected`.
         denied: Option<String>,
     },
@@ -169,6 +173,9 @@ const TELLING: [&str; 4] = ["user", "assistant", "system", "cost-state"];
 
 const INTERRUPTED: &str = "[Request interrupted by user";
 
+/// How the result of a call begins that Claude Code did not start.
+const REFUSED: &str = "<tool_use_error>";
+
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -216,6 +223,7 @@ impl Line {
         Some(What::ToolResult {
             tool_use_id: block["tool_use_id"].as_str()?.to_owned(),
             is_error: block["is_error"] == true,
+            refused: (block["content"].as_str()).is_some_and(|text| text.starts_with(REFUSED)),
             denied: self.0["toolDenialKind"].as_str().map(str::to_owned),
         })
     }
@@ -229,6 +237,15 @@ impl Line {
                 text: text.map(str::to_owned),
             }));
             return;
+        }
+        let blocks = message["content"].as_array();
+        for block in blocks.map_or(&[][..], Vec::as_slice) {
+            if let (Some("tool_use"), Some(id)) = (block["type"].as_str(), block["id"].as_str()) {
+                found(self.finding(What::ToolCall {
+                    tool_use_id: id.to_owned(),
+                    tool: block["name"].as_str().unwrap_or_default().to_owned(),
+                }));
+            }
         }
         // A model in angle brackets is the program itself.
         let model = message["model"].as_str().filter(|id| !id.starts_with('<'));

@@ -6,6 +6,7 @@ mod builtin;
 mod chaos;
 mod checkpoint;
 mod completions;
+mod coverage;
 mod docs;
 mod guard;
 mod history;

@@ -221,8 +221,9 @@ impl Scene<'_> {
         if let Some(why) = &model.lost {
             return Some(why.clone());
         }
-        let first = model.troubles.first()?;
-        Some(match model.troubles.len() - 1 {
+        let mut troubles = model.unseen.iter().chain(&model.troubles);
+        let first = troubles.next()?;
+        Some(match troubles.count() {
             0 => first.clone(),
             more => format!("{first} (and {more} more; try becket doctor)"),
         })

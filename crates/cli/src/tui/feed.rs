@@ -13,6 +13,7 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
+use crate::coverage::last_day;
 use crate::launch::state;
 use crate::tui::model::EventLine;
 use crate::world::{World, denied_calls};
@@ -31,12 +32,17 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often launches are looked for.
 const LAUNCHES: Duration = Duration::from_secs(1);
 
+/// How often transcripts are compared with the log: all of the last day are read.
+const COVERAGE: Duration = Duration::from_secs(300);
+
 #[derive(Debug)]
 pub enum Message {
     All(Vec<SessionRow>),
     One(Box<SessionRow>),
     /// The daemon is there, and what it says is wrong.
     Troubles(Vec<String>),
+    /// Tool calls that no guard saw, in words.
+    Unseen(Option<String>),
     /// The daemon cannot be heard, and why.
     Lost(String),
     Event {
@@ -272,6 +278,18 @@ pub fn launches(place: &Place, to: &SyncSender<Message>) {
         }
         shown = found;
         std::thread::park_timeout(LAUNCHES);
+    }
+}
+
+/// Looks for tool calls that no guard saw, until the view goes.
+pub fn coverage(world: &World, to: &SyncSender<Message>) {
+    loop {
+        let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
+        let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
+        if send(to, Message::Unseen(unseen)).is_err() {
+            return;
+        }
+        std::thread::park_timeout(COVERAGE);
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Model {
     pub lost: Option<String>,
     /// What the daemon itself says is wrong.
     pub troubles: Vec<String>,
+    /// Tool calls that no guard saw, in words.
+    pub unseen: Option<String>,
     /// What the last deed gave.
     pub said: Option<Said>,
 }

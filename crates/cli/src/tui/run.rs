@@ -58,6 +58,8 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::launches(&place, &sender));
     let (asking, sender) = (world.clone(), to.clone());
     std::thread::spawn(move || feed::killed(&asking, &sender));
+    let (watching, sender) = (world.clone(), to.clone());
+    std::thread::spawn(move || feed::coverage(&watching, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
@@ -252,6 +254,7 @@ impl View {
             }
             Message::One(row) => model.put(*row),
             Message::Troubles(troubles) => model.troubles = troubles,
+            Message::Unseen(what) => model.unseen = what,
             Message::Lost(why) => model.lost = Some(why),
             Message::Event { session, line } => {
                 if model.events.session.as_deref() == Some(&session) {

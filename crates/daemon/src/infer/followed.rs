@@ -110,7 +110,7 @@ impl Followed {
 }
 
 /// Opens a file that somebody else named: a pipe would be waited for.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options
         .read(true)
@@ -128,7 +128,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::other(what))
 }
 
-fn unreadable(unread: Unread) -> Option<String> {
+pub(crate) fn unreadable(unread: Unread) -> Option<String> {
     let lines = |count: u64, one: &str, many: &str| match count {
         0 => None,
         1 => Some(format!("1 line {one}")),

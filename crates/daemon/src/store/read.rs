@@ -154,6 +154,40 @@ pub fn count(connection: &Connection) -> rusqlite::Result<u64> {
         .map(i64::unsigned_abs)
 }
 
+/// When the first event came: before that, no guard could see anything.
+pub fn first_event(connection: &Connection) -> rusqlite::Result<Option<i64>> {
+    connection.query_row("SELECT min(at) FROM events", [], |row| row.get(0))
+}
+
+/// Whose calls.
+#[derive(Debug, Clone, Copy)]
+pub enum CallsOf<'a> {
+    Session(&'a str),
+    /// Those of all sessions since then.
+    AllSince(i64),
+}
+
+/// Calls `each` with the `tool_use_id` of every PreToolUse event that arrived.
+pub fn calls_seen(
+    connection: &Connection,
+    which: CallsOf<'_>,
+    each: &mut dyn FnMut(&str),
+) -> rusqlite::Result<()> {
+    let (condition, value): (_, Value) = match which {
+        CallsOf::Session(session) => ("session_id = ?1", session.to_owned().into()),
+        CallsOf::AllSince(since) => ("at >= ?1", since.into()),
+    };
+    let mut select = connection.prepare(&format!(
+        "SELECT tool_use_id FROM events WHERE {condition} AND event = 'PreToolUse'
+         AND tool_use_id IS NOT NULL AND source <> 'replay'"
+    ))?;
+    let mut rows = select.query([value])?;
+    while let Some(row) = rows.next()? {
+        each(row.get_ref(0)?.as_str()?);
+    }
+    Ok(())
+}
+
 /// Events of which something is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults {

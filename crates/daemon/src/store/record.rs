@@ -163,6 +163,12 @@ impl Record {
         self.session_id.as_deref()
     }
 
+    /// The call that its PreToolUse tells of.
+    pub fn call_seen(&self) -> Option<&str> {
+        let is_call = self.event_name() == EventName::PreToolUse;
+        self.tool_use_id.as_deref().filter(|_| is_call)
+    }
+
     pub(crate) fn event_name(&self) -> EventName {
         self.event.as_deref().unwrap_or_default().into()
     }

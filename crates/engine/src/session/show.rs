@@ -3,6 +3,7 @@
 use becket_wire::session::{AgentRow, Display, MAIN, SessionRow};
 
 use super::{Child, Session};
+use crate::coverage::Coverage;
 use crate::status::Agent;
 
 /// After so long without a word a session is stale.
@@ -124,7 +125,9 @@ impl Session {
             last_prompt: self.last_prompt.clone(),
             transcript_path: self.transcript_path.clone(),
             agents: self.agent_rows(),
-            troubles: Vec::new(),
+            troubles: (self.coverage.iter())
+                .filter_map(Coverage::trouble)
+                .collect(),
         }
     }
 

@@ -22,12 +22,12 @@ fn told(transcript: &[u8]) -> (Vec<Finding>, Figures) {
     (found, tail.figures())
 }
 
-/// What happened to the turn, without the usage.
+/// What happened to the turn, without its calls and the usage.
 fn turn(transcript: &[u8]) -> Vec<What> {
     let (found, _) = told(transcript);
     let whats = found.into_iter().map(|finding| finding.what);
     whats
-        .filter(|what| !matches!(what, What::Usage(_)))
+        .filter(|what| !matches!(what, What::Usage(_) | What::ToolCall { .. }))
         .collect()
 }
 
@@ -35,6 +35,7 @@ fn result(id: &str, denied: bool) -> What {
     What::ToolResult {
         tool_use_id: id.to_owned(),
         is_error: denied,
+        refused: false,
         denied: denied.then(|| "user-rejected".to_owned()),
     }
 }

@@ -1,0 +1,172 @@
+//! Which sessions' calls are compared with the log: those of Claude Code's transcripts, hooked or not.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use becket_daemon::coverage::{SessionCalls, transcripts_since};
+use becket_daemon::life::now_ms;
+use becket_daemon::store::{self, Record, Which, spool};
+use becket_engine::coverage::Coverage;
+use becket_wire::rpc::{Ask, Told};
+use rusqlite::Connection;
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::log;
+use crate::world::World;
+
+/// What doctor and the live view look at, in milliseconds: a day.
+pub const A_DAY: i64 = 24 * 60 * 60 * 1000;
+/// Of so many ended sessions, those that changed in time are looked at.
+const ENDED: u32 = 1000;
+/// The first lines of a transcript name the folder; so much of it is read for that.
+const FIRST_LINES: u64 = 1 << 20;
+
+/// The calls of one session, compared.
+#[derive(Debug)]
+pub struct Compared {
+    pub session_id: String,
+    pub project: Option<String>,
+    /// Whether any event of it has arrived.
+    pub hooked: bool,
+    pub transcript: PathBuf,
+    pub calls: SessionCalls,
+    pub coverage: Coverage,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// All calls of the session whose id begins so.
+    Session(&'a str),
+    /// The calls of all sessions since then.
+    Since(i64),
+}
+
+/// Compares the calls of transcripts with the log. Sessions without a call are left out.
+pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
+    if !world.no_daemon
+        && let Ok(Some(mut client)) = Client::connect(world)
+    {
+        // Without a daemon, the spool is read where it lies.
+        drop(client.done(Ask::TakeIn));
+    }
+    let database = store::open_to_read(&world.place.database())?;
+    let spooled = spool::read_all(&world.place, &log::masker(world));
+    let mut compared = Vec::new();
+    for (session_id, found) in find(world, database.as_ref(), scope)? {
+        let mut calls = SessionCalls::read(&found.transcript);
+        if let Scope::Since(since) = scope {
+            calls.calls.only_since(since);
+        }
+        if let Some(database) = &database {
+            calls.compare(database, &session_id)?;
+        }
+        for id in spooled.iter().filter_map(Record::call_seen) {
+            calls.calls.see(id);
+        }
+        let coverage = calls.calls.coverage();
+        if coverage.calls > 0 || calls.trouble.is_some() {
+            compared.push(Compared {
+                session_id,
+                project: found.project.or_else(|| folder_of(&found.transcript)),
+                hooked: found.hooked || coverage.unseen < coverage.calls,
+                transcript: found.transcript,
+                calls,
+                coverage,
+            });
+        }
+    }
+    Ok(compared)
+}
+
+struct Found {
+    transcript: PathBuf,
+    project: Option<String>,
+    hooked: bool,
+}
+
+/// The transcripts in Claude Code's config folder, and those that sessions of the log name.
+fn find(
+    world: &World,
+    database: Option<&Connection>,
+    scope: Scope<'_>,
+) -> Result<BTreeMap<String, Found>> {
+    let (since, prefix) = match scope {
+        Scope::Session(prefix) => (0, prefix),
+        Scope::Since(since) => (since, ""),
+    };
+    let mut found = BTreeMap::new();
+    let folder = world.claude_home.as_deref();
+    for transcript in folder.map_or_else(Vec::new, |folder| transcripts_since(folder, since)) {
+        let id = transcript.file_stem().map(|stem| stem.to_string_lossy());
+        let Some(id) = id.filter(|id| id.starts_with(prefix)) else {
+            continue;
+        };
+        let one = Found {
+            project: None,
+            hooked: false,
+            transcript: transcript.clone(),
+        };
+        found.insert(id.into_owned(), one);
+    }
+    let sessions = match (database, scope) {
+        (None, _) => Vec::new(),
+        (Some(database), Scope::Session(prefix)) => store::sessions(database, Which::Like(prefix))?,
+        (Some(database), Scope::Since(_)) => {
+            let mut sessions = store::sessions(database, Which::Live)?;
+            sessions.extend(store::sessions(database, Which::Ended(ENDED))?);
+            sessions
+        }
+    };
+    for session in sessions {
+        let transcript = session.transcript_path.map(PathBuf::from);
+        let known = found.remove(&session.session_id);
+        let is_wanted = known.is_some() || session.last_activity >= since;
+        let transcript = known.map(|known| known.transcript).or(transcript);
+        if let Some(transcript) = transcript.filter(|file| is_wanted && file.exists()) {
+            let one = Found {
+                transcript,
+                project: session.project,
+                hooked: true,
+            };
+            found.insert(session.session_id, one);
+        }
+    }
+    match scope {
+        Scope::Session(id) if found.contains_key(id) => found.retain(|other, _| other == id),
+        Scope::Session(prefix) if found.is_empty() => {
+            return Err(log::refusal(Told::NoSuchSession(prefix.to_owned())));
+        }
+        Scope::Session(_) if found.len() > 1 => {
+            return Err(log::refusal(Told::Ambiguous(found.into_keys().collect())));
+        }
+        _ => {}
+    }
+    Ok(found)
+}
+
+/// The folder that a session was started in, as its transcript says.
+fn folder_of(transcript: &Path) -> Option<String> {
+    let lines = BufReader::new(File::open(transcript).ok()?.take(FIRST_LINES)).lines();
+    lines.map_while(Result::ok).find_map(|line| {
+        let line: Value = serde_json::from_str(&line).ok()?;
+        Some(line["cwd"].as_str()?.to_owned())
+    })
+}
+
+/// What doctor and the live view say of the last day: how many calls there were, and, if no guard saw
+/// some, how many and where.
+pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
+    let compared = compare(world, Scope::Since(now_ms() - A_DAY))?;
+    let calls = compared.iter().map(|one| one.coverage.calls).sum();
+    let unseen: u32 = compared.iter().map(|one| one.coverage.unseen).sum();
+    let where_it_is = compared.iter().max_by_key(|one| one.coverage.unseen);
+    let project = where_it_is.and_then(|one| one.project.as_deref());
+    let project = project.map_or_else(String::new, |path| format!(", most of them in {path}"));
+    let what = format!("no guard saw {unseen} of {calls} tool calls of the last 24 hours{project}");
+    Ok((calls, (unseen > 0).then_some(what)))
+}

@@ -1,0 +1,176 @@
+//! `becket coverage`: the tool calls that no guard saw.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use becket_daemon::life::now_ms;
+use becket_engine::coverage::{AgentCoverage, ToolCall};
+use serde::Serialize;
+
+use crate::coverage::{A_DAY, Compared, Scope, compare};
+use crate::run::short;
+use crate::session::words::projects;
+use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text;
+use crate::ui::time::moment;
+use crate::world::World;
+
+/// Show the tool calls that no guard saw
+///
+/// Compares the tool calls in Claude Code's transcripts, those of subagents too, with the PreToolUse
+/// events that arrived. Sessions whose hooks are switched off are found as well.
+#[derive(Debug, clap::Args)]
+pub struct Coverage {
+    /// All calls of this session (any unique beginning of its id)
+    #[arg(long, value_name = "ID", conflicts_with = "since")]
+    session: Option<String>,
+    /// Calls since then: 10m, 2h, 3d, or a moment like 2026-11-15T08:00:00Z (default: 1d)
+    #[arg(long, value_name = "WHEN", value_parser = crate::ui::time::since)]
+    since: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Coverage {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        let scope = match &self.session {
+            Some(session) => Scope::Session(session),
+            None => Scope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
+        };
+        let compared = compare(world, scope)?;
+        if self.json {
+            let all: Vec<_> = compared.iter().map(Json::from).collect();
+            println!("{}", serde_json::to_string(&all)?);
+        } else {
+            anstream::print!("{}", told(&compared, &Look::of_stdout()));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// More unseen calls of a session are counted, not listed.
+const LISTED: usize = 100;
+
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    session_id: &'a str,
+    project: Option<&'a str>,
+    hooked: bool,
+    calls: u32,
+    unseen: u32,
+    agents: &'a [AgentCoverage],
+    unseen_calls: Vec<UnseenCall<'a>>,
+    transcript_path: &'a Path,
+    trouble: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct UnseenCall<'a> {
+    tool_use_id: &'a str,
+    agent_id: Option<&'a str>,
+    tool: &'a str,
+    at: Option<String>,
+}
+
+impl<'a> From<&'a Compared> for Json<'a> {
+    fn from(one: &'a Compared) -> Self {
+        let call = |(id, call): (&'a str, &'a ToolCall)| UnseenCall {
+            tool_use_id: id,
+            agent_id: call.agent.as_deref(),
+            tool: &call.tool,
+            at: call.at.map(moment),
+        };
+        let unseen = one.calls.calls.unseen().into_iter();
+        Self {
+            session_id: &one.session_id,
+            project: one.project.as_deref(),
+            hooked: one.hooked,
+            calls: one.coverage.calls,
+            unseen: one.coverage.unseen,
+            agents: &one.coverage.agents,
+            unseen_calls: unseen.map(call).take(LISTED).collect(),
+            transcript_path: &one.transcript,
+            trouble: one.calls.trouble.as_deref(),
+        }
+    }
+}
+
+const COLUMNS: [Column; 6] = [
+    Column::left("session", 0),
+    Column::left("project", 3).cut_to(8),
+    Column::left("agent", 2),
+    Column::right("calls", 1),
+    Column::right("unseen", 0),
+    Column::left("tools", 0).cut_to(12),
+];
+
+/// A line for each agent with unseen calls, then the sum, then what to do.
+fn told(compared: &[Compared], look: &Look) -> String {
+    let paths = compared.iter().filter_map(|one| one.project.as_deref());
+    let names = projects(paths);
+    let project = |one: &Compared| one.project.as_deref().and_then(|path| names.get(path));
+    let mut rows = Vec::new();
+    for one in compared {
+        for agent in one.coverage.agents.iter().filter(|agent| agent.unseen > 0) {
+            rows.push([
+                Cell::new(short(Some(&one.session_id)), BOLD),
+                Cell::plain(project(one).map_or("", |name| name)),
+                Cell::new(agent.agent_id.as_deref().unwrap_or("main"), DIM),
+                Cell::plain(agent.calls.to_string()),
+                Cell::new(agent.unseen.to_string(), BAD),
+                Cell::plain(tools(one, agent.agent_id.as_deref())),
+            ]);
+        }
+    }
+    let mut out = match rows.is_empty() {
+        true => String::new(),
+        false => grid(COLUMNS, &rows, look) + "\n",
+    };
+    let sum = |count: fn(&Compared) -> u32| compared.iter().map(count).sum::<u32>() as usize;
+    let (calls, unseen) = (
+        sum(|one| one.coverage.calls),
+        sum(|one| one.coverage.unseen),
+    );
+    let all = text::count(calls, "tool call", "tool calls");
+    let sessions = text::count(compared.len(), "session", "sessions");
+    out += &match (calls, unseen) {
+        (0, _) => "No tool calls in that time.\n".to_owned(),
+        (_, 0) => format!("Guards saw every call: {all}, {sessions}.\n"),
+        _ => format!("No guard saw {unseen} of {all} in {sessions}.\n"),
+    };
+    let is_deaf = |one: &&Compared| !one.hooked && one.coverage.unseen > 0;
+    if let Some(one) = compared.iter().find(is_deaf) {
+        let place = one.project.as_deref().unwrap_or("its project");
+        out += &format!(
+            "hint: no event of session {} came; look for disableAllHooks in the settings of {}, and run `becket doctor` there\n",
+            short(Some(&one.session_id)),
+            text::one_line(place),
+        );
+    }
+    for trouble in compared
+        .iter()
+        .filter_map(|one| one.calls.trouble.as_deref())
+    {
+        out += &format!("{WARN}warning:{WARN:#} {}\n", text::one_line(trouble));
+    }
+    out
+}
+
+/// The tools of an agent's unseen calls, each with how often.
+fn tools(one: &Compared, agent: Option<&str>) -> String {
+    let mut tools: BTreeMap<&str, u32> = BTreeMap::new();
+    for (_, call) in one.calls.calls.unseen() {
+        if call.agent.as_deref() == agent {
+            *tools.entry(&call.tool).or_default() += 1;
+        }
+    }
+    let each = tools.iter().map(|(tool, count)| match count {
+        1 => (*tool).to_owned(),
+        _ => format!("{tool} {count}"),
+    });
+    each.collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,226 @@
+//! Coverage: the tool calls that transcripts tell of, compared with the calls that guards saw.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use crate::is_default;
+use crate::transcript::{Finding, What};
+
+/// One tool call of a transcript.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The subagent that made it; none for the main agent.
+    pub agent: Option<String>,
+    pub tool: String,
+    /// Milliseconds since 1970.
+    pub at: Option<i64>,
+    /// Its PreToolUse event is in the log.
+    pub seen: bool,
+    result: CallResult,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum CallResult {
+    /// It is under way, or was cut off.
+    #[default]
+    Missing,
+    /// Claude Code refused it before any hook, so it never ran.
+    Refused,
+    There,
+}
+
+impl ToolCall {
+    /// Whether it went past the guards. A call without a result may still be about to reach them.
+    pub fn is_unseen(&self) -> bool {
+        !self.seen && self.result == CallResult::There
+    }
+}
+
+/// The tool calls of one session by `tool_use_id`. A fork copies those of the session before it.
+#[derive(Debug, Clone, Default)]
+pub struct ToolCalls(HashMap<String, ToolCall>);
+
+impl ToolCalls {
+    /// Takes what lines of a transcript tell.
+    pub fn take(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        for finding in findings {
+            match finding.what {
+                What::ToolCall { tool_use_id, tool } => {
+                    self.0.entry(tool_use_id).or_insert_with(|| ToolCall {
+                        agent: finding.agent,
+                        tool,
+                        at: finding.at,
+                        ..ToolCall::default()
+                    });
+                }
+                What::ToolResult {
+                    tool_use_id,
+                    refused,
+                    ..
+                } => {
+                    if let Some(call) = self.0.get_mut(&tool_use_id) {
+                        call.result = match refused {
+                            true => CallResult::Refused,
+                            false => CallResult::There,
+                        };
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Forgets the calls before this moment.
+    pub fn only_since(&mut self, since: i64) {
+        self.0
+            .retain(|_, call| call.at.is_none_or(|at| at >= since));
+    }
+
+    /// The PreToolUse event of this call is in the log.
+    pub fn see(&mut self, tool_use_id: &str) {
+        if let Some(call) = self.0.get_mut(tool_use_id) {
+            call.seen = true;
+        }
+    }
+
+    /// The calls that went past the guards, the oldest first.
+    pub fn unseen(&self) -> Vec<(&str, &ToolCall)> {
+        let all = self.0.iter().map(|(id, call)| (&**id, call));
+        let mut unseen: Vec<_> = all.filter(|(_, call)| call.is_unseen()).collect();
+        unseen.sort_by_key(|(id, call)| (call.at, *id));
+        unseen
+    }
+
+    /// The counts for each agent, the main agent first.
+    pub fn coverage(&self) -> Coverage {
+        let mut agents: BTreeMap<Option<&str>, AgentCoverage> = BTreeMap::new();
+        for call in self.0.values().filter(|call| call.seen || call.is_unseen()) {
+            let agent = agents.entry(call.agent.as_deref()).or_default();
+            agent.calls += 1;
+            agent.unseen += u32::from(call.is_unseen());
+        }
+        let agents = agents.into_iter().map(|(agent_id, counts)| AgentCoverage {
+            agent_id: agent_id.map(str::to_owned),
+            ..counts
+        });
+        let agents: Vec<AgentCoverage> = agents.collect();
+        Coverage {
+            calls: agents.iter().map(|agent| agent.calls).sum(),
+            unseen: agents.iter().map(|agent| agent.unseen).sum(),
+            agents,
+            ended_at: 0,
+        }
+    }
+}
+
+/// How many calls of a session guards saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Coverage {
+    pub calls: u32,
+    pub unseen: u32,
+    pub agents: Vec<AgentCoverage>,
+    /// The end of the session at which they were counted; 0 if it lived.
+    #[serde(skip_serializing_if = "is_default")]
+    pub ended_at: i64,
+}
+
+/// How many calls of one agent guards saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentCoverage {
+    /// None for the main agent.
+    pub agent_id: Option<String>,
+    pub calls: u32,
+    pub unseen: u32,
+}
+
+/// A session is written with each of its events: it keeps so many agents.
+const MAX_AGENTS: usize = 50;
+
+impl Coverage {
+    /// As a session keeps it: of its agents only those with unseen calls.
+    pub fn at_end(mut self, ended_at: i64) -> Self {
+        self.agents.retain(|agent| agent.unseen > 0);
+        self.agents.truncate(MAX_AGENTS);
+        Self { ended_at, ..self }
+    }
+
+    /// What a view says of it; none if guards saw every call.
+    pub fn trouble(&self) -> Option<String> {
+        let Self { calls, unseen, .. } = self;
+        (*unseen > 0).then(|| {
+            format!("no guard saw {unseen} of its {calls} tool calls; see becket coverage")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transcript::Tail;
+
+    fn line(kind: &str, second: u32, agent: &str, block: &str) -> String {
+        format!(
+            r#"{{"type":"{kind}","timestamp":"2026-11-15T12:00:{second:02}.000Z",{agent}"message":{{"content":[{block}]}}}}
+"#
+        )
+    }
+
+    fn call(id: &str, second: u32, agent: &str) -> String {
+        let block = format!(r#"{{"type":"tool_use","id":"{id}","name":"Bash","input":{{}}}}"#);
+        line("assistant", second, agent, &block)
+    }
+
+    fn result(id: &str, content: &str) -> String {
+        let block = format!(
+            r#"{{"type":"tool_result","tool_use_id":"{id}","is_error":true,"content":{content}}}"#
+        );
+        line("user", 59, "", &block)
+    }
+
+    fn calls(lines: &[String]) -> ToolCalls {
+        let mut calls = ToolCalls::default();
+        calls.take(Tail::default().push(lines.concat().as_bytes()));
+        calls
+    }
+
+    #[test]
+    fn a_call_counts_that_ran_and_that_no_guard_saw() {
+        let refused = r#""<tool_use_error>Error: No such tool available: X</tool_use_error>""#;
+        let mut calls = calls(&[
+            call("seen", 1, ""),
+            call("unseen", 2, ""),
+            call("unseen", 3, ""),
+            call("refused", 4, ""),
+            call("pending", 5, ""),
+            call("child", 6, r#""agentId":"a1","#),
+            result("seen", r#""one""#),
+            result("unseen", r#"[{"type":"text","text":"<tool_use_error>"}]"#),
+            result("refused", refused),
+            result("child", r#""exit 3""#),
+            result("unknown", r#""x""#),
+        ]);
+        calls.see("seen");
+        calls.see("of another session");
+        let ids = |calls: &ToolCalls| -> Vec<String> {
+            let unseen = calls.unseen().into_iter();
+            unseen.map(|(id, _)| id.to_owned()).collect()
+        };
+        assert_eq!(ids(&calls), ["unseen", "child"]);
+        let coverage = calls.coverage();
+        let counts = |agent: &AgentCoverage| (agent.agent_id.clone(), agent.calls, agent.unseen);
+        let counts: Vec<_> = coverage.agents.iter().map(counts).collect();
+        assert_eq!(counts, [(None, 2, 1), (Some("a1".to_owned()), 1, 1)]);
+        assert!(
+            coverage
+                .trouble()
+                .is_some_and(|text| text.contains("2 of its 3"))
+        );
+        calls.only_since(1_794_744_003_000);
+        assert_eq!(ids(&calls), ["child"]);
+        calls.see("child");
+        assert_eq!(calls.coverage().trouble(), None);
+    }
+}

@@ -1,0 +1,307 @@
+//! Guards with the real Claude Code: what they stop, and the calls that none of them saw.
+
+use std::fs;
+
+use becket_tests::claude::{Finished, Scope};
+use becket_tests::model::{Request, agent, bash, gate, say, tool, tools};
+use becket_tests::story::{Becket, Given, Story, story};
+use becket_tests::wait::{self, PATIENCE};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const DESTROYS: &str = "rm -rf .git";
+const REASON: &str = "This would delete";
+
+/// A model that tries to delete `.git`, by itself and through a subagent.
+fn tempted(given: Given) -> Given {
+    let delegates = agent("general-purpose", "inner job");
+    given
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        .on(
+            "clean up",
+            [gate("first").then(bash(DESTROYS)), delegates, say("done")],
+        )
+        .on("inner job", [bash(DESTROYS), say("inner done")])
+}
+
+/// Lets the model go on, and fails unless both of its tries were denied and it read why.
+#[track_caller]
+fn both_are_denied(story: &Story, run: impl FnOnce() -> Finished) {
+    story.model.open("first");
+    run().succeeded();
+    assert!(story.home.project().join(".git/HEAD").exists());
+    let turns = story.model.turns();
+    let results = turns.iter().flat_map(Request::tool_results);
+    let denied = results.filter(|result| result.is_error && result.text.contains(REASON));
+    let mut ids: Vec<String> = denied.map(|result| result.id.clone()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 2, "{}", story.so_far());
+    let events = story.becket().events();
+    let is_denial = |event: &&Value| event["decision"]["answer"] == "deny";
+    let denials: Vec<&Value> = events.iter().filter(is_denial).collect();
+    assert_eq!(denials.len(), 2, "{denials:#?}");
+    let guard = |event: &&Value| event["decision"]["by"] == "guard:delete-vital";
+    assert!(denials.iter().all(guard), "{denials:#?}");
+    assert!(denials.iter().any(|event| event["agent_id"].is_string()));
+    let ran = |event: &Value| event["event"] == "PostToolUse" && event["tool"] == "Bash";
+    assert!(!events.iter().any(ran), "{events:#?}");
+}
+
+#[test]
+fn a_denial_holds_in_every_mode_and_in_a_subagent() {
+    for mode in ["default", "bypassPermissions"] {
+        story(|given| {
+            let story = tempted(given).begin()?;
+            both_are_denied(&story, || story.print("clean up").mode(mode).run());
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_denial_holds_with_the_daemon_killed_or_stopped() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        story(|given| {
+            let story = tempted(given).begin()?;
+            let running = story.print("clean up").mode("bypassPermissions").start();
+            story.model.wait_at("first");
+            let pid = story.becket().signal_daemon(signal).expect("a daemon");
+            story.model.open("first");
+            let finished = running.finish();
+            if signal == Signal::STOP {
+                assert_eq!(story.becket().signal_daemon(Signal::CONT), Some(pid));
+            }
+            both_are_denied(&story, || finished);
+            if signal == Signal::STOP {
+                let events = story.becket().events();
+                let mut calls = events.iter().filter(|event| event["event"] == "PreToolUse");
+                assert!(calls.all(|call| call["source"] == "alone"), "{events:#?}");
+            }
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn silence_leaves_claude_codes_own_question() {
+    story(|given| {
+        let story = given
+            .on("make it", [bash("touch made"), say("all done")])
+            .begin()?;
+        let person = story.person()?;
+        person.submits("make it");
+        story.wait_event("PermissionRequest");
+        assert!(!story.home.project().join("made").exists());
+        person.chooses(1);
+        person.wait_text("all done");
+        assert!(story.home.project().join("made").exists());
+        let decided = |event: &Value| !event["decision"].is_null();
+        assert!(!story.becket().events().iter().any(decided));
+        person.leaves();
+        Ok(())
+    });
+}
+
+/// Where the user attends, `ask` raises Claude Code's dialog, also where Claude Code itself would not ask.
+#[test]
+fn ask_raises_the_dialog_in_every_mode() {
+    for mode in ["default", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
+                .file("notes/one.txt", "one")
+                // Else the program asks whether that mode is meant.
+                .settings(
+                    Scope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
+                .on("tidy up", [bash("rm -rf notes"), say("all done")])
+                .begin()?;
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("tidy up");
+            person.wait_text("requires confirmation for this command");
+            person.wait_text(REASON);
+            let call = story.wait_event("PreToolUse");
+            assert_eq!(call.text("permission_mode"), mode);
+            assert!(story.home.project().join("notes/one.txt").exists());
+            person.chooses(1);
+            person.wait_text("all done");
+            assert!(!story.home.project().join("notes").exists());
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn strict_blocks_when_the_shim_is_gone() {
+    for (args, is_made) in [(&["--strict"][..], false), (&[], true)] {
+        story(|given| {
+            let story = given
+                .needs(&["onFailure"])
+                .on("make it", [bash("touch made"), say("done")])
+                .registered(Becket::default().init(args))
+                .begin()?;
+            fs::remove_file(story.becket().programs.join("becket-hook")).expect("no shim");
+            story
+                .print("make it")
+                .mode("bypassPermissions")
+                .run()
+                .succeeded();
+            let result = &story.model.turns()[1].tool_results()[0];
+            assert_eq!(result.is_error, !is_made, "{result:?}");
+            assert_eq!(story.home.project().join("made").exists(), is_made);
+            Ok(())
+        });
+    }
+}
+
+/// `becket coverage --json` for the story's Claude Code: id of the session, hooked, calls, unseen.
+fn coverage(story: &Story) -> Vec<Value> {
+    let mut becket = story.becket().becket(["coverage", "--json"]);
+    let said = becket
+        .env("CLAUDE_CONFIG_DIR", story.home.config())
+        .output();
+    let said = said.expect("becket coverage runs");
+    serde_json::from_slice(&said.stdout).unwrap_or_else(|why| panic!("{why}: {said:?}"))
+}
+
+fn counts(row: &Value) -> (bool, Vec<(u64, u64)>) {
+    let count = |agent: &Value, field: &str| agent[field].as_u64().unwrap_or(0);
+    let agents = row["agents"].as_array().cloned().unwrap_or_default();
+    let agents = agents
+        .iter()
+        .map(|agent| (count(agent, "calls"), count(agent, "unseen")));
+    (row["hooked"] == true, agents.collect())
+}
+
+#[test]
+fn guards_see_every_call_that_runs() {
+    story(|given| {
+        let story = given
+            .on(
+                "do things",
+                [
+                    // Neither a tool that is not there nor a wrong input gets as far as a hook.
+                    tools([bash("echo one"), tool("Nonesuch", json!({}))]),
+                    tool("Bash", json!({"no": "command"})),
+                    tools([bash("exit 3"), bash("echo beside")]),
+                    agent("general-purpose", "inner job"),
+                    say("done"),
+                ],
+            )
+            .on("inner job", [bash("echo inner"), say("inner done")])
+            .on("go on", [bash("echo two"), say("done too")])
+            .begin()?;
+        let first = story.print("do things").mode("bypassPermissions").run();
+        let first = first.succeeded().session();
+        let fork = story.print("go on").mode("bypassPermissions");
+        fork.resume(&first).fork().run().succeeded();
+        let rows = coverage(&story);
+        assert_eq!(rows.len(), 2, "{rows:#?}");
+        for row in &rows {
+            let is_first = row["session_id"] == first;
+            let expected = if is_first {
+                vec![(4, 0), (1, 0)]
+            } else {
+                vec![(5, 0)]
+            };
+            assert_eq!(counts(row), (true, expected), "{row:#}");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_project_that_switches_hooks_off_is_found_by_coverage() {
+    story(|given| {
+        let story = given
+            .on("first thing", [bash("echo one"), say("done one")])
+            .on(
+                "second thing",
+                [
+                    bash("echo two"),
+                    agent("general-purpose", "inner job"),
+                    say("done"),
+                ],
+            )
+            .on("inner job", [bash("echo inner"), say("inner done")])
+            .on("third thing", [say("done three")])
+            .begin()?;
+        let print = |prompt: &str| story.print(prompt).mode("bypassPermissions");
+        let heard = print("first thing").run().succeeded().session();
+
+        let off = json!({"disableAllHooks": true});
+        story.home.set_settings(Scope::Project, &off);
+        let deaf = print("second thing").run().succeeded().session();
+        print("second thing").resume(&heard).run().succeeded();
+        let row = |id: &str| {
+            coverage(&story)
+                .into_iter()
+                .find(|row| row["session_id"] == id)
+        };
+        let of_deaf = row(&deaf).expect("the session without hooks");
+        assert_eq!(
+            counts(&of_deaf),
+            (false, vec![(2, 2), (1, 1)]),
+            "{of_deaf:#}"
+        );
+        let project = story.home.project().canonicalize().expect("a project");
+        assert_eq!(of_deaf["project"], project.to_string_lossy().as_ref());
+        let of_heard = row(&heard).expect("the session that lost its hooks");
+        assert_eq!(
+            counts(&of_heard),
+            (true, vec![(3, 2), (1, 1)]),
+            "{of_heard:#}"
+        );
+
+        // Once hooks run again, the end of the session tells the daemon.
+        story.home.set_settings(Scope::Project, &json!({}));
+        print("third thing").resume(&heard).run().succeeded();
+        let told = wait::until(PATIENCE, || {
+            let row = story.session(&heard);
+            row["troubles"][0].as_str().map(str::to_owned)
+        });
+        let told = told.expect("a trouble of the session");
+        assert!(
+            told.contains("no guard saw 3 of its 4 tool calls"),
+            "{told}"
+        );
+        Ok(())
+    });
+}
+
+/// Neither form of a command in a command file is a tool call: no guard can see it.
+#[test]
+fn what_a_command_file_runs_fires_no_pre_tool_use() {
+    story(|given| {
+        let file = |body: &str| format!("---\nallowed-tools: Bash(*)\n---\nIt says: {body}\n");
+        let story = given
+            .file(
+                ".claude/commands/inline.md",
+                &file("!`touch inline; echo ran inline`"),
+            )
+            .file(
+                ".claude/commands/fenced.md",
+                &file("\n\n```!\ntouch fenced; echo ran fenced\n```"),
+            )
+            .since("2.1.325", "a prompt before its expansion")
+            .on("ran inline", [say("done")])
+            .on("ran fenced", [say("done")])
+            .begin()?;
+        for name in ["inline", "fenced"] {
+            story.print(&format!("/{name}")).run().succeeded();
+            assert!(
+                story.home.project().join(name).exists(),
+                "{}",
+                story.so_far()
+            );
+        }
+        let events = story.events();
+        events.in_order(&["UserPromptSubmit", "UserPromptExpansion", "Stop"]);
+        events.none_of("PreToolUse");
+        assert_eq!(coverage(&story), [] as [Value; 0]);
+        Ok(())
+    });
+}
