@@ -23,7 +23,7 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::one_line;
 use crate::world::{World, project_of};
 
-/// List the guards, try them on a command, and allow a denied call once
+/// List guards, try them on a command, allow a denied call once
 #[derive(Debug, clap::Args)]
 pub struct Guard {
     #[command(subcommand)]

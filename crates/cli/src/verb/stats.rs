@@ -10,7 +10,7 @@ use crate::run::source::Runs;
 use crate::ui::style::Look;
 use crate::world::World;
 
-/// Show what each hook did and cost: runs, success, denials, blocks, times
+/// Show what each hook did and cost: runs, denials, times
 #[derive(Debug, clap::Args)]
 pub struct Stats {
     /// Only this session (any unique beginning of its id)
