@@ -7,6 +7,7 @@ mod chaos;
 mod checkpoint;
 mod completions;
 mod docs;
+mod guards;
 mod history;
 mod hooks;
 mod init;
