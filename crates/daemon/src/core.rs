@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use becket_engine::config::ConfigCache;
 use becket_engine::judge::Verdict;
 use becket_engine::notice;
-use becket_engine::pipeline::{Context, PreparedEvent, Step, decide, switch};
+use becket_engine::pipeline::{Context, PreparedEvent, Step, decide, settle, switch};
 use becket_engine::run::Cancel;
 use becket_engine::session::{Decided, Mark};
 use becket_wire::bounds::FIRST_WORD;
@@ -341,7 +341,10 @@ impl Core {
             self.registry.tell(session, *generation);
         }
         match step {
-            Step::Done(verdict) => self.answer(in_hand, answerer, &verdict),
+            Step::Done(verdict) => {
+                let verdict = settle(&in_hand.event, verdict, &self.place);
+                self.answer(in_hand, answerer, &verdict);
+            }
             Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
             Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
         }
