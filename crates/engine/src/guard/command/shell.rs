@@ -18,7 +18,8 @@ const BYTES: usize = 128 * 1024;
 const ACTS: usize = 4096;
 const TOUCHES: usize = 8192;
 const DEPTH: usize = 100;
-const TIME: Duration = Duration::from_millis(100);
+const STEPS: usize = 200_000;
+const TIME: Duration = Duration::from_millis(250);
 /// A loop over more values is read once, with all of them in its variable.
 const ROUNDS: usize = 16;
 
@@ -76,6 +77,15 @@ pub(super) struct Variable {
     pub(super) array: bool,
 }
 
+impl Variable {
+    pub(super) fn one(value: Value) -> Variable {
+        Variable {
+            values: vec![value],
+            array: false,
+        }
+    }
+}
+
 /// How the acts that are read now are started.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context {
@@ -96,6 +106,7 @@ pub(super) struct Shell<'h> {
     pub(super) calls: Vec<String>,
     pub(super) read: Read,
     depth: usize,
+    steps: usize,
     left: usize,
     by: Instant,
 }
@@ -128,6 +139,7 @@ impl<'h> Shell<'h> {
             calls: Vec::new(),
             read: Read::default(),
             depth: 0,
+            steps: 0,
             left: BYTES,
             by: Instant::now() + TIME,
         }
@@ -152,17 +164,26 @@ impl<'h> Shell<'h> {
         }
         self.left -= end;
         let script = &script[..end];
-        let Some(tree) = syntax::parse(script, self.by) else {
+        let mut tree = syntax::parse(script, self.by);
+        let mut again = None;
+        if tree
+            .as_ref()
+            .is_some_and(|tree| tree.root_node().has_error())
+        {
+            again = syntax::braces_first(script);
+            if let Some(again) = &again {
+                tree = syntax::parse(again, self.by);
+            }
+        }
+        let script = again.as_deref().unwrap_or(script);
+        let Some(tree) = tree else {
             self.unread("it takes too long to parse".into());
             return Output::Opaque;
         };
         let root = tree.root_node();
         let known = self.read.unread.len();
         let output = self.statement(root, script, stdin);
-        if root.has_error()
-            && self.read.unread.len() == known
-            && !script.trim_start().starts_with('{')
-        {
+        if root.has_error() && self.read.unread.len() == known {
             self.unread("a syntax error".into());
         }
         output
@@ -216,6 +237,14 @@ impl<'h> Shell<'h> {
 
     /// Runs `body` one level deeper, if the bounds allow it.
     pub(super) fn deeper<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(1024) && Instant::now() > self.by {
+            self.steps = self.steps.max(STEPS);
+        }
+        if self.steps >= STEPS || self.read.acts.len() >= ACTS {
+            self.unread("too much to read".into());
+            return None;
+        }
         if self.depth >= DEPTH {
             self.unread("nested too deep".into());
             return None;
@@ -299,10 +328,6 @@ impl<'h> Shell<'h> {
         for (kind, child) in children(node) {
             if kind != Kind::Token {
                 output = output.then(self.statement(child, source, stdin));
-            }
-            if self.read.acts.len() >= ACTS {
-                self.unread(format!("more than {ACTS} acts"));
-                return Output::Opaque;
             }
         }
         output
@@ -417,10 +442,6 @@ impl<'h> Shell<'h> {
     fn broken(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
         let whole = text(node, source).trim();
         let mut words = Vec::new();
-        if whole.starts_with('{') && whole.ends_with('}') && !whole.contains(char::is_whitespace) {
-            Value::unquoted(whole).split_into(&mut words);
-            return self.start(words, stdin);
-        }
         let near: String = whole.chars().take(40).collect();
         self.unread(format!("a syntax error near `{near}`"));
         let mut output = Output::Nothing;
@@ -635,6 +656,12 @@ impl<'h> Shell<'h> {
                 _ => into.words.push(child),
             }
         }
+    }
+
+    pub(super) fn set(&mut self, name: impl Into<String>, value: Value) {
+        self.scope
+            .variables
+            .insert(name.into(), Variable::one(value));
     }
 
     pub(super) fn push_act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {

@@ -179,3 +179,24 @@ impl<'t> Iterator for Children<'t> {
 pub(super) fn text<'s>(node: Node, source: &'s str) -> &'s str {
     source.get(node.byte_range()).unwrap_or_default()
 }
+
+/// The grammar does not know `{rm,-rf,/}` as a command: a wrapper before it makes it an argument.
+pub(super) fn braces_first(script: &str) -> Option<String> {
+    let bytes = script.as_bytes();
+    let mut made = String::new();
+    let mut done = 0;
+    for at in memchr::memchr_iter(b'{', bytes) {
+        let before = script[..at].trim_end_matches([' ', '\t']);
+        let first = before.is_empty() || before.ends_with([';', '&', '|', '(', '\n', '`']);
+        let word = script[at..]
+            .split([' ', '\t', '\n', ';'])
+            .next()
+            .unwrap_or_default();
+        if first && word.contains(',') && word.contains('}') {
+            made.push_str(&script[done..at]);
+            made.push_str("command ");
+            done = at;
+        }
+    }
+    (!made.is_empty()).then(|| made + &script[done..])
+}

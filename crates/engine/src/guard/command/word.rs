@@ -41,6 +41,17 @@ impl Value {
         }
     }
 
+    /// Another text, as far known as this one.
+    pub(super) fn with(&self, text: impl Into<String>) -> Value {
+        let (opaque, network) = (self.opaque, self.network);
+        Value {
+            text: text.into(),
+            opaque,
+            network,
+            braces: false,
+        }
+    }
+
     /// What stands in a script without quotes.
     pub(super) fn unquoted(written: &str) -> Value {
         let text = if written.contains('\\') {
@@ -156,12 +167,12 @@ impl Shell<'_> {
         let written = text(node, source);
         match kind(node) {
             Kind::Text | Kind::VariableName => vec![Value::unquoted(written)],
-            Kind::Raw => vec![Value::known(
-                written
-                    .trim_start_matches('\'')
-                    .strip_suffix('\'')
-                    .unwrap_or(written),
-            )],
+            Kind::Raw => {
+                let inner = written
+                    .strip_prefix('\'')
+                    .and_then(|rest| rest.strip_suffix('\''));
+                vec![Value::known(inner.unwrap_or(written))]
+            }
             Kind::AnsiC => {
                 let inner = written
                     .strip_prefix("$'")
@@ -414,10 +425,7 @@ impl Shell<'_> {
     pub(super) fn assign(&mut self, node: Node, source: &str) {
         let mut name = "";
         let mut add = false;
-        let mut new = Variable {
-            values: vec![Value::default()],
-            array: false,
-        };
+        let mut new = Variable::one(Value::default());
         for (kind, child) in children(node) {
             match kind {
                 Kind::VariableName | Kind::Subscript if name.is_empty() => {
