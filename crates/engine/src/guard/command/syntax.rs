@@ -137,7 +137,16 @@ pub(super) fn parse(text: &str, by: Instant) -> Option<Tree> {
                 ControlFlow::Continue(())
             }
         };
-        let bytes = text.as_bytes();
+        // The grammar's scanner gives any character to `isdigit` of C, which reads past its table for
+        // what is not Latin. A dot is a part of a word as they are, and the places stay the same.
+        let plain = |byte: u8| {
+            if byte.is_ascii() && byte != 0 {
+                byte
+            } else {
+                b'.'
+            }
+        };
+        let bytes: Vec<u8> = text.bytes().map(plain).collect();
         let options = ParseOptions::new().progress_callback(&mut late);
         let tree = parser.parse_with_options(
             &mut |at, _| bytes.get(at..).unwrap_or_default(),
