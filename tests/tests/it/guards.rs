@@ -99,3 +99,14 @@ fn the_corpus_is_judged_alike_over_both_roads() {
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn the_guide_names_every_guard_of_the_pack() {
+    let guide = include_str!("../../../docs/guides/guards.md");
+    let world = World::new();
+    let guards: Value = serde_json::from_str(&world.run(&["guard", "list", "--json"])).expect("JSON");
+    let guards = guards.as_array().expect("a list");
+    let names = guards.iter().filter_map(|guard| guard["id"].as_str());
+    let missing: Vec<&str> = names.filter(|name| !guide.contains(&format!("`{name}`"))).collect();
+    assert!(guards.len() > 50 && missing.is_empty(), "{missing:?}");
+}
