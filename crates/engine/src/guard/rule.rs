@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::glob::{Bases, Paths, Words, word_matches};
-use super::zone::Zone;
+use super::zone::{Zone, is_temporary};
 use crate::config::Origin;
 use crate::matcher::Matcher;
 
@@ -330,6 +330,7 @@ impl Touches {
                 let zone = match path.starts_with('/') {
                     true if remote => Zone::of(path, Path::new("/"), Path::new("/")),
                     true => Zone::of(path, scene.project, scene.home),
+                    false if is_temporary(path) => Zone::Temp,
                     false => Zone::Unknown,
                 };
                 let zone = match zone {
@@ -369,6 +370,13 @@ impl Command {
         if word_matches(&self.program, &act.program) && self.begins(act, 0) {
             return true;
         }
+        // `python -m twine upload`
+        let is_module = act.program.starts_with("python")
+            && act.args.first().is_some_and(|word| word.text == "-m");
+        let module = is_module.then(|| operands(act, false).next()).flatten();
+        if module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1) {
+            return true;
+        }
         RUNNERS.iter().any(|runner| {
             let words = std::iter::once(&*act.program).chain(operands(act, false));
             let mut words = words.skip(runner.len());
@@ -392,9 +400,11 @@ impl Command {
 fn operands(act: &Act, values: bool) -> impl Iterator<Item = &str> {
     let mut is_value = false;
     act.args.iter().map(|word| &*word.text).filter(move |text| {
-        let is_flag = text.len() > 1 && text.starts_with('-');
+        // `cargo +stable`
+        let is_toolchain = act.program == "cargo" && text.starts_with('+');
+        let is_flag = is_toolchain || text.len() > 1 && text.starts_with('-');
         let is_operand = !is_flag && !is_value;
-        is_value = values && is_flag && !text.contains('=');
+        is_value = values && is_flag && !is_toolchain && !text.contains('=');
         is_operand
     })
 }

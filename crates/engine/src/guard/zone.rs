@@ -128,7 +128,7 @@ fn is_device(names: &[&str]) -> bool {
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const NAMES: [&str; 56] = [
+    const NAMES: [&str; 67] = [
         "target", "node_modules", "dist", "build", "out", ".next", ".nuxt", ".output", ".svelte-kit",
         ".astro", ".angular", ".turbo", ".vite", ".parcel-cache", ".cache", ".npm", "Caches",
         "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox", ".venv", "venv",
@@ -136,14 +136,21 @@ fn is_built(rest: &str) -> bool {
         "DerivedData", "Pods", ".serverless", ".webpack", ".docusaurus", "storybook-static",
         "test-results", "playwright-report", "bazel-out", "obj", "tmp", "temp", ".tmp", ".temp",
         ".eslintcache", ".stylelintcache", ".sass-cache", ".jekyll-cache", "_site", ".bundle",
-        ".elixir_ls", "zig-cache", "zig-out",
+        ".elixir_ls", "zig-cache", "zig-out", "deps", "log", "logs", "package-lock.json", "yarn.lock",
+        "pnpm-lock.yaml", "bun.lockb", "Cargo.lock", "poetry.lock", "uv.lock", "Gemfile.lock",
     ];
     rest.split('/').any(|name| {
         NAMES.contains(&name)
             || name.ends_with(".egg-info")
             || name.starts_with("cmake-build-")
             || name.starts_with("bazel-")
-    })
+    }) || rest.contains("vendor/bundle")
+}
+
+/// Whether a path that is not known whole begins with the temp folder.
+pub fn is_temporary(text: &str) -> bool {
+    let begins = ["$TMPDIR", "${TMPDIR", "$TMP/", "${TMP}", "$(mktemp", "`mktemp", "$RUNNER_TEMP"];
+    begins.iter().any(|it| text.starts_with(it))
 }
 
 #[cfg(test)]

@@ -414,7 +414,7 @@ impl<'c> Scan<'c> {
         match words.len() {
             0 => {}
             1 if matches!(arguments[0], Argument::One(_)) => {
-                self.effects.extend(words.pop().map(Effect::Script))
+                self.effects.extend(words.pop().map(Effect::Script));
             }
             _ => self.effects.push(Effect::Start(words)),
         }

@@ -453,12 +453,12 @@ impl<'h> Shell<'h> {
                 }
                 Kind::Variable | Kind::Expansion => self.fields(child, source, &mut words),
                 _ => {
-                    output = output.then(self.start(std::mem::take(&mut words), stdin));
+                    output = output.then(self.start(&std::mem::take(&mut words), stdin));
                     output = output.then(self.statement(child, source, stdin));
                 }
             }
         }
-        output.then(self.start(words, stdin))
+        output.then(self.start(&words, stdin))
     }
 
     fn redirected(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
@@ -467,7 +467,7 @@ impl<'h> Shell<'h> {
         for (kind, child) in children(node) {
             match kind {
                 Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
-                    self.redirect(child, source, &mut redirects)
+                    self.redirect(child, source, &mut redirects);
                 }
                 _ => body = Some((kind, child)),
             }
@@ -501,7 +501,7 @@ impl<'h> Shell<'h> {
             match kind {
                 Kind::Assignment => assignments.push(child),
                 Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
-                    self.redirect(child, source, &mut redirects)
+                    self.redirect(child, source, &mut redirects);
                 }
                 Kind::Token if text(child, source) == "$" => {}
                 _ => self.fields(child, source, &mut words),
@@ -514,13 +514,13 @@ impl<'h> Shell<'h> {
         let own = redirects.stdin.take();
         let stdin = own.as_ref().unwrap_or(stdin);
         let output = if assignments.is_empty() {
-            self.start(words, stdin)
+            self.start(&words, stdin)
         } else {
             let variables = self.scope.variables.clone();
             for assignment in assignments {
                 self.assign(assignment, source);
             }
-            let output = self.start(words, stdin);
+            let output = self.start(&words, stdin);
             self.scope.variables = variables;
             output
         };
@@ -643,7 +643,7 @@ impl<'h> Shell<'h> {
                     into.stdin = Some(body.printed());
                 }
                 Kind::FileRedirect | Kind::Herestring | Kind::Heredoc => {
-                    self.redirect(child, source, into)
+                    self.redirect(child, source, into);
                 }
                 Kind::Token => {
                     let token = text(child, source);

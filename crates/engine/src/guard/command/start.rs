@@ -28,11 +28,11 @@ const PARALLEL: Flags = flags("jSnNPa", "jobs delay timeout colsep joblog");
 
 impl Shell<'_> {
     /// Reads a command whose words are expanded. Gives what it prints.
-    pub(super) fn start(&mut self, words: Vec<Value>, stdin: &Output) -> Output {
+    pub(super) fn start(&mut self, words: &[Value], stdin: &Output) -> Output {
         if words.is_empty() {
             return Output::Nothing;
         }
-        self.deeper(|shell| shell.start_words(&words, stdin))
+        self.deeper(|shell| shell.start_words(words, stdin))
             .unwrap_or(Output::Opaque)
     }
 
@@ -235,7 +235,7 @@ impl Shell<'_> {
                 false,
                 |shell| match script {
                     Some(script) => shell.script(&script.text, stdin),
-                    None => shell.start(inner.to_vec(), stdin),
+                    None => shell.start(inner, stdin),
                 },
             )
         };
@@ -382,7 +382,7 @@ impl Shell<'_> {
                             shell.subshell(|shell| shell.script(&script.text, &Output::Nothing));
                         }
                         Effect::Start(words) => {
-                            shell.subshell(|shell| shell.start(words, &Output::Nothing));
+                            shell.subshell(|shell| shell.start(&words, &Output::Nothing));
                         }
                         Effect::Touch(mut path, access, recursive) => {
                             path.opaque |= opaque;
@@ -495,7 +495,7 @@ impl Shell<'_> {
         } else {
             replaced(inner, &mark, &names)
         };
-        self.within("xargs", |shell| shell.start(words, &Output::Nothing))
+        self.within("xargs", |shell| shell.start(&words, &Output::Nothing))
     }
 
     fn parallel(&mut self, args: &[Value], stdin: &Output) -> Output {
@@ -557,7 +557,7 @@ impl Shell<'_> {
                     at += inner.len() + 1;
                     let words = replaced(inner, "{}", &found(&roots, &names, filtered));
                     output = self.within(&format!("find {}", test.text), |shell| {
-                        shell.start(words, &Output::Nothing)
+                        shell.start(&words, &Output::Nothing)
                     });
                 }
                 "-fprint" | "-fls" | "-fprint0" | "-fprintf" => {
@@ -620,7 +620,7 @@ impl Shell<'_> {
             if !args[at..].iter().any(|arg| arg.text.contains('{')) {
                 words.push(Value::unknown(UNKNOWN_NAME));
             }
-            self.within("fd -x", |shell| shell.start(words, &Output::Nothing));
+            self.within("fd -x", |shell| shell.start(&words, &Output::Nothing));
         }
         Output::Opaque
     }
@@ -675,7 +675,7 @@ impl Shell<'_> {
         let entry = wrapper::value(&rest[..rest.len() - command.len()], None, "entrypoint");
         let words: Vec<Value> = entry.into_iter().chain(command.iter().cloned()).collect();
         self.nested(&format!("{program} {verb}"), false, true, |shell| {
-            shell.subshell(|shell| shell.start(words, stdin))
+            shell.subshell(|shell| shell.start(&words, stdin))
         })
     }
 

@@ -131,7 +131,7 @@ pub(super) fn parse(text: &str, by: Instant) -> Option<Tree> {
         let mut rounds = 0_u32;
         let mut late = |_: &ParseState| {
             rounds += 1;
-            if rounds % 16 == 0 && Instant::now() > by {
+            if rounds.is_multiple_of(16) && Instant::now() > by {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

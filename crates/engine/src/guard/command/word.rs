@@ -326,9 +326,9 @@ impl Shell<'_> {
             ("", "") => known.unwrap_or_else(unknown),
             ("", ":-" | "-" | ":=" | "=") => match known {
                 Some(values) if values.iter().any(|value| !value.text.is_empty()) => values,
-                _ => vec![operands.into_iter().reduce(concat).unwrap_or_default()],
+                _ => vec![operands.iter().fold(Value::default(), concat)],
             },
-            ("", ":+" | "+") => vec![operands.into_iter().reduce(concat).unwrap_or_default()],
+            ("", ":+" | "+") => vec![operands.iter().fold(Value::default(), concat)],
             ("", ":?" | "?") => known.unwrap_or_else(unknown),
             ("", _)
                 if known
@@ -429,7 +429,7 @@ impl Shell<'_> {
         for (kind, child) in children(node) {
             match kind {
                 Kind::VariableName | Kind::Subscript if name.is_empty() => {
-                    name = text(child, source)
+                    name = text(child, source);
                 }
                 Kind::Token => add |= text(child, source) == "+=",
                 Kind::Array => {
@@ -466,8 +466,8 @@ impl Shell<'_> {
     }
 }
 
-fn concat(mut first: Value, next: Value) -> Value {
-    first.push(&next);
+fn concat(mut first: Value, next: &Value) -> Value {
+    first.push(next);
     first
 }
 
@@ -485,10 +485,7 @@ fn append(all: &mut Vec<Value>, more: &[Value]) {
         _ => {
             *all = all
                 .iter()
-                .flat_map(|value| {
-                    more.iter()
-                        .map(move |next| concat(value.clone(), next.clone()))
-                })
+                .flat_map(|value| more.iter().map(move |next| concat(value.clone(), next)))
                 .collect();
         }
     }

@@ -37,6 +37,7 @@ fn rendered(call: &Call) -> String {
 }
 
 #[track_caller]
+#[expect(clippy::needless_pass_by_value, reason = "it is made by json!")]
 fn touches(tool: &str, input: Value, expected: &str) {
     let call = call(
         tool,
