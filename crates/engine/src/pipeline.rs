@@ -230,7 +230,8 @@ pub fn settle(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
     if let Some(denied) = verdict.denied() {
         let (key, rule) = denied;
         if let Err(why) = key.deny(place, event.envelope.id, rule) {
-            verdict = verdict.with_note(format!("becket: the denied call is not remembered: {why}"));
+            verdict =
+                verdict.with_note(format!("becket: the denied call is not remembered: {why}"));
         }
     }
     verdict

@@ -67,7 +67,10 @@ pub fn full(why: &Why, look: &Look) -> String {
     }
     out += &reason(event, width, look);
     if let Some(code) = &why.allow_once {
-        out += &format!("  {DIM}{:width$}{DIM:#}  becket guard allow-once {code}\n", "allow");
+        out += &format!(
+            "  {DIM}{:width$}{DIM:#}  becket guard allow-once {code}\n",
+            "allow"
+        );
     }
     let inside = Look {
         width: look.width.saturating_sub(2),

@@ -235,8 +235,15 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
         None => format!("{GOOD}no guard objects{GOOD:#}\n"),
         Some(Found { rule, say, reason }) => {
             let style = says(*say);
-            let reason: String = reason.lines().map(|line| format!("  {}\n", one_line(line))).collect();
-            format!("{style}{}{style:#} {BOLD}{}{BOLD:#}\n{reason}", say.name(), rule.id)
+            let reason: String = reason
+                .lines()
+                .map(|line| format!("  {}\n", one_line(line)))
+                .collect();
+            format!(
+                "{style}{}{style:#} {BOLD}{}{BOLD:#}\n{reason}",
+                say.name(),
+                rule.id
+            )
         }
     };
     for other in found.iter().skip(1) {
@@ -244,12 +251,20 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
     }
     for act in &call.acts {
         let words: Vec<&str> = act.args.iter().map(|word| &*word.text).collect();
-        let program = if act.program.is_empty() { "?" } else { &act.program };
+        let program = if act.program.is_empty() {
+            "?"
+        } else {
+            &act.program
+        };
         let via = match act.via.is_empty() {
             true => String::new(),
             false => format!("  {DIM}(in {}){DIM:#}", one_line(&act.via.join(", "))),
         };
-        out += &format!("  runs    {} {}{via}\n", one_line(program), one_line(&words.join(" ")));
+        out += &format!(
+            "  runs    {} {}{via}\n",
+            one_line(program),
+            one_line(&words.join(" "))
+        );
     }
     for touch in &call.touches {
         let access = match touch.access {
@@ -258,8 +273,15 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
             Access::Delete => "deletes",
             Access::List => "lists",
         };
-        let below = if touch.recursive { " and all below" } else { "" };
-        out += &format!("  {access:7} {}{DIM}{below}{DIM:#}\n", one_line(&touch.path));
+        let below = if touch.recursive {
+            " and all below"
+        } else {
+            ""
+        };
+        out += &format!(
+            "  {access:7} {}{DIM}{below}{DIM:#}\n",
+            one_line(&touch.path)
+        );
     }
     for why in &call.unread {
         out += &format!("  {WARN}not read{WARN:#} {}\n", one_line(why));
@@ -270,7 +292,8 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
 impl AllowOnce {
     fn run(self, world: &World) -> Result<ExitCode> {
         world.refuse_inside_claude("guard allow-once")?;
-        let allowed = memory::allow(&world.place, self.code.trim()).context("could not make a pass")?;
+        let allowed =
+            memory::allow(&world.place, self.code.trim()).context("could not make a pass")?;
         let Some(denied) = allowed else {
             let minutes = LASTS.as_secs() / 60;
             let what = format!(
@@ -278,7 +301,9 @@ impl AllowOnce {
                 one_line(&self.code)
             );
             let failure = Failure::new(Code::Missing, what);
-            return Err(failure.hint("becket why shows the code of the last denied call").into());
+            return Err(failure
+                .hint("becket why shows the code of the last denied call")
+                .into());
         };
         println!(
             "The next such {} call of session {} passes the guard {}, once, in the next {} minutes.",

@@ -88,7 +88,9 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
 /// The code by which the call can be allowed once. It is for a person, so not inside Claude Code.
 fn code_of(world: &World, event: EventId) -> Option<String> {
     let mut denied = denied_calls(world).into_iter();
-    denied.find(|denied| denied.event_id == event).map(|denied| denied.code)
+    denied
+        .find(|denied| denied.event_id == event)
+        .map(|denied| denied.code)
 }
 
 /// The hooks that wanted the event and did not run, as far as today's config and switches tell why.

@@ -46,26 +46,106 @@ const fn key(name: &'static str, form: Form, about: &'static str) -> TableKey {
 }
 
 pub const GUARD_KEYS: &[TableKey] = &[
-    key("enabled", Form::Bool, "`false` in your own config switches the guard off, in every session"),
-    key("answer", Form::Text(|_, text| one_of(&Say::NAMES, text).map(drop)), "`deny`, `ask` (you are asked), `once` (a second try passes) or `warn` (the model is told); without it, `deny`"),
-    key("reason", Form::Text(any_text), "Why, for the model and the log; `{path}` stands for the path"),
-    key("instead", Form::Text(any_text), "A safer way, which the model is told"),
-    key("fail", Form::Text(|_, text| one_of(&FAIL, text).map(drop)), "`closed` denies where the guard cannot be judged; without it, `open`"),
-    key("tools", Form::Text(|_, text| Matcher::parse(text).map(drop)), "The matcher of Claude Code: names of tools, or a regular expression; without it, every tool"),
-    key("command", Form::Words(|text| Command::parse(text.trim_start_matches('!')).map(drop)), "The program that a command starts, with the operands it begins with: `git push`; `!` excludes"),
-    key("args", Form::Words(filled), "Globs: one of the arguments matches; `!` excludes"),
-    key("flags", Form::Words(|text| Flag::parse(text).map(drop)), "Flags that are all given, each by its names: `-f|--force`; `!` is one that is not given"),
-    key("fed", Form::Words(|text| one_of(&FED, text).map(drop)), "What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`"),
-    key("elevated", Form::Bool, "Whether it runs through sudo or the like"),
-    key("opaque", Form::Bool, "Whether a part of it cannot be known before it runs"),
-    key("paths", Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)), "Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again"),
-    key("access", Form::Words(|text| one_of(&ACCESS, text).map(drop)), "How it is touched: `read`, `write`, `delete`, `list`; without it, in any way"),
-    key("zones", Form::Words(|text| one_of(&Zone::NAMES, text).map(drop)), "Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`"),
-    key("recursive", Form::Bool, "Whether all below it is touched too"),
-    key("patterns", Form::Words(filled), "Texts, one of which stands in the Bash command as it is written"),
-    key("prompt", Form::Words(filled), "Texts, one of which stands in the user's prompt; such a guard judges prompts, not calls"),
-    key("mode", Form::Words(filled), "Permission modes in which it counts: `default`, `auto`, `bypassPermissions`, …"),
-    key("agents", Form::Words(filled), "Types of agents for which it counts; `main` is the main agent"),
+    key(
+        "enabled",
+        Form::Bool,
+        "`false` in your own config switches the guard off, in every session",
+    ),
+    key(
+        "answer",
+        Form::Text(|_, text| one_of(&Say::NAMES, text).map(drop)),
+        "`deny`, `ask` (you are asked), `once` (a second try passes) or `warn` (the model is told); without it, `deny`",
+    ),
+    key(
+        "reason",
+        Form::Text(any_text),
+        "Why, for the model and the log; `{path}` stands for the path",
+    ),
+    key(
+        "instead",
+        Form::Text(any_text),
+        "A safer way, which the model is told",
+    ),
+    key(
+        "fail",
+        Form::Text(|_, text| one_of(&FAIL, text).map(drop)),
+        "`closed` denies where the guard cannot be judged; without it, `open`",
+    ),
+    key(
+        "tools",
+        Form::Text(|_, text| Matcher::parse(text).map(drop)),
+        "The matcher of Claude Code: names of tools, or a regular expression; without it, every tool",
+    ),
+    key(
+        "command",
+        Form::Words(|text| Command::parse(text.trim_start_matches('!')).map(drop)),
+        "The program that a command starts, with the operands it begins with: `git push`; `!` excludes",
+    ),
+    key(
+        "args",
+        Form::Words(filled),
+        "Globs: one of the arguments matches; `!` excludes",
+    ),
+    key(
+        "flags",
+        Form::Words(|text| Flag::parse(text).map(drop)),
+        "Flags that are all given, each by its names with bars between them; `!` is one that is not given",
+    ),
+    key(
+        "fed",
+        Form::Words(|text| one_of(&FED, text).map(drop)),
+        "What the program reads: `network`, `text`, `opaque` (cannot be known) or `nothing`",
+    ),
+    key(
+        "elevated",
+        Form::Bool,
+        "Whether it runs through sudo or the like",
+    ),
+    key(
+        "opaque",
+        Form::Bool,
+        "Whether a part of it cannot be known before it runs",
+    ),
+    key(
+        "paths",
+        Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
+        "Globs of what the call touches: a name at any depth, `~/…`, `/…`, else relative to the project; `!` takes away again",
+    ),
+    key(
+        "access",
+        Form::Words(|text| one_of(&ACCESS, text).map(drop)),
+        "How it is touched: `read`, `write`, `delete`, `list`; without it, in any way",
+    ),
+    key(
+        "zones",
+        Form::Words(|text| one_of(&Zone::NAMES, text).map(drop)),
+        "Where it lies: `vital`, `git`, `device`, `system`, `home`, `project`, `build`, `temp`, `remote`, `unknown`, `elsewhere`",
+    ),
+    key(
+        "recursive",
+        Form::Bool,
+        "Whether all below it is touched too",
+    ),
+    key(
+        "patterns",
+        Form::Words(filled),
+        "Texts, one of which stands in the Bash command as it is written",
+    ),
+    key(
+        "prompt",
+        Form::Words(filled),
+        "Texts, one of which stands in the user's prompt; such a guard judges prompts, not calls",
+    ),
+    key(
+        "mode",
+        Form::Words(filled),
+        "Permission modes in which it counts: `default`, `auto`, `bypassPermissions`, …",
+    ),
+    key(
+        "agents",
+        Form::Words(filled),
+        "Types of agents for which it counts; `main` is the main agent",
+    ),
 ];
 
 fn filled(text: &str) -> Result<(), String> {
@@ -121,7 +201,9 @@ pub fn read(tables: &[RawTable]) -> Guards {
         let same = tables.iter().filter(|table| table.name == *name);
         guards.take(name, same.collect());
     }
-    let pack = RULES.iter().filter(|(table, _)| !names.contains(&&*table.name));
+    let pack = RULES
+        .iter()
+        .filter(|(table, _)| !names.contains(&&*table.name));
     guards.rules.extend(pack.map(|(_, rule)| Arc::clone(rule)));
     guards
 }
@@ -129,9 +211,13 @@ pub fn read(tables: &[RawTable]) -> Guards {
 impl Guards {
     fn take(&mut self, name: &str, mut tables: Vec<&RawTable>) {
         tables.sort_by_key(|table| table.level);
-        let pack = RULES.iter().map(|(table, _)| table).find(|it| it.name == name);
-        let (foreign, mut own): (Vec<&RawTable>, Vec<&RawTable>) =
-            tables.into_iter().partition(|table| table.level.is_foreign());
+        let pack = RULES
+            .iter()
+            .map(|(table, _)| table)
+            .find(|it| it.name == name);
+        let (foreign, mut own): (Vec<&RawTable>, Vec<&RawTable>) = tables
+            .into_iter()
+            .partition(|table| table.level.is_foreign());
         // What the managed file says of a guard is all that counts.
         if let Some(managed) = own.iter().position(|it| it.level == Level::Managed) {
             own = own.split_off(managed);
@@ -228,11 +314,15 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         let texts = texts.into_iter().map(|text| text.trim_start_matches('!'));
         texts.map(Command::parse).collect()
     };
-    let off = keys.get("enabled").filter(|_| flag("enabled") == Some(false));
-    let declared = tables.first().map_or(Origin::BUILT_IN, |table| match table.level {
-        Level::BuiltIn => Origin::BUILT_IN,
-        _ => table.origin(),
-    });
+    let off = keys
+        .get("enabled")
+        .filter(|_| flag("enabled") == Some(false));
+    let declared = tables
+        .first()
+        .map_or(Origin::BUILT_IN, |table| match table.level {
+            Level::BuiltIn => Origin::BUILT_IN,
+            _ => table.origin(),
+        });
     let rule = Rule {
         id: id.to_owned(),
         say: text("answer").map_or(Ok(Say::Deny), |it| one_of(&Say::NAMES, &it))?,
@@ -248,15 +338,27 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
             commands: parse(wanted)?,
             unwanted_commands: parse(unwanted)?,
             args: Words::parse(&words("args")),
-            flags: words("flags").iter().map(|it| Flag::parse(it)).collect::<Result<_, _>>()?,
-            fed: words("fed").iter().map(|it| one_of(&FED, it)).collect::<Result<_, _>>()?,
+            flags: words("flags")
+                .iter()
+                .map(|it| Flag::parse(it))
+                .collect::<Result<_, _>>()?,
+            fed: words("fed")
+                .iter()
+                .map(|it| one_of(&FED, it))
+                .collect::<Result<_, _>>()?,
             elevated: flag("elevated"),
             opaque: flag("opaque"),
         },
         touches: Touches {
             paths: Paths::parse(&words("paths"))?,
-            access: words("access").iter().map(|it| one_of(&ACCESS, it)).collect::<Result<_, _>>()?,
-            zones: words("zones").iter().map(|it| one_of(&Zone::NAMES, it)).collect::<Result<_, _>>()?,
+            access: words("access")
+                .iter()
+                .map(|it| one_of(&ACCESS, it))
+                .collect::<Result<_, _>>()?,
+            zones: words("zones")
+                .iter()
+                .map(|it| one_of(&Zone::NAMES, it))
+                .collect::<Result<_, _>>()?,
             recursive: flag("recursive"),
         },
         check: text(CHECK).map_or(Ok(None), |it| one_of(&Check::NAMES, &it).map(Some))?,
@@ -278,9 +380,15 @@ pub(super) fn closed_in(source: &Source, text: &str) -> Vec<RawTable> {
     for line in text.lines().map(str::trim) {
         if let Some(header) = line.strip_prefix('[') {
             let header = header.split(']').next().unwrap_or_default().trim();
-            name = header.strip_prefix("guards.").unwrap_or_default().trim_matches(['"', '\'']);
+            name = header
+                .strip_prefix("guards.")
+                .unwrap_or_default()
+                .trim_matches(['"', '\'']);
         }
-        let plain: String = line.chars().filter(|c| !c.is_whitespace() && *c != '\'').collect();
+        let plain: String = line
+            .chars()
+            .filter(|c| !c.is_whitespace() && *c != '\'')
+            .collect();
         if !name.is_empty() && plain.replace('"', "").starts_with("fail=closed") {
             found.insert(name);
         }
@@ -315,7 +423,8 @@ impl Reader<'_> {
                     Ok(Value::Text(text.to_string()))
                 }
                 _ => {
-                    let message = format!("guards.{}.{name} is no key that becket knows", table.name);
+                    let message =
+                        format!("guards.{}.{name} is no key that becket knows", table.name);
                     let known = GUARD_KEYS.iter().map(|key| key.name);
                     self.warn_unknown(message, name, key.span(), |name| likest(name, known));
                     continue;

@@ -3,8 +3,8 @@
 use becket_wire::event::EventName;
 use serde_json::{Map, Value as Json, json};
 
-use super::hook::{HOOK_KEYS, TableKey};
 use super::guard::GUARD_KEYS;
+use super::hook::{HOOK_KEYS, TableKey};
 use super::key::{KEYS, Key};
 use super::value::Form;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};

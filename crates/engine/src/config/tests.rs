@@ -133,7 +133,8 @@ fn an_unknown_key_is_a_warning_with_the_nearest_known_one() {
 
 #[test]
 fn hooks_and_guards_are_kept_as_written() {
-    let text = "[hooks.style]\nrun = [\"x\"]\n\n[guards.prod]\nanswer = \"deny\"\ncommand = \"psql\"\n";
+    let text =
+        "[hooks.style]\nrun = [\"x\"]\n\n[guards.prod]\nanswer = \"deny\"\ncommand = \"psql\"\n";
     assert_eq!(told(text), [""; 0]);
     let config = merge(&[
         layer(Level::User, text),

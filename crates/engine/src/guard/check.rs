@@ -51,7 +51,9 @@ impl Check {
 
     pub fn find(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
-        names.find(|(known, _)| *known == name).map(|(_, check)| *check)
+        names
+            .find(|(known, _)| *known == name)
+            .map(|(_, check)| *check)
     }
 
     pub fn holds(self, scene: &Scene<'_>) -> Option<Match> {
@@ -59,12 +61,15 @@ impl Check {
         let program = |act: &Act| Match::Program(act.program.clone());
         match self {
             Self::RunsNetwork => {
-                let runs = |act: &&Act| act.fed == Fed::Network && runs_fed(act) || runs_itself(act);
+                let runs =
+                    |act: &&Act| act.fed == Fed::Network && runs_fed(act) || runs_itself(act);
                 let act = acts.iter().find(runs)?;
                 Some(program(act))
             }
             Self::RunsUnknown => {
-                let act = acts.iter().find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
+                let act = acts
+                    .iter()
+                    .find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
                 Some(program(act))
             }
             Self::RunsDownload => runs_download(scene),
@@ -84,11 +89,17 @@ impl Check {
             Self::DeletesRemote => acts.iter().find(|act| deletes_remote(act)).map(program),
             Self::KillsBecket => {
                 let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
-                let looks = |act: &&Act| ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"].contains(&&*act.program);
+                let looks = |act: &&Act| {
+                    ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"]
+                        .contains(&&*act.program)
+                };
                 acts.iter().filter(looks).find(about)?;
                 acts.iter().find(|act| act.program == "kill").map(program)
             }
-            Self::DestroysData => acts.iter().find(|act| destroys_data(act, scene)).map(program),
+            Self::DestroysData => acts
+                .iter()
+                .find(|act| destroys_data(act, scene))
+                .map(program),
             Self::ForkBomb => command(scene).and_then(fork_bomb),
             Self::Unread => scene.call.unread.first().map(|_| Match::Other),
             Self::BecketHome => {
@@ -107,7 +118,15 @@ fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
 const INTERPRETERS: [&str; 9] = [
-    "node", "perl", "ruby", "php", "deno", "bun", "lua", "osascript", "tclsh",
+    "node",
+    "perl",
+    "ruby",
+    "php",
+    "deno",
+    "bun",
+    "lua",
+    "osascript",
+    "tclsh",
 ];
 
 fn is_interpreter(program: &str) -> bool {
@@ -116,8 +135,8 @@ fn is_interpreter(program: &str) -> bool {
 
 fn is_network(program: &str) -> bool {
     let names = [
-        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet", "ftp",
-        "aria2c", "fetch",
+        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet",
+        "ftp", "aria2c", "fetch",
     ];
     names.contains(&program)
 }
@@ -126,7 +145,8 @@ fn is_network(program: &str) -> bool {
 fn runs_stdin(act: &Act) -> bool {
     let words = || act.args.iter().map(|word| &*word.text);
     let operand = words().find(|word| *word == "-" || !word.starts_with('-'));
-    let is_stdin = operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
+    let is_stdin =
+        operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
     let short = |letters: &[char]| {
         words().any(|word| {
             let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
@@ -147,7 +167,10 @@ fn runs_fed(act: &Act) -> bool {
     let runs = SHELLS.contains(&&*act.program)
         || is_interpreter(&act.program)
         || ["source", ".", "eval"].contains(&&*act.program);
-    let unknown = act.args.iter().any(|word| word.opaque || word.text.starts_with("/dev/fd/"));
+    let unknown = act
+        .args
+        .iter()
+        .any(|word| word.opaque || word.text.starts_with("/dev/fd/"));
     // The program itself: `$(curl …)`.
     let is_program = act.program.is_empty() || act.program.contains(['$', '`', '(', ')']);
     runs_stdin(act) || runs && unknown || is_program
@@ -163,7 +186,15 @@ fn runs_itself(act: &Act) -> bool {
 }
 
 fn is_secret(word: &str) -> bool {
-    let words = ["secret", "token", "passw", "api_key", "apikey", "private_key", "credential"];
+    let words = [
+        "secret",
+        "token",
+        "passw",
+        "api_key",
+        "apikey",
+        "private_key",
+        "credential",
+    ];
     words.iter().any(|secret| word.contains(secret))
 }
 
@@ -180,16 +211,23 @@ fn deletes_remote(act: &Act) -> bool {
         let zone = Zone::of(&format!("/{}", word.trim_start_matches('/')), root, root);
         !matches!(zone, Zone::Build | Zone::Temp)
     };
-    act.remote && act.program == "rm" && recursive && words().filter(|word| !is_flag(word)).any(keeps)
+    act.remote
+        && act.program == "rm"
+        && recursive
+        && words().filter(|word| !is_flag(word)).any(keeps)
 }
 
 fn runs_download(scene: &Scene<'_>) -> Option<Match> {
     let acts = &scene.call.acts;
     // `wget URL` names the file after the URL.
-    let from = acts.iter().enumerate().filter(|(_, act)| is_network(&act.program));
+    let from = acts
+        .iter()
+        .enumerate()
+        .filter(|(_, act)| is_network(&act.program));
     for (nth, network) in from {
         let named = |act: &&Act| {
-            let is_url = |word: &str| word.contains("://") && word.ends_with(&format!("/{}", act.program));
+            let is_url =
+                |word: &str| word.contains("://") && word.ends_with(&format!("/{}", act.program));
             !act.program.is_empty() && network.args.iter().any(|word| is_url(&word.text))
         };
         if let Some(act) = acts[nth + 1..].iter().find(named) {
@@ -227,8 +265,23 @@ fn prints_environment(act: &Act) -> bool {
 }
 
 const CLIENTS: [&str; 17] = [
-    "psql", "mysql", "mariadb", "sqlite3", "sqlcmd", "sqlplus", "clickhouse-client", "clickhouse",
-    "cockroach", "duckdb", "bq", "snowsql", "mycli", "pgcli", "mongosh", "mongo", "wrangler",
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlcmd",
+    "sqlplus",
+    "clickhouse-client",
+    "clickhouse",
+    "cockroach",
+    "duckdb",
+    "bq",
+    "snowsql",
+    "mycli",
+    "pgcli",
+    "mongosh",
+    "mongo",
+    "wrangler",
 ];
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
@@ -241,7 +294,10 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     }
     // What stands in quotes is a value.
     let statement = |text: &str| -> String { text.split('\'').step_by(2).collect() };
-    let said = act.args.iter().any(|word| is_destructive(&statement(&word.text)));
+    let said = act
+        .args
+        .iter()
+        .any(|word| is_destructive(&statement(&word.text)));
     said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
 }
 
@@ -260,8 +316,17 @@ fn is_destructive(text: &str) -> bool {
     text.split(';').any(|statement| {
         let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
         let drops = [
-            "table", "database", "schema", "view", "user", "role", "column", "index", "tablespace",
-            "collection", "owned",
+            "table",
+            "database",
+            "schema",
+            "view",
+            "user",
+            "role",
+            "column",
+            "index",
+            "tablespace",
+            "collection",
+            "owned",
         ];
         let all_rows = (has("delete from") || has("update") && has("set")) && !has("where");
         drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
@@ -279,7 +344,11 @@ fn fork_bomb(command: &str) -> Option<Match> {
 }
 
 fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
-    let home = scene.becket.to_str().unwrap_or_default().trim_end_matches('/');
+    let home = scene
+        .becket
+        .to_str()
+        .unwrap_or_default()
+        .trim_end_matches('/');
     let is_in = |path: &str, folder: &str| {
         let below = path.strip_prefix(folder);
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -318,10 +387,12 @@ fn unregisters(scene: &Scene<'_>) -> Option<Match> {
         switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
     });
     let is_users = std::path::Path::new(&touch.path) == scene.home.join(".claude/settings.json");
-    let has_entry = is_users || scene.settings.is_some_and(|text| text.contains("becket-hook"));
-    let whole = scene.tool == "Write"
-        && has_entry
-        && !text(scene.input, "content").contains("becket-hook");
+    let has_entry = is_users
+        || scene
+            .settings
+            .is_some_and(|text| text.contains("becket-hook"));
+    let whole =
+        scene.tool == "Write" && has_entry && !text(scene.input, "content").contains("becket-hook");
     (bad || whole).then(|| Match::Path(touch.path.clone()))
 }
 

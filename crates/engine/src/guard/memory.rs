@@ -87,7 +87,9 @@ impl Key {
     }
 
     fn used(&self, place: &Place) -> PathBuf {
-        place.guard().join(format!("{}.used-{}", self.code, self.call))
+        place
+            .guard()
+            .join(format!("{}.used-{}", self.code, self.call))
     }
 
     /// What is remembered. `later`: the event follows a decision about the same call.
@@ -131,7 +133,12 @@ impl Key {
         sweep(place);
         let draft = folder.join(format!("{}.{event_id}", self.code));
         let mut options = OpenOptions::new();
-        let mut new = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        let mut new = options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&draft)?;
         new.write_all(&serde_json::to_vec(&denied)?)?;
         fs::rename(&draft, file(place, &self.code, "denied"))
     }
@@ -141,12 +148,15 @@ impl Key {
 pub fn denied(place: &Place) -> Vec<Denied> {
     let names = names(place);
     let codes = names.iter().filter_map(|name| name.strip_suffix(".denied"));
-    codes.filter_map(|code| read(place, code, "denied")).collect()
+    codes
+        .filter_map(|code| read(place, code, "denied"))
+        .collect()
 }
 
 /// Lets the next such call pass. None if no call with this code can be allowed.
 pub fn allow(place: &Place, code: &str) -> io::Result<Option<Denied>> {
-    let is_code = code.len() == CODE_LENGTH && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_code =
+        code.len() == CODE_LENGTH && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let Some(denied) = is_code.then(|| read(place, code, "denied")).flatten() else {
         return Ok(None);
     };
@@ -180,7 +190,9 @@ fn age(path: &std::path::Path) -> Option<Duration> {
 
 fn names(place: &Place) -> Vec<String> {
     let entries = fs::read_dir(place.guard()).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
 }
 
 /// Removes what is too old to count.
@@ -210,9 +222,18 @@ mod tests {
         let place = Place::new(home.path());
         let (first, second, third) = (key("1", "rm"), key("2", "rm"), key("3", "rm"));
         assert_eq!(first.look_up(&place, false), Memory::Nothing);
-        first.deny(&place, EventId::new(5, [7; 2]), "no-rm").unwrap();
-        assert_eq!(first.look_up(&place, false), Memory::Nothing, "the same call");
-        assert_eq!(second.look_up(&place, false), Memory::Denied("no-rm".into()));
+        first
+            .deny(&place, EventId::new(5, [7; 2]), "no-rm")
+            .unwrap();
+        assert_eq!(
+            first.look_up(&place, false),
+            Memory::Nothing,
+            "the same call"
+        );
+        assert_eq!(
+            second.look_up(&place, false),
+            Memory::Denied("no-rm".into())
+        );
         assert_eq!(denied(&place).len(), 1);
         assert_eq!(allow(&place, "00000000").unwrap(), None);
         let allowed = allow(&place, &first.code).unwrap().unwrap();
@@ -225,7 +246,11 @@ mod tests {
         assert!(spend(&second) && spend(&second));
         assert_eq!(second.look_up(&place, false), Memory::Pass);
         assert_eq!(third.look_up(&place, false), Memory::Nothing);
-        assert_eq!(third.look_up(&place, true), Memory::Pass, "its permission dialog");
+        assert_eq!(
+            third.look_up(&place, true),
+            Memory::Pass,
+            "its permission dialog"
+        );
         assert!(!spend(&third));
     }
 
@@ -234,8 +259,13 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let place = Place::new(home.path());
         let first = key("1", "rm");
-        first.deny(&place, EventId::new(5, [7; 2]), "no-rm").unwrap();
-        let file = OpenOptions::new().write(true).open(file(&place, &first.code, "denied")).unwrap();
+        first
+            .deny(&place, EventId::new(5, [7; 2]), "no-rm")
+            .unwrap();
+        let file = OpenOptions::new()
+            .write(true)
+            .open(file(&place, &first.code, "denied"))
+            .unwrap();
         file.set_modified(SystemTime::now() - LASTS).unwrap();
         assert_eq!(key("2", "rm").look_up(&place, false), Memory::Nothing);
         assert_eq!(allow(&place, &first.code).unwrap(), None);

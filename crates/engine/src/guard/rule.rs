@@ -35,7 +35,9 @@ impl Say {
 
     pub fn name(self) -> &'static str {
         let mut names = Self::NAMES.iter();
-        names.find(|(_, say)| *say == self).map_or("", |(name, _)| name)
+        names
+            .find(|(_, say)| *say == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
@@ -173,7 +175,11 @@ impl Rule {
             if self.touches.is_empty() {
                 return found.or(Some(Match::Other));
             }
-            let touch = scene.call.touches.iter().find(|it| self.touches.take(it, scene))?;
+            let touch = scene
+                .call
+                .touches
+                .iter()
+                .find(|it| self.touches.take(it, scene))?;
             return found.or(Some(Match::Path(touch.path.clone())));
         }
         for (nth, act) in scene.call.acts.iter().enumerate() {
@@ -213,7 +219,11 @@ impl Rule {
         let asks_words = !self.acts.args.is_empty() || !self.acts.flags.is_empty();
         if asks_words && let Some(act) = call.acts.iter().find(|act| may_be(act)) {
             let words: Vec<&str> = act.args.iter().map(|word| &*word.text).collect();
-            return Some(Match::Unsure(format!("{} {}", act.program, words.join(" "))));
+            return Some(Match::Unsure(format!(
+                "{} {}",
+                act.program,
+                words.join(" ")
+            )));
         }
         let of_act = |touch: &Touch| match touch.act.and_then(|nth| call.acts.get(nth)) {
             Some(act) => self.acts.takes_program(act),
@@ -247,7 +257,10 @@ impl Rule {
             (Match::Pattern(text), None) => format!("Prompt contains forbidden text: {text}"),
             (Match::Path(path), None) => format!("The guard {} protects {path}.", self.id),
             (Match::Program(program), None) => {
-                format!("The guard {} does not allow this use of {program}.", self.id)
+                format!(
+                    "The guard {} does not allow this use of {program}.",
+                    self.id
+                )
             }
             (Match::Other, None) => format!("The guard {} does not allow this.", self.id),
         };
@@ -262,7 +275,8 @@ impl Rule {
 
     /// Whether it judges a call by something besides tool, mode and agent.
     pub fn has_condition(&self) -> bool {
-        !(self.acts.is_empty() && self.touches.is_empty())
+        !self.acts.is_empty()
+            || !self.touches.is_empty()
             || self.check.is_some()
             || !self.patterns.is_empty()
             || !self.prompt.is_empty()
@@ -271,8 +285,11 @@ impl Rule {
 
 impl Acts {
     fn is_empty(&self) -> bool {
+        self.unwanted_commands.is_empty() && self.asks_nothing_else()
+    }
+
+    fn asks_nothing_else(&self) -> bool {
         self.commands.is_empty()
-            && self.unwanted_commands.is_empty()
             && self.args.is_empty()
             && self.flags.is_empty()
             && self.fed.is_empty()
@@ -280,12 +297,9 @@ impl Acts {
             && self.opaque.is_none()
     }
 
+    /// It asks which program it is not, and nothing else.
     fn only_unwanted(&self) -> bool {
-        let rest = Self {
-            unwanted_commands: Vec::new(),
-            ..self.clone()
-        };
-        !self.unwanted_commands.is_empty() && rest.is_empty()
+        !self.unwanted_commands.is_empty() && self.asks_nothing_else()
     }
 
     fn takes_program(&self, act: &Act) -> bool {
@@ -300,7 +314,7 @@ impl Acts {
             && self.opaque.is_none_or(|it| {
                 it == (act.program.is_empty() || act.args.iter().any(|word| word.opaque))
             })
-            && self.args.take(act.args.iter().map(|word| &*word.text))
+            && self.args.take(&act.args.iter().map(|word| &*word.text))
             && self.flags.iter().all(|flag| flag.holds(act))
     }
 }
@@ -324,6 +338,8 @@ impl Touches {
         };
         let act = touch.act.and_then(|nth| scene.call.acts.get(nth));
         let remote = act.is_some_and(|act| act.remote);
+        // A search through the home is no reading of each key in it.
+        let with_below = touch.recursive && matches!(touch.access, Access::Write | Access::Delete);
         let places = [Some(&touch.path), touch.real.as_ref()];
         places.into_iter().flatten().any(|path| {
             let in_zone = || {
@@ -340,25 +356,40 @@ impl Touches {
                 self.zones.contains(&zone)
             };
             (self.zones.is_empty() || in_zone())
-                && (self.paths.is_empty()
-                    || self.paths.matches(path, touch.recursive, bases))
+                && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
         })
     }
 }
 
 /// Programs that start another one: its name and arguments follow.
 const RUNNERS: [&[&str]; 15] = [
-    &["npx"], &["bunx"], &["pnpx"], &["uvx"], &["pipx", "run"], &["npm", "exec"], &["pnpm", "exec"],
-    &["pnpm", "dlx"], &["yarn", "dlx"], &["yarn", "exec"], &["bundle", "exec"], &["poetry", "run"],
-    &["uv", "run"], &["pipenv", "run"], &["mise", "exec"],
+    &["npx"],
+    &["bunx"],
+    &["pnpx"],
+    &["uvx"],
+    &["pipx", "run"],
+    &["npm", "exec"],
+    &["pnpm", "exec"],
+    &["pnpm", "dlx"],
+    &["yarn", "dlx"],
+    &["yarn", "exec"],
+    &["bundle", "exec"],
+    &["poetry", "run"],
+    &["uv", "run"],
+    &["pipenv", "run"],
+    &["mise", "exec"],
 ];
 
 impl Command {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_whitespace().map(str::to_owned);
-        let program = words.next().ok_or("expected the name of a program, found nothing")?;
+        let program = words
+            .next()
+            .ok_or("expected the name of a program, found nothing")?;
         if program.contains('/') {
-            return Err(format!("expected the name of a program without its folder, found {text:?}"));
+            return Err(format!(
+                "expected the name of a program without its folder, found {text:?}"
+            ));
         }
         Ok(Self {
             program,
@@ -381,8 +412,12 @@ impl Command {
             let words = std::iter::once(&*act.program).chain(operands(act, false));
             let mut words = words.skip(runner.len());
             runner[0] == act.program
-                && operands(act, false).zip(&runner[1..]).all(|(one, other)| one == *other)
-                && words.next().is_some_and(|program| word_matches(&self.program, program))
+                && operands(act, false)
+                    .zip(&runner[1..])
+                    .all(|(one, other)| one == *other)
+                && words
+                    .next()
+                    .is_some_and(|program| word_matches(&self.program, program))
                 && self.begins(act, runner.len())
         })
     }
@@ -391,7 +426,8 @@ impl Command {
     fn begins(&self, act: &Act, skip: usize) -> bool {
         [false, true].into_iter().any(|values| {
             let mut operands = operands(act, values).skip(skip);
-            (self.operands.iter()).all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
+            (self.operands.iter())
+                .all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
         })
     }
 }
@@ -416,9 +452,14 @@ impl Flag {
             None => (false, text),
         };
         let names: Vec<String> = rest.split('|').map(|name| name.trim().to_owned()).collect();
-        match names.iter().all(|name| name.len() > 1 && name.starts_with('-')) {
+        match names
+            .iter()
+            .all(|name| name.len() > 1 && name.starts_with('-'))
+        {
             true => Ok(Self { names, absent }),
-            false => Err(format!("expected flags like \"-f|--force\", found {text:?}")),
+            false => Err(format!(
+                "expected flags like \"-f|--force\", found {text:?}"
+            )),
         }
     }
 
@@ -440,11 +481,12 @@ impl Flag {
                 !self.absent && given.len() > 4 && name.starts_with(given)
             }
             Some(short) if short.len() == 1 => {
-                let cluster = given.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+                let cluster = given
+                    .strip_prefix('-')
+                    .filter(|rest| !rest.starts_with('-'));
                 cluster.is_some_and(|letters| letters.contains(short))
             }
             _ => false,
         }
     }
 }
-

@@ -46,7 +46,9 @@ impl Zone {
 
     pub fn find(name: &str) -> Option<Self> {
         let mut names = Self::NAMES.iter();
-        names.find(|(known, _)| *known == name).map(|(_, zone)| *zone)
+        names
+            .find(|(known, _)| *known == name)
+            .map(|(_, zone)| *zone)
     }
 
     /// Where an absolute path lies.
@@ -94,9 +96,32 @@ impl Zone {
 }
 
 const SYSTEM: [&str; 26] = [
-    "Applications", "Library", "System", "Users", "Volumes", "bin", "boot", "etc", "home", "lib",
-    "lib32", "lib64", "libx32", "media", "mnt", "opt", "private", "proc", "root", "run", "sbin", "snap",
-    "srv", "sys", "usr", "var",
+    "Applications",
+    "Library",
+    "System",
+    "Users",
+    "Volumes",
+    "bin",
+    "boot",
+    "etc",
+    "home",
+    "lib",
+    "lib32",
+    "lib64",
+    "libx32",
+    "media",
+    "mnt",
+    "opt",
+    "private",
+    "proc",
+    "root",
+    "run",
+    "sbin",
+    "snap",
+    "srv",
+    "sys",
+    "usr",
+    "var",
 ];
 
 /// `x/*` and `x/.*` are all of `x`.
@@ -129,15 +154,73 @@ fn is_device(names: &[&str]) -> bool {
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
     const NAMES: [&str; 67] = [
-        "target", "node_modules", "dist", "build", "out", ".next", ".nuxt", ".output", ".svelte-kit",
-        ".astro", ".angular", ".turbo", ".vite", ".parcel-cache", ".cache", ".npm", "Caches",
-        "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".tox", ".nox", ".venv", "venv",
-        ".eggs", "htmlcov", "coverage", ".nyc_output", ".gradle", ".terraform", ".dart_tool", "_build",
-        "DerivedData", "Pods", ".serverless", ".webpack", ".docusaurus", "storybook-static",
-        "test-results", "playwright-report", "bazel-out", "obj", "tmp", "temp", ".tmp", ".temp",
-        ".eslintcache", ".stylelintcache", ".sass-cache", ".jekyll-cache", "_site", ".bundle",
-        ".elixir_ls", "zig-cache", "zig-out", "deps", "log", "logs", "package-lock.json", "yarn.lock",
-        "pnpm-lock.yaml", "bun.lockb", "Cargo.lock", "poetry.lock", "uv.lock", "Gemfile.lock",
+        "target",
+        "node_modules",
+        "dist",
+        "build",
+        "out",
+        ".next",
+        ".nuxt",
+        ".output",
+        ".svelte-kit",
+        ".astro",
+        ".angular",
+        ".turbo",
+        ".vite",
+        ".parcel-cache",
+        ".cache",
+        ".npm",
+        "Caches",
+        "__pycache__",
+        ".pytest_cache",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".tox",
+        ".nox",
+        ".venv",
+        "venv",
+        ".eggs",
+        "htmlcov",
+        "coverage",
+        ".nyc_output",
+        ".gradle",
+        ".terraform",
+        ".dart_tool",
+        "_build",
+        "DerivedData",
+        "Pods",
+        ".serverless",
+        ".webpack",
+        ".docusaurus",
+        "storybook-static",
+        "test-results",
+        "playwright-report",
+        "bazel-out",
+        "obj",
+        "tmp",
+        "temp",
+        ".tmp",
+        ".temp",
+        ".eslintcache",
+        ".stylelintcache",
+        ".sass-cache",
+        ".jekyll-cache",
+        "_site",
+        ".bundle",
+        ".elixir_ls",
+        "zig-cache",
+        "zig-out",
+        "deps",
+        "log",
+        "logs",
+        "package-lock.json",
+        "yarn.lock",
+        "pnpm-lock.yaml",
+        "bun.lockb",
+        "Cargo.lock",
+        "poetry.lock",
+        "uv.lock",
+        "Gemfile.lock",
     ];
     rest.split('/').any(|name| {
         NAMES.contains(&name)
@@ -149,7 +232,15 @@ fn is_built(rest: &str) -> bool {
 
 /// Whether a path that is not known whole begins with the temp folder.
 pub fn is_temporary(text: &str) -> bool {
-    let begins = ["$TMPDIR", "${TMPDIR", "$TMP/", "${TMP}", "$(mktemp", "`mktemp", "$RUNNER_TEMP"];
+    let begins = [
+        "$TMPDIR",
+        "${TMPDIR",
+        "$TMP/",
+        "${TMP}",
+        "$(mktemp",
+        "`mktemp",
+        "$RUNNER_TEMP",
+    ];
     begins.iter().any(|it| text.starts_with(it))
 }
 

@@ -71,7 +71,8 @@ struct Example {
 impl Backtest {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         if let Some(file) = &self.config {
-            std::fs::metadata(file).with_context(|| format!("could not read {}", file.display()))?;
+            std::fs::metadata(file)
+                .with_context(|| format!("could not read {}", file.display()))?;
         }
         if !world.no_daemon
             && let Ok(Some(mut client)) = Client::connect(world)
@@ -81,7 +82,9 @@ impl Backtest {
         let mut outcome = Outcome::default();
         if let Some(database) = store::open_to_read(&world.place.database())? {
             let session = self.session.as_deref();
-            let session = session.map(|id| log::complete(id, Some(&database), &[])).transpose()?;
+            let session = session
+                .map(|id| log::complete(id, Some(&database), &[]))
+                .transpose()?;
             let query = EventQuery {
                 session,
                 event: Some("PreToolUse".to_owned()),
@@ -131,7 +134,8 @@ impl Configs<'_> {
                 Loader::with_files(&files, place, false).current()
             }
         };
-        self.known.insert(project.to_path_buf(), Arc::clone(&config));
+        self.known
+            .insert(project.to_path_buf(), Arc::clone(&config));
         config
     }
 }
@@ -170,16 +174,27 @@ impl Outcome {
             about: line::about(row),
         };
         if let Some(rule) = before {
-            self.rules.entry(rule.to_owned()).or_default().freed.push(example());
+            self.rules
+                .entry(rule.to_owned())
+                .or_default()
+                .freed
+                .push(example());
         }
         if let Some(rule) = after {
-            self.rules.entry(rule.to_owned()).or_default().stopped.push(example());
+            self.rules
+                .entry(rule.to_owned())
+                .or_default()
+                .stopped
+                .push(example());
         }
     }
 
     fn left_out(&self) -> String {
         let mut left: Vec<String> = Vec::new();
-        for (many, why) in [(self.masked, "masked"), (self.dropped, "without their payload")] {
+        for (many, why) in [
+            (self.masked, "masked"),
+            (self.dropped, "without their payload"),
+        ] {
             if many > 0 {
                 left.push(format!("{many} {why}"));
             }
@@ -191,7 +206,11 @@ impl Outcome {
     }
 
     fn told(&self) -> String {
-        let mut out = format!("{} judged{}\n", count(self.calls, "call", "calls"), self.left_out());
+        let mut out = format!(
+            "{} judged{}\n",
+            count(self.calls, "call", "calls"),
+            self.left_out()
+        );
         if self.rules.is_empty() {
             return out + "Nothing would come out differently.\n";
         }
@@ -205,9 +224,16 @@ impl Outcome {
                 if examples.is_empty() {
                     continue;
                 }
-                out += &format!("  {style}{} {what}{style:#}\n", count(examples.len(), "call", "calls"));
+                out += &format!(
+                    "  {style}{} {what}{style:#}\n",
+                    count(examples.len(), "call", "calls")
+                );
                 for one in examples.iter().rev().take(EXAMPLES) {
-                    out += &format!("    {}  {DIM}{}{DIM:#}\n", one_line(&one.about), one.event_id);
+                    out += &format!(
+                        "    {}  {DIM}{}{DIM:#}\n",
+                        one_line(&one.about),
+                        one.event_id
+                    );
                 }
             }
         }

@@ -89,9 +89,13 @@ fn the_user_overrides_and_switches_off_the_pack() {
 
 #[test]
 fn a_project_adds_and_tightens_and_never_relaxes() {
-    let user = "[guards.mine]\ncommand = \"psql\"\nanswer = \"ask\"\n[guards.git-clean]\nenabled = false";
+    let user =
+        "[guards.mine]\ncommand = \"psql\"\nanswer = \"ask\"\n[guards.git-clean]\nenabled = false";
     for (project, warns) in [
-        ("[guards.theirs]\ntools = \"Bash\"\nanswer = \"warn\"", false),
+        (
+            "[guards.theirs]\ntools = \"Bash\"\nanswer = \"warn\"",
+            false,
+        ),
         ("[guards.mine]\nanswer = \"deny\"\nfail = \"closed\"", false),
         ("[guards.sql]\nanswer = \"deny\"", false),
         ("[guards.mine]\nanswer = \"warn\"", true),
@@ -112,7 +116,10 @@ fn a_project_adds_and_tightens_and_never_relaxes() {
     }
     let tightened = guards(&[
         (Level::User, user),
-        (Level::Project, "[guards.mine]\nanswer = \"deny\"\nfail = \"closed\""),
+        (
+            Level::Project,
+            "[guards.mine]\nanswer = \"deny\"\nfail = \"closed\"",
+        ),
     ]);
     let mine = find(&tightened, "mine");
     assert_eq!((mine.say, mine.closed), (Say::Deny, true));
@@ -121,8 +128,14 @@ fn a_project_adds_and_tightens_and_never_relaxes() {
 #[test]
 fn what_is_managed_is_as_it_says_there() {
     let guards = guards(&[
-        (Level::User, "[guards.git-clean]\nenabled = false\n[guards.late]\nenabled = false"),
-        (Level::Managed, "[guards.git-clean]\nanswer = \"deny\"\n[guards.late]\ncommand = \"psql\""),
+        (
+            Level::User,
+            "[guards.git-clean]\nenabled = false\n[guards.late]\nenabled = false",
+        ),
+        (
+            Level::Managed,
+            "[guards.git-clean]\nanswer = \"deny\"\n[guards.late]\ncommand = \"psql\"",
+        ),
     ]);
     let clean = find(&guards, "git-clean");
     assert_eq!((clean.say, &clean.off), (Say::Deny, &None));
