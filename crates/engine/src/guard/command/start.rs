@@ -38,6 +38,10 @@ impl Shell<'_> {
 
     fn start_words(&mut self, words: &[Value], stdin: &Output) -> Output {
         let (name, args) = (&words[0], &words[1..]);
+        if name.opaque && name.text.starts_with('(') {
+            // `time ( … )`: the subshell was read as a word.
+            return Output::Opaque;
+        }
         let last = name.text.rsplit('/').next().unwrap_or_default();
         let program =
             if last.contains(['$', '`', '*', '?']) || name.opaque && !name.text.contains('/') {

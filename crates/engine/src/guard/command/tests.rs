@@ -101,6 +101,8 @@ f() { rm -rf $1; }; f /; f /etc
     rm -rf /; rm -rf /etc | D* /, D* /etc
 :(){ :|:& };:
     :; : <? |
+time (rm a)
+    rm a | D /p/a
 rm -rf a # rm -rf b
     rm -rf a | D* /p/a
 "##;
