@@ -231,19 +231,18 @@ fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Fo
     // Transcripts are in `projects/` beside the user's settings.
     let transcript = Path::new(head.transcript_path.as_deref().unwrap_or_default());
     let mut above = transcript.ancestors();
-    let user = above
-        .find(|folder| folder.ends_with("projects"))
-        .and_then(Path::parent);
+    let projects = above.find(|folder| folder.ends_with("projects"));
+    let user = projects
+        .and_then(Path::parent)
+        .filter(|folder| folder.is_dir());
     let user = user.map(|folder| folder.join("settings.json"));
+    // Where the user's own file is not known, becket may be registered there.
+    let is_known = user.is_some();
     let project = ["settings.json", "settings.local.json"];
     let project = project.map(|name| around.project.join(".claude").join(name));
-    let files = user
-        .into_iter()
-        .chain(project)
-        .chain([changed.to_path_buf()]);
-    let is_registered = files
-        .map(|file| read_settings(&file))
-        .any(|it| it.contains("becket-hook"));
+    let files = (user.into_iter().chain(project)).chain([changed.to_path_buf()]);
+    let mut texts = files.map(|file| read_settings(&file));
+    let is_registered = !is_known || texts.any(|text| text.contains("becket-hook"));
     let is_off = switches_off(&read_settings(changed));
     sorted(around.rules, |rule| {
         let cuts_off = is_off || !is_registered && around.registered_by_settings;

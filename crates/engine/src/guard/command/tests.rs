@@ -476,6 +476,7 @@ fn where_an_act_runs() {
         Some(Path::new("/p/sub"))
     );
     assert_eq!(cwd("cd $X; ls"), None);
+    assert_eq!(cwd("docker exec c ls"), None);
 }
 
 #[test]
