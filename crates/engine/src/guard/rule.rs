@@ -338,8 +338,10 @@ impl Touches {
         };
         let act = touch.act.and_then(|nth| scene.call.acts.get(nth));
         let remote = act.is_some_and(|act| act.remote);
-        // A search through the home is no reading of each key in it.
-        let with_below = touch.recursive && matches!(touch.access, Access::Write | Access::Delete);
+        // A search through the whole home or project is no reading of each key in it.
+        let with_below = touch.recursive
+            && (matches!(touch.access, Access::Write | Access::Delete)
+                || Zone::of(&touch.path, scene.project, scene.home) != Zone::Vital);
         let places = [Some(&touch.path), touch.real.as_ref()];
         places.into_iter().flatten().any(|path| {
             let in_zone = || {

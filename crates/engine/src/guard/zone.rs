@@ -87,7 +87,7 @@ impl Zone {
             ["var" | "private", "folders" | "var", ..] if names.len() > 4 => Self::Temp,
             ["dev", "shm", _, ..] => Self::Temp,
             ["dev", ..] => Self::Elsewhere,
-            [top, ..] if SYSTEM.contains(top) => Self::System,
+            [top, ..] if SYSTEM.contains(top) || top.contains('*') => Self::System,
             [_] => Self::System,
             _ if is_built(path) => Self::Build,
             _ => Self::Elsewhere,
@@ -272,6 +272,7 @@ mod tests {
             ("/dev/null", Zone::Elsewhere),
             ("/dev/sda", Zone::Device),
             ("/data", Zone::System),
+            ("/**/*.log", Zone::System),
             ("/data/x", Zone::Elsewhere),
         ] {
             assert_eq!(Zone::of(path, project, home), zone, "{path}");
