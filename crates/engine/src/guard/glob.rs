@@ -134,6 +134,13 @@ impl Words {
 }
 
 pub fn word_matches(glob: &str, word: &str) -> bool {
+    // Most differ in the first letter.
+    if let [first, ..] = glob.as_bytes()
+        && !b"*?[".contains(first)
+        && word.as_bytes().first() != Some(first)
+    {
+        return false;
+    }
     matches(glob.as_bytes(), word.as_bytes(), false)
 }
 
@@ -243,6 +250,9 @@ impl PathGlob {
         if folders.any(|folder| matches(self.pattern.as_bytes(), folder.as_bytes(), true)) {
             return true;
         }
+        if !recursive {
+            return false;
+        }
         let literal = self.pattern.find(['*', '?', '[']);
         let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
         above(format!("{base}/{literal}").trim_end_matches('/'))
@@ -256,7 +266,7 @@ impl PathGlob {
         let is_glob = name.contains(['*', '?', '[']);
         let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
         let sample = || self.pattern.replace("**", "x").replace(['*', '?'], "x");
-        is_glob && letters > 1 && matches(name.as_bytes(), sample().as_bytes(), true)
+        self.takes && is_glob && letters > 1 && matches(name.as_bytes(), sample().as_bytes(), true)
     }
 }
 

@@ -403,8 +403,12 @@ impl Command {
         if word_matches(&self.program, &act.program) && self.begins(act, 0) {
             return true;
         }
+        let is_python = act.program.starts_with("python");
+        if !is_python && !RUNNERS.iter().any(|runner| runner[0] == act.program) {
+            return false;
+        }
         // `python -m twine upload`
-        let is_module = act.program.starts_with("python")
+        let is_module = is_python
             && act.args.first().is_some_and(|word| word.text == "-m");
         let module = is_module.then(|| operands(act, false).next()).flatten();
         if module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1) {

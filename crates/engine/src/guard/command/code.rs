@@ -209,10 +209,6 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
         level: 0,
     };
     scan.run();
-    let shells = ["/bin/sh", "/bin/bash", "pty.spawn"];
-    if code.contains("socket") && shells.iter().any(|shell| code.contains(shell)) {
-        scan.effects.push(Effect::Network);
-    }
     scan.effects
 }
 

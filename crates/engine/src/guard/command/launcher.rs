@@ -117,12 +117,15 @@ impl Shell<'_> {
         // What `{}` stands for, as far as the tests before it tell.
         let mut names: Vec<&str> = Vec::new();
         let mut filtered = false;
+        let mut empty = false;
         let mut at = 0;
         let mut output = Output::Nothing;
         while let Some(test) = tests.get(at) {
             at += 1;
             let value = tests.get(at);
             match test.text.as_str() {
+                "-empty" => empty = true,
+                "-delete" if empty => {}
                 "-delete" => {
                     for found in found(&roots, &names, filtered) {
                         self.touch(&found, Access::Delete, !found.opaque, Some(act));
