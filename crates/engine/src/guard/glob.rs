@@ -260,6 +260,11 @@ impl PathGlob {
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
     fn is_name(&self, name: &str) -> bool {
+        let first = [&*self.pattern, name].map(|text| text.as_bytes().first().copied());
+        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[".contains(&byte));
+        if first[0] != first[1] && !first.into_iter().any(is_glob) {
+            return false;
+        }
         if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
             return true;
         }
