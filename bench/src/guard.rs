@@ -32,14 +32,38 @@ const RIVAL: &str = r#"grep -qE 'rm +-[rf]+ +[/~]|git (reset --hard|push.*--forc
 
 /// Everyday commands, and whether they are stopped. Each is brought to the same length.
 const COMMANDS: [(&str, bool); 8] = [
-    ("cd web && npm ci && npm run build -- --mode production 2>&1 | tail -n 40 && ls -la dist", false),
-    ("git add -A && git commit -m 'fix: rm -rf / is denied, git push --force too' && git push -u origin HEAD", false),
-    ("for f in src/*.ts lib/*.ts; do if grep -q TODO \"$f\"; then echo \"$f: $(wc -l < \"$f\")\"; fi; done", false),
-    ("find . -name '*.rs' -not -path './target/*' | xargs grep -ln 'fn main' | sort | uniq -c | head -50", false),
-    ("curl -s localhost:3000/api/v1/users?limit=10 | jq -r '.items[] | [.id, .name] | @tsv' | column -t", false),
-    ("D=$(mktemp -d) && cp -r src \"$D\" && (cd \"$D\" && cargo test --offline) && rm -rf \"$D\" target/debug/tmp", false),
-    ("X=/home; cd /tmp && sudo -E env A=1 bash -c \"rm -rf $X/dev/../dev/*\" && echo done || true", true),
-    ("npm run build; echo cm0gLXJmIH4= | base64 -d | sh; git status --short --branch | head -20", true),
+    (
+        "cd web && npm ci && npm run build -- --mode production 2>&1 | tail -n 40 && ls -la dist",
+        false,
+    ),
+    (
+        "git add -A && git commit -m 'fix: rm -rf / is denied, git push --force too' && git push -u origin HEAD",
+        false,
+    ),
+    (
+        "for f in src/*.ts lib/*.ts; do if grep -q TODO \"$f\"; then echo \"$f: $(wc -l < \"$f\")\"; fi; done",
+        false,
+    ),
+    (
+        "find . -name '*.rs' -not -path './target/*' | xargs grep -ln 'fn main' | sort | uniq -c | head -50",
+        false,
+    ),
+    (
+        "curl -s localhost:3000/api/v1/users?limit=10 | jq -r '.items[] | [.id, .name] | @tsv' | column -t",
+        false,
+    ),
+    (
+        "D=$(mktemp -d) && cp -r src \"$D\" && (cd \"$D\" && cargo test --offline) && rm -rf \"$D\" target/debug/tmp",
+        false,
+    ),
+    (
+        "X=/home; cd /tmp && sudo -E env A=1 bash -c \"rm -rf $X/dev/../dev/*\" && echo done || true",
+        true,
+    ),
+    (
+        "npm run build; echo cm0gLXJmIH4= | base64 -d | sh; git status --short --branch | head -20",
+        true,
+    ),
 ];
 
 /// A contender, and what it took.
@@ -49,7 +73,9 @@ struct Contender {
 }
 
 pub fn run(order: &Order) -> Result<Report> {
-    let folder = tempfile::Builder::new().prefix("bkt").tempdir_in(&order.folder)?;
+    let folder = tempfile::Builder::new()
+        .prefix("bkt")
+        .tempdir_in(&order.folder)?;
     let home = folder.path().join("home");
     let project = home.join("app");
     fs::create_dir_all(project.join(".git"))?;
@@ -76,7 +102,10 @@ pub fn run(order: &Order) -> Result<Report> {
     }
     let script = event(&script(), &project);
     let [mut short, mut long, mut rival] = ["200 characters", "64 KiB", "a hook script with grep"]
-        .map(|name| Contender { name, samples: Samples::new() });
+        .map(|name| Contender {
+            name,
+            samples: Samples::new(),
+        });
     for round in 0..WARM_UP + order.rounds.unwrap_or(ROUNDS) * order.runs {
         let (event, _) = &events[round % events.len()];
         let took = timed(|| black_box(stops(event, &around)).map(drop))?;
@@ -85,7 +114,8 @@ pub fn run(order: &Order) -> Result<Report> {
         }
         short.samples.push(took);
         if round % SLOW == 0 {
-            long.samples.push(timed(|| black_box(stops(&script, &around)).map(drop))?);
+            long.samples
+                .push(timed(|| black_box(stops(&script, &around)).map(drop))?);
             rival.samples.push(timed(|| grep(event))?);
         }
     }
@@ -98,7 +128,10 @@ fn stops(event: &[u8], around: &Around<'_>) -> Result<bool> {
     let input: Value = serde_json::from_str(head.tool_input.context("no input")?)?;
     let tool = head.tool.as_deref().unwrap_or_default();
     let judged = judge_call(tool, &input, &head, around);
-    Ok(judged.found.first().is_some_and(|found| found.say > Say::Warn))
+    Ok(judged
+        .found
+        .first()
+        .is_some_and(|found| found.say > Say::Warn))
 }
 
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<Duration> {
@@ -124,11 +157,15 @@ fn own_rules() -> String {
     let rule = |number: usize| {
         let asks = match number % 4 {
             0 => format!("command = \"tool{number}\"\nargs = [\"*prod*\", \"!--check\"]"),
-            1 => format!("paths = [\"vault{number}/**\", \"*.secret{number}\"]\naccess = [\"write\", \"delete\"]"),
+            1 => format!(
+                "paths = [\"vault{number}/**\", \"*.secret{number}\"]\naccess = [\"write\", \"delete\"]"
+            ),
             2 => format!("patterns = [\"deploy-{number} --now\"]"),
             _ => format!("command = \"git push\"\nargs = [\"*release-{number}*\"]"),
         };
-        format!("[guards.own-{number}]\ntools = \"Bash\"\n{asks}\nanswer = \"deny\"\nreason = \"Rule {number}.\"\n\n")
+        format!(
+            "[guards.own-{number}]\ntools = \"Bash\"\n{asks}\nanswer = \"deny\"\nreason = \"Rule {number}.\"\n\n"
+        )
     };
     (0..OWN_RULES).map(rule).collect()
 }
@@ -150,7 +187,9 @@ fn script() -> String {
         }
         let (command, stop) = COMMANDS[number % COMMANDS.len()];
         if !stop {
-            script.push_str(&format!("if [ -f step{number} ]; then\n    {command}\nfi\n"));
+            script.push_str(&format!(
+                "if [ -f step{number} ]; then\n    {command}\nfi\n"
+            ));
         }
     }
     script.truncate(script[..SCRIPT].rfind("if [").unwrap_or(0));

@@ -49,7 +49,10 @@ fn every_call_of_the_corpus_is_judged_as_expected() {
         let missed = wrong.iter().filter(|((it, _), _)| *it == stop);
         let missed: usize = missed.map(|(_, lines)| lines.len()).sum();
         assert!(all > 200, "only {all} calls");
-        format!("{missed} of {all} ({:.1} %)", missed as f64 * 100.0 / all as f64)
+        format!(
+            "{missed} of {all} ({:.1} %)",
+            missed as f64 * 100.0 / all as f64
+        )
     };
     let (harmless, dangerous) = (rate(false), rate(true));
     let groups = wrong.iter().map(|((stop, group), lines)| {

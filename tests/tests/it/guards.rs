@@ -104,9 +104,12 @@ fn the_corpus_is_judged_alike_over_both_roads() {
 fn the_guide_names_every_guard_of_the_pack() {
     let guide = include_str!("../../../docs/guides/guards.md");
     let world = World::new();
-    let guards: Value = serde_json::from_str(&world.run(&["guard", "list", "--json"])).expect("JSON");
+    let guards: Value =
+        serde_json::from_str(&world.run(&["guard", "list", "--json"])).expect("JSON");
     let guards = guards.as_array().expect("a list");
     let names = guards.iter().filter_map(|guard| guard["id"].as_str());
-    let missing: Vec<&str> = names.filter(|name| !guide.contains(&format!("`{name}`"))).collect();
+    let missing: Vec<&str> = names
+        .filter(|name| !guide.contains(&format!("`{name}`")))
+        .collect();
     assert!(guards.len() > 50 && missing.is_empty(), "{missing:?}");
 }

@@ -155,6 +155,8 @@ pub struct Paths(Vec<PathGlob>);
 struct PathGlob {
     base: Base,
     pattern: String,
+    /// A name that the pattern matches.
+    sample: String,
     takes: bool,
 }
 
@@ -195,6 +197,7 @@ impl Paths {
             }
             all.extend(alternatives(rest).into_iter().map(|pattern| PathGlob {
                 base,
+                sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
                 pattern,
                 takes,
             }));
@@ -260,9 +263,11 @@ impl PathGlob {
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
     fn is_name(&self, name: &str) -> bool {
-        let first = [&*self.pattern, name].map(|text| text.as_bytes().first().copied());
-        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[".contains(&byte));
-        if first[0] != first[1] && !first.into_iter().any(is_glob) {
+        // Most differ at one of their ends.
+        let ends = |text: &str| [text.bytes().next(), text.bytes().next_back()];
+        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[]".contains(&byte));
+        let mut pairs = ends(&self.pattern).into_iter().zip(ends(name));
+        if pairs.any(|(one, other)| one != other && !is_glob(one) && !is_glob(other)) {
             return false;
         }
         if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
@@ -270,8 +275,10 @@ impl PathGlob {
         }
         let is_glob = name.contains(['*', '?', '[']);
         let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
-        let sample = || self.pattern.replace("**", "x").replace(['*', '?'], "x");
-        self.takes && is_glob && letters > 1 && matches(name.as_bytes(), sample().as_bytes(), true)
+        self.takes
+            && is_glob
+            && letters > 1
+            && matches(name.as_bytes(), self.sample.as_bytes(), true)
     }
 }
 

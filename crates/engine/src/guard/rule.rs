@@ -169,15 +169,14 @@ fn letter(program: &str) -> u32 {
 
 /// The first letters of the programs that an act may be.
 fn letters_of(act: &Act) -> u32 {
-    match starts_another(act) {
+    match is_module(act) {
         true => u32::MAX,
         false => letter(&act.program),
     }
 }
 
-fn starts_another(act: &Act) -> bool {
-    let is_runner = |runner: &&[&str]| runner[0] == act.program;
-    act.program.starts_with("python") || RUNNERS.iter().any(is_runner)
+fn is_module(act: &Act) -> bool {
+    act.program.starts_with("python") && act.args.first().is_some_and(|word| word.text == "-m")
 }
 
 /// What a rule found.
@@ -406,8 +405,8 @@ impl Touches {
         };
         // A search through the whole home or project is no reading of each key in it, and unpacking
         // there no writing.
-        let with_below = touch.recursive
-            && (touch.access == Access::Delete || zones[0] != Some(Zone::Vital));
+        let with_below =
+            touch.recursive && (touch.access == Access::Delete || zones[0] != Some(Zone::Vital));
         let places = [Some(&touch.path), touch.real.as_ref()];
         places.into_iter().zip(zones).any(|(path, zone)| {
             let in_zone = zone.is_some_and(|zone| self.zones.contains(&zone));
@@ -418,25 +417,6 @@ impl Touches {
         })
     }
 }
-
-/// Programs that start another one: its name and arguments follow.
-const RUNNERS: [&[&str]; 15] = [
-    &["npx"],
-    &["bunx"],
-    &["pnpx"],
-    &["uvx"],
-    &["pipx", "run"],
-    &["npm", "exec"],
-    &["pnpm", "exec"],
-    &["pnpm", "dlx"],
-    &["yarn", "dlx"],
-    &["yarn", "exec"],
-    &["bundle", "exec"],
-    &["poetry", "run"],
-    &["uv", "run"],
-    &["pipenv", "run"],
-    &["mise", "exec"],
-];
 
 impl Command {
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -463,7 +443,9 @@ impl Command {
         };
         match commands.is_empty() {
             true => u32::MAX,
-            false => commands.iter().fold(0, |all, command| all | letters(command)),
+            false => commands
+                .iter()
+                .fold(0, |all, command| all | letters(command)),
         }
     }
 
@@ -471,28 +453,11 @@ impl Command {
         if word_matches(&self.program, &act.program) && self.begins(act, 0) {
             return true;
         }
-        if !starts_another(act) {
-            return false;
-        }
         // `python -m twine upload`
-        let is_module = act.program.starts_with("python")
-            && act.args.first().is_some_and(|word| word.text == "-m");
-        let module = is_module.then(|| operands(act, false).next()).flatten();
-        if module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1) {
-            return true;
-        }
-        RUNNERS.iter().any(|runner| {
-            let words = std::iter::once(&*act.program).chain(operands(act, false));
-            let mut words = words.skip(runner.len());
-            runner[0] == act.program
-                && operands(act, false)
-                    .zip(&runner[1..])
-                    .all(|(one, other)| one == *other)
-                && words
-                    .next()
-                    .is_some_and(|program| word_matches(&self.program, program))
-                && self.begins(act, runner.len())
-        })
+        let module = is_module(act)
+            .then(|| operands(act, false).next())
+            .flatten();
+        module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1)
     }
 
     /// Whether the operands begin so. A word behind a flag may be its value or an operand.

@@ -221,11 +221,18 @@ fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
             let text = code.clone();
             let words: Vec<&str> = text.split([' ', '\n', ';', ',']).collect();
             for names in words.windows(3).filter(|names| names[1] == "as") {
-                let start = |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.');
+                let start =
+                    |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.');
                 let short = format!("{}.", names[2]);
                 let found: Vec<usize> = code.match_indices(&short).map(|(at, _)| at).collect();
-                for at in found.into_iter().rev().filter(|at| start(*at)).collect::<Vec<_>>() {
-                    code.to_mut().replace_range(at..at + names[2].len(), names[0]);
+                for at in found
+                    .into_iter()
+                    .rev()
+                    .filter(|at| start(*at))
+                    .collect::<Vec<_>>()
+                {
+                    code.to_mut()
+                        .replace_range(at..at + names[2].len(), names[0]);
                 }
             }
         }
@@ -678,7 +685,8 @@ fn made(name: &str, arguments: &[Argument]) -> Value {
     };
     let value = match name.rsplit(['.', ':']).next().unwrap_or(name) {
         "expanduser" | "Path" | "abspath" | "realpath" | "normpath" | "resolve" | "str"
-        | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" | "glob" | "iglob" => first.clone(),
+        | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" | "glob"
+        | "iglob" => first.clone(),
         "home" | "homedir" => Some(Value::known("~")),
         "gettempdir" | "tmpdir" => Some(Value::known("/tmp")),
         "mkdtemp" | "mkdtempSync" | "mktmpdir" => Some(Value::known("/tmp/tmp.d")),

@@ -25,7 +25,10 @@ const XARGS: Flags = flags(
     "IdEnPLsa",
     "replace delimiter max-args max-procs max-lines max-chars arg-file",
 );
-const FD: Flags = flags("teEdcjSo", "type extension exclude max-depth min-depth threads size owner");
+const FD: Flags = flags(
+    "teEdcjSo",
+    "type extension exclude max-depth min-depth threads size owner",
+);
 const PARALLEL: Flags = flags("jSnNPa", "jobs delay timeout colsep joblog");
 
 impl Shell<'_> {
