@@ -368,7 +368,8 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
     let paths = [Some(&touch.path), touch.real.as_ref()];
     paths.into_iter().flatten().any(|path| match touch.access {
         Access::Read | Access::List => is_in(path, &format!("{home}/run/guard")),
-        Access::Write | Access::Delete => {
+        Access::Write => is_in(path, home),
+        Access::Delete => {
             let around = touch.recursive && is_in(home, path.trim_end_matches('/'));
             is_in(path, home) || around
         }
