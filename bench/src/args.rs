@@ -21,11 +21,13 @@ benches:
   hooks          what ten named hooks add to such a call, against one
   launch         what `becket run` adds before Claude Code's first screen
   callback       what one callback of becket-sdk adds to such a call, against the Python SDK
+  guard          what guards cost for one Bash call, against a hook script with grep
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
   --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
-                 claude and hooks 240, launch 20, callback 480, instructions 5)
+                 claude and hooks 240, launch 20, callback 480, guard 2000,
+                 instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -51,6 +53,7 @@ pub enum Bench {
     Hooks,
     Launch,
     Callback,
+    Guard,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
@@ -113,6 +116,7 @@ impl Order {
             Some("hooks") => Bench::Hooks,
             Some("launch") => Bench::Launch,
             Some("callback") => Bench::Callback,
+            Some("guard") => Bench::Guard,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
@@ -179,6 +183,7 @@ impl Order {
             Bench::Hooks => "hooks",
             Bench::Launch => "launch",
             Bench::Callback => "callback",
+            Bench::Guard => "guard",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",

@@ -14,6 +14,7 @@ pub mod event;
 pub mod fill;
 pub mod fleet;
 pub mod growth;
+pub mod guard;
 pub mod hooks;
 pub mod ingest;
 pub mod inside;
@@ -59,6 +60,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Hooks => hooks::run(&order)?,
         Bench::Launch => launch::run(&order)?,
         Bench::Callback => callback::run(&order)?,
+        Bench::Guard => guard::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

@@ -2,6 +2,7 @@
 //! in a home of its own, a real terminal, and stories told with them.
 
 pub mod claude;
+pub mod corpus;
 pub mod model;
 pub mod skip;
 pub mod story;

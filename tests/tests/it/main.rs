@@ -9,6 +9,7 @@ mod completions;
 mod coverage;
 mod docs;
 mod guard;
+mod guards;
 mod history;
 mod hooks;
 mod init;

@@ -20,7 +20,7 @@ fn begin(given: Given) -> Result<Story, Unavailable> {
     given.registered(Recorder::witness()).begin()
 }
 
-fn run<T>(future: impl Future<Output = T>) -> T {
+pub(super) fn run<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -54,7 +54,7 @@ async fn all(mut turn: Turn<'_>) -> Vec<Message> {
 }
 
 /// Asks, and reads to the result.
-async fn ask(claude: &mut Claude, prompt: &str) -> TurnResult {
+pub(super) async fn ask(claude: &mut Claude, prompt: &str) -> TurnResult {
     let turn = claude.ask(prompt).await.expect("ask");
     turn.result().await.expect("a result")
 }

@@ -327,6 +327,7 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
             Level::BuiltIn => Origin::BUILT_IN,
             _ => table.origin(),
         });
+    let wanted = parse(wanted)?;
     let rule = Rule {
         id: id.to_owned(),
         say: text("answer").map_or(Ok(Say::Deny), |it| one_of(&Say::NAMES, &it))?,
@@ -339,7 +340,8 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         patterns: words("patterns"),
         prompt: words("prompt"),
         acts: Acts {
-            commands: parse(wanted)?,
+            letters: Command::letters(&wanted),
+            commands: wanted,
             unwanted_commands: parse(unwanted)?,
             args: Words::parse(&words("args")),
             flags: words("flags")

@@ -176,11 +176,12 @@ fn runs_fed(act: &Act) -> bool {
     runs_stdin(act) || runs && unknown || is_program
 }
 
-/// `exec(urlopen(…))`, `fetch(…).then(eval)`.
+/// `exec(urlopen(…))`, `fetch(…).then(eval)`, a shell at a socket.
 fn runs_itself(act: &Act) -> bool {
     let itself = |code: &str| {
         let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
         has(&["exec(", "eval", "Function("]) && has(&["http", "urlopen", "fetch(", "socket"])
+            || has(&["socket"]) && has(&["/bin/sh", "/bin/bash", "pty.spawn"])
     };
     is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
 }
@@ -217,6 +218,12 @@ fn deletes_remote(act: &Act) -> bool {
         && words().filter(|word| !is_flag(word)).any(keeps)
 }
 
+fn runs_files(act: &Act) -> bool {
+    SHELLS.contains(&&*act.program)
+        || is_interpreter(&act.program)
+        || ["source", "."].contains(&&*act.program)
+}
+
 fn runs_download(scene: &Scene<'_>) -> Option<Match> {
     let acts = &scene.call.acts;
     // `wget URL` names the file after the URL.
@@ -226,9 +233,13 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
         .filter(|(_, act)| is_network(&act.program));
     for (nth, network) in from {
         let named = |act: &&Act| {
-            let is_url =
-                |word: &str| word.contains("://") && word.ends_with(&format!("/{}", act.program));
-            !act.program.is_empty() && network.args.iter().any(|word| is_url(&word.text))
+            let script = act.args.iter().find(|word| !word.text.starts_with('-'));
+            let name = match runs_files(act) {
+                true => script.map_or("", |word| word.text.trim_start_matches("./")),
+                false => &*act.program,
+            };
+            let is_url = |word: &str| word.contains("://") && word.ends_with(&format!("/{name}"));
+            !name.is_empty() && network.args.iter().any(|word| is_url(&word.text))
         };
         if let Some(act) = acts[nth + 1..].iter().find(named) {
             return Some(Match::Program(act.program.clone()));
@@ -243,9 +254,7 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
         let after = acts.iter().skip(download.act? + 1);
         let runs = |act: &&Act| {
             let is_it = |word: &str| word == name || word.ends_with(&format!("/{name}"));
-            let runs = SHELLS.contains(&&*act.program)
-                || is_interpreter(&act.program)
-                || ["source", "."].contains(&&*act.program);
+            let runs = runs_files(act);
             let mut words = act.args.iter().filter(|word| !word.text.starts_with('-'));
             act.program == name || runs && words.next().is_some_and(|word| is_it(&word.text))
         };
@@ -290,6 +299,9 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
     if !CLIENTS.contains(&&*act.program) {
+        return false;
+    }
+    if act.args.iter().any(|word| word.text == ":memory:") {
         return false;
     }
     // What stands in quotes is a value.
@@ -356,7 +368,8 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
     let paths = [Some(&touch.path), touch.real.as_ref()];
     paths.into_iter().flatten().any(|path| match touch.access {
         Access::Read | Access::List => is_in(path, &format!("{home}/run/guard")),
-        Access::Write | Access::Delete => {
+        Access::Write => is_in(path, home),
+        Access::Delete => {
             let around = touch.recursive && is_in(home, path.trim_end_matches('/'));
             is_in(path, home) || around
         }

@@ -134,6 +134,13 @@ impl Words {
 }
 
 pub fn word_matches(glob: &str, word: &str) -> bool {
+    // Most differ in the first letter.
+    if let [first, ..] = glob.as_bytes()
+        && !b"*?[".contains(first)
+        && word.as_bytes().first() != Some(first)
+    {
+        return false;
+    }
     matches(glob.as_bytes(), word.as_bytes(), false)
 }
 
@@ -148,6 +155,8 @@ pub struct Paths(Vec<PathGlob>);
 struct PathGlob {
     base: Base,
     pattern: String,
+    /// A name that the pattern matches.
+    sample: String,
     takes: bool,
 }
 
@@ -188,6 +197,7 @@ impl Paths {
             }
             all.extend(alternatives(rest).into_iter().map(|pattern| PathGlob {
                 base,
+                sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
                 pattern,
                 takes,
             }));
@@ -243,6 +253,9 @@ impl PathGlob {
         if folders.any(|folder| matches(self.pattern.as_bytes(), folder.as_bytes(), true)) {
             return true;
         }
+        if !recursive {
+            return false;
+        }
         let literal = self.pattern.find(['*', '?', '[']);
         let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
         above(format!("{base}/{literal}").trim_end_matches('/'))
@@ -250,13 +263,22 @@ impl PathGlob {
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
     fn is_name(&self, name: &str) -> bool {
+        // Most differ at one of their ends.
+        let ends = |text: &str| [text.bytes().next(), text.bytes().next_back()];
+        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[]".contains(&byte));
+        let mut pairs = ends(&self.pattern).into_iter().zip(ends(name));
+        if pairs.any(|(one, other)| one != other && !is_glob(one) && !is_glob(other)) {
+            return false;
+        }
         if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
             return true;
         }
         let is_glob = name.contains(['*', '?', '[']);
         let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
-        let sample = || self.pattern.replace("**", "x").replace(['*', '?'], "x");
-        is_glob && letters > 1 && matches(name.as_bytes(), sample().as_bytes(), true)
+        self.takes
+            && is_glob
+            && letters > 1
+            && matches(name.as_bytes(), self.sample.as_bytes(), true)
     }
 }
 

@@ -73,6 +73,8 @@ pub struct Rule {
 #[derive(Debug, Clone, Default)]
 pub struct Acts {
     pub commands: Vec<Command>,
+    /// The first letters of the commands.
+    pub letters: u32,
     pub unwanted_commands: Vec<Command>,
     pub args: Words,
     pub flags: Vec<Flag>,
@@ -118,6 +120,63 @@ pub struct Scene<'a> {
     pub agent: Option<&'a str>,
     /// What the settings file holds now that the call would write.
     pub settings: Option<&'a str>,
+    pub seen: &'a Seen,
+}
+
+/// What many rules ask of a call, found once.
+#[derive(Debug, Clone, Default)]
+pub struct Seen {
+    /// The first letters of all programs.
+    letters: u32,
+    /// Where each touch lies, by its words and by its real path.
+    zones: Vec<[Option<Zone>; 2]>,
+}
+
+impl Seen {
+    pub fn of(call: &Call, project: &Path, home: &Path) -> Self {
+        let zone = |touch: &Touch, path: &str| {
+            let act = touch.act.and_then(|nth| call.acts.get(nth));
+            let remote = act.is_some_and(|act| act.remote);
+            let zone = match path.starts_with('/') {
+                true if remote => Zone::of(path, Path::new("/"), Path::new("/")),
+                true => Zone::of(path, project, home),
+                false if is_temporary(path) => Zone::Temp,
+                false => Zone::Unknown,
+            };
+            match zone {
+                Zone::Elsewhere | Zone::Unknown if remote => Zone::Remote,
+                zone => zone,
+            }
+        };
+        let zones = call.touches.iter().map(|touch| {
+            let real = touch.real.as_deref().map(|path| zone(touch, path));
+            [Some(zone(touch, &touch.path)), real]
+        });
+        Self {
+            letters: call.acts.iter().fold(0, |all, act| all | letters_of(act)),
+            zones: zones.collect(),
+        }
+    }
+}
+
+/// A bit for the first letter of a program.
+fn letter(program: &str) -> u32 {
+    match program.as_bytes().first() {
+        Some(first @ b'a'..=b'z') => 1 << (first - b'a'),
+        _ => 1 << 26,
+    }
+}
+
+/// The first letters of the programs that an act may be.
+fn letters_of(act: &Act) -> u32 {
+    match is_module(act) {
+        true => u32::MAX,
+        false => letter(&act.program),
+    }
+}
+
+fn is_module(act: &Act) -> bool {
+    act.program.starts_with("python") && act.args.first().is_some_and(|word| word.text == "-m")
 }
 
 /// What a rule found.
@@ -171,34 +230,34 @@ impl Rule {
             let of_check = check.holds(scene)?;
             found = found.or(Some(of_check));
         }
+        let touched = |wanted: &dyn Fn(&Touch) -> bool| {
+            let mut touches = scene.call.touches.iter().enumerate();
+            let found = touches.find(|(nth, it)| wanted(it) && self.touches.take(*nth, scene));
+            found.map(|(_, touch)| Match::Path(touch.path.clone()))
+        };
         if self.acts.is_empty() {
             if self.touches.is_empty() {
                 return found.or(Some(Match::Other));
             }
-            let touch = scene
-                .call
-                .touches
-                .iter()
-                .find(|it| self.touches.take(it, scene))?;
-            return found.or(Some(Match::Path(touch.path.clone())));
+            let path = touched(&|_| true)?;
+            return found.or(Some(path));
         }
-        for (nth, act) in scene.call.acts.iter().enumerate() {
+        let may_be = self.acts.letters & scene.seen.letters != 0;
+        for (nth, act) in scene.call.acts.iter().enumerate().filter(|_| may_be) {
             if !self.acts.take(act) {
                 continue;
             }
             if self.touches.is_empty() {
                 return found.or(Some(Match::Program(act.program.clone())));
             }
-            let mut touches = scene.call.touches.iter().filter(|it| it.act == Some(nth));
-            if let Some(touch) = touches.find(|it| self.touches.take(it, scene)) {
-                return found.or(Some(Match::Path(touch.path.clone())));
+            if let Some(path) = touched(&|touch| touch.act == Some(nth)) {
+                return found.or(Some(path));
             }
         }
         // Other tools have no acts to forbid.
         if self.acts.only_unwanted() {
-            let mut touches = scene.call.touches.iter().filter(|it| it.act.is_none());
-            let touch = touches.find(|it| self.touches.take(it, scene))?;
-            return found.or(Some(Match::Path(touch.path.clone())));
+            let path = touched(&|touch| touch.act.is_none())?;
+            return found.or(Some(path));
         }
         None
     }
@@ -303,6 +362,9 @@ impl Acts {
     }
 
     fn takes_program(&self, act: &Act) -> bool {
+        if self.letters & letters_of(act) == 0 {
+            return false;
+        }
         let any = |commands: &[Command]| commands.iter().any(|command| command.is(act));
         (self.commands.is_empty() || any(&self.commands)) && !any(&self.unwanted_commands)
     }
@@ -328,7 +390,12 @@ impl Touches {
         self.access.is_empty() || self.access.contains(&touch.access)
     }
 
-    fn take(&self, touch: &Touch, scene: &Scene<'_>) -> bool {
+    /// Whether this touch of the call is meant.
+    fn take(&self, nth: usize, scene: &Scene<'_>) -> bool {
+        let (Some(touch), Some(zones)) = (scene.call.touches.get(nth), scene.seen.zones.get(nth))
+        else {
+            return false;
+        };
         if !self.takes_access(touch) || self.recursive.is_some_and(|it| it != touch.recursive) {
             return false;
         }
@@ -336,51 +403,20 @@ impl Touches {
             home: scene.home,
             project: scene.project,
         };
-        let act = touch.act.and_then(|nth| scene.call.acts.get(nth));
-        let remote = act.is_some_and(|act| act.remote);
-        // A search through the whole home or project is no reading of each key in it.
-        let with_below = touch.recursive
-            && (matches!(touch.access, Access::Write | Access::Delete)
-                || Zone::of(&touch.path, scene.project, scene.home) != Zone::Vital);
+        // A search through the whole home or project is no reading of each key in it, and unpacking
+        // there no writing.
+        let with_below =
+            touch.recursive && (touch.access == Access::Delete || zones[0] != Some(Zone::Vital));
         let places = [Some(&touch.path), touch.real.as_ref()];
-        places.into_iter().flatten().any(|path| {
-            let in_zone = || {
-                let zone = match path.starts_with('/') {
-                    true if remote => Zone::of(path, Path::new("/"), Path::new("/")),
-                    true => Zone::of(path, scene.project, scene.home),
-                    false if is_temporary(path) => Zone::Temp,
-                    false => Zone::Unknown,
-                };
-                let zone = match zone {
-                    Zone::Elsewhere | Zone::Unknown if remote => Zone::Remote,
-                    zone => zone,
-                };
-                self.zones.contains(&zone)
-            };
-            (self.zones.is_empty() || in_zone())
-                && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
+        places.into_iter().zip(zones).any(|(path, zone)| {
+            let in_zone = zone.is_some_and(|zone| self.zones.contains(&zone));
+            path.is_some_and(|path| {
+                (self.zones.is_empty() || in_zone)
+                    && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
+            })
         })
     }
 }
-
-/// Programs that start another one: its name and arguments follow.
-const RUNNERS: [&[&str]; 15] = [
-    &["npx"],
-    &["bunx"],
-    &["pnpx"],
-    &["uvx"],
-    &["pipx", "run"],
-    &["npm", "exec"],
-    &["pnpm", "exec"],
-    &["pnpm", "dlx"],
-    &["yarn", "dlx"],
-    &["yarn", "exec"],
-    &["bundle", "exec"],
-    &["poetry", "run"],
-    &["uv", "run"],
-    &["pipenv", "run"],
-    &["mise", "exec"],
-];
 
 impl Command {
     pub fn parse(text: &str) -> Result<Self, String> {
@@ -399,29 +435,29 @@ impl Command {
         })
     }
 
+    /// The first letters of programs that one of them can be.
+    pub fn letters(commands: &[Self]) -> u32 {
+        let letters = |command: &Self| match command.program.starts_with(['*', '?', '[']) {
+            true => u32::MAX,
+            false => letter(&command.program),
+        };
+        match commands.is_empty() {
+            true => u32::MAX,
+            false => commands
+                .iter()
+                .fold(0, |all, command| all | letters(command)),
+        }
+    }
+
     fn is(&self, act: &Act) -> bool {
         if word_matches(&self.program, &act.program) && self.begins(act, 0) {
             return true;
         }
         // `python -m twine upload`
-        let is_module = act.program.starts_with("python")
-            && act.args.first().is_some_and(|word| word.text == "-m");
-        let module = is_module.then(|| operands(act, false).next()).flatten();
-        if module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1) {
-            return true;
-        }
-        RUNNERS.iter().any(|runner| {
-            let words = std::iter::once(&*act.program).chain(operands(act, false));
-            let mut words = words.skip(runner.len());
-            runner[0] == act.program
-                && operands(act, false)
-                    .zip(&runner[1..])
-                    .all(|(one, other)| one == *other)
-                && words
-                    .next()
-                    .is_some_and(|program| word_matches(&self.program, program))
-                && self.begins(act, runner.len())
-        })
+        let module = is_module(act)
+            .then(|| operands(act, false).next())
+            .flatten();
+        module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1)
     }
 
     /// Whether the operands begin so. A word behind a flag may be its value or an operand.

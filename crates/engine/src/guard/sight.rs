@@ -13,7 +13,7 @@ use super::act::Call;
 use super::check::{Check, switches_off};
 use super::memory::{Key, Memory};
 use super::path;
-use super::rule::{Match, Rule, Say, Scene};
+use super::rule::{Match, Rule, Say, Scene, Seen};
 
 /// How long symlinks may take to be followed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -154,6 +154,7 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
     let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
     let call = path::call(tool, input, cwd, around.home, Instant::now() + LOOK);
     let settings = matches!(tool, "Write").then(|| settings(&call)).flatten();
+    let seen = Seen::of(&call, around.project, around.home);
     let scene = Scene {
         tool,
         input,
@@ -164,6 +165,7 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
         settings: settings.as_deref(),
+        seen: &seen,
     };
     let found = sorted(around.rules, |rule| rule.matches(&scene));
     Judged { call, found }

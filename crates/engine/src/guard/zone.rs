@@ -153,7 +153,7 @@ fn is_device(names: &[&str]) -> bool {
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const NAMES: [&str; 67] = [
+    const NAMES: [&str; 69] = [
         "target",
         "node_modules",
         "dist",
@@ -182,6 +182,8 @@ fn is_built(rest: &str) -> bool {
         ".eggs",
         "htmlcov",
         "coverage",
+        ".coverage",
+        ".expo",
         ".nyc_output",
         ".gradle",
         ".terraform",

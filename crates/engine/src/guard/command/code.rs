@@ -2,6 +2,7 @@
 //!
 //! It looks for calls by their name and does not parse the language.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::super::act::Access::{self, Delete, Read, Write};
@@ -198,6 +199,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
 
 /// What a piece of code does.
 pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
+    let code = &*by_full_names(language, code);
     let mut scan = Scan {
         language,
         code,
@@ -208,6 +210,35 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
     };
     scan.run();
     scan.effects
+}
+
+/// `import x as y` undone, and `glob "…"` of Perl is its pattern.
+fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
+    let mut code = Cow::Borrowed(code);
+    match language {
+        Language::Perl if code.contains("glob ") => code = code.replace("glob ", "").into(),
+        Language::Python if code.contains(" as ") => {
+            let text = code.clone();
+            let words: Vec<&str> = text.split([' ', '\n', ';', ',']).collect();
+            for names in words.windows(3).filter(|names| names[1] == "as") {
+                let start =
+                    |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.');
+                let short = format!("{}.", names[2]);
+                let found: Vec<usize> = code.match_indices(&short).map(|(at, _)| at).collect();
+                for at in found
+                    .into_iter()
+                    .rev()
+                    .filter(|at| start(*at))
+                    .collect::<Vec<_>>()
+                {
+                    code.to_mut()
+                        .replace_range(at..at + names[2].len(), names[0]);
+                }
+            }
+        }
+        _ => {}
+    }
+    code
 }
 
 struct Scan<'c> {
@@ -654,7 +685,11 @@ fn made(name: &str, arguments: &[Argument]) -> Value {
     };
     let value = match name.rsplit(['.', ':']).next().unwrap_or(name) {
         "expanduser" | "Path" | "abspath" | "realpath" | "normpath" | "resolve" | "str"
-        | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" => first.clone(),
+        | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" | "glob"
+        | "iglob" => first.clone(),
+        "home" | "homedir" => Some(Value::known("~")),
+        "gettempdir" | "tmpdir" => Some(Value::known("/tmp")),
+        "mkdtemp" | "mkdtempSync" | "mktmpdir" => Some(Value::known("/tmp/tmp.d")),
         "join" if name != "join" => {
             let parts = (0..arguments.len()).filter_map(|at| text_at(arguments, at));
             parts.reduce(|all, part| {

@@ -25,6 +25,10 @@ const XARGS: Flags = flags(
     "IdEnPLsa",
     "replace delimiter max-args max-procs max-lines max-chars arg-file",
 );
+const FD: Flags = flags(
+    "teEdcjSo",
+    "type extension exclude max-depth min-depth threads size owner",
+);
 const PARALLEL: Flags = flags("jSnNPa", "jobs delay timeout colsep joblog");
 
 impl Shell<'_> {
@@ -49,7 +53,6 @@ impl Shell<'_> {
     pub(super) fn xargs(&mut self, args: &[Value], stdin: &Output) -> Output {
         let at = XARGS.skip(args);
         let (flags, inner) = args.split_at(at);
-        let names = Self::names(stdin);
         if inner.is_empty() {
             self.act("xargs", args, stdin.fed());
             return Output::Opaque;
@@ -59,10 +62,20 @@ impl Shell<'_> {
             None if has(flags, "i", "") => "{}".to_owned(),
             None => String::new(),
         };
-        let words = if mark.is_empty() {
-            inner.iter().cloned().chain(names).collect()
-        } else {
-            replaced(inner, &mark, &names)
+        let words = match stdin {
+            _ if mark.is_empty() => {
+                let names = Self::names(stdin);
+                inner.iter().cloned().chain(names).collect()
+            }
+            // A line is one name.
+            Output::Text(text, opaque) => {
+                let line = |line| Value {
+                    opaque: *opaque,
+                    ..Value::known(line)
+                };
+                replaced(inner, &mark, &text.lines().map(line).collect::<Vec<_>>())
+            }
+            _ => replaced(inner, &mark, &Self::names(stdin)),
         };
         self.within("xargs", |shell| shell.start(&words, &Output::Nothing))
     }
@@ -107,12 +120,15 @@ impl Shell<'_> {
         // What `{}` stands for, as far as the tests before it tell.
         let mut names: Vec<&str> = Vec::new();
         let mut filtered = false;
+        let mut empty = false;
         let mut at = 0;
         let mut output = Output::Nothing;
         while let Some(test) = tests.get(at) {
             at += 1;
             let value = tests.get(at);
             match test.text.as_str() {
+                "-empty" => empty = true,
+                "-delete" if empty => {}
                 "-delete" => {
                     for found in found(&roots, &names, filtered) {
                         self.touch(&found, Access::Delete, !found.opaque, Some(act));
@@ -185,9 +201,15 @@ impl Shell<'_> {
             .iter()
             .position(|arg| matches!(arg.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch"));
         if let Some(at) = at {
-            let mut words = replaced(&args[at + 1..], "{}", &[Value::unknown(UNKNOWN_NAME)]);
+            let folders = FD.operands(&args[..at]).into_iter().skip(1);
+            let below = |folder: &Value| format!("{}/**", folder.text.trim_end_matches('/'));
+            let mut names: Vec<Value> = folders.map(|it| Value::unknown(below(it))).collect();
+            if names.is_empty() {
+                names.push(Value::unknown(UNKNOWN_NAME));
+            }
+            let mut words = replaced(&args[at + 1..], "{}", &names);
             if !args[at..].iter().any(|arg| arg.text.contains('{')) {
-                words.push(Value::unknown(UNKNOWN_NAME));
+                words.extend(names);
             }
             self.within("fd -x", |shell| shell.start(&words, &Output::Nothing));
         }
@@ -345,6 +367,31 @@ impl Shell<'_> {
             });
         }
         Output::Opaque
+    }
+}
+
+/// The commands that a program takes as values of its flags.
+pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
+    match program {
+        "script" => Vec::from_iter(wrapper::value(args, Some('c'), "command")),
+        "vim" | "vi" | "nvim" | "view" | "ex" => {
+            let after = |at: usize| args[at - 1].text == "-c" || args[at - 1].text == "--cmd";
+            let lines = args.iter().enumerate().filter_map(|(at, arg)| {
+                let line = arg.text.strip_prefix('+');
+                let line = line.or(Some(&*arg.text).filter(|_| at > 0 && after(at)))?;
+                let line = line.trim_start_matches([':', ' ']).strip_prefix('!')?;
+                Some(arg.with(line))
+            });
+            lines.collect()
+        }
+        "tar" | "gtar" | "bsdtar" => {
+            let action = wrapper::value(args, None, "checkpoint-action");
+            let action = action.and_then(|it| Some(it.with(it.text.strip_prefix("exec=")?)));
+            let filter = "to-command use-compress-program";
+            let filter = wrapper::value(args, None, filter);
+            action.into_iter().chain(filter).collect()
+        }
+        _ => Vec::new(),
     }
 }
 

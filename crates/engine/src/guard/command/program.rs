@@ -47,6 +47,12 @@ pub(super) fn output(shell: &mut Shell, program: &str, args: &[Value], stdin: &O
             }
             stdin.clone()
         }
+        "mkfifo" => {
+            for file in args.iter().filter(|arg| !is_flag(&arg.text)) {
+                remember(shell, file, Output::Opaque);
+            }
+            Output::Nothing
+        }
         "ls" => names(args),
         "cp" | "mv" | "ln" => {
             copied(shell, args);
@@ -186,7 +192,7 @@ fn copied(shell: &mut Shell, args: &[Value]) {
     const FLAGS: Flags = flags("tS", "");
     if let [from, to] = FLAGS.operands(args)[..] {
         let content = shell.printed_by_file(from);
-        if content != Output::Opaque {
+        if !matches!(content, Output::Opaque | Output::File) {
             remember(shell, to, content);
         }
     }

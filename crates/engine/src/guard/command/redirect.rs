@@ -103,10 +103,15 @@ impl Shell<'_> {
         if file.text.starts_with("/dev/tcp/") || file.network {
             return Output::Network;
         }
-        self.absolute(file)
-            .and_then(|path| self.files.get(&path))
-            .cloned()
-            .unwrap_or(Output::Opaque)
+        let Some(path) = self.absolute(file) else {
+            return Output::Opaque;
+        };
+        let special = ["/dev/", "/proc/"];
+        match self.files.get(&path) {
+            Some(content) => content.clone(),
+            None if special.iter().any(|folder| path.starts_with(folder)) => Output::Opaque,
+            None => Output::File,
+        }
     }
 
     fn heredoc<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {

@@ -34,6 +34,8 @@ pub(super) enum Output {
     /// Names of files, one a line.
     Names(Vec<Value>),
     Network,
+    /// What stands in a file that the script did not write.
+    File,
     Opaque,
 }
 
@@ -43,7 +45,7 @@ impl Output {
             Output::Nothing => Fed::Nothing,
             Output::Text(_, false) => Fed::Text,
             Output::Network => Fed::Network,
-            Output::Text(..) | Output::Names(_) | Output::Opaque => Fed::Opaque,
+            Output::Text(..) | Output::Names(_) | Output::File | Output::Opaque => Fed::Opaque,
         }
     }
 
@@ -51,6 +53,7 @@ impl Output {
         match (self, next) {
             (Output::Nothing, one) | (one, Output::Nothing) => one,
             (Output::Network, _) | (_, Output::Network) => Output::Network,
+            (Output::File, Output::File) => Output::File,
             (Output::Text(mut all, opaque), Output::Text(more, also))
                 if all.len() + more.len() < BYTES =>
             {
@@ -297,6 +300,9 @@ impl<'h> Shell<'h> {
             Kind::FileRedirect => {
                 let mut redirects = Redirects::default();
                 self.redirect(node, source, &mut redirects);
+                for (target, access) in &redirects.touches {
+                    self.touch(target, *access, false, None);
+                }
                 self.settle(&redirects, &Output::Nothing);
                 redirects.stdin.unwrap_or_default()
             }

@@ -3,12 +3,16 @@
 use std::path::PathBuf;
 
 use super::super::act::{Access, Fed};
+use super::super::glob::word_matches;
 use super::code::{self, Effect, Language};
+use super::launcher::commands_in_flags;
 use super::program;
 use super::shell::{Output, Shell, Variable};
 use super::word::Value;
 use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
+/// What a glob in place of a program's name most likely means.
+const GLOBBED: &str = "rm cat dd mv cp sh bash curl wget chmod chown find git shred";
 const SHELLS: &str = "bash sh zsh dash ksh ash fish rbash mksh";
 
 impl Shell<'_> {
@@ -28,12 +32,14 @@ impl Shell<'_> {
             return Output::Opaque;
         }
         let last = name.text.rsplit('/').next().unwrap_or_default();
-        let program =
-            if last.contains(['$', '`', '*', '?']) || name.opaque && !name.text.contains('/') {
-                ""
-            } else {
-                last
-            };
+        let program = if last.contains(['*', '?']) && !name.opaque {
+            let mut known = GLOBBED.split(' ');
+            known.find(|one| word_matches(last, one)).unwrap_or("")
+        } else if last.contains(['$', '`']) || name.opaque && !name.text.contains('/') {
+            ""
+        } else {
+            last
+        };
         if let Some(body) = self.functions.get(&name.text).cloned() {
             return self.call_function(&name.text, &body, args, stdin);
         }
@@ -49,6 +55,11 @@ impl Shell<'_> {
         match program {
             "cd" | "pushd" | "popd" => self.change_folder(program, args, stdin),
             "eval" => self.eval(args, stdin),
+            "set" if args.first().is_some_and(|arg| arg.text == "--") => {
+                self.act(program, args, stdin.fed());
+                self.set_arguments(&args[1..]);
+                Output::Nothing
+            }
             "source" | "." => self.source(program, args, stdin),
             "trap" => {
                 self.act(program, args, stdin.fed());
@@ -118,6 +129,11 @@ impl Shell<'_> {
             });
             return Output::Opaque;
         }
+        for script in commands_in_flags(program, args) {
+            self.within(program, |shell| {
+                shell.subshell(|shell| shell.script(&script.text, &Output::Nothing))
+            });
+        }
         program::output(self, program, args, stdin)
     }
 
@@ -137,24 +153,24 @@ impl Shell<'_> {
         output
     }
 
-    /// Reads with `$1`, `$2` and `$@` set.
-    fn with_arguments<R>(&mut self, args: &[Value], body: impl FnOnce(&mut Self) -> R) -> R {
+    /// Sets `$1`, `$2` and `$@`; gives what they were.
+    fn set_arguments(&mut self, args: &[Value]) -> Vec<(String, Option<Variable>)> {
         let names = (1..=args.len().min(9)).map(|n| n.to_string());
         let new = names
             .zip(args)
             .map(|(name, arg)| (name, Variable::one(arg.clone())));
-        let values = args.to_vec();
-        let all = (
-            "@".to_owned(),
-            Variable {
-                values,
-                array: false,
-            },
-        );
-        let old: Vec<_> = new
-            .chain([all])
+        let all = Variable {
+            values: args.to_vec(),
+            array: false,
+        };
+        new.chain([("@".to_owned(), all)])
             .map(|(name, new)| (name.clone(), self.scope.variables.insert(name, new)))
-            .collect();
+            .collect()
+    }
+
+    /// Reads with `$1`, `$2` and `$@` set.
+    fn with_arguments<R>(&mut self, args: &[Value], body: impl FnOnce(&mut Self) -> R) -> R {
+        let old = self.set_arguments(args);
         let result = body(self);
         for (name, old) in old {
             match old {
@@ -265,6 +281,8 @@ impl Shell<'_> {
         };
         let fed = match (&script, file) {
             (Output::Network, _) => Fed::Network,
+            // `sh < file` is `sh file`.
+            (Output::File, _) if *stdin == Output::File => Fed::Nothing,
             (_, Some(_)) => stdin.fed(),
             (script, None) => script.fed(),
         };
@@ -341,6 +359,8 @@ impl Shell<'_> {
         };
         let fed = if code == Output::Network {
             Fed::Network
+        } else if code == Output::File && *stdin == Output::File {
+            Fed::Nothing
         } else {
             stdin.fed()
         };
@@ -375,8 +395,11 @@ impl Shell<'_> {
                         }
                         Effect::Touch(mut path, access, recursive) => {
                             path.opaque |= opaque;
-                            if let Some(rest) = path.text.strip_prefix("~/") {
-                                path.text = format!("{}/{rest}", shell.home.display());
+                            match path.text.strip_prefix('~') {
+                                Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                                    path.text = format!("{}{rest}", shell.home.display());
+                                }
+                                _ => {}
                             }
                             shell.touch(&path, access, recursive, Some(act));
                         }

@@ -125,7 +125,7 @@ busybox rm -rf /
 alias x='rm -rf'; x /
     alias x=rm -rf; rm -rf / | D* /
 /bin/r? -rf /
-    - -rf / | R /
+    rm -rf / | D* /
 rev <<< '/ fr- mr' | sh
     rev <text; sh <text; rm -rf / | D* /
 echo ez -es / | tr a-z n-za-m | sh

@@ -130,7 +130,7 @@ static ROWS: &[Row] = &[
         Write,
     ),
     row(
-        "cat tac nl less more most bat batcat xxd hexdump hd od strings base64 base32 gbase64 md5sum sha1sum \
+        "cat tac nl less more most bat batcat xxd hexdump hd strings base64 base32 gbase64 md5sum sha1sum \
          sha256sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
          comm join zcat zless bzcat xzcat gzcat view pr expand iconv split pygmentize glow source . open \
          xdg-open head tail ghead gtail cut",
@@ -140,6 +140,7 @@ static ROWS: &[Row] = &[
         ),
         Read,
     ),
+    row("od", flags("AjNStw", ""), Read),
     row("perl ruby", flags("eEI", ""), Read),
     row(
         "sort gsort",

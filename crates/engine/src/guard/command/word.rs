@@ -140,7 +140,8 @@ impl Shell<'_> {
     }
 
     fn tilde(&self, value: &mut Value, written: &str) {
-        if !written.starts_with('~') {
+        // The home of another machine is not ours.
+        if !written.starts_with('~') || self.context.remote {
             return;
         }
         let end = value.text.find('/').unwrap_or(value.text.len());
