@@ -2,6 +2,7 @@
 
 pub mod checkpoint;
 pub mod config;
+pub mod effort;
 pub mod guard;
 pub mod hooks;
 pub mod judge;

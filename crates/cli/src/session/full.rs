@@ -131,7 +131,11 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.stale {
         section.add("stale", "nothing was heard of it for 8 hours");
     }
-    section.maybe("effort", row.effort.as_deref().map(text::one_line));
+    let effort = row.effort.as_ref();
+    section.maybe(
+        "effort",
+        effort.map(|effort| text::one_line(&effort.label())),
+    );
     for trouble in &row.troubles {
         let trouble = text::one_line(trouble);
         section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));

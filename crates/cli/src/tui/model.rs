@@ -7,6 +7,7 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use becket_wire::effort::EffortBrief;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{AgentRow, Display, SessionRow};
 
@@ -441,7 +442,7 @@ fn fits(row: &SessionRow, words: &[String]) -> bool {
         &row.waiting_reason,
         &row.error,
         &row.tmux_pane,
-        &row.effort,
+        &row.effort.as_ref().map(EffortBrief::label),
     ];
     let agents = row
         .agents

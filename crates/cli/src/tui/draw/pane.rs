@@ -142,7 +142,8 @@ fn facts(look: &Look, row: &SessionRow) -> Vec<String> {
     if row.failed_tools > 0 {
         facts.push(format!("{} failed calls", row.failed_tools));
     }
-    facts.extend(row.effort.as_ref().map(|effort| format!("effort {effort}")));
+    let effort = row.effort.as_ref();
+    facts.extend(effort.map(|effort| format!("effort {}", effort.label())));
     for (word, holds) in [
         ("unattended", !row.attended),
         ("status inferred", row.inferred),
