@@ -17,7 +17,7 @@ use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
     Context, Finished, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
-    switch,
+    read_files, switch, wants_files,
 };
 use becket_engine::run::Cancel;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
@@ -51,10 +51,11 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     let key = mask_key(place).unwrap_or_default();
     let event = prepare_in_time(request, ConfigCache::new(place, key, false));
     let context = context(&event, place, call.held);
+    let event = Arc::new(event);
     let host = Standalone {
         place,
-        event: Arc::new(event),
-        context,
+        context: with_files(&event, context),
+        event,
         why: call.why,
         began,
     };
@@ -98,7 +99,22 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
         launched_at: envelope.is_launched().then(|| began(session)).flatten(),
         minute: minute_of_day(envelope.at),
         judge_only: held,
+        effort: becket_daemon::effort::standalone(event, place),
     }
+}
+
+/// Reads the files that an agent is given, if the project's file system answers in time.
+fn with_files(event: &Arc<PreparedEvent>, context: Context) -> Context {
+    if !wants_files(event, &context) {
+        return context;
+    }
+    let (done, read) = mpsc::channel();
+    let (theirs, mut with) = (Arc::clone(event), context.clone());
+    std::thread::spawn(move || {
+        read_files(&theirs, &mut with);
+        drop(done.send(with));
+    });
+    read.recv_timeout(PROJECT_TIME).unwrap_or(context)
 }
 
 struct Standalone<'a> {

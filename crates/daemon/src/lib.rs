@@ -2,6 +2,8 @@
 
 mod core;
 mod counters;
+pub mod effort;
+mod efforts;
 mod follow;
 mod infer;
 pub mod life;

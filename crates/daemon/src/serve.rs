@@ -280,8 +280,8 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             let told = watch::paint(door, tmux_socket, on).await;
             connection.say(&Response::Told(told)).await
         }
-        Ask::Effort(_) => {
-            let told = Told::No("this daemon keeps no efforts yet".to_owned());
+        Ask::Effort(ask) => {
+            let told = crate::effort::answer(*ask, door).await;
             connection.say(&Response::Told(told)).await
         }
         Ask::Stop => {

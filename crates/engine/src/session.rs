@@ -17,6 +17,7 @@ pub use crate::status::{Mark, Moment};
 pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
 
+use crate::effort::Work;
 use crate::hooks::slash;
 use crate::is_default;
 use crate::status::Agent;
@@ -82,6 +83,9 @@ pub struct Session {
     pub transcript_path: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub figures: Figures,
+    /// What it keeps of its effort.
+    #[serde(skip_serializing_if = "is_default")]
+    pub work: Work,
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
@@ -131,6 +135,7 @@ impl Session {
         self.last_activity = self.last_activity.max(moment.at);
         changed |= self.learn(moment);
         changed |= self.move_agents(moment);
+        self.work.apply(moment);
         changed | self.redisplay(moment.at)
     }
 
@@ -273,6 +278,7 @@ impl Session {
             return false;
         }
         self.figures.clone_from(figures);
+        self.work.figure(figures.context_pct, self.last_activity);
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);
         }

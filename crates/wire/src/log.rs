@@ -83,6 +83,9 @@ pub struct DecisionRow {
     pub answer: String,
     pub by: Option<String>,
     pub reason: Option<String>,
+    /// What the session's effort said, as `becket why --json` shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<serde_json::Value>,
 }
 
 /// Which road an event took.

@@ -6,6 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Snapshot;
+
 /// A phase in which no heartbeat is counted: the agent reads itself in.
 pub const LOADING: &str = "loading";
 
@@ -99,6 +101,17 @@ impl Skill {
 
 /// Skills by name.
 pub type Skills = BTreeMap<String, Arc<Skill>>;
+
+/// The skill of this name, as the configuration has it. One that is gone since its effort began says
+/// nothing.
+pub fn find(_config: &Snapshot, name: &str) -> Option<Arc<Skill>> {
+    built_in().get(name).cloned()
+}
+
+/// `[effort]` of the configuration.
+pub fn limits(_config: &Snapshot) -> EffortLimits {
+    EffortLimits::default()
+}
 
 /// The skills that come with becket.
 pub fn built_in() -> &'static Skills {
