@@ -17,7 +17,7 @@ use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
     Context, Finished, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
-    read_files, switch, wants_files,
+    read_files, settle, switch, wants_files,
 };
 use becket_engine::run::Cancel;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
@@ -49,7 +49,8 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     };
     // Without its key the masks of one secret differ; a key of zeros still masks.
     let key = mask_key(place).unwrap_or_default();
-    let event = prepare_in_time(request, ConfigCache::new(place, key, false));
+    let configs = ConfigCache::new(place, key, false).with_user_home(std::env::home_dir());
+    let event = prepare_in_time(request, configs);
     let context = context(&event, place, call.held);
     let event = Arc::new(event);
     let host = Standalone {
@@ -129,7 +130,7 @@ struct Standalone<'a> {
 impl Standalone<'_> {
     fn answer(&self, frame: &[u8]) -> Output {
         let verdict = match decide(&self.event, &self.context) {
-            Step::Done(verdict) => verdict,
+            Step::Done(verdict) => settle(&self.event, verdict, self.place),
             Step::Switch(verdict) => switch(&self.event, verdict, self.place),
             Step::Run(plan, verdict) => return self.run_hooks(*plan, verdict, frame),
         };

@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 pub mod events;
 pub mod gc;
+pub mod guard;
 pub mod hook;
 pub mod hooks;
 pub mod init;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use becket_daemon::store;
 use becket_engine::config::{Loader, Problem, parse_pairs};
+use becket_engine::guard::memory::{self, Denied};
 use becket_engine::replace;
 use becket_wire::Place;
 use becket_wire::process::parent_and_start;
@@ -197,6 +198,16 @@ pub fn project_of(cwd: &Path) -> &Path {
 /// Whether Claude Code has started this call, and says in which session.
 pub fn is_inside_claude() -> bool {
     own_session().is_some()
+}
+
+/// The calls that guards denied and that a person can allow once. None where Claude Code would read it:
+/// the codes are not for the model.
+pub fn denied_calls(world: &World) -> Vec<Denied> {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    match is_set("CLAUDECODE") || is_inside_claude() {
+        true => Vec::new(),
+        false => memory::denied(&world.place),
+    }
 }
 
 /// The session of the Claude Code that has started this call.

@@ -14,7 +14,7 @@ use becket_engine::config::ConfigCache;
 use becket_engine::judge::Verdict;
 use becket_engine::notice;
 use becket_engine::pipeline::{
-    Context, PreparedEvent, Step, decide, read_files, switch, wants_files,
+    Context, PreparedEvent, Step, decide, read_files, settle, switch, wants_files,
 };
 use becket_engine::run::Cancel;
 use becket_engine::session::{Decided, Mark};
@@ -367,7 +367,10 @@ impl Core {
             self.registry.tell(session, *generation);
         }
         match step {
-            Step::Done(verdict) => self.answer(in_hand, answerer, &verdict),
+            Step::Done(verdict) => {
+                let verdict = settle(&in_hand.event, verdict, &self.place);
+                self.answer(in_hand, answerer, &verdict);
+            }
             Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
             Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
         }

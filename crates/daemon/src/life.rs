@@ -159,7 +159,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         Arc::clone(&counters),
     );
     let store = store.map_err(unread)?;
-    let configs = Arc::new(ConfigCache::new(place, key, true));
+    let configs = Arc::new(ConfigCache::new(place, key, true).with_user_home(std::env::home_dir()));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(32)

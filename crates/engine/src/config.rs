@@ -2,6 +2,7 @@
 //! the loader touches files.
 
 mod cache;
+mod guard;
 mod hook;
 mod key;
 mod layer;
@@ -16,7 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use cache::ConfigCache;
-pub use hook::{HOOK_KEYS, HookKey, is_name as is_hook_name};
+pub use guard::GUARD_KEYS;
+pub use hook::{HOOK_KEYS, TableKey, is_name as is_hook_name};
 pub(crate) use hook::{longest_on, room_on};
 pub use key::{KEYS, Key};
 pub use layer::{Layer, Level, RawKey, RawTable, Source, parse_layer};

@@ -1,5 +1,11 @@
 //! Guards: rules that judge what a tool call would do.
 
 pub mod act;
+pub mod check;
 pub mod command;
+pub mod glob;
+pub mod memory;
 pub mod path;
+pub mod rule;
+pub mod sight;
+pub mod zone;

@@ -1,12 +1,15 @@
 //! What becket itself says to an event: problems of the configuration, the name of a launched session,
-//! notices. Guards join here. Pure.
+//! notices, guards. Pure but for `spend`.
 
 use becket_wire::answer::{Answer, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::rpc::DecisionRow;
-use becket_wire::{Account, Head, Output};
+use becket_wire::{Account, Head, Output, Place};
 
 use crate::effort::{EffortSaid, rules, skill};
+use crate::guard::memory::Key;
+use crate::guard::rule::Say;
+use crate::guard::sight::{Found, Sight, Spend, unreadable};
 use crate::merge::{unattended, weight};
 use crate::notice::{self, Notice};
 use crate::pipeline::{Context, PreparedEvent};
@@ -23,6 +26,10 @@ pub struct Verdict {
     pub notice: Option<Notice>,
     /// What the session's effort said.
     pub effort: Option<Box<EffortSaid>>,
+    /// The call that guards judge.
+    key: Option<Key>,
+    /// Passes and first tries that it uses up.
+    spends: Vec<Spend>,
 }
 
 impl Verdict {
@@ -33,7 +40,49 @@ impl Verdict {
             told: None,
             notice: None,
             effort: None,
+            key: None,
+            spends: Vec::new(),
         }
+    }
+
+    /// Says this, unless something as strict was said. What the event cannot say is dropped.
+    fn give(&mut self, opinion: Opinion, by: String) {
+        let is_weaker = |before: &Opinion| weight(before) < weight(&opinion);
+        if self.answer.opinion().is_none_or(is_weaker) && self.answer.give(opinion).is_ok() {
+            self.by = Some(by);
+        }
+    }
+
+    /// Says no, in the words that the event has for it.
+    fn refuse(&mut self, reason: &str, by: String) {
+        let refusal = Answer::refusal(self.event().clone(), reason);
+        if let Some(opinion) = refusal.as_ref().and_then(Answer::opinion) {
+            self.give(opinion.clone(), by);
+        }
+    }
+
+    /// Uses up the passes that it goes by. Where another call was faster, it is denied after all.
+    pub(crate) fn spend(mut self, place: &Place) -> Self {
+        if self.refuses() {
+            return self;
+        }
+        for spend in std::mem::take(&mut self.spends) {
+            if !spend.spend(place) {
+                self.refuse(&spend.reason, guard_name(&spend.rule));
+            }
+        }
+        self
+    }
+
+    /// The call that a guard has denied, and the guard.
+    pub(crate) fn denied(&self) -> Option<(&Key, &str)> {
+        let rule = self.by.as_deref()?.strip_prefix(GUARD)?;
+        self.refuses().then_some((self.key.as_ref()?, rule))
+    }
+
+    pub(crate) fn with_note(mut self, note: String) -> Self {
+        self.answer.tell(note);
+        self
     }
 
     pub fn output(&self) -> Output {
@@ -67,6 +116,8 @@ impl Verdict {
             drop(result.answer.give(opinion.clone()));
             result.by = self.by;
         }
+        result.spends.extend(self.spends);
+        result.key = result.key.or(self.key);
         if let Some(reason) = self.answer.stopped() {
             result.answer.stop(reason);
         }
@@ -148,21 +199,44 @@ struct Case<'a> {
     /// Of the payload that is judged: after a rewriting hook it has the new `tool_input`. Rules judge
     /// by this, never by `event.payload`.
     head: &'a Head<'a>,
+    /// What the guards find in it.
+    sight: Option<&'a Sight>,
     context: &'a Context,
 }
 
-/// What each rule says is added to the verdict, in this order. A guard is one more.
-const RULES: [fn(&Case<'_>, &mut Verdict); 4] = [tell_of_problems, name_session, work, ring];
+/// What each rule says is added to the verdict, in this order.
+const RULES: [fn(&Case<'_>, &mut Verdict); 5] = [tell_of_problems, name_session, ring, guard, work];
 
-/// Judges one event as if it had this payload.
-pub(crate) fn judge(event: &PreparedEvent, payload: &[u8], context: &Context) -> Verdict {
+/// How decisions name a guard.
+const GUARD: &str = "guard:";
+
+fn guard_name(id: &str) -> String {
+    format!("{GUARD}{id}")
+}
+
+/// Judges one event as if it had this payload, by what the guards found in that.
+pub(crate) fn judge(
+    event: &PreparedEvent,
+    payload: &[u8],
+    sight: Option<&Sight>,
+    context: &Context,
+) -> Verdict {
     let mut verdict = Verdict::silent(event.event.clone());
-    let Ok(head) = Head::read(payload) else {
-        return verdict;
+    let head = match Head::read(payload) {
+        Ok(head) => head,
+        Err(why) if event.event == EventName::PreToolUse => {
+            let found = unreadable(&event.config.guards, &why.to_string());
+            if let Some(Found { rule, reason, .. }) = found.first() {
+                verdict.refuse(reason, guard_name(&rule.id));
+            }
+            return verdict;
+        }
+        Err(_) => return verdict,
     };
     let case = Case {
         event,
         head: &head,
+        sight,
         context,
     };
     for rule in RULES {
@@ -174,12 +248,42 @@ pub(crate) fn judge(event: &PreparedEvent, payload: &[u8], context: &Context) ->
     verdict
 }
 
+/// What the guards found: the strictest of them answers, and warnings go to the model.
+fn guard(case: &Case<'_>, verdict: &mut Verdict) {
+    let Some(sight) = case.sight else {
+        return;
+    };
+    let ruling = sight.ruling();
+    verdict.key = Some(sight.key.clone());
+    verdict.spends.extend(ruling.spend);
+    for Found { rule, reason, .. } in ruling.warns {
+        let warning = format!("becket's guard {} warns: {reason}", rule.id);
+        if verdict.answer.add_context(warning).is_ok() {
+            verdict.by.get_or_insert_with(|| guard_name(&rule.id));
+        }
+    }
+    let Some(Found { rule, say, reason }) = ruling.strictest else {
+        return;
+    };
+    let by = guard_name(&rule.id);
+    match (say, verdict.event()) {
+        (Say::Ask, EventName::PreToolUse) => {
+            let reason = reason.clone();
+            verdict.give(Opinion::Ask { reason }, by);
+        }
+        // Its dialog is what asks.
+        (Say::Ask, EventName::PermissionRequest) if case.event.envelope.attended() => {}
+        _ => verdict.refuse(reason, by),
+    }
+}
+
 /// Tells the model of a launched session which one it is, with each prompt.
 fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     let Case {
         event,
         head,
         context,
+        ..
     } = *case;
     let (Some(began), Some(session)) = (context.launched_at, head.session_id.as_deref()) else {
         return;
@@ -199,6 +303,7 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
         event,
         head,
         context,
+        ..
     } = *case;
     let Some(work) = &context.effort else {
         return;
@@ -215,12 +320,8 @@ fn work(case: &Case<'_>, verdict: &mut Verdict) {
         return;
     };
     let by = says.rule.map(|rule| format!("effort:{rule}"));
-    let strength = |opinion: Option<&Opinion>| opinion.map(weight);
-    if strength(says.opinion.as_ref()) > strength(verdict.answer.opinion())
-        && let Some(opinion) = says.opinion
-    {
-        drop(verdict.answer.give(opinion));
-        verdict.by.clone_from(&by);
+    if let (Some(opinion), Some(by)) = (says.opinion, &by) {
+        verdict.give(opinion, by.clone());
     }
     for text in says.contexts {
         drop(verdict.answer.add_context(text));
@@ -257,6 +358,7 @@ fn tell_of_problems(case: &Case<'_>, verdict: &mut Verdict) {
         event,
         head,
         context,
+        ..
     } = *case;
     let starts = event.event == EventName::SessionStart;
     let prompts = event.event == EventName::UserPromptSubmit;
@@ -331,7 +433,7 @@ mod tests {
                 change: change.map(|change| Change { after, ..change }),
                 ..Context::default()
             };
-            let verdict = judge(&prepared, &prepared.payload, &context);
+            let verdict = judge(&prepared, &prepared.payload, None, &context);
             let output = verdict.output();
             assert_eq!(output.exit, 0, "{event}");
             assert_eq!(
@@ -340,7 +442,7 @@ mod tests {
             );
             assert!(verdict.repeated().is_silent(), "{event} twice");
             context.change = None;
-            let unchanged = judge(&prepared, &prepared.payload, &context);
+            let unchanged = judge(&prepared, &prepared.payload, None, &context);
             assert!(unchanged.output().is_silent(), "{event}");
         }
     }

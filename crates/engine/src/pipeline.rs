@@ -14,6 +14,7 @@ use becket_wire::{Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
+use crate::guard::sight::{Around, Sight};
 use crate::hooks::execute::{Asked, HooksRan, Plan};
 use crate::hooks::output;
 use crate::hooks::slash::{self, Scene, Slash};
@@ -42,6 +43,9 @@ pub struct PreparedEvent {
     switches: Switches,
     /// The slash command of ours that the user typed.
     slash: Option<Slash>,
+    user_home: Arc<Path>,
+    /// What the guards find in it.
+    sight: Option<Sight>,
 }
 
 /// What else the judgement depends on: what only the host knows.
@@ -146,7 +150,7 @@ fn prepare_in(
         };
         (masked, found.count)
     };
-    PreparedEvent {
+    let mut event = PreparedEvent {
         envelope,
         event: facts.event,
         payload,
@@ -157,12 +161,16 @@ fn prepare_in(
         masker,
         switches,
         slash: facts.slash,
-    }
+        user_home: Arc::clone(configs.user_home()),
+        sight: None,
+    };
+    event.sight = event.look(&event.payload, configs.place());
+    event
 }
 
 /// Judges an event. Reads no file.
 pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
-    let verdict = judge(event, &event.payload, context);
+    let verdict = judge(event, &event.payload, event.sight.as_ref(), context);
     if context.judge_only {
         return Step::Done(verdict);
     }
@@ -223,11 +231,30 @@ pub fn finish(
 ) -> Finished {
     let (verdict, runs) = ran.merge(
         own,
-        |payload| judge(event, payload, context),
+        |payload| {
+            let sight = event.look(payload, place);
+            judge(event, payload, sight.as_ref(), context)
+        },
         |answer| output::shorten(answer, place, event.envelope.id, &event.masker),
     );
+    let verdict = settle(event, verdict, place);
     let runs = output::masked(runs, &event.masker);
     Finished { verdict, runs }
+}
+
+/// Remembers what the guards decided: a call that they denied can be allowed once, and a pass is used up.
+/// Each host calls it on the final verdict of an event; [`finish`] does so itself. It writes a small file
+/// in becket's home, if anything.
+pub fn settle(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
+    let mut verdict = verdict.spend(place);
+    if let Some(denied) = verdict.denied() {
+        let (key, rule) = denied;
+        if let Err(why) = key.deny(place, event.envelope.id, rule) {
+            verdict =
+                verdict.with_note(format!("becket: the denied call is not remembered: {why}"));
+        }
+    }
+    verdict
 }
 
 impl Step {
@@ -239,6 +266,19 @@ impl Step {
 }
 
 impl PreparedEvent {
+    /// What the guards find in it as if it had this payload. Reads files.
+    fn look(&self, payload: &[u8], place: &Place) -> Option<Sight> {
+        let head = Head::read(payload).ok()?;
+        let around = Around {
+            rules: &self.config.guards,
+            place,
+            home: &self.user_home,
+            project: self.project.as_deref().unwrap_or(Path::new("/")),
+            registered_by_settings: self.envelope.from.as_deref() == Some("settings"),
+        };
+        Sight::of(&self.event, self.envelope.id, &head, payload, &around)
+    }
+
     /// The project as it may be stored.
     pub fn masked_project(&self) -> Option<String> {
         let project = self.project.as_ref()?.to_string_lossy();

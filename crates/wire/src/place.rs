@@ -130,6 +130,11 @@ impl Place {
         self.run().join("running")
     }
 
+    /// Calls that guards denied, and passes for them: one file each.
+    pub fn guard(&self) -> PathBuf {
+        self.run().join("guard")
+    }
+
     /// Touched after a missed deadline: for a while, shims wait only briefly for the daemon.
     pub fn slow_mark(&self) -> PathBuf {
         self.run().join("slow")

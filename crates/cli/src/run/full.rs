@@ -27,6 +27,8 @@ pub struct Why {
     /// In the order in which they began.
     pub runs: Vec<FoundRun>,
     pub skipped: Vec<Skipped>,
+    /// The code by which the denied call can be allowed once.
+    pub allow_once: Option<String>,
 }
 
 /// A hook that wanted the event and did not run.
@@ -64,6 +66,12 @@ pub fn full(why: &Why, look: &Look) -> String {
         out += &format!("  {DIM}{name:width$}{DIM:#}  {value}\n");
     }
     out += &reason(event, width, look);
+    if let Some(code) = &why.allow_once {
+        out += &format!(
+            "  {DIM}{:width$}{DIM:#}  becket guard allow-once {code}\n",
+            "allow"
+        );
+    }
     let inside = Look {
         width: look.width.saturating_sub(2),
         ..look.clone()
@@ -275,6 +283,7 @@ pub struct Json<'a> {
     detour: Option<&'a str>,
     runs: Vec<run::Run<'a>>,
     skipped: &'a [Skipped],
+    allow_once: Option<&'a str>,
 }
 
 impl<'a> From<&'a Why> for Json<'a> {
@@ -293,6 +302,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             detour: why.detour.as_deref(),
             runs: why.runs.iter().map(run::Run::from).collect(),
             skipped: &why.skipped,
+            allow_once: why.allow_once.as_deref(),
         }
     }
 }

@@ -175,6 +175,7 @@ fn why() -> Why {
         },
         detour: None,
         runs: morning().drain(..2).collect(),
+        allow_once: None,
         skipped: vec![Skipped {
             hook: "lint-changed".to_owned(),
             reason: "switched off in this session".to_owned(),

@@ -71,7 +71,7 @@ impl Config {
 
 /// Every value and what set it, in columns.
 fn values(snapshot: &Snapshot, room: usize) -> String {
-    let mut rows: Vec<[String; 3]> = snapshot
+    let rows: Vec<[String; 3]> = snapshot
         .settings
         .iter()
         .map(|(path, setting)| {
@@ -82,11 +82,6 @@ fn values(snapshot: &Snapshot, room: usize) -> String {
             ]
         })
         .collect();
-    for table in &snapshot.config.guards {
-        let path = format!("{}.{}", table.section, table.name);
-        let origin = table.origin().to_string();
-        rows.push([path, "(as written)".to_owned(), origin]);
-    }
     columns(&rows, room)
 }
 

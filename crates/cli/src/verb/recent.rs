@@ -5,11 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::store::RunQuery;
+use becket_engine::guard::memory::Denied;
 
 use crate::run;
 use crate::run::source::Runs;
-use crate::ui::style::Look;
-use crate::world::World;
+use crate::ui::style::{DIM, Look};
+use crate::ui::text::one_line;
+use crate::world::{World, denied_calls};
 
 /// Show the last runs of hooks, the newest first
 #[derive(Debug, clap::Args)]
@@ -47,8 +49,20 @@ impl Recent {
         } else {
             anstream::print!("{}", run::recent_table(&found, &Look::of_stdout()));
         }
+        if !self.json {
+            anstream::print!("{}", denied(world));
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The calls that guards denied and that can be allowed once.
+fn denied(world: &World) -> String {
+    let line = |denied: Denied| {
+        let (tool, rule, code) = (one_line(&denied.tool), denied.rule, denied.code);
+        format!("Denied by the guard {rule}: {tool}  {DIM}becket guard allow-once {code}{DIM:#}\n")
+    };
+    denied_calls(world).into_iter().map(line).collect()
 }
 
 /// What to say, and what to do, when there is nothing to list.

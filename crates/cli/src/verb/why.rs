@@ -15,7 +15,7 @@ use crate::failure::{Code, Failure};
 use crate::run::full::{Json, Skipped, Why as Told, full};
 use crate::run::source::Runs;
 use crate::ui::style::Look;
-use crate::world::{World, own_session, project_of};
+use crate::world::{World, denied_calls, own_session, project_of};
 
 /// Show why an event came out as it did: each hook with its time and outcome, and the decision
 #[derive(Debug, clap::Args)]
@@ -79,9 +79,18 @@ fn tell(world: &World, runs: &Runs<'_>, id: EventId) -> Result<Told> {
     Ok(Told {
         detour: runs.detour(id),
         skipped: skipped(world, &event, &ran),
+        allow_once: code_of(world, id),
         event,
         runs: ran,
     })
+}
+
+/// The code by which the call can be allowed once. It is for a person, so not inside Claude Code.
+fn code_of(world: &World, event: EventId) -> Option<String> {
+    let mut denied = denied_calls(world).into_iter();
+    denied
+        .find(|denied| denied.event_id == event)
+        .map(|denied| denied.code)
 }
 
 /// The hooks that wanted the event and did not run, as far as today's config and switches tell why.

@@ -20,6 +20,8 @@ const STALLED: Duration = Duration::from_millis(500);
 pub struct ConfigCache {
     place: Place,
     key: [u8; 32],
+    /// The user's home, for `~` of guards.
+    user_home: Arc<Path>,
     /// Keeps a copy of each file that parses. Only the daemon does.
     may_write: bool,
     projects: Mutex<Projects>,
@@ -67,10 +69,23 @@ impl ConfigCache {
         Self {
             place: place.clone(),
             key,
+            user_home: Arc::from(Path::new("/")),
             may_write,
             projects: Mutex::default(),
             looks: Mutex::default(),
         }
+    }
+
+    /// With the user's home.
+    pub fn with_user_home(mut self, home: Option<PathBuf>) -> Self {
+        if let Some(home) = home {
+            self.user_home = home.into();
+        }
+        self
+    }
+
+    pub fn user_home(&self) -> &Arc<Path> {
+        &self.user_home
     }
 
     pub fn place(&self) -> &Place {

@@ -371,26 +371,26 @@ fn warning(table: &RawTable, at: &Position, message: String) -> Problem {
     table.locate(Problem::warning("", message), at)
 }
 
-/// One key that every hook has.
+/// One key that every hook has, or every guard.
 #[derive(Debug)]
-pub struct HookKey {
+pub struct TableKey {
     pub name: &'static str,
     pub form: Form,
     pub about: &'static str,
 }
 
-pub const HOOK_KEYS: &[HookKey] = &[
-    HookKey {
+pub const HOOK_KEYS: &[TableKey] = &[
+    TableKey {
         name: "enabled",
         form: Form::Bool,
         about: "`false` switches the hook off, in every session",
     },
-    HookKey {
+    TableKey {
         name: "description",
         form: Form::Text(any_text),
         about: "One line for lists; without it, the command",
     },
-    HookKey {
+    TableKey {
         name: "on",
         form: Form::Words(|event| match event.trim() {
             "" => Err("expected the name of an event, found nothing".to_owned()),
@@ -398,50 +398,51 @@ pub const HOOK_KEYS: &[HookKey] = &[
         }),
         about: "The event, or a list of events, that the hook runs on",
     },
-    HookKey {
+    TableKey {
         name: "tools",
         form: Form::Text(|_, text| Matcher::parse(text).map(drop)),
         about: "The matcher of Claude Code: names of tools, or a regular expression; without it, everything",
     },
-    HookKey {
+    TableKey {
         name: "paths",
         form: Form::Words(|glob| Paths::parse(&[glob.to_owned()]).map(drop)),
         about: "Globs of the files that it wants to hear of; `!` takes away again",
     },
-    HookKey {
+    TableKey {
         name: "run",
         form: Form::Program,
         about: "What is run: a list as it is, a text in sh; not for a built-in",
     },
-    HookKey {
+    TableKey {
         name: "timeout",
         form: Form::Span {
             min: Duration::from_millis(1),
         },
         about: "How long it may take; without it, as long as Claude Code waits",
     },
-    HookKey {
+    TableKey {
         name: "skip_agents",
         form: Form::Words(|_| Ok(())),
         about: "Types of subagents in which it does not run",
     },
-    HookKey {
+    TableKey {
         name: "rewrites",
         form: Form::Bool,
         about: "It changes the input of the tool: such hooks run first, one after the other",
     },
-    HookKey {
+    TableKey {
         name: "async",
         form: Form::Bool,
         about: "Claude does not wait for it, and its answer is ignored",
     },
 ];
 
-fn any_text(_: &str, _: &str) -> Result<(), String> {
+pub(super) fn any_text(_: &str, _: &str) -> Result<(), String> {
     Ok(())
 }
 
-impl HookKey {
+impl TableKey {
+    /// The key of a hook.
     pub fn find(name: &str) -> Option<&'static Self> {
         HOOK_KEYS.iter().find(|key| key.name == name)
     }
@@ -455,7 +456,7 @@ pub(super) fn nearest_key(name: &str, built_in: Option<&'static BuiltIn>) -> Opt
 }
 
 /// The most alike of these names, if it is alike at all.
-fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn likest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     known
         .map(|known| (strsim::normalized_damerau_levenshtein(name, known), known))
         .filter(|(likeness, _)| *likeness > 0.5)
@@ -480,21 +481,16 @@ pub fn is_name(name: &str) -> bool {
 impl Reader<'_> {
     /// Takes a hook's table; one with something wrong in it is left out.
     pub(super) fn hook(&mut self, mut table: RawTable, keys: &DeTable<'_>) {
-        let errors = self.hook_errors.len();
-        if !is_name(&table.name) {
-            let message = format!("{:?} cannot be the name of a hook", table.name);
-            let hint = format!("a-z, 0-9, - _ and . only, at most {LONGEST_NAME} of them");
-            let problem = self.problem(message, 0..0).at_position(table.at.clone());
-            self.hook_errors.push(problem.hint(Some(hint)));
-        }
+        let errors = self.table_errors.len();
+        self.check_name(&table);
         let built_in = BuiltIn::find(&table.name);
         for (key, given) in keys {
             let name: &str = key.get_ref();
             let path = format!("hooks.{}.{name}", table.name);
             let own = built_in.is_some_and(|hook| hook.keys.contains(&name));
-            let value = match HookKey::find(name) {
+            let value = match TableKey::find(name) {
                 _ if own => Ok(as_written(given.get_ref())),
-                Some(HookKey { name: "run", .. }) if built_in.is_some() => {
+                Some(TableKey { name: "run", .. }) if built_in.is_some() => {
                     Err("this hook is a built-in; use `command`".to_owned())
                 }
                 Some(known) => known.form.read(&path, given.get_ref()),
@@ -506,33 +502,56 @@ impl Reader<'_> {
                     continue;
                 }
             };
-            match value {
-                Err(why) => {
-                    let problem = self.problem(format!("{path}: {why}"), given.span());
-                    self.hook_errors.push(problem);
+            if let Ok(value) = &value {
+                if let Some(word) = unexpanded(name, value) {
+                    let message = format!("{path}: nothing expands {word:?} in a list");
+                    let problem = self.problem(message, given.span());
+                    self.table_errors
+                        .push(problem.hint(Some(EXPANDED.to_owned())));
+                    continue;
                 }
-                Ok(value) => {
-                    if let Some(word) = unexpanded(name, &value) {
-                        let message = format!("{path}: nothing expands {word:?} in a list");
-                        let problem = self.problem(message, given.span());
-                        self.hook_errors
-                            .push(problem.hint(Some(EXPANDED.to_owned())));
-                        continue;
-                    }
-                    if name == "on" {
-                        self.events(&path, &value, given.span());
-                    }
-                    table.keys.push(RawKey {
-                        name: name.to_owned(),
-                        value,
-                        at: self.position(given.span()),
-                    });
+                if name == "on" {
+                    self.events(&path, value, given.span());
                 }
             }
+            self.take_key(&mut table, name, value, given.span());
         }
-        if self.hook_errors.len() == errors {
+        if self.table_errors.len() == errors {
             table.keys.sort_by_key(|key| (key.at.line, key.at.column));
             self.layer.tables.push(table);
+        }
+    }
+
+    /// Whether the table of a hook or a guard may be called so.
+    pub(super) fn check_name(&mut self, table: &RawTable) {
+        if !is_name(&table.name) {
+            let what = table.section.trim_end_matches('s');
+            let message = format!("{:?} cannot be the name of a {what}", table.name);
+            let hint = format!("a-z, 0-9, - _ and . only, at most {LONGEST_NAME} of them");
+            let problem = self.problem(message, 0..0).at_position(table.at.clone());
+            self.table_errors.push(problem.hint(Some(hint)));
+        }
+    }
+
+    /// Takes one key of a table, or what is wrong with it.
+    pub(super) fn take_key(
+        &mut self,
+        table: &mut RawTable,
+        name: &str,
+        value: Result<Value, String>,
+        at: Range<usize>,
+    ) {
+        match value {
+            Ok(value) => table.keys.push(RawKey {
+                name: name.to_owned(),
+                value,
+                at: self.position(at),
+            }),
+            Err(why) => {
+                let path = format!("{}.{}.{name}", table.section, table.name);
+                let problem = self.problem(format!("{path}: {why}"), at);
+                self.table_errors.push(problem);
+            }
         }
     }
 

@@ -99,13 +99,15 @@ pub struct RawTable {
     pub line: usize,
     /// Where its name stands.
     pub at: Position,
-    /// Of a hook: its keys that are known, in the order of the file.
+    /// Its keys that are known, in the order of the file.
     pub keys: Vec<RawKey>,
     /// The file does not parse any more; this is of its last good copy.
     pub last_good: bool,
+    /// What is wrong with it, of a guard that denies then.
+    pub broken: Option<String>,
 }
 
-/// One key of a hook's table.
+/// One key of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawKey {
     pub name: String,
@@ -145,7 +147,7 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
         lines: Lines::of(text),
         layer: Layer::new(source.level, Some(&source.file)),
         errors: Vec::new(),
-        hook_errors: Vec::new(),
+        table_errors: Vec::new(),
     };
     for error in errors {
         reader.syntax(&error);
@@ -157,17 +159,17 @@ pub fn parse_layer(source: &Source, text: &str) -> Result<Layer, ConfigError> {
     let Reader {
         mut layer,
         errors,
-        hook_errors,
+        table_errors,
         ..
     } = reader;
     layer.entries.sort_by_key(|entry| entry.line);
     layer.tables.sort_by_key(|table| table.line);
-    if errors.is_empty() && hook_errors.is_empty() {
+    if errors.is_empty() && table_errors.is_empty() {
         return Ok(layer);
     }
     let mut problems = layer.warnings.clone();
     let rest = errors.is_empty().then(|| Box::new(layer));
-    problems.extend(errors.into_iter().chain(hook_errors));
+    problems.extend(errors.into_iter().chain(table_errors));
     problems.sort_by_key(|problem| problem.at.as_ref().map(|at| (at.line, at.column)));
     Err(ConfigError { problems, rest })
 }
@@ -177,8 +179,8 @@ pub(super) struct Reader<'a> {
     lines: Lines<'a>,
     pub(super) layer: Layer,
     errors: Vec<Problem>,
-    /// What is wrong with hooks: each leaves out its own hook only.
-    pub(super) hook_errors: Vec<Problem>,
+    /// What is wrong with hooks and guards: each leaves out its own table only.
+    pub(super) table_errors: Vec<Problem>,
 }
 
 impl Reader<'_> {
@@ -269,10 +271,11 @@ impl Reader<'_> {
                 at: self.position(name.span()),
                 keys: Vec::new(),
                 last_good: false,
+                broken: None,
             };
             match section {
                 "hooks" => self.hook(table, keys),
-                _ => self.layer.tables.push(table),
+                _ => self.guard(table, keys),
             }
         }
     }

@@ -12,12 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use becket_wire::Place;
 use becket_wire::place::fnv1a;
 
+use super::guard;
 use super::hook::Around;
 use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::overrides::{parse_pairs, parse_variables};
 use super::problem::{Problem, Severity};
 use super::{Config, ConfigError, LONGEST_FILE, hook, parse_layer};
+use crate::guard::rule::Rule;
 use crate::hooks::Hook;
 use crate::replace;
 use crate::stamp::{Seen, is_absence, is_settled, open_regular};
@@ -99,6 +101,8 @@ pub struct Snapshot {
     pub settings: BTreeMap<String, Setting>,
     /// The named hooks in the order in which they are declared, with those that are off or untrusted.
     pub hooks: Vec<Arc<Hook>>,
+    /// The guards, with those that are off: the user's and the project's, then the default pack.
+    pub guards: Vec<Arc<Rule>>,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
     /// The project that it is for, and whether that counts.
@@ -258,6 +262,12 @@ impl Loader {
         };
         let named = hook::read(&config.hooks, &untrusted, &around);
         settings.extend(named.settings);
+        let mut tables = config.guards.clone();
+        for file in self.files.iter().filter(counts) {
+            tables.extend(file.closed_guards());
+        }
+        let guards = guard::read(&tables);
+        settings.extend(guards.settings);
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {
             problems.extend(file.problems().iter().cloned().map(|mut problem| {
@@ -271,6 +281,7 @@ impl Loader {
         problems.extend_from_slice(&self.fixed_problems);
         problems.extend(warnings);
         problems.extend(named.problems);
+        problems.extend(guards.problems);
         let unread = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
         problems.extend(unread.map(|why| {
             let hint = "`becket trust` sets it aside and begins anew".to_owned();
@@ -284,6 +295,7 @@ impl Loader {
             config,
             settings,
             hooks: named.hooks,
+            guards: guards.rules,
             files: self.files.iter().map(report).collect(),
             problems,
             project: self.watch.as_ref().map(|watch| Project {
@@ -353,6 +365,14 @@ impl ConfigFile {
 
     fn problems(&self) -> &[Problem] {
         &self.state.problems
+    }
+
+    /// Where nothing of it is in force: the guards in it that deny then.
+    fn closed_guards(&self) -> Vec<RawTable> {
+        match (&self.state.standing, &self.text) {
+            (Standing::Broken, Some(text)) => guard::closed_in(&self.source, text),
+            _ => Vec::new(),
+        }
     }
 
     /// The hash of what was read of it.
@@ -436,7 +456,7 @@ impl ConfigFile {
                 (Standing::LastGood, Some(copy), then)
             }
             (None, Some(rest)) => {
-                let then = "this hook is left out, the rest of the file is in force";
+                let then = "it is left out, the rest of the file is in force";
                 (Standing::InForce, Some(*rest), then)
             }
             (None, None) => (Standing::Broken, None, "nothing of this file is in force"),

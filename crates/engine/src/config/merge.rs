@@ -1,6 +1,6 @@
 //! Many layers, one config: for each key the highest layer that may set it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -88,11 +88,6 @@ impl fmt::Display for Origin {
 pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
     let mut layers: Vec<&Layer> = layers.into_iter().collect();
     layers.sort_by_key(|layer| layer.level);
-    let own = layers.iter().filter(|layer| !layer.level.is_foreign());
-    let guards = own
-        .flat_map(|layer| &layer.tables)
-        .filter(|table| table.section == "guards");
-    let own_guards: BTreeSet<&str> = guards.map(|table| table.name.as_str()).collect();
     let mut effective = Effective {
         config: Config::default(),
         settings: defaults(),
@@ -103,7 +98,7 @@ pub fn merge<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Effective {
             effective.take(layer, entry);
         }
         for table in &layer.tables {
-            effective.take_table(layer, table, &own_guards);
+            effective.take_table(layer, table);
         }
     }
     for (path, setting) in &effective.settings {
@@ -124,23 +119,14 @@ fn defaults() -> BTreeMap<String, Setting> {
 }
 
 impl Effective {
-    fn take_table(&mut self, layer: &Layer, table: &RawTable, own_guards: &BTreeSet<&str>) {
+    fn take_table(&mut self, layer: &Layer, table: &RawTable) {
         let table = RawTable {
             last_good: layer.last_good,
             ..table.clone()
         };
-        if table.section == "hooks" {
-            self.config.hooks.push(table);
-        } else if layer.level.is_foreign() && own_guards.contains(table.name.as_str()) {
-            let message = format!(
-                "guards.{} is the user's: the {} may add or tighten guards, never relax them",
-                table.name, layer.level
-            );
-            let problem = table.locate(Problem::warning("", message), &table.at);
-            let hint = "give the guard another name".to_owned();
-            self.warnings.push(problem.hint(Some(hint)));
-        } else {
-            self.config.guards.push(table);
+        match table.section {
+            "hooks" => self.config.hooks.push(table),
+            _ => self.config.guards.push(table),
         }
     }
 

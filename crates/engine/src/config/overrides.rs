@@ -8,7 +8,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
 
-use super::hook::{HookKey, nearest_key};
+use super::hook::{TableKey, nearest_key};
 use super::key::{KEYS, Key, nearest};
 use super::layer::{Entry, Layer, Level, RawTable, Source, parse_layer};
 use super::problem::{Problem, Severity};
@@ -189,7 +189,7 @@ fn take_hook(hooks: &mut toml::Table, path: &str, text: &str) -> Result<(), Box<
     };
     let built_in = BuiltIn::find(name);
     let own = built_in.is_some_and(|hook| hook.keys.contains(&key));
-    let known = HookKey::find(key).filter(|_| !own);
+    let known = TableKey::find(key).filter(|_| !own);
     if known.is_none() && !own {
         let near = nearest_key(key, built_in).map(|near| format!("hooks.{name}.{near}"));
         let problem = unknown(&format!("hooks.{path}"), near.as_deref());

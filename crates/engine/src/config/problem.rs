@@ -29,7 +29,7 @@ pub struct Problem {
 }
 
 /// Where in a file, counted from one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Position {
     pub line: usize,
     pub column: usize,

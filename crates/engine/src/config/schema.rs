@@ -3,8 +3,9 @@
 use becket_wire::event::EventName;
 use serde_json::{Map, Value as Json, json};
 
-use super::hook::{HOOK_KEYS, HookKey};
-use super::key::{KEYS, Key, RAW};
+use super::guard::GUARD_KEYS;
+use super::hook::{HOOK_KEYS, TableKey};
+use super::key::{KEYS, Key};
 use super::value::Form;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 
@@ -25,13 +26,8 @@ pub fn schema() -> Json {
         }
     }
     let mut schema = close(root);
-    for section in RAW {
-        schema["properties"][section] = json!({
-            "type": "object",
-            "additionalProperties": { "type": "object" },
-        });
-    }
     schema["properties"]["hooks"] = hooks();
+    schema["properties"]["guards"] = guards();
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("becket config");
     schema
@@ -66,7 +62,7 @@ fn close(properties: Map<String, Json>) -> Json {
 /// `[hooks.*]`: the built-ins by their names, and any other name.
 fn hooks() -> Json {
     let of = |built_in: Option<&BuiltIn>| {
-        let known = |key: &&HookKey| built_in.is_none() || key.name != "run";
+        let known = |key: &&TableKey| built_in.is_none() || key.name != "run";
         let mut properties: Map<String, Json> = HOOK_KEYS
             .iter()
             .filter(known)
@@ -93,7 +89,21 @@ fn hooks() -> Json {
     json!({ "type": "object", "properties": named, "additionalProperties": of(None) })
 }
 
-fn hook_property(key: &HookKey) -> Json {
+/// `[guards.*]`: any name has the same keys.
+fn guards() -> Json {
+    let properties: Map<String, Json> = GUARD_KEYS
+        .iter()
+        .map(|key| (key.name.to_owned(), hook_property(key)))
+        .collect();
+    let table = json!({
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": false,
+    });
+    json!({ "type": "object", "additionalProperties": table })
+}
+
+fn hook_property(key: &TableKey) -> Json {
     let mut property = form(key.form);
     if key.name == "on" {
         let events: Vec<&str> = EventName::ALL.iter().map(EventName::as_str).collect();

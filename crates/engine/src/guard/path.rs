@@ -1,6 +1,6 @@
 //! Which paths a tool call touches.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 use serde_json::Value;
@@ -8,36 +8,439 @@ use serde_json::Value;
 use super::act::{Access, Call, Touch};
 use super::command;
 
+#[cfg(test)]
+mod tests;
+
+/// As many paths of one call are resolved.
+const RESOLVED: usize = 512;
+/// As many symlinks are followed for one path.
+const LINKS: usize = 40;
+/// As deep and as far the input of an MCP tool is looked at.
+const DEPTH: usize = 6;
+const VALUES: usize = 256;
+
 /// What a tool call would do; follows symlinks until `by`. May block on the file system.
-pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, _by: Instant) -> Call {
+pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> Call {
+    let mut call = words(tool, input, cwd, home);
+    let mut folder = Folder::default();
+    for (at, touch) in call
+        .touches
+        .iter_mut()
+        .enumerate()
+        .filter(|(_, touch)| touch.path.starts_with('/'))
+    {
+        let real = if at < RESOLVED {
+            folder.real(&touch.path, by)
+        } else {
+            None
+        };
+        match real {
+            Some(real) => touch.real = (real != touch.path).then_some(real),
+            None => touch.opaque = true,
+        }
+    }
+    call
+}
+
+/// The same by its words.
+fn words(tool: &str, input: &Value, cwd: &Path, home: &Path) -> Call {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
+    let place = Place { cwd, home };
     if let ("Bash", Some(command)) = (tool, text("command")) {
-        let read = command::read(command, cwd, home);
+        let command::Read {
+            acts,
+            touches,
+            unread,
+        } = command::read(command, cwd, home);
         return Call {
-            acts: read.acts,
-            touches: read.touches,
-            unread: read.unread,
+            acts,
+            touches,
+            unread,
         };
     }
-    let access = match tool {
-        "Read" => Access::Read,
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => Access::Write,
-        _ => return Call::default(),
+    let folder = || text("path").unwrap_or(".");
+    let touches = match tool {
+        "Read" | "NotebookRead" => vec![place.touch(
+            text("file_path").or(text("notebook_path")),
+            Access::Read,
+            false,
+        )],
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => {
+            vec![place.touch(
+                text("file_path").or(text("notebook_path")),
+                Access::Write,
+                false,
+            )]
+        }
+        "LS" => vec![place.touch(Some(folder()), Access::List, false)],
+        "Grep" => {
+            let glob =
+                text("glob").map(|glob| place.below(folder(), &format!("**/{glob}"), Access::Read));
+            vec![place.touch(Some(folder()), Access::Read, true), glob]
+        }
+        "Glob" => {
+            let pattern = text("pattern").unwrap_or("*");
+            vec![Some(place.below(folder(), pattern, Access::List))]
+        }
+        _ => return shaped(tool, input, &place),
     };
-    let touches = ["file_path", "notebook_path"]
-        .into_iter()
-        .filter_map(text)
-        .map(|path| Touch {
-            path: cwd.join(path).to_string_lossy().into_owned(),
+    Call {
+        touches: touches.into_iter().flatten().collect(),
+        ..Call::default()
+    }
+}
+
+/// What a path is relative to.
+struct Place<'p> {
+    cwd: &'p Path,
+    home: &'p Path,
+}
+
+impl Place<'_> {
+    fn absolute(&self, text: &str) -> String {
+        match text.strip_prefix('~') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                normal(&self.home.join(rest.trim_start_matches('/')))
+            }
+            _ => normal(&self.cwd.join(text)),
+        }
+    }
+
+    fn touch(&self, text: Option<&str>, access: Access, recursive: bool) -> Option<Touch> {
+        let text = text.filter(|text| !text.is_empty())?;
+        let path = self.absolute(text);
+        Some(Touch {
+            path,
+            real: None,
+            access,
+            recursive,
+            opaque: false,
+            act: None,
+        })
+    }
+
+    fn below(&self, folder: &str, pattern: &str, access: Access) -> Touch {
+        let path = if pattern.starts_with(['/', '~']) {
+            self.absolute(pattern)
+        } else {
+            normal(&Path::new(&self.absolute(folder)).join(pattern))
+        };
+        Touch {
+            path,
             real: None,
             access,
             recursive: false,
             opaque: false,
             act: None,
-        })
-        .collect();
-    Call {
-        touches,
-        ..Call::default()
+        }
     }
+}
+
+/// What the input of an unknown tool tells by the names of its fields.
+fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
+    let name = tool.rsplit("__").next().unwrap_or(tool);
+    let verbs = name_words(name);
+    let has = |names: &[&str]| verbs.iter().any(|verb| names.contains(&verb.as_str()));
+    let mut call = Call::default();
+    if has(&[
+        "shell", "bash", "sh", "zsh", "exec", "execute", "run", "command", "cmd", "terminal",
+        "process", "script",
+    ]) && let Some(script) = script(input)
+    {
+        let folder = [
+            "cwd",
+            "workdir",
+            "working_directory",
+            "workingDirectory",
+            "directory",
+            "dir",
+        ]
+        .iter()
+        .find_map(|key| input.get(*key).and_then(Value::as_str));
+        let cwd = folder.map_or_else(
+            || place.cwd.to_path_buf(),
+            |folder| PathBuf::from(place.absolute(folder)),
+        );
+        let command::Read {
+            acts,
+            touches,
+            unread,
+        } = command::read(&script, &cwd, place.home);
+        return Call {
+            acts,
+            touches,
+            unread,
+        };
+    }
+    let moves = has(&["move", "rename", "mv"]);
+    let copies = has(&["copy", "cp"]);
+    let access = if has(&[
+        "delete", "remove", "rm", "unlink", "trash", "purge", "erase",
+    ]) {
+        Access::Delete
+    } else if has(&[
+        "write", "create", "edit", "update", "save", "append", "put", "insert", "patch", "replace",
+        "modify",
+    ]) || has(&["mkdir", "touch", "overwrite", "apply", "set", "chmod"])
+    {
+        Access::Write
+    } else if has(&["list", "ls", "tree", "dir", "stat", "info", "glob"]) {
+        Access::List
+    } else if !has(&[
+        "read", "get", "view", "cat", "open", "load", "search", "grep", "find",
+    ]) && ["content", "contents", "new_string", "newText", "edits"]
+        .iter()
+        .any(|key| input.get(*key).is_some())
+    {
+        Access::Write
+    } else {
+        Access::Read
+    };
+    let recursive = input
+        .get("recursive")
+        .and_then(Value::as_bool)
+        .unwrap_or(access == Access::Delete);
+    let mut left = VALUES;
+    fields(input, DEPTH, &mut left, &mut |key, text| {
+        let role = role(key, text);
+        let access = match role {
+            Role::None => return,
+            Role::From if moves => Access::Delete,
+            Role::From if copies => Access::Read,
+            Role::To if moves || copies => Access::Write,
+            Role::From | Role::To if !text.contains(['/', '.', '~']) => return,
+            _ => access,
+        };
+        let path = decoded(text.strip_prefix("file://").unwrap_or(text));
+        call.touches.extend(place.touch(
+            Some(&path),
+            access,
+            recursive && access == Access::Delete,
+        ));
+    });
+    call
+}
+
+/// Calls `with` for each text in the input, with the key that it stands under.
+fn fields(value: &Value, depth: usize, left: &mut usize, with: &mut impl FnMut(&str, &str)) {
+    fn walk(
+        key: &str,
+        value: &Value,
+        depth: usize,
+        left: &mut usize,
+        with: &mut impl FnMut(&str, &str),
+    ) {
+        if *left == 0 || depth == 0 {
+            return;
+        }
+        *left -= 1;
+        match value {
+            Value::String(text) => with(key, text),
+            Value::Array(values) => values
+                .iter()
+                .for_each(|value| walk(key, value, depth - 1, left, with)),
+            Value::Object(map) => map
+                .iter()
+                .for_each(|(key, value)| walk(key, value, depth - 1, left, with)),
+            _ => {}
+        }
+    }
+    walk("", value, depth, left, with);
+}
+
+enum Role {
+    None,
+    Path,
+    From,
+    To,
+}
+
+fn role(key: &str, text: &str) -> Role {
+    if text.len() > 4096
+        || text.contains('\n')
+        || text.contains("://") && !text.starts_with("file://")
+    {
+        return Role::None;
+    }
+    let key: String = key
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|c| c.to_ascii_lowercase())
+        .collect();
+    let ends = [
+        "path",
+        "paths",
+        "file",
+        "files",
+        "filename",
+        "dir",
+        "directory",
+        "folder",
+        "uri",
+    ];
+    match key.as_str() {
+        "source" | "src" | "from" | "oldpath" | "sourcepath" | "frompath" => Role::From,
+        "destination" | "dest" | "target" | "to" | "newpath" | "destinationpath" | "topath"
+        | "targetpath" => Role::To,
+        "url" if text.starts_with("file://") => Role::Path,
+        key if ends.iter().any(|end| key.ends_with(end)) => Role::Path,
+        _ => Role::None,
+    }
+}
+
+/// The command line in the input of a tool that runs commands.
+fn script(input: &Value) -> Option<String> {
+    let words = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(words) => shlex::try_join(words.iter().filter_map(Value::as_str)).ok(),
+        _ => None,
+    };
+    let keys = [
+        "command",
+        "cmd",
+        "script",
+        "commandLine",
+        "command_line",
+        "shell_command",
+        "input",
+        "code",
+    ];
+    let mut line = keys
+        .iter()
+        .find_map(|key| input.get(*key).and_then(words))?;
+    if let Some(args @ Value::Array(_)) = input.get("args").or(input.get("arguments")) {
+        line.push(' ');
+        line.push_str(&words(args)?);
+    }
+    Some(line)
+}
+
+/// `readTextFile`, `read_text_file`, `read-text-file` → `read text file`
+fn name_words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut lower = false;
+    for c in name.chars() {
+        if !c.is_alphanumeric() || c.is_uppercase() && lower {
+            words.push(String::new());
+        }
+        lower = c.is_lowercase();
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words
+}
+
+/// `%20` → ` `
+fn decoded(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = text
+            .get(at + 1..at + 3)
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match code {
+            Some(code) if bytes[at] == b'%' => {
+                plain.push(code);
+                at += 3;
+            }
+            _ => {
+                plain.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// A path with `.` and `..` resolved by its words.
+pub(super) fn normal(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let mut parts: Vec<&str> = Vec::with_capacity(16);
+    for part in text.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    let mut normal = String::with_capacity(text.len() + 1);
+    for part in &parts {
+        normal.push('/');
+        normal.push_str(part);
+    }
+    if normal.is_empty() {
+        normal.push('/');
+    }
+    normal
+}
+
+/// The folder that was resolved last: the next path is often in it.
+#[derive(Default)]
+struct Folder {
+    path: String,
+    real: PathBuf,
+}
+
+impl Folder {
+    /// The path with symlinks followed as far as it exists. None if it takes too long.
+    fn real(&mut self, path: &str, by: Instant) -> Option<String> {
+        let (folder, name) = path.rsplit_once('/')?;
+        if self.path != folder || self.real.as_os_str().is_empty() {
+            self.real = follow(PathBuf::from("/"), Path::new(folder), by)?;
+            folder.clone_into(&mut self.path);
+        }
+        let real = follow(self.real.clone(), Path::new(name), by)?;
+        real.into_os_string().into_string().ok()
+    }
+}
+
+/// `rest` below `base`, each symlink replaced by its target, also one that points nowhere.
+fn follow(mut base: PathBuf, rest: &Path, by: Instant) -> Option<PathBuf> {
+    let mut open: Vec<PathBuf> = vec![rest.to_path_buf()];
+    let mut links = 0;
+    let mut exists = true;
+    while let Some(path) = open.pop() {
+        let mut parts = path.components();
+        let Some(part) = parts.next() else { continue };
+        let later = parts.as_path();
+        if !later.as_os_str().is_empty() {
+            open.push(later.to_path_buf());
+        }
+        match part {
+            Component::RootDir | Component::Prefix(_) => base = PathBuf::from("/"),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                base.pop();
+            }
+            Component::Normal(name) => {
+                base.push(name);
+                if !exists {
+                    continue;
+                }
+                if Instant::now() >= by {
+                    return None;
+                }
+                match std::fs::read_link(&base) {
+                    Ok(target) => {
+                        links += 1;
+                        if links > LINKS {
+                            return None;
+                        }
+                        base.pop();
+                        open.push(target);
+                    }
+                    // Not a link, if there is anything.
+                    Err(error) => exists = error.kind() != std::io::ErrorKind::NotFound,
+                }
+            }
+        }
+    }
+    Some(base)
 }

@@ -1,0 +1,317 @@
+//! `becket guard`: the guards, what they say to a command, and a pass for a call that they denied.
+
+mod backtest;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use becket_engine::config::Snapshot;
+use becket_engine::guard::act::{Access, Call};
+use becket_engine::guard::memory::{self, LASTS};
+use becket_engine::guard::rule::{Rule, Say};
+use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_call};
+use becket_wire::{EventId, Head};
+use serde_json::{Value, json};
+
+use crate::failure::{Code, Failure};
+use crate::ui::style::{BAD, BOLD, DIM, GOOD, Look, WARN};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::one_line;
+use crate::world::{World, project_of};
+
+/// List the guards, try them on a command, and allow a denied call once
+#[derive(Debug, clap::Args)]
+pub struct Guard {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    List(List),
+    Test(Test),
+    Backtest(backtest::Backtest),
+    AllowOnce(AllowOnce),
+}
+
+/// List the guards of this project: yours, the project's, and those that becket brings along
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show what a command would do and what the guards say to it; nothing is run
+#[derive(Debug, clap::Args)]
+struct Test {
+    /// The Bash command
+    #[arg(value_name = "COMMAND", required_unless_present = "event")]
+    command: Option<String>,
+    /// Judge the event in this file instead (- is stdin)
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    event: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Let a call that a guard denied pass once
+///
+/// The code is shown by `becket why`, `becket recent` and the live view. The pass is for the same call in
+/// the same session, and lasts ten minutes.
+#[derive(Debug, clap::Args)]
+struct AllowOnce {
+    /// The code of the denied call
+    #[arg(value_name = "CODE")]
+    code: String,
+}
+
+impl Guard {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        match self.verb {
+            Verb::List(list) => list.run(world),
+            Verb::Test(test) => test.run(world),
+            Verb::Backtest(backtest) => backtest.run(world),
+            Verb::AllowOnce(allow) => allow.run(world),
+        }
+    }
+}
+
+/// What guards are judged by in a project.
+struct Bench {
+    config: Arc<Snapshot>,
+    project: PathBuf,
+    home: PathBuf,
+}
+
+impl Bench {
+    fn around<'a>(&'a self, world: &'a World) -> Around<'a> {
+        Around {
+            rules: &self.config.guards,
+            place: &world.place,
+            home: &self.home,
+            project: &self.project,
+            registered_by_settings: true,
+        }
+    }
+}
+
+fn user_home() -> PathBuf {
+    std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"))
+}
+
+const LIST: [Column; 5] = [
+    Column::left("GUARD", 0).cut_to(12),
+    Column::left("ANSWER", 0),
+    Column::left("STATE", 0),
+    Column::left("FROM", 2),
+    Column::left("REASON", 1).wrapped(24),
+];
+
+impl List {
+    fn run(self, world: &World) -> Result<ExitCode> {
+        let config = world.loader(Some(project_of(&world.cwd))).current();
+        if self.json {
+            let rules: Vec<Value> = config.guards.iter().map(|rule| rule_json(rule)).collect();
+            println!("{}", Value::from(rules));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let row = |rule: &Arc<Rule>| {
+            let (state, style) = match (&rule.off, &rule.broken) {
+                (Some(_), _) => ("off", DIM),
+                (None, Some(_)) => ("broken", BAD),
+                (None, None) => ("on", GOOD),
+            };
+            let reason = rule.reason.clone().unwrap_or_default();
+            [
+                Cell::new(&rule.id, BOLD),
+                Cell::new(rule.say.name(), says(rule.say)),
+                Cell::new(state, style),
+                Cell::new(rule.declared.to_string(), DIM),
+                Cell::plain(reason.replace("{path}", "the path")),
+            ]
+        };
+        let rows: Vec<_> = config.guards.iter().map(row).collect();
+        anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn rule_json(rule: &Rule) -> Value {
+    json!({
+        "id": rule.id,
+        "answer": rule.say.name(),
+        "enabled": rule.off.is_none(),
+        "fail": if rule.closed { "closed" } else { "open" },
+        "from": rule.declared.to_string(),
+        "off_by": rule.off.as_ref().map(ToString::to_string),
+        "reason": rule.reason,
+        "instead": rule.instead,
+        "broken": rule.broken,
+    })
+}
+
+fn says(say: Say) -> anstyle::Style {
+    match say {
+        Say::Deny | Say::Once => BAD,
+        Say::Ask | Say::Warn => WARN,
+    }
+}
+
+impl Test {
+    fn run(self, world: &World) -> Result<ExitCode> {
+        let payload = match (&self.command, &self.event) {
+            (Some(command), _) => json!({
+                "hook_event_name": "PreToolUse", "tool_name": "Bash", "cwd": world.cwd,
+                "tool_input": { "command": command },
+            })
+            .to_string()
+            .into_bytes(),
+            (None, Some(file)) => read_event(file)?,
+            (None, None) => Vec::new(),
+        };
+        let unread = |why| Failure::new(Code::Failed, format!("could not read the event: {why}"));
+        let head = Head::read(&payload).map_err(unread)?;
+        let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
+        let project = project_of(cwd).to_path_buf();
+        let bench = Bench {
+            config: world.loader(Some(&project)).current(),
+            home: user_home(),
+            project,
+        };
+        let began = Instant::now();
+        let Judged { call, found } = judge(&head, &payload, &bench.around(world));
+        let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let first = found.first();
+        if self.json {
+            let answer = json!({
+                "answer": first.map(|found| found.say.name()),
+                "rule": first.map(|found| &found.rule.id),
+                "reason": first.map(|found| &found.reason),
+                "acts": call.acts,
+                "paths": call.touches,
+                "took_us": took_us,
+            });
+            println!("{answer}");
+        } else {
+            anstream::print!("{}", told(&call, &found, took_us));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn read_event(file: &Path) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    match file.as_os_str() == "-" {
+        true => std::io::stdin().lock().read_to_end(&mut bytes).map(drop),
+        false => std::fs::read(file).map(|read| bytes = read),
+    }
+    .with_context(|| format!("could not read {}", file.display()))?;
+    Ok(bytes)
+}
+
+/// What the guards say to an event, whatever was allowed before.
+fn judge(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Judged {
+    let event = head.event.as_deref().unwrap_or_default().into();
+    if let Some(tool) = head.tool.as_deref()
+        && let Ok(input) = serde_json::from_str(head.tool_input.unwrap_or("{}"))
+    {
+        return judge_call(tool, &input, head, around);
+    }
+    let sight = Sight::of(&event, EventId::new(0, [0; 2]), head, payload, around);
+    Judged {
+        call: Call::default(),
+        found: sight.map(|sight| sight.found).unwrap_or_default(),
+    }
+}
+
+fn told(call: &Call, found: &[Found], took_us: u64) -> String {
+    let mut out = match found.first() {
+        None => format!("{GOOD}no guard objects{GOOD:#}\n"),
+        Some(Found { rule, say, reason }) => {
+            let style = says(*say);
+            let reason: String = reason
+                .lines()
+                .map(|line| format!("  {}\n", one_line(line)))
+                .collect();
+            format!(
+                "{style}{}{style:#} {BOLD}{}{BOLD:#}\n{reason}",
+                say.name(),
+                rule.id
+            )
+        }
+    };
+    for other in found.iter().skip(1) {
+        out += &format!("{DIM}also {} {}{DIM:#}\n", other.say.name(), other.rule.id);
+    }
+    for act in &call.acts {
+        let words: Vec<&str> = act.args.iter().map(|word| &*word.text).collect();
+        let program = if act.program.is_empty() {
+            "?"
+        } else {
+            &act.program
+        };
+        let via = match act.via.is_empty() {
+            true => String::new(),
+            false => format!("  {DIM}(in {}){DIM:#}", one_line(&act.via.join(", "))),
+        };
+        out += &format!(
+            "  runs    {} {}{via}\n",
+            one_line(program),
+            one_line(&words.join(" "))
+        );
+    }
+    for touch in &call.touches {
+        let access = match touch.access {
+            Access::Read => "reads",
+            Access::Write => "writes",
+            Access::Delete => "deletes",
+            Access::List => "lists",
+        };
+        let below = if touch.recursive {
+            " and all below"
+        } else {
+            ""
+        };
+        out += &format!(
+            "  {access:7} {}{DIM}{below}{DIM:#}\n",
+            one_line(&touch.path)
+        );
+    }
+    for why in &call.unread {
+        out += &format!("  {WARN}not read{WARN:#} {}\n", one_line(why));
+    }
+    out + &format!("{DIM}{took_us} µs{DIM:#}\n")
+}
+
+impl AllowOnce {
+    fn run(self, world: &World) -> Result<ExitCode> {
+        world.refuse_inside_claude("guard allow-once")?;
+        let allowed =
+            memory::allow(&world.place, self.code.trim()).context("could not make a pass")?;
+        let Some(denied) = allowed else {
+            let minutes = LASTS.as_secs() / 60;
+            let what = format!(
+                "no call with the code {} was denied in the last {minutes} minutes",
+                one_line(&self.code)
+            );
+            let failure = Failure::new(Code::Missing, what);
+            return Err(failure
+                .hint("becket why shows the code of the last denied call")
+                .into());
+        };
+        println!(
+            "The next such {} call of session {} passes the guard {}, once, in the next {} minutes.",
+            one_line(&denied.tool),
+            one_line(&denied.session_id),
+            denied.rule,
+            LASTS.as_secs() / 60
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,315 @@
+//! Conditions of the default pack that globs cannot say. Pure.
+
+use serde_json::Value;
+
+use super::act::{Access, Act, Fed, Touch};
+use super::rule::{Match, Scene};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// What comes from the network is run.
+    RunsNetwork,
+    /// What cannot be known is run.
+    RunsUnknown,
+    /// A file is downloaded and then run.
+    RunsDownload,
+    /// The variables of the environment are sent away.
+    SendsEnvironment,
+    /// SQL or the like that destroys data.
+    DestroysData,
+    ForkBomb,
+    /// A part of the command could not be read.
+    Unread,
+    /// becket's home is written, or its passes are read.
+    BecketHome,
+    /// A settings file loses becket's entry, or hooks are switched off in it.
+    Unregisters,
+}
+
+impl Check {
+    pub const NAMES: [(&str, Self); 9] = [
+        ("runs-network", Self::RunsNetwork),
+        ("runs-unknown", Self::RunsUnknown),
+        ("runs-download", Self::RunsDownload),
+        ("sends-environment", Self::SendsEnvironment),
+        ("destroys-data", Self::DestroysData),
+        ("fork-bomb", Self::ForkBomb),
+        ("unread", Self::Unread),
+        ("becket-home", Self::BecketHome),
+        ("unregisters", Self::Unregisters),
+    ];
+
+    pub fn find(name: &str) -> Option<Self> {
+        let mut names = Self::NAMES.iter();
+        names
+            .find(|(known, _)| *known == name)
+            .map(|(_, check)| *check)
+    }
+
+    pub fn holds(self, scene: &Scene<'_>) -> Option<Match> {
+        let acts = &scene.call.acts;
+        let program = |act: &Act| Match::Program(act.program.clone());
+        match self {
+            Self::RunsNetwork => {
+                let act = acts
+                    .iter()
+                    .find(|act| act.fed == Fed::Network && runs_stdin(act))?;
+                Some(program(act))
+            }
+            Self::RunsUnknown => {
+                let act = acts
+                    .iter()
+                    .find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
+                Some(program(act))
+            }
+            Self::RunsDownload => runs_download(scene),
+            Self::SendsEnvironment => {
+                let from = acts.iter().position(prints_environment)?;
+                let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
+                acts[from..].iter().find(sends).map(program)
+            }
+            Self::DestroysData => acts
+                .iter()
+                .find(|act| destroys_data(act, scene))
+                .map(program),
+            Self::ForkBomb => command(scene).and_then(fork_bomb),
+            Self::Unread => scene.call.unread.first().map(|_| Match::Other),
+            Self::BecketHome => {
+                let mut touches = scene.call.touches.iter();
+                let touch = touches.find(|touch| touches_becket(touch, scene))?;
+                Some(Match::Path(touch.path.clone()))
+            }
+            Self::Unregisters => unregisters(scene),
+        }
+    }
+}
+
+fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
+    scene.input.get("command").and_then(Value::as_str)
+}
+
+const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
+const INTERPRETERS: [&str; 9] = [
+    "node",
+    "perl",
+    "ruby",
+    "php",
+    "deno",
+    "bun",
+    "lua",
+    "osascript",
+    "tclsh",
+];
+
+fn is_interpreter(program: &str) -> bool {
+    INTERPRETERS.contains(&program) || program.starts_with("python") || program.starts_with("pypy")
+}
+
+fn is_network(program: &str) -> bool {
+    let names = [
+        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet",
+        "ftp", "aria2c", "fetch",
+    ];
+    names.contains(&program)
+}
+
+/// Whether what it reads on its standard input is a program to it.
+fn runs_stdin(act: &Act) -> bool {
+    let words = || act.args.iter().map(|word| &*word.text);
+    let operand = words().find(|word| *word == "-" || !word.starts_with('-'));
+    let is_stdin =
+        operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
+    let short = |letters: &[char]| {
+        words().any(|word| {
+            let cluster = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+            cluster.is_some_and(|cluster| cluster.contains(letters))
+        })
+    };
+    match &*act.program {
+        "source" | "." => is_stdin,
+        "eval" => true,
+        shell if SHELLS.contains(&shell) => short(&['s']) || (is_stdin && !short(&['c'])),
+        other if is_interpreter(other) => is_stdin && !short(&['c', 'e', 'm', 'n', 'p', 'r']),
+        _ => false,
+    }
+}
+
+fn runs_download(scene: &Scene<'_>) -> Option<Match> {
+    let acts = &scene.call.acts;
+    let downloads = scene.call.touches.iter().filter(|touch| {
+        let act = touch.act.and_then(|nth| acts.get(nth));
+        touch.access == Access::Write && act.is_some_and(|act| is_network(&act.program))
+    });
+    for download in downloads {
+        let name = download.path.rsplit('/').next().unwrap_or_default();
+        let after = acts.iter().skip(download.act? + 1);
+        let runs = |act: &&Act| {
+            let is_it = |word: &str| word == name || word.ends_with(&format!("/{name}"));
+            let runs = SHELLS.contains(&&*act.program)
+                || is_interpreter(&act.program)
+                || ["source", "."].contains(&&*act.program);
+            let mut words = act.args.iter().filter(|word| !word.text.starts_with('-'));
+            act.program == name || runs && words.next().is_some_and(|word| is_it(&word.text))
+        };
+        if let Some(act) = after.into_iter().find(runs) {
+            return Some(Match::Program(act.program.clone()));
+        }
+    }
+    None
+}
+
+fn prints_environment(act: &Act) -> bool {
+    match &*act.program {
+        "printenv" => true,
+        "env" | "set" | "export" => act.args.iter().all(|word| word.text.starts_with('-')),
+        _ => false,
+    }
+}
+
+const CLIENTS: [&str; 17] = [
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlcmd",
+    "sqlplus",
+    "clickhouse-client",
+    "clickhouse",
+    "cockroach",
+    "duckdb",
+    "bq",
+    "snowsql",
+    "mycli",
+    "pgcli",
+    "mongosh",
+    "mongo",
+    "wrangler",
+];
+
+fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
+    if !CLIENTS.contains(&&*act.program) {
+        return false;
+    }
+    let said = act.args.iter().any(|word| is_destructive(&word.text));
+    said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+}
+
+/// Whether a statement drops or empties something, or changes all rows.
+fn is_destructive(text: &str) -> bool {
+    let words: Vec<String> = text
+        .split(|c: char| c.is_whitespace() || "\"'`()".contains(c))
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let text = words.join(" ");
+    let mongo = ["dropdatabase", ".drop", ".deletemany {}", ".remove {}"];
+    if mongo.iter().any(|word| text.contains(word)) {
+        return true;
+    }
+    text.split(';').any(|statement| {
+        let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
+        let drops = [
+            "table",
+            "database",
+            "schema",
+            "view",
+            "user",
+            "role",
+            "column",
+            "index",
+            "tablespace",
+            "collection",
+            "owned",
+        ];
+        let all_rows = (has("delete from") || has("update") && has("set")) && !has("where");
+        drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
+    })
+}
+
+/// A function that starts itself twice, in the background.
+fn fork_bomb(command: &str) -> Option<Match> {
+    let text: String = command.chars().filter(|c| !c.is_whitespace()).collect();
+    let (before, body) = text.split_once("(){")?;
+    let is_name = |c: char| c.is_alphanumeric() || "_:.".contains(c);
+    let name = before.rsplit(|c: char| !is_name(c)).next()?;
+    let name = name.strip_prefix("function").unwrap_or(name);
+    (!name.is_empty() && body.contains(&format!("{name}|{name}&"))).then_some(Match::Other)
+}
+
+fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
+    let home = scene
+        .becket
+        .to_str()
+        .unwrap_or_default()
+        .trim_end_matches('/');
+    let is_in = |path: &str, folder: &str| {
+        let below = path.strip_prefix(folder);
+        below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let paths = [Some(&touch.path), touch.real.as_ref()];
+    paths.into_iter().flatten().any(|path| match touch.access {
+        Access::Read | Access::List => is_in(path, &format!("{home}/run/guard")),
+        Access::Write | Access::Delete => {
+            let around = touch.recursive && is_in(home, path.trim_end_matches('/'));
+            is_in(path, home) || around
+        }
+    })
+}
+
+/// Whether hooks are switched off in this text of a settings file.
+pub fn switches_off(text: &str) -> bool {
+    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+    text.contains("\"disableAllHooks\":true")
+}
+
+/// An edit of a settings file that takes becket's entry out, or switches all hooks off.
+fn unregisters(scene: &Scene<'_>) -> Option<Match> {
+    let touch = scene.call.touches.iter().find(|touch| {
+        let name = touch.path.rsplit('/').next().unwrap_or_default();
+        touch.access == Access::Write && ["settings.json", "settings.local.json"].contains(&name)
+    })?;
+    let text = |input: &'_ Value, key: &str| {
+        let text = input.get(key).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let one = [scene.input.clone()];
+    let edits = scene.input.get("edits").and_then(Value::as_array);
+    let bad = edits.map_or(&one[..], |edits| edits).iter().any(|edit| {
+        let before = text(edit, "old_string");
+        let after = text(edit, "new_string") + &text(edit, "content");
+        switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
+    });
+    let whole = scene.tool == "Write"
+        && scene
+            .settings
+            .is_some_and(|text| text.contains("becket-hook"))
+        && !text(scene.input, "content").contains("becket-hook");
+    (bad || whole).then(|| Match::Path(touch.path.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements() {
+        for (text, expected) in [
+            ("DROP TABLE users;", true),
+            ("drop  database prod", true),
+            ("select 1; TRUNCATE orders", true),
+            ("delete from users", true),
+            ("delete from users where id = 3", false),
+            ("update users set a = 1", true),
+            ("update users set a = 1 where id = 2", false),
+            ("select * from dropped_tables", false),
+            ("db.users.deleteMany({})", true),
+            ("db.dropDatabase()", true),
+            ("insert into drops values (1)", false),
+        ] {
+            assert_eq!(is_destructive(text), expected, "{text}");
+        }
+        assert!(fork_bomb(":(){ :|:& };:").is_some());
+        assert!(fork_bomb("b() { b | b & }; b").is_some());
+        assert!(fork_bomb("f() { g | h & }; f").is_none());
+    }
+}

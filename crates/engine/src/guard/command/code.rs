@@ -1,0 +1,698 @@
+//! What a piece of Python, Perl, Ruby, JavaScript, PHP, Lua or awk does, as far as its calls have constant arguments.
+//!
+//! It looks for calls by their name and does not parse the language.
+
+use std::collections::HashMap;
+
+use super::super::act::Access::{self, Delete, Read, Write};
+use super::program::{base64, hex};
+use super::word::{Value, ansi_c};
+use super::wrapper::is_flag;
+
+/// The arguments of a call are looked at up to here.
+const LONG_CALL: usize = 4096;
+const EFFECTS: usize = 256;
+const DEPTH: usize = 12;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    Python,
+    Perl,
+    Ruby,
+    JavaScript,
+    Php,
+    Lua,
+    Awk,
+}
+
+/// What a piece of code does.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Effect {
+    /// A line for a shell.
+    Script(Value),
+    Start(Vec<Value>),
+    Touch(Value, Access, bool),
+    /// It runs what comes from the network.
+    Network,
+}
+
+/// What a function does with its arguments.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Function {
+    Start,
+    Code,
+    Touch(Access, bool),
+    Open,
+    /// The first argument, then the second.
+    Two(Access, Access),
+}
+
+impl Language {
+    pub(super) fn of(program: &str) -> Option<Language> {
+        let name = program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        Some(match name {
+            "python" | "pypy" | "ipython" => Language::Python,
+            "perl" => Language::Perl,
+            "ruby" | "jruby" => Language::Ruby,
+            "node" | "nodejs" | "bun" | "deno" | "tsx" | "ts-node" => Language::JavaScript,
+            "php" => Language::Php,
+            "lua" | "luajit" => Language::Lua,
+            "awk" | "gawk" | "mawk" | "nawk" => Language::Awk,
+            _ => return None,
+        })
+    }
+
+    /// The code among the arguments.
+    pub(super) fn code(self, args: &[Value]) -> Option<Value> {
+        let letters = match self {
+            Language::Python => "c",
+            Language::Perl => "eE",
+            Language::Ruby | Language::Lua => "e",
+            Language::JavaScript => "ep",
+            Language::Php => "r",
+            Language::Awk => {
+                let mut value = false;
+                return args
+                    .iter()
+                    .find(|arg| {
+                        let taken = std::mem::replace(
+                            &mut value,
+                            matches!(arg.text.as_str(), "-F" | "-v" | "-f"),
+                        );
+                        !taken && !is_flag(&arg.text)
+                    })
+                    .cloned();
+            }
+        };
+        let mut code: Option<Value> = None;
+        let mut rest = args.iter();
+        while let Some(arg) = rest.next() {
+            let long = matches!(arg.text.as_str(), "--eval" | "--print" | "eval" | "--run");
+            let short = is_flag(&arg.text)
+                && !arg.text.starts_with("--")
+                && arg.text.ends_with(|c| letters.contains(c));
+            if !(short || long && self == Language::JavaScript) {
+                if !is_flag(&arg.text) {
+                    break;
+                }
+                continue;
+            }
+            let Some(more) = rest.next() else { break };
+            code = Some(match code {
+                Some(all) => Value {
+                    text: format!("{}\n{}", all.text, more.text),
+                    opaque: all.opaque || more.opaque,
+                    network: all.network || more.network,
+                    ..all
+                },
+                None => more.clone(),
+            });
+            if self == Language::Python {
+                break;
+            }
+        }
+        code
+    }
+
+    pub(super) fn via(self, program: &str) -> String {
+        let flag = match self {
+            Language::Python => " -c",
+            Language::Php => " -r",
+            Language::Awk => "",
+            _ => " -e",
+        };
+        format!("{program}{flag}")
+    }
+
+    fn function(self, path: &str, code: &str) -> Option<Function> {
+        let (qualifier, name) = path.rsplit_once(['.', ':', '>']).unwrap_or(("", path));
+        let child =
+            || code.contains("child_process") || code.contains("execa") || code.contains("Bun.");
+        Some(match name {
+            "system"
+            | "popen"
+            | "shell_exec"
+            | "passthru"
+            | "proc_open"
+            | "getoutput"
+            | "getstatusoutput"
+            | "check_call"
+            | "check_output"
+            | "Popen"
+            | "execute"
+            | "capture2"
+            | "capture2e"
+            | "capture3"
+            | "popen3"
+            | "execvp"
+            | "execv"
+            | "execve"
+            | "execvpe"
+            | "execlp"
+            | "execl"
+            | "spawnlp"
+            | "spawnvp"
+            | "spawnl"
+            | "spawnv"
+            | "create_subprocess_shell"
+            | "create_subprocess_exec"
+            | "pcntl_exec" => Function::Start,
+            "execSync" | "execFileSync" | "spawnSync" | "execFile" => Function::Start,
+            "run" | "call"
+                if matches!(qualifier, "" | "subprocess" | "sp") && self == Language::Python =>
+            {
+                Function::Start
+            }
+            "exec" | "eval" if self == Language::Python => Function::Code,
+            "exec" | "spawn" if self == Language::JavaScript => {
+                return child().then_some(Function::Start);
+            }
+            "exec" | "spawn" => Function::Start,
+            "eval" | "Function" => Function::Code,
+            "rmtree"
+            | "rm_rf"
+            | "rm_r"
+            | "remove_tree"
+            | "remove_entry_secure"
+            | "rimraf"
+            | "rimrafSync"
+            | "removeSync"
+            | "emptyDirSync"
+            | "emptyDir" => Function::Touch(Delete, true),
+            "rmSync" | "rm" | "rmdirSync" => Function::Touch(Delete, code.contains("recursive")),
+            "unlink" | "unlinkSync" | "rmdir" | "removedirs" => Function::Touch(Delete, false),
+            "remove" if matches!(qualifier, "" | "os" | "fs" | "fse" | "Deno") => {
+                Function::Touch(Delete, false)
+            }
+            "delete" if matches!(qualifier, "File" | "Dir") => Function::Touch(Delete, false),
+            "open" | "fopen" => Function::Open,
+            "writeFileSync" | "writeFile" | "appendFileSync" | "appendFile" | "write_text"
+            | "write_bytes" | "file_put_contents" | "createWriteStream" | "truncateSync"
+            | "truncate" | "chmod" | "chown" | "chmodSync" | "mkdir" | "makedirs" | "mkdirSync"
+            | "mkdir_p" | "touch" | "writeTextFile" | "writeTextFileSync" => {
+                Function::Touch(Write, false)
+            }
+            "write" if matches!(qualifier, "File" | "IO" | "Bun") => Function::Touch(Write, false),
+            "readFileSync" | "readFile" | "read_text" | "read_bytes" | "file_get_contents"
+            | "createReadStream" | "readTextFile" | "readTextFileSync" | "readfile" => {
+                Function::Touch(Read, false)
+            }
+            "read" | "readlines" | "foreach" if matches!(qualifier, "File" | "IO") => {
+                Function::Touch(Read, false)
+            }
+            "listdir" | "scandir" | "readdirSync" | "walk" => Function::Touch(Access::List, false),
+            "move" | "rename" | "replace" | "renameSync"
+                if !matches!(qualifier, "") || name == "rename" =>
+            {
+                // A method of a string has the same name in every language.
+                if name == "replace" && qualifier != "os" {
+                    return None;
+                }
+                Function::Two(Delete, Write)
+            }
+            "copy" | "copy2" | "copyfile" | "copytree" | "copyFileSync" | "cpSync" | "copySync"
+            | "symlink" => Function::Two(Read, Write),
+            _ => return None,
+        })
+    }
+}
+
+/// What a piece of code does.
+pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
+    let mut scan = Scan {
+        language,
+        code,
+        constants: HashMap::new(),
+        receiver: None,
+        effects: Vec::new(),
+        level: 0,
+    };
+    scan.run();
+    scan.effects
+}
+
+struct Scan<'c> {
+    language: Language,
+    code: &'c str,
+    constants: HashMap<&'c str, Value>,
+    /// The path of the last `Path("…")`.
+    receiver: Option<Value>,
+    effects: Vec<Effect>,
+    level: usize,
+}
+
+#[derive(Debug, Clone)]
+enum Argument {
+    One(Value),
+    Many(Vec<Value>),
+}
+
+impl<'c> Scan<'c> {
+    fn run(&mut self) {
+        let mut at = 0;
+        while at < self.code.len() && self.effects.len() < EFFECTS {
+            at = self.step(at);
+        }
+    }
+
+    fn byte(&self, at: usize) -> u8 {
+        self.code.as_bytes().get(at).copied().unwrap_or(0)
+    }
+
+    fn step(&mut self, at: usize) -> usize {
+        use Language::{Awk, JavaScript, Lua, Perl, Php, Python, Ruby};
+        let rest = &self.code.as_bytes()[at..];
+        let line = || {
+            rest.iter()
+                .position(|c| *c == b'\n')
+                .map_or(self.code.len(), |end| at + end)
+        };
+        match rest[0] {
+            b'#' if matches!(self.language, Python | Perl | Ruby | Awk | Php)
+                && rest.get(1) != Some(&b'{') =>
+            {
+                line()
+            }
+            b'/' if rest.starts_with(b"//") && matches!(self.language, JavaScript | Php) => line(),
+            b'-' if rest.starts_with(b"--") && self.language == Lua => line(),
+            b'`' if matches!(self.language, Perl | Ruby | Php) => {
+                let (value, end) = self.string(at);
+                self.effects.push(Effect::Script(value));
+                end
+            }
+            b'%' | b'q'
+                if rest.starts_with(b"%x") || rest.starts_with(b"qx") && self.language == Perl =>
+            {
+                let close = match rest.get(2) {
+                    Some(b'(') => ')',
+                    Some(b'{') => '}',
+                    Some(b'[') => ']',
+                    Some(c @ (b'/' | b'!' | b'|' | b'"')) => char::from(*c),
+                    _ => return at + 2,
+                };
+                let inner = self.code.get(at + 3..).unwrap_or_default();
+                let end = inner.find(close).unwrap_or(inner.len());
+                self.effects
+                    .push(Effect::Script(Value::known(&inner[..end])));
+                at + 3 + end
+            }
+            b'"' | b'\'' | b'`' => self.string(at).1,
+            c if starts_name(c) => self.name(at),
+            c if c < 0x80 => at + 1,
+            _ => at + self.code[at..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+
+    fn name(&mut self, at: usize) -> usize {
+        let end = self.name_end(at);
+        let code = self.code;
+        let path = &code[at..end];
+        let next = self.blanks(end);
+        // A prefix of a string: `r"…"`.
+        if path.len() <= 2
+            && matches!(self.byte(end), b'"' | b'\'')
+            && self.language == Language::Python
+        {
+            return self.string(end).1;
+        }
+        if self.byte(next) == b'=' && !matches!(self.byte(next + 1), b'=' | b'>' | b'~') {
+            let (value, _) = self.value(self.blanks(next + 1));
+            if let Argument::One(value) = value
+                && !value.opaque
+            {
+                self.constants.insert(path, value);
+            }
+            return next + 1;
+        }
+        let call = self.byte(next) == b'(';
+        let bare = !call
+            && next > end
+            && matches!(
+                self.language,
+                Language::Perl | Language::Ruby | Language::Php
+            )
+            && matches!(self.byte(next), b'"' | b'\'' | b'[');
+        if !call && !bare {
+            return end;
+        }
+        let Some(function) = self.language.function(path, code) else {
+            if call
+                && matches!(
+                    path.rsplit('.').next(),
+                    Some("Path" | "PosixPath" | "File" | "Pathname" | "file")
+                )
+            {
+                let (arguments, _) = self.arguments(next + 1, true);
+                self.receiver = text_at(&arguments, 0);
+            }
+            return if call { next + 1 } else { end };
+        };
+        let (arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
+        let owner = path.rsplit_once('.').map_or("", |(owner, _)| owner);
+        let receiver = self.constants.get(owner).cloned().or_else(|| {
+            let method = at > 0 && self.byte(at - 1) == b'.';
+            self.receiver.clone().filter(|_| method)
+        });
+        self.apply(function, &arguments, receiver);
+        if call { next + 1 } else { end }
+    }
+
+    fn apply(&mut self, function: Function, arguments: &[Argument], receiver: Option<Value>) {
+        let first = text_at(arguments, 0);
+        match function {
+            Function::Start => self.start(arguments),
+            Function::Code => match first {
+                Some(code) if !code.opaque => {
+                    if self.level < DEPTH {
+                        let mut inner = Scan {
+                            language: self.language,
+                            code: &code.text,
+                            constants: HashMap::new(),
+                            receiver: None,
+                            effects: Vec::new(),
+                            level: self.level + 1,
+                        };
+                        inner.run();
+                        let effects = inner.effects;
+                        self.effects.extend(effects);
+                    }
+                }
+                _ => {
+                    let sources = [
+                        "urlopen",
+                        "requests.get",
+                        "urllib",
+                        "http.get",
+                        "https.get",
+                        "fetch(",
+                        "open-uri",
+                        "LWP",
+                    ];
+                    if sources.iter().any(|source| self.code.contains(source)) {
+                        self.effects.push(Effect::Network);
+                    }
+                }
+            },
+            Function::Touch(access, recursive) => {
+                // A method of `Path("…")` has the path before the name.
+                if let Some(path) = receiver.or(first) {
+                    self.effects.push(Effect::Touch(path, access, recursive));
+                }
+            }
+            Function::Two(one, two) => {
+                for (path, access) in [
+                    (receiver.clone().or(first), one),
+                    (text_at(arguments, 1), two),
+                ] {
+                    if let Some(path) = path {
+                        self.effects.push(Effect::Touch(path, access, false));
+                    }
+                }
+            }
+            Function::Open => self.open(arguments, receiver),
+        }
+    }
+
+    fn start(&mut self, arguments: &[Argument]) {
+        let mut words = Vec::new();
+        for (at, argument) in arguments.iter().enumerate() {
+            match argument {
+                Argument::Many(list) if at == 0 => {
+                    words.extend(list.iter().cloned());
+                    break;
+                }
+                Argument::Many(list) => {
+                    // `execvp("rm", ["rm", …])` names the program twice.
+                    let twice = list.first().map(|value| &value.text)
+                        == words.first().map(|value: &Value| &value.text);
+                    words.extend(list.iter().skip(usize::from(twice)).cloned());
+                    break;
+                }
+                Argument::One(value) if at == 0 || !value.opaque => words.push(value.clone()),
+                Argument::One(_) => break,
+            }
+        }
+        match words.len() {
+            0 => {}
+            1 if matches!(arguments[0], Argument::One(_)) => {
+                self.effects.extend(words.pop().map(Effect::Script))
+            }
+            _ => self.effects.push(Effect::Start(words)),
+        }
+    }
+
+    fn open(&mut self, arguments: &[Argument], receiver: Option<Value>) {
+        let (mut path, mut mode) = match receiver {
+            Some(path) => (Some(path), text_at(arguments, 0)),
+            None => (text_at(arguments, 0), text_at(arguments, 1)),
+        };
+        if self.language == Language::Perl {
+            // open(FH, ">", "f") or open(FH, ">f")
+            (path, mode) = (text_at(arguments, 2), mode);
+            if path.is_none()
+                && let Some(both) = &mode
+            {
+                let at = both
+                    .text
+                    .find(|c| !matches!(c, '>' | '<' | '+' | '|' | ' '))
+                    .unwrap_or(both.text.len());
+                path = Some(Value {
+                    text: both.text[at..].trim_end_matches('|').to_owned(),
+                    ..both.clone()
+                });
+            }
+        }
+        let Some(path) = path else { return };
+        let mode = mode.map_or(String::new(), |mode| mode.text);
+        if mode.contains('|') && self.language == Language::Perl {
+            self.effects.push(Effect::Script(path));
+            return;
+        }
+        let write = mode.contains('>') || mode.len() <= 4 && mode.contains(['w', 'a', 'x', '+']);
+        self.effects
+            .push(Effect::Touch(path, if write { Write } else { Read }, false));
+    }
+
+    fn blanks(&self, at: usize) -> usize {
+        let rest = self.code.as_bytes().get(at..).unwrap_or_default();
+        at + rest.iter().take_while(|c| c.is_ascii_whitespace()).count()
+    }
+
+    /// `a.b`, `a::b`, `$a->b`
+    fn name_end(&self, at: usize) -> usize {
+        let bytes = self.code.as_bytes();
+        let mut end = at + 1;
+        while end < bytes.len() {
+            let ahead = |n: usize| bytes.get(end + n).is_some_and(|c| starts_name(*c));
+            match bytes[end] {
+                c if starts_name(c) || c.is_ascii_digit() => end += 1,
+                b'.' if ahead(1) => end += 1,
+                b':' if bytes.get(end + 1) == Some(&b':') && ahead(2) => end += 2,
+                b'-' if bytes.get(end + 1) == Some(&b'>') && ahead(2) => end += 2,
+                _ => break,
+            }
+        }
+        end
+    }
+
+    /// The string that begins at `at`, and where it ends.
+    fn string(&self, at: usize) -> (Value, usize) {
+        let code = self.code;
+        let quote = &code[at..at + 1];
+        let triple = quote.repeat(3);
+        let mark = if self.language == Language::Python && code[at..].starts_with(&triple) {
+            triple.as_str()
+        } else {
+            quote
+        };
+        let start = at + mark.len();
+        let bytes = code.as_bytes();
+        let mut end = start;
+        while end < bytes.len() && !code.as_bytes()[end..].starts_with(mark.as_bytes()) {
+            end += if bytes[end] == b'\\' { 2 } else { 1 };
+        }
+        let mut stop = end.min(bytes.len());
+        while !code.is_char_boundary(stop) {
+            stop += 1;
+        }
+        let inner = code.get(start..stop).unwrap_or_default();
+        let prefix = at
+            .checked_sub(1)
+            .map_or(0, |at| bytes[at].to_ascii_lowercase());
+        let python = self.language == Language::Python;
+        let opaque = match self.language {
+            Language::Python => {
+                inner.contains('{')
+                    && (prefix == b'f' || at > 1 && bytes[at - 2].eq_ignore_ascii_case(&b'f'))
+            }
+            Language::JavaScript => quote == "`" && inner.contains("${"),
+            Language::Ruby => quote != "'" && inner.contains("#{"),
+            Language::Perl | Language::Php => quote != "'" && inner.contains(['$', '@']),
+            Language::Lua | Language::Awk => false,
+        };
+        let raw = python && prefix == b'r'
+            || quote == "'" && matches!(self.language, Language::Perl | Language::Php);
+        let text = if raw || !inner.contains('\\') {
+            inner.to_owned()
+        } else {
+            ansi_c(inner)
+        };
+        let value = if opaque {
+            Value::unknown(text)
+        } else {
+            Value::known(text)
+        };
+        (value, (stop + mark.len()).min(bytes.len()).max(at + 1))
+    }
+
+    /// The arguments from `at` on, up to the closing bracket.
+    fn arguments(&mut self, at: usize, closed: bool) -> (Vec<Argument>, usize) {
+        let mut found = Vec::new();
+        let limit = (at + LONG_CALL).min(self.code.len());
+        let mut at = self.blanks(at);
+        while at < limit && found.len() < 64 {
+            match self.byte(at) {
+                b')' | b']' | b'}' => return (found, at + 1),
+                b';' | b'\n' if !closed => break,
+                b',' => at = self.blanks(at + 1),
+                _ => {
+                    let (argument, end) = self.value(at);
+                    found.push(argument);
+                    at = self.blanks(end.max(at + 1));
+                }
+            }
+        }
+        (found, at)
+    }
+
+    /// One argument: terms that are joined, up to a comma or a closing bracket.
+    fn value(&mut self, at: usize) -> (Argument, usize) {
+        self.level += 1;
+        let result = if self.level > DEPTH {
+            (Argument::One(Value::unknown("")), at + 1)
+        } else {
+            self.terms(at)
+        };
+        self.level -= 1;
+        result
+    }
+
+    fn terms(&mut self, start: usize) -> (Argument, usize) {
+        let limit = (start + LONG_CALL).min(self.code.len());
+        let mut at = start;
+        let mut all: Option<Value> = None;
+        let add = |all: &mut Option<Value>, value: Value| match all {
+            Some(text) => {
+                text.text.push_str(&value.text);
+                text.opaque |= value.opaque;
+            }
+            None => *all = Some(value),
+        };
+        while at < limit {
+            match self.byte(at) {
+                b',' | b')' | b']' | b'}' | b';' => break,
+                b'\n' if all.is_some() => break,
+                b'"' | b'\'' | b'`' => {
+                    let (value, end) = self.string(at);
+                    add(&mut all, value);
+                    at = end;
+                }
+                b'[' | b'(' | b'{' if all.is_none() => {
+                    let (list, end) = self.arguments(at + 1, true);
+                    let values = list.into_iter().flat_map(|one| match one {
+                        Argument::One(value) => vec![value],
+                        Argument::Many(values) => values,
+                    });
+                    return (Argument::Many(values.collect()), end);
+                }
+                c if starts_name(c) => {
+                    let end = self.name_end(at);
+                    let name = &self.code[at..end];
+                    let next = self.blanks(end);
+                    let prefix = name.len() <= 2 && matches!(self.byte(end), b'"' | b'\'');
+                    if prefix {
+                        at = end;
+                    } else if self.byte(next) == b'(' {
+                        let (arguments, end) = self.arguments(next + 1, true);
+                        let method = at > start && self.byte(at - 1) == b'.';
+                        if !method || all.is_none() {
+                            add(&mut all, made(name, &arguments));
+                        }
+                        at = end;
+                    } else if self.byte(next) == b'=' && self.byte(next + 1) != b'=' {
+                        // The name of an argument.
+                        at = self.blanks(next + 1);
+                    } else {
+                        let method = at > start && self.byte(at - 1) == b'.';
+                        if !method {
+                            add(
+                                &mut all,
+                                self.constants
+                                    .get(name)
+                                    .cloned()
+                                    .unwrap_or_else(|| Value::unknown(name)),
+                            );
+                        }
+                        at = end;
+                    }
+                }
+                b'+' | b'.' | b' ' | b'\n' | b'\t' | b'\r' | b'\\' => at += 1,
+                c if c < 0x80 => {
+                    add(&mut all, Value::unknown(char::from(c).to_string()));
+                    at += 1;
+                }
+                _ => at += self.code[at..].chars().next().map_or(1, char::len_utf8),
+            }
+        }
+        (Argument::One(all.unwrap_or_else(|| Value::unknown(""))), at)
+    }
+}
+
+fn starts_name(c: u8) -> bool {
+    c.is_ascii_alphabetic() || c == b'_' || c == b'$'
+}
+
+fn text_at(arguments: &[Argument], at: usize) -> Option<Value> {
+    match arguments.get(at)? {
+        Argument::One(value) => Some(value.clone()),
+        Argument::Many(values) => values.first().cloned(),
+    }
+}
+
+/// What a call in an argument gives.
+fn made(name: &str, arguments: &[Argument]) -> Value {
+    let first = text_at(arguments, 0);
+    let decoded = |decode: fn(&str) -> Option<String>| {
+        first
+            .as_ref()
+            .filter(|value| !value.opaque)
+            .and_then(|value| decode(&value.text))
+            .map(Value::known)
+    };
+    let value = match name.rsplit(['.', ':']).next().unwrap_or(name) {
+        "expanduser" | "Path" | "abspath" | "realpath" | "normpath" | "resolve" | "str"
+        | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" => first.clone(),
+        "join" if name != "join" => {
+            let parts = (0..arguments.len()).filter_map(|at| text_at(arguments, at));
+            parts.reduce(|all, part| {
+                let text = if part.text.starts_with('/') {
+                    part.text
+                } else {
+                    format!("{}/{}", all.text, part.text)
+                };
+                Value {
+                    text,
+                    opaque: all.opaque || part.opaque,
+                    ..all
+                }
+            })
+        }
+        "b64decode" | "atob" | "decode64" | "base64_decode" | "decode_base64" => decoded(base64),
+        "fromhex" | "unhexlify" => decoded(hex),
+        "from" if text_at(arguments, 1).is_some_and(|kind| kind.text == "base64") => {
+            decoded(base64)
+        }
+        _ => None,
+    };
+    value.unwrap_or_else(|| Value::unknown(format!("{name}(…)")))
+}

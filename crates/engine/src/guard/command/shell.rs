@@ -1,0 +1,704 @@
+//! Walks the statements of a script and keeps what the shell would know at each of them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tree_sitter::Node;
+
+use super::super::act::{Access, Act, Fed, Touch};
+use super::super::path;
+use super::Read;
+use super::syntax::{self, Kind, children, kind, text};
+use super::word::Value;
+
+/// How much script is read, nested scripts included.
+const BYTES: usize = 128 * 1024;
+const ACTS: usize = 4096;
+const TOUCHES: usize = 8192;
+const DEPTH: usize = 100;
+const TIME: Duration = Duration::from_millis(100);
+/// A loop over more values is read once, with all of them in its variable.
+const ROUNDS: usize = 16;
+
+/// What a program prints or reads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) enum Output {
+    #[default]
+    Nothing,
+    /// A text. The flag says that a part of it is not known and stands as it is written.
+    Text(String, bool),
+    /// Names of files, one a line.
+    Names(Vec<Value>),
+    Network,
+    Opaque,
+}
+
+impl Output {
+    pub(super) fn fed(&self) -> Fed {
+        match self {
+            Output::Nothing => Fed::Nothing,
+            Output::Text(_, false) => Fed::Text,
+            Output::Network => Fed::Network,
+            Output::Text(..) | Output::Names(_) | Output::Opaque => Fed::Opaque,
+        }
+    }
+
+    pub(super) fn then(self, next: Output) -> Output {
+        match (self, next) {
+            (Output::Nothing, one) | (one, Output::Nothing) => one,
+            (Output::Network, _) | (_, Output::Network) => Output::Network,
+            (Output::Text(mut all, opaque), Output::Text(more, also))
+                if all.len() + more.len() < BYTES =>
+            {
+                all.push_str(&more);
+                Output::Text(all, opaque || also)
+            }
+            _ => Output::Opaque,
+        }
+    }
+}
+
+/// What a subshell does not give back.
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    pub(super) variables: HashMap<String, Variable>,
+    pub(super) cwd: Option<PathBuf>,
+    pub(super) before: Option<PathBuf>,
+    pub(super) pushed: Vec<Option<PathBuf>>,
+}
+
+/// A scalar with more than one value has one of them, depending on which way the script went.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Variable {
+    pub(super) values: Vec<Value>,
+    pub(super) array: bool,
+}
+
+/// How the acts that are read now are started.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Context {
+    pub(super) elevated: bool,
+    pub(super) remote: bool,
+    pub(super) via: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shell<'h> {
+    pub(super) home: &'h Path,
+    pub(super) scope: Scope,
+    pub(super) context: Context,
+    pub(super) functions: HashMap<String, Rc<str>>,
+    /// What the script wrote into files before, or what a process substitution prints.
+    pub(super) files: HashMap<String, Output>,
+    pub(super) aliases: HashMap<String, String>,
+    pub(super) calls: Vec<String>,
+    pub(super) read: Read,
+    depth: usize,
+    left: usize,
+    by: Instant,
+}
+
+/// Where the standard streams of a statement go.
+#[derive(Default)]
+struct Redirects<'t> {
+    stdin: Option<Output>,
+    stdout: Option<Value>,
+    touches: Vec<(Value, Access)>,
+    /// Words and statements that the grammar hangs below a here-document.
+    words: Vec<Node<'t>>,
+    after: Vec<Node<'t>>,
+}
+
+impl<'h> Shell<'h> {
+    pub(super) fn new(cwd: &Path, home: &'h Path) -> Self {
+        Shell {
+            home,
+            scope: Scope {
+                variables: HashMap::new(),
+                cwd: Some(cwd.to_path_buf()),
+                before: None,
+                pushed: Vec::new(),
+            },
+            context: Context::default(),
+            functions: HashMap::new(),
+            files: HashMap::new(),
+            aliases: HashMap::new(),
+            calls: Vec::new(),
+            read: Read::default(),
+            depth: 0,
+            left: BYTES,
+            by: Instant::now() + TIME,
+        }
+    }
+
+    pub(super) fn read(mut self, command: &str) -> Read {
+        self.script(command, &Output::Nothing);
+        self.read
+    }
+
+    /// Reads a script in the shell as it is now.
+    pub(super) fn script(&mut self, script: &str, stdin: &Output) -> Output {
+        if script.trim().is_empty() {
+            return Output::Nothing;
+        }
+        let mut end = script.len().min(self.left);
+        while !script.is_char_boundary(end) {
+            end -= 1;
+        }
+        if end < script.len() {
+            self.unread(format!("{} bytes past the limit", script.len() - end));
+        }
+        self.left -= end;
+        let script = &script[..end];
+        let Some(tree) = syntax::parse(script, self.by) else {
+            self.unread("it takes too long to parse".into());
+            return Output::Opaque;
+        };
+        let root = tree.root_node();
+        let known = self.read.unread.len();
+        let output = self.statement(root, script, stdin);
+        if root.has_error()
+            && self.read.unread.len() == known
+            && !script.trim_start().starts_with('{')
+        {
+            self.unread("a syntax error".into());
+        }
+        output
+    }
+
+    /// Reads with another context: `through` changes it, and it is restored after.
+    pub(super) fn within<R>(&mut self, via: &str, through: impl FnOnce(&mut Self) -> R) -> R {
+        let (elevated, remote) = (self.context.elevated, self.context.remote);
+        self.context.via.push(via.to_owned());
+        let result = through(self);
+        self.context.via.pop();
+        (self.context.elevated, self.context.remote) = (elevated, remote);
+        result
+    }
+
+    pub(super) fn subshell<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let scope = self.scope.clone();
+        let result = body(self);
+        self.scope = scope;
+        result
+    }
+
+    /// Reads what may run or not: a variable that it sets has the old value or the new one.
+    fn branch<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let before = self.scope.clone();
+        let result = body(self);
+        for (name, old) in before.variables {
+            let now = self.scope.variables.entry(name).or_default();
+            if *now == old || old.array || now.values.len() + old.values.len() > 4 * ROUNDS {
+                continue;
+            }
+            let mut values = old.values;
+            for value in std::mem::take(&mut now.values) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            now.values = values;
+        }
+        if self.scope.cwd != before.cwd {
+            self.scope.cwd = None;
+        }
+        result
+    }
+
+    pub(super) fn unread(&mut self, why: String) {
+        if self.read.unread.len() < 8 && !self.read.unread.contains(&why) {
+            self.read.unread.push(why);
+        }
+    }
+
+    /// Runs `body` one level deeper, if the bounds allow it.
+    pub(super) fn deeper<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        if self.depth >= DEPTH {
+            self.unread("nested too deep".into());
+            return None;
+        }
+        self.depth += 1;
+        let result = body(self);
+        self.depth -= 1;
+        Some(result)
+    }
+
+    pub(super) fn statement(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        self.deeper(|shell| shell.one(node, source, stdin))
+            .unwrap_or(Output::Opaque)
+    }
+
+    fn one(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        match kind(node) {
+            Kind::Command => self.command(node, source, stdin, Redirects::default()),
+            Kind::Redirected => self.redirected(node, source, stdin),
+            Kind::Sequence | Kind::Branch => self.sequence(node, source, stdin),
+            Kind::List => self.list(node, source, stdin),
+            Kind::Pipeline => self.pipeline(node, source, stdin.clone()),
+            Kind::Subshell => self.subshell(|shell| shell.sequence(node, source, stdin)),
+            Kind::Assignment => {
+                self.assign(node, source);
+                Output::Nothing
+            }
+            Kind::Declaration => self.sequence(node, source, stdin),
+            Kind::Unset => {
+                for (_, name) in children(node).filter(|(kind, _)| *kind == Kind::VariableName) {
+                    self.scope.variables.remove(text(name, source));
+                }
+                Output::Nothing
+            }
+            Kind::Function => {
+                let body = children(node).last().map(|(_, body)| text(body, source));
+                let name = children(node).find(|(kind, _)| *kind == Kind::Text);
+                if let (Some(body), Some((_, name))) = (body, name) {
+                    self.functions
+                        .insert(text(name, source).to_owned(), body.into());
+                }
+                Output::Nothing
+            }
+            Kind::If => self.conditional(node, source, stdin),
+            Kind::Case => {
+                let mut output = Output::Nothing;
+                for (kind, child) in children(node) {
+                    let next = if kind == Kind::CaseItem {
+                        self.branch(|shell| shell.sequence(child, source, stdin))
+                    } else {
+                        self.statement(child, source, stdin)
+                    };
+                    output = output.then(next);
+                }
+                output
+            }
+            Kind::While => self.branch(|shell| shell.sequence(node, source, stdin)),
+            Kind::For => self.for_loop(node, source, stdin),
+            Kind::Error => self.broken(node, source, stdin),
+            Kind::FileRedirect => {
+                let mut redirects = Redirects::default();
+                self.redirect(node, source, &mut redirects);
+                self.settle(&redirects, &Output::Nothing);
+                redirects.stdin.unwrap_or_default()
+            }
+            Kind::Substitution | Kind::Process | Kind::Expansion => {
+                self.expand(node, source, true);
+                Output::Nothing
+            }
+            Kind::Token | Kind::Text | Kind::Raw | Kind::VariableName => Output::Nothing,
+            // Tests and arithmetic start nothing but what is substituted in them.
+            _ => {
+                self.sequence(node, source, stdin);
+                Output::Nothing
+            }
+        }
+    }
+
+    fn sequence(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut output = Output::Nothing;
+        for (kind, child) in children(node) {
+            if kind != Kind::Token {
+                output = output.then(self.statement(child, source, stdin));
+            }
+            if self.read.acts.len() >= ACTS {
+                self.unread(format!("more than {ACTS} acts"));
+                return Output::Opaque;
+            }
+        }
+        output
+    }
+
+    /// `a && b || c` leans to the left, so a long list would be deep.
+    fn list(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut parts = Vec::new();
+        let mut list = node;
+        loop {
+            let mut first = None;
+            let mut rest = Vec::new();
+            let mut otherwise = false;
+            for (kind, child) in children(list) {
+                match kind {
+                    Kind::Token => otherwise = text(child, source) == "||",
+                    _ if first.is_none() => first = Some((kind, child)),
+                    _ => rest.push((otherwise, child)),
+                }
+            }
+            parts.extend(rest.into_iter().rev());
+            match first {
+                Some((Kind::List, inner)) => list = inner,
+                Some((_, part)) => break parts.push((false, part)),
+                None => break,
+            }
+        }
+        let mut output = Output::Nothing;
+        for (otherwise, part) in parts.into_iter().rev() {
+            let next = if otherwise {
+                self.branch(|shell| shell.statement(part, source, stdin))
+            } else {
+                self.statement(part, source, stdin)
+            };
+            output = output.then(next);
+        }
+        output
+    }
+
+    fn pipeline(&mut self, node: Node, source: &str, stdin: Output) -> Output {
+        let mut flow = stdin;
+        for (kind, child) in children(node) {
+            if kind != Kind::Token {
+                flow = self.statement(child, source, &flow);
+            }
+        }
+        flow
+    }
+
+    fn conditional(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut output = Output::Nothing;
+        let mut body = Vec::new();
+        let mut then = false;
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::Token => then |= text(child, source) == "then",
+                Kind::Branch => {}
+                _ if then => body.push(child),
+                _ => output = output.then(self.statement(child, source, stdin)),
+            }
+        }
+        let first = self.branch(|shell| {
+            body.into_iter().fold(Output::Nothing, |all, child| {
+                all.then(shell.statement(child, source, stdin))
+            })
+        });
+        output = output.then(first);
+        for (_, clause) in children(node).filter(|(kind, _)| *kind == Kind::Branch) {
+            output = output.then(self.branch(|shell| shell.sequence(clause, source, stdin)));
+        }
+        output
+    }
+
+    fn for_loop(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut name = None;
+        let mut values = Vec::new();
+        let mut body = None;
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::VariableName if name.is_none() => name = Some(text(child, source).to_owned()),
+                Kind::Sequence => body = Some(child),
+                Kind::Token => {}
+                _ => self.fields(child, source, &mut values),
+            }
+        }
+        let (Some(name), Some(body)) = (name, body) else {
+            return Output::Nothing;
+        };
+        if values.is_empty() {
+            values = self.look_up("@").unwrap_or_default();
+        }
+        let rounds = if values.len() > ROUNDS {
+            vec![values]
+        } else {
+            values.into_iter().map(|v| vec![v]).collect()
+        };
+        let mut output = Output::Nothing;
+        for values in rounds {
+            self.scope.variables.insert(
+                name.clone(),
+                Variable {
+                    values,
+                    array: false,
+                },
+            );
+            output = output.then(self.branch(|shell| shell.statement(body, source, stdin)));
+        }
+        output
+    }
+
+    /// Reads what the tree gives of a part that is no valid syntax, or that the grammar does not know.
+    fn broken(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let whole = text(node, source).trim();
+        let mut words = Vec::new();
+        if whole.starts_with('{') && whole.ends_with('}') && !whole.contains(char::is_whitespace) {
+            Value::unquoted(whole).split_into(&mut words);
+            return self.start(words, stdin);
+        }
+        let near: String = whole.chars().take(40).collect();
+        self.unread(format!("a syntax error near `{near}`"));
+        let mut output = Output::Nothing;
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::CommandName if words.is_empty() => self.fields(child, source, &mut words),
+                Kind::Text | Kind::Quoted | Kind::Raw | Kind::AnsiC | Kind::Concatenation => {
+                    self.fields(child, source, &mut words);
+                }
+                Kind::Variable | Kind::Expansion => self.fields(child, source, &mut words),
+                _ => {
+                    output = output.then(self.start(std::mem::take(&mut words), stdin));
+                    output = output.then(self.statement(child, source, stdin));
+                }
+            }
+        }
+        output.then(self.start(words, stdin))
+    }
+
+    fn redirected(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut redirects = Redirects::default();
+        let mut body = None;
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
+                    self.redirect(child, source, &mut redirects)
+                }
+                _ => body = Some((kind, child)),
+            }
+        }
+        match body {
+            Some((Kind::Command, body)) => self.command(body, source, stdin, redirects),
+            body => {
+                let first = self.read.acts.len();
+                let output = match body {
+                    Some((_, body)) => {
+                        let own = redirects.stdin.take();
+                        self.statement(body, source, own.as_ref().unwrap_or(stdin))
+                    }
+                    None => redirects.stdin.take().unwrap_or_default(),
+                };
+                self.finish(redirects, source, output, first)
+            }
+        }
+    }
+
+    fn command<'t>(
+        &mut self,
+        node: Node<'t>,
+        source: &str,
+        stdin: &Output,
+        mut redirects: Redirects<'t>,
+    ) -> Output {
+        let mut words = Vec::new();
+        let mut assignments = Vec::new();
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::Assignment => assignments.push(child),
+                Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
+                    self.redirect(child, source, &mut redirects)
+                }
+                Kind::Token if text(child, source) == "$" => {}
+                _ => self.fields(child, source, &mut words),
+            }
+        }
+        for word in std::mem::take(&mut redirects.words) {
+            self.fields(word, source, &mut words);
+        }
+        let first = self.read.acts.len();
+        let own = redirects.stdin.take();
+        let stdin = own.as_ref().unwrap_or(stdin);
+        let output = if assignments.is_empty() {
+            self.start(words, stdin)
+        } else {
+            let variables = self.scope.variables.clone();
+            for assignment in assignments {
+                self.assign(assignment, source);
+            }
+            let output = self.start(words, stdin);
+            self.scope.variables = variables;
+            output
+        };
+        self.finish(redirects, source, output, first)
+    }
+
+    /// The touches of redirections belong to the last act of the statement; then what stands behind a here-document.
+    fn finish(
+        &mut self,
+        redirects: Redirects,
+        source: &str,
+        output: Output,
+        first: usize,
+    ) -> Output {
+        let act = (self.read.acts.len() > first).then(|| self.read.acts.len() - 1);
+        for (target, access) in &redirects.touches {
+            self.touch(target, *access, false, act);
+        }
+        let mut output = self.settle(&redirects, &output).unwrap_or(output);
+        for node in redirects.after {
+            output = match kind(node) {
+                Kind::Pipeline => self.pipeline(node, source, output),
+                _ => output.then(self.statement(node, source, &Output::Nothing)),
+            };
+        }
+        output
+    }
+
+    /// What is printed into a file is remembered.
+    fn settle(&mut self, redirects: &Redirects, output: &Output) -> Option<Output> {
+        let target = redirects.stdout.as_ref()?;
+        if let Some(path) = self.absolute(target) {
+            self.write_file(path, output.clone());
+        }
+        Some(Output::Nothing)
+    }
+
+    pub(super) fn write_file(&mut self, path: String, output: Output) {
+        let old = self.files.remove(&path).unwrap_or_default();
+        // `>` and `>>` alike: the old text is read once more at most.
+        self.files.insert(path, old.then(output));
+    }
+
+    fn redirect<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
+        match kind(node) {
+            Kind::Herestring => {
+                for (_, word) in children(node).filter(|(kind, _)| *kind != Kind::Token) {
+                    let value = self.single(word, source);
+                    into.stdin = Some(value.printed());
+                }
+            }
+            Kind::Heredoc => self.heredoc(node, source, into),
+            _ => self.file_redirect(node, source, into),
+        }
+    }
+
+    fn file_redirect<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
+        let mut descriptor = "";
+        let mut operator = "";
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::Descriptor => descriptor = text(child, source),
+                Kind::Token => operator = text(child, source),
+                Kind::Error => {}
+                _ => {
+                    let target = self.single(child, source);
+                    if operator.ends_with('&')
+                        && target.text.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+                    {
+                        continue;
+                    }
+                    if operator.starts_with('<') {
+                        into.stdin = Some(self.printed_by_file(&target));
+                        into.touches.push((target, Access::Read));
+                    } else {
+                        into.touches.push((target.clone(), Access::Write));
+                        if matches!(descriptor, "" | "1") {
+                            into.stdout = Some(target);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What reading a file gives, as far as the script tells.
+    pub(super) fn printed_by_file(&self, file: &Value) -> Output {
+        if file.text.starts_with("/dev/tcp/") || file.network {
+            return Output::Network;
+        }
+        self.absolute(file)
+            .and_then(|path| self.files.get(&path))
+            .cloned()
+            .unwrap_or(Output::Opaque)
+    }
+
+    fn heredoc<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
+        let mut raw = false;
+        let mut tabs = false;
+        let mut after = false;
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::HeredocStart => raw = text(child, source).contains(['\'', '"', '\\']),
+                Kind::HeredocBody => {
+                    let mut body = if raw {
+                        Value {
+                            text: text(child, source).to_owned(),
+                            ..Value::default()
+                        }
+                    } else {
+                        self.pieces(child, source)
+                    };
+                    if tabs {
+                        body.text = body
+                            .text
+                            .lines()
+                            .map(|line| line.trim_start_matches('\t').to_owned() + "\n")
+                            .collect();
+                    }
+                    into.stdin = Some(body.printed());
+                }
+                Kind::FileRedirect | Kind::Herestring | Kind::Heredoc => {
+                    self.redirect(child, source, into)
+                }
+                Kind::Token => {
+                    let token = text(child, source);
+                    tabs |= token == "<<-";
+                    after |= matches!(token, "&&" | "||");
+                }
+                Kind::Pipeline => into.after.push(child),
+                Kind::Other | Kind::Error => {}
+                _ if after => into.after.push(child),
+                _ => into.words.push(child),
+            }
+        }
+    }
+
+    pub(super) fn push_act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {
+        self.read.acts.push(Act {
+            program: program.to_owned(),
+            args: args.iter().map(Value::word).collect(),
+            cwd: self.scope.cwd.clone(),
+            fed,
+            elevated: self.context.elevated,
+            remote: self.context.remote,
+            via: self.context.via.clone(),
+        });
+        self.read.acts.len() - 1
+    }
+
+    /// The path that a word names. None for what is no path of this machine.
+    pub(super) fn absolute(&self, word: &Value) -> Option<String> {
+        let text = word.text.as_str();
+        if text.is_empty() {
+            return None;
+        }
+        if text.starts_with('/') {
+            return Some(path::normal(Path::new(text)));
+        }
+        if word.opaque && text.starts_with(['$', '`', '{', '~']) {
+            return Some(text.to_owned());
+        }
+        match &self.scope.cwd {
+            Some(cwd) => Some(path::normal(&cwd.join(text))),
+            None => Some(text.to_owned()),
+        }
+    }
+
+    pub(super) fn touch(
+        &mut self,
+        word: &Value,
+        access: Access,
+        recursive: bool,
+        act: Option<usize>,
+    ) {
+        const STREAMS: [&str; 5] = [
+            "/dev/null",
+            "/dev/stdin",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/tty",
+        ];
+        if self.context.remote || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
+            return;
+        }
+        let Some(path) = self.absolute(word) else {
+            return;
+        };
+        if STREAMS.contains(&path.as_str()) || path.starts_with("/dev/fd/") {
+            return;
+        }
+        let opaque = word.opaque || !path.starts_with('/');
+        self.read.touches.push(Touch {
+            path,
+            real: None,
+            access,
+            recursive,
+            opaque,
+            act,
+        });
+    }
+}

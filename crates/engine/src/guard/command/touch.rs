@@ -1,0 +1,573 @@
+//! Which paths a program touches: a table of how it takes its operands.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::super::act::Access::{self, Delete, List, Read, Write};
+use super::shell::Shell;
+use super::word::Value;
+use super::wrapper::{Flags, has, is_flag, value};
+
+/// How a program takes its arguments.
+struct Row {
+    /// Names, separated by blanks.
+    names: &'static str,
+    flags: Flags,
+    /// Operands that are no paths, before the others: the pattern of `grep`, the mode of `chmod`.
+    skip: usize,
+    /// A flag that gives what is skipped otherwise: `grep -e`.
+    unless: (&'static str, &'static [&'static str]),
+    operands: Option<Access>,
+    /// The last operand, where it differs.
+    last: Option<Access>,
+    /// Flags that add what is below.
+    recursive: Recursive,
+}
+
+#[derive(Clone, Copy)]
+enum Recursive {
+    Never,
+    Always,
+    With(&'static str, &'static [&'static str]),
+}
+
+const fn row(
+    names: &'static str,
+    short: &'static str,
+    long: &'static [&'static str],
+    operands: Access,
+) -> Row {
+    Row {
+        names,
+        flags: Flags { short, long },
+        skip: 0,
+        unless: ("", &[]),
+        operands: Some(operands),
+        last: None,
+        recursive: Recursive::Never,
+    }
+}
+
+impl Row {
+    const fn skip(self, skip: usize) -> Row {
+        Row { skip, ..self }
+    }
+
+    const fn unless(self, short: &'static str, long: &'static [&'static str]) -> Row {
+        Row {
+            unless: (short, long),
+            ..self
+        }
+    }
+
+    const fn last(self, last: Access) -> Row {
+        Row {
+            last: Some(last),
+            ..self
+        }
+    }
+
+    const fn recursive(self, short: &'static str, long: &'static [&'static str]) -> Row {
+        Row {
+            recursive: Recursive::With(short, long),
+            ..self
+        }
+    }
+
+    const fn always(self) -> Row {
+        Row {
+            recursive: Recursive::Always,
+            ..self
+        }
+    }
+
+    const fn no_paths(names: &'static str) -> Row {
+        Row {
+            operands: None,
+            ..row(names, "", &[], Read)
+        }
+    }
+}
+
+const RECURSIVE: &[&str] = &["recursive"];
+
+static ROWS: &[Row] = &[
+    row("rm grm", "", &[], Delete).recursive("rR", RECURSIVE),
+    row("rmdir unlink trash trash-put", "", &[], Delete),
+    row("shred wipe srm", "nsz", &["--iterations", "--size"], Delete),
+    row("rimraf del-cli", "", &[], Delete).always(),
+    row("cp gcp ditto", "tS", &["--suffix"], Read)
+        .last(Write)
+        .recursive("rRa", &["recursive", "archive"]),
+    row("mv gmv rename", "tS", &["--suffix"], Delete).last(Write),
+    row("ln link", "tS", &["--suffix"], Read).last(Write),
+    row(
+        "install ginstall",
+        "gmotS",
+        &["--group", "--mode", "--owner"],
+        Read,
+    )
+    .last(Write),
+    row(
+        "rsync",
+        "eBTf",
+        &[
+            "--exclude",
+            "--include",
+            "--filter",
+            "--rsh",
+            "--files-from",
+            "--exclude-from",
+        ],
+        Read,
+    )
+    .last(Write)
+    .recursive("ra", &["recursive", "archive"]),
+    row("scp", "cFiJloPSDX", &[], Read)
+        .last(Write)
+        .recursive("r", &[]),
+    row(
+        "touch mkfifo mktemp mkdir",
+        "drtmZp",
+        &["--date", "--reference", "--mode"],
+        Write,
+    ),
+    row(
+        "tee sponge truncate fallocate",
+        "slor",
+        &["--size", "--reference", "--length"],
+        Write,
+    ),
+    row(
+        "chmod gchmod chown gchown chgrp chattr setfacl chflags xattr",
+        "",
+        &["--reference"],
+        Write,
+    )
+    .skip(1)
+    .recursive("R", RECURSIVE),
+    row(
+        "mkfs mke2fs mkswap wipefs fdisk sfdisk sgdisk gdisk parted cfdisk blkdiscard badblocks",
+        "tLNbmO",
+        &[],
+        Write,
+    ),
+    row(
+        "vi vim nvim nano emacs pico ed ex code subl micro hx",
+        "cSTu",
+        &[],
+        Write,
+    ),
+    row(
+        "patch",
+        "pidoBDFrVYzg",
+        &["--strip", "--input", "--directory"],
+        Write,
+    ),
+    row(
+        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 compress uncompress",
+        "SbT",
+        &[],
+        Write,
+    ),
+    row(
+        "cat tac nl less more most bat batcat xxd hexdump hd od strings base64 base32 gbase64 md5sum sha1sum sha224sum \
+         sha256sum sha384sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
+         comm join zcat zless zmore bzcat xzcat zstdcat gzcat view pr expand unexpand iconv csplit split pygmentize \
+         glow mdcat ccat source . open xdg-open envsubst ascii-armor uuencode pbcopy xclip",
+        "ncwsdftlNjAH",
+        &[
+            "--lines",
+            "--bytes",
+            "--width",
+            "--language",
+            "--style",
+            "--theme",
+        ],
+        Read,
+    ),
+    row("head tail ghead gtail", "nc", &["--lines", "--bytes"], Read),
+    row("perl ruby", "eEI", &[], Read),
+    row("cut", "dfbc", &["--delimiter", "--fields"], Read),
+    row(
+        "sort gsort",
+        "ktST",
+        &["--key", "--field-separator", "--output"],
+        Read,
+    ),
+    row("jq yq gojq", "", &["--indent", "--arg", "--argjson"], Read)
+        .skip(1)
+        .unless("f", &["from-file"]),
+    row(
+        "awk gawk mawk nawk",
+        "vF",
+        &["--assign", "--field-separator"],
+        Read,
+    )
+    .skip(1)
+    .unless("f", &["file"]),
+    row("sed gsed", "efl", &["--expression", "--file"], Read)
+        .skip(1)
+        .unless("ef", &["expression", "file"]),
+    row(
+        "grep egrep fgrep zgrep ggrep rgrep",
+        "efmABCdD",
+        &[
+            "--regexp",
+            "--file",
+            "--max-count",
+            "--context",
+            "--include",
+            "--exclude",
+            "--exclude-dir",
+            "--color",
+        ],
+        Read,
+    )
+    .skip(1)
+    .unless("ef", &["regexp", "file"])
+    .recursive("rR", RECURSIVE),
+    row(
+        "rg ag ack ugrep",
+        "efgtTmABCjMd",
+        &[
+            "--regexp",
+            "--file",
+            "--glob",
+            "--iglob",
+            "--type",
+            "--type-not",
+            "--max-count",
+            "--context",
+            "--max-depth",
+        ],
+        Read,
+    )
+    .skip(1)
+    .unless("ef", &["regexp", "file", "files"])
+    .always(),
+    row(
+        "fd fdfind",
+        "etEdxXSc",
+        &[
+            "--extension",
+            "--type",
+            "--exclude",
+            "--max-depth",
+            "--exec",
+        ],
+        List,
+    )
+    .skip(1)
+    .always(),
+    row(
+        "ls gls dir vdir exa eza lsd",
+        "IwT",
+        &["--ignore", "--width"],
+        List,
+    )
+    .recursive("R", RECURSIVE),
+    row(
+        "tree du ncdu",
+        "LIPoHd",
+        &["--max-depth", "--exclude"],
+        List,
+    )
+    .always(),
+    row(
+        "stat file readlink realpath namei lsattr getfacl mdls",
+        "cftF",
+        &["--format", "--printf"],
+        List,
+    ),
+    Row::no_paths(
+        "echo printf true false : test [ alias unalias export declare local set unset shift exit return read wait kill \
+         pkill killall sleep date which type whereis man info help expr seq basename dirname tr ping dig nslookup host \
+         ssh-add ssh-agent ssh-copy-id ssh cd pushd popd eval trap ps top pgrep printenv env hostname uname whoami id \
+         tmux screen gh hub jobs fg bg ulimit umask hash history yes factor crontab systemctl service journalctl brew \
+         apt apt-get dnf yum pacman snap pip pip3 npm yarn pnpm make cmake cargo go rustup docker docker-compose podman \
+         nerdctl kubectl oc helm nc ncat netcat telnet becket claude",
+    ),
+];
+
+static BY_NAME: LazyLock<HashMap<&str, &Row>> = LazyLock::new(|| {
+    ROWS.iter()
+        .flat_map(|row| row.names.split(' ').map(move |name| (name, row)))
+        .collect()
+});
+
+/// Flags whose value is a path, by program.
+static VALUES: &[(&str, Option<char>, &[&str], Access)] = &[
+    ("cp", Some('t'), &["target-directory"], Write),
+    ("mv", Some('t'), &["target-directory"], Write),
+    ("sort", Some('o'), &["output"], Write),
+    ("curl", Some('o'), &["output"], Write),
+    ("curl", Some('D'), &["dump-header"], Write),
+    ("curl", Some('T'), &["upload-file"], Read),
+    ("curl", Some('K'), &["config"], Read),
+    ("wget", Some('O'), &["output-document"], Write),
+    ("wget", Some('P'), &["directory-prefix"], Write),
+    ("wget", None, &["post-file", "body-file"], Read),
+    ("grep", Some('f'), &["file"], Read),
+    ("awk", Some('f'), &["file"], Read),
+    ("sed", Some('f'), &["file"], Read),
+    ("patch", Some('i'), &["input"], Read),
+    ("touch", Some('r'), &["reference"], Read),
+    ("xargs", Some('a'), &["arg-file"], Read),
+];
+
+impl Shell<'_> {
+    /// Adds the touches of one act.
+    pub(super) fn touches(&mut self, program: &str, args: &[Value], act: usize) {
+        for (_, short, long, access) in VALUES.iter().filter(|(name, ..)| *name == program) {
+            if let Some(path) = value(args, *short, long).filter(|path| path.text != "-") {
+                self.touch(&path, *access, false, Some(act));
+            }
+        }
+        let name = if program.starts_with("mkfs") {
+            "mkfs"
+        } else {
+            program
+        };
+        match name {
+            "dd" => self.dd(args, act),
+            "tar" | "gtar" | "bsdtar" => self.tar(args, act),
+            "zip" | "7z" | "7za" | "rar" | "unzip" | "ar" => self.archive(program, args, act),
+            "curl" | "wget" | "http" | "https" | "xh" => self.request(args, act),
+            "openssl" | "gpg" | "gpg2" | "age" => self.crypt(args, act),
+            "git" => self.git_touches(args, act),
+            _ => match BY_NAME.get(name) {
+                Some(row) => self.row(row, program, args, act),
+                None => self.unlisted(args, act),
+            },
+        }
+    }
+
+    fn row(&mut self, row: &Row, program: &str, args: &[Value], act: usize) {
+        let Some(mut access) = row.operands else {
+            return;
+        };
+        if matches!(program, "sed" | "gsed" | "perl" | "ruby") && has(args, "i", &["in-place"]) {
+            access = Write;
+        }
+        let recursive = match row.recursive {
+            Recursive::Never => false,
+            Recursive::Always => true,
+            Recursive::With(short, long) => has(args, short, long),
+        };
+        let operands = row.flags.operands(args);
+        let given = !row.unless.0.is_empty() && has(args, row.unless.0, row.unless.1);
+        let skip = if given { 0 } else { row.skip };
+        let paths = operands.get(skip..).unwrap_or_default();
+        if paths.is_empty() && recursive && access == Read || paths.is_empty() && access == List {
+            self.touch(&Value::known("."), access, recursive, Some(act));
+        }
+        let target = matches!(program, "cp" | "mv" | "ln" | "install")
+            && value(args, Some('t'), &["target-directory"]).is_some();
+        let folders = program == "install" && has(args, "d", &["directory"]);
+        for (at, path) in paths.iter().enumerate() {
+            let remote = matches!(program, "scp" | "rsync") && remote(&path.text);
+            let last = row
+                .last
+                .filter(|_| at + 1 == paths.len() && at > 0 && !target);
+            if !remote && path.text != "-" {
+                let access = if folders {
+                    Write
+                } else {
+                    last.unwrap_or(access)
+                };
+                self.touch(path, access, recursive, Some(act));
+                if last.is_some()
+                    && program == "rsync"
+                    && args.iter().any(|arg| arg.text.starts_with("--delete"))
+                {
+                    self.touch(path, Delete, true, Some(act));
+                }
+            }
+        }
+    }
+
+    /// A program that is not in the table reads what looks like a path.
+    fn unlisted(&mut self, args: &[Value], act: usize) {
+        let mut after_flag = false;
+        for arg in args {
+            let text = arg.text.as_str();
+            if is_flag(text) {
+                after_flag = text.starts_with("--") && !text.contains('=');
+                continue;
+            }
+            let looks = text.contains('/')
+                || text.starts_with(['.', '~'])
+                || arg.opaque && text.starts_with('$');
+            if looks
+                && !after_flag
+                && !remote(text)
+                && text.len() < 4096
+                && !text.contains(['\n', ' '])
+            {
+                self.touch(arg, Read, false, Some(act));
+            }
+            after_flag = false;
+        }
+    }
+
+    fn dd(&mut self, args: &[Value], act: usize) {
+        for arg in args {
+            let (access, path) = match arg.text.split_once('=') {
+                Some(("if", path)) => (Read, path),
+                Some(("of", path)) => (Write, path),
+                _ => continue,
+            };
+            self.touch(
+                &Value {
+                    text: path.to_owned(),
+                    ..arg.clone()
+                },
+                access,
+                false,
+                Some(act),
+            );
+        }
+    }
+
+    fn tar(&mut self, args: &[Value], act: usize) {
+        const FLAGS: Flags = Flags {
+            short: "fCTXIbHVgN",
+            long: &["--file", "--directory", "--exclude-from", "--files-from"],
+        };
+        // `tar czf x` has its flags without a dash.
+        let bundle = args
+            .first()
+            .filter(|first| !first.text.starts_with('-') && !first.text.contains(['/', '.']));
+        let (mut file, rest) = match bundle {
+            Some(bundle) if bundle.text.contains('f') => {
+                (args.get(1).cloned(), args.get(2..).unwrap_or_default())
+            }
+            Some(_) => (None, &args[1..]),
+            None => (None, args),
+        };
+        let mode = |letters: &str, long: &[&str]| {
+            bundle.is_some_and(|bundle| bundle.text.contains(|c| letters.contains(c)))
+                || has(args, letters, long)
+        };
+        let extract = mode("x", &["extract", "get"]);
+        let create = !extract && mode("cru", &["create", "append", "update"]);
+        file = file.or_else(|| value(rest, Some('f'), &["file"]));
+        if let Some(file) = file.filter(|file| file.text != "-" && !remote(&file.text)) {
+            self.touch(&file, if create { Write } else { Read }, false, Some(act));
+        }
+        if extract {
+            let folder = value(rest, Some('C'), &["directory"]).unwrap_or(Value::known("."));
+            self.touch(&folder, Write, true, Some(act));
+        } else if create {
+            let gone = has(args, "", &["remove-files"]);
+            for path in FLAGS.operands(rest) {
+                self.touch(path, if gone { Delete } else { Read }, true, Some(act));
+            }
+        }
+    }
+
+    fn archive(&mut self, program: &str, args: &[Value], act: usize) {
+        const FLAGS: Flags = Flags {
+            short: "dxiPnbt",
+            long: &["--exclude"],
+        };
+        let operands = FLAGS.operands(args);
+        let adds = program == "zip"
+            || operands
+                .first()
+                .is_some_and(|verb| verb.text == "a" || verb.text == "r");
+        let paths = if program == "zip" || program == "unzip" {
+            &operands[..]
+        } else {
+            operands.get(1..).unwrap_or_default()
+        };
+        for (at, path) in paths.iter().enumerate() {
+            let access = if at == 0 && adds { Write } else { Read };
+            self.touch(path, access, at > 0, Some(act));
+        }
+        if program == "unzip" {
+            let folder = value(args, Some('d'), &[]).unwrap_or(Value::known("."));
+            self.touch(&folder, Write, true, Some(act));
+        }
+    }
+
+    /// Files that a request sends: `-d @f`, `-F x=@f`, `file://…`.
+    fn request(&mut self, args: &[Value], act: usize) {
+        for arg in args {
+            let text = arg.text.as_str();
+            let file = match text.strip_prefix("file://") {
+                Some(file) => Some(file),
+                None => text.split_once('@').and_then(|(before, file)| {
+                    let sent =
+                        before.is_empty() || before.ends_with('=') || before.starts_with('-');
+                    (sent && !file.contains('@')).then(|| file.split(';').next().unwrap_or(file))
+                }),
+            };
+            if let Some(file) = file.filter(|file| *file != "-") {
+                self.touch(
+                    &Value {
+                        text: file.to_owned(),
+                        ..arg.clone()
+                    },
+                    Read,
+                    false,
+                    Some(act),
+                );
+            }
+        }
+    }
+
+    fn crypt(&mut self, args: &[Value], act: usize) {
+        let mut out = false;
+        for (at, arg) in args.iter().enumerate() {
+            let before = at.checked_sub(1).map_or("", |at| args[at].text.as_str());
+            match before {
+                "-out" | "-o" | "--output" | "-keyout" => self.touch(arg, Write, false, Some(act)),
+                "-in" | "-inkey" => self.touch(arg, Read, false, Some(act)),
+                _ if !is_flag(&arg.text)
+                    && !before.starts_with('-')
+                    && arg.text.contains(['/', '.'])
+                    && !out =>
+                {
+                    self.touch(arg, Read, false, Some(act));
+                }
+                _ => {}
+            }
+            out = arg.text == "-out";
+        }
+    }
+
+    fn git_touches(&mut self, args: &[Value], act: usize) {
+        const FLAGS: Flags = Flags {
+            short: "msb",
+            long: &["--source", "--message"],
+        };
+        let Some((verb, rest)) = args.split_first() else {
+            return;
+        };
+        let (access, recursive) = match verb.text.as_str() {
+            "rm" if !has(rest, "n", &["cached", "dry-run"]) => (Delete, has(rest, "r", &[])),
+            "mv" => (Write, false),
+            "restore" => (Write, true),
+            "checkout" => (Write, true),
+            _ => return,
+        };
+        let from = match verb.text.as_str() {
+            "checkout" => rest
+                .iter()
+                .position(|arg| arg.text == "--")
+                .map_or(rest.len(), |at| at + 1),
+            _ => 0,
+        };
+        for path in FLAGS.operands(&rest[from..]) {
+            self.touch(path, access, recursive, Some(act));
+        }
+    }
+}
+
+/// `host:path`
+fn remote(text: &str) -> bool {
+    text.split_once(':')
+        .is_some_and(|(host, _)| !host.contains('/') && !host.is_empty() && !host.starts_with('.'))
+}

@@ -1,0 +1,334 @@
+//! Globs of guards: over words of a command, and over paths. Matched by hand: a regular expression for each
+//! of some hundred globs would cost more than the rest of the judgement.
+
+use std::path::Path;
+
+/// `*`, `?`, `[ab]`; in a path `*` stays within a folder and `**` does not.
+fn matches(pattern: &[u8], text: &[u8], is_path: bool) -> bool {
+    let (mut p, mut t) = (0, 0);
+    // Where the last `*` and the last `**` stand, and how much of the text each has taken.
+    let (mut star, mut deep): (Option<(usize, usize)>, Option<(usize, usize)>) = (None, None);
+    loop {
+        if pattern[p..].starts_with(b"**") {
+            // `a/**/b` is `a/b` too.
+            p += if pattern[p + 2..].starts_with(b"/") && (p == 0 || pattern[p - 1] == b'/') {
+                3
+            } else {
+                2
+            };
+            (deep, star) = (Some((p, t)), None);
+            continue;
+        }
+        if pattern.get(p) == Some(&b'*') {
+            p += 1;
+            star = Some((p, t));
+            continue;
+        }
+        if p == pattern.len() && t == text.len() {
+            return true;
+        }
+        if t < text.len()
+            && let Some(next) = one(&pattern[p..], text[t], is_path)
+        {
+            (p, t) = (p + next, t + 1);
+            continue;
+        }
+        match (star, deep) {
+            (Some((after, taken)), _)
+                if taken < text.len() && !(is_path && text[taken] == b'/') =>
+            {
+                star = Some((after, taken + 1));
+                (p, t) = (after, taken + 1);
+            }
+            (_, Some((after, taken))) if taken < text.len() => {
+                // Behind `**/` a name begins at its beginning.
+                let step = match pattern[..after].ends_with(b"/") {
+                    true => text[taken..].iter().position(|byte| *byte == b'/'),
+                    false => Some(0),
+                };
+                let Some(step) = step else { return false };
+                (deep, star) = (Some((after, taken + step + 1)), None);
+                (p, t) = (after, taken + step + 1);
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// How much of the pattern stands for this byte.
+fn one(pattern: &[u8], byte: u8, is_path: bool) -> Option<usize> {
+    match pattern.first()? {
+        b'?' if is_path && byte == b'/' => None,
+        b'?' => Some(1),
+        b'[' => {
+            let end = pattern.iter().skip(2).position(|it| *it == b']')? + 2;
+            let set = &pattern[1..end];
+            let (is_not, set) = match set {
+                [b'!' | b'^', rest @ ..] => (true, rest),
+                _ => (false, set),
+            };
+            let mut at = 0;
+            let mut is_in = false;
+            while at < set.len() {
+                let (from, to, next) = match set[at..] {
+                    [from, b'-', to, ..] => (from, to, at + 3),
+                    _ => (set[at], set[at], at + 1),
+                };
+                is_in |= (from..=to).contains(&byte);
+                at = next;
+            }
+            (is_in != is_not).then_some(end + 1)
+        }
+        b'\\' if pattern.len() > 1 => (pattern[1] == byte).then_some(2),
+        literal => (*literal == byte).then_some(1),
+    }
+}
+
+/// The alternatives of `{a,b}`, written out.
+fn alternatives(pattern: &str) -> Vec<String> {
+    let braces = pattern.find('{').and_then(|open| {
+        let close = open + pattern[open..].find('}')?;
+        Some((open, close))
+    });
+    let Some((open, close)) = braces else {
+        return vec![pattern.to_owned()];
+    };
+    let (before, after) = (&pattern[..open], &pattern[close + 1..]);
+    (pattern[open + 1..close].split(','))
+        .flat_map(|middle| alternatives(&format!("{before}{middle}{after}")))
+        .collect()
+}
+
+/// Globs over words: `*` is any text. One without a `!` has to match, and none with it.
+#[derive(Debug, Clone, Default)]
+pub struct Words {
+    wanted: Vec<String>,
+    unwanted: Vec<String>,
+}
+
+impl Words {
+    pub fn parse(globs: &[String]) -> Self {
+        let mut words = Self::default();
+        for glob in globs {
+            match glob.strip_prefix('!') {
+                Some(rest) => words.unwanted.extend(alternatives(rest)),
+                None => words.wanted.extend(alternatives(glob)),
+            }
+        }
+        words
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.wanted.is_empty() && self.unwanted.is_empty()
+    }
+
+    /// Whether these words satisfy it.
+    pub fn take<'a>(&self, words: impl Iterator<Item = &'a str> + Clone) -> bool {
+        let any = |globs: &[String]| {
+            let mut words = words.clone();
+            words.any(|word| globs.iter().any(|glob| word_matches(glob, word)))
+        };
+        (self.wanted.is_empty() || any(&self.wanted)) && !any(&self.unwanted)
+    }
+}
+
+pub fn word_matches(glob: &str, word: &str) -> bool {
+    matches(glob.as_bytes(), word.as_bytes(), false)
+}
+
+/// Globs over absolute paths; `!` takes away again, the last that matches wins.
+///
+/// One without a `/` is a name at any depth, anywhere; `~/…` is below the user's home, `/…` and `**/…`
+/// absolute; any other is relative to the project. A folder stands for all that is in it.
+#[derive(Debug, Clone, Default)]
+pub struct Paths(Vec<PathGlob>);
+
+#[derive(Debug, Clone)]
+struct PathGlob {
+    base: Base,
+    pattern: String,
+    takes: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Base {
+    Name,
+    Home,
+    Project,
+    Root,
+}
+
+/// Where globs are relative to.
+#[derive(Debug, Clone, Copy)]
+pub struct Bases<'a> {
+    pub home: &'a Path,
+    pub project: &'a Path,
+}
+
+impl Paths {
+    pub fn parse(globs: &[String]) -> Result<Self, String> {
+        let mut all = Vec::new();
+        for glob in globs {
+            let (takes, rest) = match glob.strip_prefix('!') {
+                Some(rest) => (false, rest),
+                None => (true, &**glob),
+            };
+            let rest = rest.trim_end_matches('/');
+            let (base, rest) = match (rest, rest.strip_prefix("~/")) {
+                ("~", _) => (Base::Home, ""),
+                (_, Some(rest)) => (Base::Home, rest),
+                _ if rest.starts_with('/') => (Base::Root, &rest[1..]),
+                _ if rest.starts_with("**/") => (Base::Root, rest),
+                _ if !rest.contains('/') => (Base::Name, rest),
+                _ => (Base::Project, rest.trim_start_matches("./")),
+            };
+            if rest.is_empty() && base != Base::Home {
+                return Err(format!("the path \"{glob}\" names nothing"));
+            }
+            all.extend(alternatives(rest).into_iter().map(|pattern| PathGlob {
+                base,
+                pattern,
+                takes,
+            }));
+        }
+        Ok(Self(all))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether it is one of them. `recursive`: so is a folder that has one of them in it.
+    pub fn matches(&self, path: &str, recursive: bool, bases: Bases<'_>) -> bool {
+        let found = self.0.iter().rev();
+        let mut found = found.filter(|glob| glob.matches(path, recursive && glob.takes, bases));
+        match found.next() {
+            Some(glob) => glob.takes,
+            None => self.0.iter().all(|glob| !glob.takes),
+        }
+    }
+}
+
+impl PathGlob {
+    fn matches(&self, path: &str, recursive: bool, bases: Bases<'_>) -> bool {
+        let base = match self.base {
+            // A folder of that name stands for what is in it.
+            Base::Name => {
+                let mut names = path.split('/').filter(|name| !name.is_empty());
+                return names.any(|name| self.is_name(name));
+            }
+            Base::Home => bases.home,
+            Base::Project => bases.project,
+            Base::Root => Path::new("/"),
+        };
+        let above = |base: &str| {
+            let below = base.strip_prefix(path.trim_end_matches('/'));
+            recursive && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let base = base.to_str().unwrap_or_default().trim_end_matches('/');
+        let Some(rest) = path.strip_prefix(base) else {
+            return above(base);
+        };
+        let rest = match rest.strip_prefix('/') {
+            Some(rest) => rest,
+            None if rest.is_empty() => rest,
+            None => return false,
+        };
+        if matches(self.pattern.as_bytes(), rest.as_bytes(), true) {
+            return true;
+        }
+        let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
+        let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
+        if folders.any(|folder| matches(self.pattern.as_bytes(), folder.as_bytes(), true)) {
+            return true;
+        }
+        let literal = self.pattern.find(['*', '?', '[']);
+        let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
+        above(format!("{base}/{literal}").trim_end_matches('/'))
+    }
+
+    /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
+    fn is_name(&self, name: &str) -> bool {
+        if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
+            return true;
+        }
+        let is_glob = name.contains(['*', '?', '[']);
+        let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
+        let sample = || self.pattern.replace("**", "x").replace(['*', '?'], "x");
+        is_glob && letters > 1 && matches(name.as_bytes(), sample().as_bytes(), true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words() {
+        for (glob, word, expected) in [
+            ("*prod*", "db.prod.internal", true),
+            ("*prod*", "staging", false),
+            ("--force", "--force-with-lease", false),
+            ("+*", "+main", true),
+            ("a?c", "abc", true),
+            ("[ab]x", "bx", true),
+            ("[!ab]x", "bx", false),
+            ("*a*b", "xaxxb", true),
+            ("*a*b", "xaxxbc", false),
+            ("", "", true),
+        ] {
+            assert_eq!(word_matches(glob, word), expected, "{glob} {word}");
+        }
+        let words = Words::parse(&["{drop,delete}".into(), "!--dry-run".into()]);
+        assert!(words.take(["x", "delete"].into_iter()));
+        assert!(!words.take(["delete", "--dry-run"].into_iter()));
+        assert!(!words.take(["x"].into_iter()));
+    }
+
+    #[test]
+    fn paths() {
+        let bases = Bases {
+            home: Path::new("/home/u"),
+            project: Path::new("/home/u/p"),
+        };
+        let globs = |text: &str| {
+            let globs: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            Paths::parse(&globs).unwrap()
+        };
+        for (text, path, expected) in [
+            (".env", "/home/u/p/deep/.env", true),
+            (".env", "/srv/.env", true),
+            (".env", "/srv/x.env", false),
+            (".env .env.* !.env.example", "/p/.env.local", true),
+            (".env .env.* !.env.example", "/p/.env.example", false),
+            (".env", "/home/u/p/.e*", true),
+            (".env", "/home/u/p/*", false),
+            ("~/.ssh/**", "/home/u/.ssh/id_rsa", true),
+            ("~/.ssh/**", "/home/v/.ssh/id_rsa", false),
+            ("~/.ssh", "/home/u/.ssh/id_rsa", true),
+            ("src/**/*.rs", "/home/u/p/src/lib.rs", true),
+            ("src/**/*.rs", "/home/u/p/src/a/b.rs", true),
+            ("src/**/*.rs", "/home/u/src/b.rs", false),
+            ("src/*.rs", "/home/u/p/src/a/b.rs", false),
+            ("/etc/**", "/etc/passwd", true),
+            ("/etc", "/etc/ssl/x", true),
+            ("/etc", "/etcetera", false),
+            ("**/bin/becket", "/home/u/.local/bin/becket", true),
+            ("**/bin/becket", "/home/u/.local/xbin/becket", false),
+            ("~", "/home/u", true),
+            ("!*.md", "/x/y.rs", true),
+            ("!*.md", "/x/y.md", false),
+        ] {
+            let globs = globs(text);
+            assert_eq!(globs.matches(path, false, bases), expected, "{text} {path}");
+        }
+        let ssh = globs("~/.ssh/**");
+        assert!(
+            ssh.matches("/home/u", true, bases),
+            "what is in it goes with it"
+        );
+        assert!(ssh.matches("/", true, bases));
+        assert!(!ssh.matches("/home/u/p", true, bases));
+        assert!(Paths::parse(&["".to_owned()]).is_err());
+    }
+}

@@ -1,0 +1,256 @@
+//! What the guards find in one event: made in `prepare` (and again for a rewritten input), since it may
+//! read files. Deciding by it does not.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use becket_wire::event::EventName;
+use becket_wire::{EventId, Head, Place};
+use serde_json::Value;
+
+use super::act::Call;
+use super::check::{Check, switches_off};
+use super::memory::{Key, Memory};
+use super::path;
+use super::rule::{Match, Rule, Say, Scene};
+
+/// How long symlinks may take to be followed.
+const LOOK: Duration = Duration::from_millis(100);
+/// A settings file is read up to this.
+const LONGEST_SETTINGS: u64 = 1 << 20;
+
+/// What is around every event.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    pub rules: &'a [Arc<Rule>],
+    pub place: &'a Place,
+    /// The user's home.
+    pub home: &'a Path,
+    pub project: &'a Path,
+    /// The event came by a registration in a settings file.
+    pub registered_by_settings: bool,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub rule: Arc<Rule>,
+    pub say: Say,
+    pub reason: String,
+}
+
+/// What all rules say, the strictest first.
+#[derive(Debug, Clone)]
+pub struct Sight {
+    pub found: Vec<Found>,
+    pub key: Key,
+    memory: Memory,
+}
+
+/// Something was let pass that is not let pass again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spend {
+    key: Key,
+    memory: Memory,
+    /// What is said if another call was faster.
+    pub rule: String,
+    pub reason: String,
+}
+
+/// What guards say to an event, after passes and second tries.
+#[derive(Debug, Clone, Default)]
+pub struct Ruling<'a> {
+    /// Warnings, and the strictest of the others last.
+    pub warns: Vec<&'a Found>,
+    pub strictest: Option<&'a Found>,
+    pub spend: Option<Spend>,
+}
+
+impl Spend {
+    /// False if another call was faster.
+    pub fn spend(&self, place: &Place) -> bool {
+        self.key.spend(place, &self.memory)
+    }
+}
+
+impl Sight {
+    /// None if no guard has anything to say.
+    pub fn of(
+        event: &EventName,
+        id: EventId,
+        head: &Head<'_>,
+        payload: &[u8],
+        around: &Around<'_>,
+    ) -> Option<Self> {
+        let (found, key) = match event {
+            EventName::PreToolUse | EventName::PermissionRequest => {
+                let tool = head.tool.as_deref().unwrap_or_default();
+                // As deep as it may be, nothing is read by recursion without a bound.
+                match serde_json::from_str(head.tool_input.unwrap_or("{}")) {
+                    Ok(input) => {
+                        let found = judge_call(tool, &input, head, around).found;
+                        (found, Key::of_call(head, id, tool, &input))
+                    }
+                    Err(why) => {
+                        let why = format!("the input cannot be read: {why}");
+                        let key = Key::of_call(head, id, tool, &Value::Null);
+                        (unreadable(around.rules, &why), key)
+                    }
+                }
+            }
+            EventName::UserPromptSubmit => {
+                let prompt = head.prompt.as_deref().unwrap_or_default();
+                let found = sorted(around.rules, |rule| rule.matches_prompt(prompt));
+                (found, Key::of_prompt(head, id, prompt))
+            }
+            EventName::ConfigChange => {
+                let key = Key::of_prompt(head, id, "");
+                (config_change(head, payload, around), key)
+            }
+            _ => return None,
+        };
+        if found.is_empty() {
+            return None;
+        }
+        let memory = key.look_up(around.place, *event == EventName::PermissionRequest);
+        Some(Self { found, key, memory })
+    }
+
+    pub fn ruling(&self) -> Ruling<'_> {
+        let mut ruling = Ruling::default();
+        for found in &self.found {
+            if found.say == Say::Warn {
+                ruling.warns.push(found);
+                continue;
+            }
+            let passes = match &self.memory {
+                Memory::Nothing => false,
+                Memory::Denied(rule) => found.say == Say::Once && *rule == found.rule.id,
+                Memory::Pass => true,
+            };
+            if !passes {
+                ruling.strictest = ruling.strictest.or(Some(found));
+            } else if ruling.spend.is_none() {
+                ruling.spend = Some(Spend {
+                    key: self.key.clone(),
+                    memory: self.memory.clone(),
+                    rule: found.rule.id.clone(),
+                    reason: found.reason.clone(),
+                });
+            }
+        }
+        ruling
+    }
+}
+
+/// What the guards find in a call, and what the call would do.
+#[derive(Debug, Clone)]
+pub struct Judged {
+    pub call: Call,
+    /// The strictest first.
+    pub found: Vec<Found>,
+}
+
+/// Judges a tool call, whatever was allowed before.
+pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_>) -> Judged {
+    let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
+    let call = path::call(tool, input, cwd, around.home, Instant::now() + LOOK);
+    let settings = matches!(tool, "Write").then(|| settings(&call)).flatten();
+    let scene = Scene {
+        tool,
+        input,
+        call: &call,
+        project: around.project,
+        home: around.home,
+        becket: around.place.home(),
+        mode: head.permission_mode.as_deref(),
+        agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
+        settings: settings.as_deref(),
+    };
+    let found = sorted(around.rules, |rule| rule.matches(&scene));
+    Judged { call, found }
+}
+
+/// What is said where the event cannot be read: a rule that is `fail = "closed"` denies.
+pub fn unreadable(rules: &[Arc<Rule>], why: &str) -> Vec<Found> {
+    let unsure = |rule: &Rule| {
+        let judges = rule.closed && rule.prompt.is_empty();
+        judges.then(|| Match::Unsure(why.to_owned()))
+    };
+    sorted(rules, unsure)
+}
+
+fn sorted(rules: &[Arc<Rule>], matches: impl Fn(&Rule) -> Option<Match>) -> Vec<Found> {
+    let found = rules.iter().filter(|rule| rule.off.is_none());
+    let mut found: Vec<Found> = found
+        .filter_map(|rule| {
+            let found = matches(rule)?;
+            let say = match found {
+                Match::Unsure(_) => Say::Deny,
+                _ => rule.say,
+            };
+            Some(Found {
+                say,
+                reason: rule.says(&found),
+                rule: Arc::clone(rule),
+            })
+        })
+        .collect();
+    found.sort_by_key(|found| std::cmp::Reverse(found.say));
+    found
+}
+
+/// What the settings file holds now that the call would write.
+fn settings(call: &Call) -> Option<String> {
+    let path = &call.touches.first()?.path;
+    let name = path.rsplit('/').next()?;
+    let is_settings = name.starts_with("settings") && name.ends_with(".json");
+    is_settings.then(|| read_settings(Path::new(path)))
+}
+
+fn read_settings(path: &Path) -> String {
+    let size = std::fs::metadata(path)
+        .ok()
+        .filter(|it| it.is_file() && it.len() < LONGEST_SETTINGS);
+    size.and_then(|_| std::fs::read_to_string(path).ok())
+        .unwrap_or_default()
+}
+
+/// A settings file was changed while the session runs: it must not cut becket off.
+fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Found> {
+    let change: Value = serde_json::from_slice(payload).unwrap_or_default();
+    let changed = change
+        .get("file_path")
+        .and_then(Value::as_str)
+        .map(Path::new);
+    let is_settings = head
+        .source
+        .as_deref()
+        .is_some_and(|source| source.ends_with("_settings"));
+    let Some(changed) = changed.filter(|_| is_settings) else {
+        return Vec::new();
+    };
+    // Transcripts are in `projects/` beside the user's settings.
+    let transcript = Path::new(head.transcript_path.as_deref().unwrap_or_default());
+    let mut above = transcript.ancestors();
+    let user = above
+        .find(|folder| folder.ends_with("projects"))
+        .and_then(Path::parent);
+    let user = user.map(|folder| folder.join("settings.json"));
+    let project = ["settings.json", "settings.local.json"];
+    let project = project.map(|name| around.project.join(".claude").join(name));
+    let files = user
+        .into_iter()
+        .chain(project)
+        .chain([changed.to_path_buf()]);
+    let is_registered = files
+        .map(|file| read_settings(&file))
+        .any(|it| it.contains("becket-hook"));
+    let is_off = switches_off(&read_settings(changed));
+    sorted(around.rules, |rule| {
+        let cuts_off = is_off || !is_registered && around.registered_by_settings;
+        let path = || Match::Path(changed.display().to_string());
+        (rule.check == Some(Check::Unregisters) && cuts_off).then(path)
+    })
+}
