@@ -728,6 +728,3 @@ pub fn is_exhausted(said: &str) -> bool {
 pub fn is_auto(head: &Head<'_>) -> bool {
     head.trigger.as_deref() == Some("auto")
 }
-
-#[cfg(test)]
-mod tests;

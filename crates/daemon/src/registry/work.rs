@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::UNIX_EPOCH;
 
-use becket_engine::effort::{Effect, EffortContext, EffortSaid, Left, dialogue};
+use becket_engine::effort::{Effect, EffortContext, EffortSaid, Left, MAIN, dialogue};
 use becket_engine::session::{Moment, Session};
 use becket_wire::effort::{
     ArtifactRow, Caller, Dehydrated, EffortAsk, EffortBrief, EffortDo, EffortRow, EffortTold,
@@ -127,6 +127,8 @@ impl Registry {
         envelope: &Envelope,
     ) -> Option<Box<EffortContext>> {
         let work = &self.sessions.get(id)?.session.work;
+        // An event after the session's end, or of an inner agent of Claude Code.
+        work.agents.get(agent.unwrap_or(MAIN))?.window?;
         let facts = self.efforts.facts(work.effort?)?;
         let mut context = work.context(agent, facts);
         context.restarts = envelope.restarts();
@@ -211,7 +213,9 @@ impl Registry {
         let parent = agent.and_then(|agent| self.efforts.parent_of(&project, agent));
         let parent = parent.map(str::to_owned);
         let hears = |session: &Session| match &parent {
-            Some(parent) => session.work.agent.as_ref() == Some(parent),
+            Some(parent) => {
+                session.work.agent.as_ref() == Some(parent) || session.session_id == *parent
+            }
             None => {
                 let theirs = session
                     .work
@@ -670,3 +674,6 @@ fn fresh_id() -> EventId {
         [random(), random()],
     )
 }
+
+#[cfg(test)]
+mod tests;
