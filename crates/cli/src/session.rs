@@ -16,20 +16,23 @@ use std::cmp::Reverse;
 
 use becket_wire::session::{Display, SessionRow};
 
-/// Those that need the user first, and of them the longest wait; of the others the last change. Then those that only run, then those that have ended.
 pub fn sort(rows: &mut [SessionRow]) {
-    rows.sort_by_cached_key(|row| {
-        let waits = matches!(
-            row.display,
-            Display::Error | Display::Attention | Display::Checked
-        );
-        let at = match row.ended_at {
-            Some(ended) => ended.saturating_neg(),
-            None if !row.hooked => row.started_at.saturating_neg(),
-            None if waits => row.display_since,
-            None => row.display_since.saturating_neg(),
-        };
-        let rank = (row.ended_at.is_some(), !row.hooked, row.display);
-        (rank, at, Reverse(row.last_activity), row.session_id.clone())
-    });
+    rows.sort_by(|one, other| urgency(one).cmp(&urgency(other)));
+}
+
+/// Sorts: those that need the user first, and of them the longest wait; of the others the last change.
+/// Then those that only run, then those that have ended.
+pub fn urgency(row: &SessionRow) -> impl Ord {
+    let waits = matches!(
+        row.display,
+        Display::Error | Display::Attention | Display::Checked
+    );
+    let at = match row.ended_at {
+        Some(ended) => ended.saturating_neg(),
+        None if !row.hooked => row.started_at.saturating_neg(),
+        None if waits => row.display_since,
+        None => row.display_since.saturating_neg(),
+    };
+    let rank = (row.ended_at.is_some(), !row.hooked, row.display);
+    (rank, at, Reverse(row.last_activity), &*row.session_id)
 }

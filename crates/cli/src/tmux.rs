@@ -19,6 +19,7 @@ use rustix::process::{Pid, Signal};
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
 use crate::failure::{Code, Failure};
+use crate::session::words::question;
 
 /// Longer than anybody types as one line; tmux takes it as one argument.
 const LONGEST_LINE: usize = 8 << 10;
@@ -74,16 +75,30 @@ pub fn interrupt(row: &SessionRow) -> Result<()> {
     pane.run(&[pane.keys(&["Escape"])]).map(drop)
 }
 
+/// Fails where what is known of the session already forbids to send it a line. One that failed takes
+/// it: its prompt is empty.
+pub fn may_take_a_line(row: &SessionRow) -> Result<()> {
+    if row.ended_at.is_some() {
+        return Err(gone(row));
+    }
+    Pane::of(row)?;
+    match question(row) {
+        None => Ok(()),
+        Some(question) => {
+            let what =
+                format!("it waits for an answer ({question}): a line would be taken for one");
+            Err(Failure::new(Code::Failed, what)
+                .hint("answer it in its pane first")
+                .into())
+        }
+    }
+}
+
 /// Types a line into the session's pane and sends it.
 pub fn send_line(row: &SessionRow, text: &str) -> Result<()> {
     must_be_a_line(text)?;
+    may_take_a_line(row)?;
     let pane = Pane::of(row)?;
-    if let Some(reason) = row.waiting_reason.as_deref().or(row.status.reason()) {
-        let what = format!("it waits for an answer ({reason}): a line would be taken for one");
-        return Err(Failure::new(Code::Failed, what)
-            .hint("answer it in its pane first")
-            .into());
-    }
     pane.must_be_in_front(row)?;
     let before = pane.shows(text)?;
     pane.run(&[pane.keys(&["-l", "--", text])])?;

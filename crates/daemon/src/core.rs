@@ -275,6 +275,7 @@ impl Core {
             drop(core.try_send(Message::TakeIn(oneshot::channel().0)));
         }
         self.registry.forget(now);
+        self.registry.forget_looks(now);
         self.hooks.tick();
         let (config, _) = self.configs.current(None);
         let limits = Limits {

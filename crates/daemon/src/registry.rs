@@ -393,6 +393,16 @@ impl Registry {
         self.sessions.remove(&id).map(drop)
     }
 
+    /// What a user looked at a while ago and did not answer waits again.
+    pub(crate) fn forget_looks(&mut self, now: i64) {
+        for (id, live) in &mut self.sessions {
+            if live.session.forget_looks(now) {
+                self.unwritten.insert(id.clone());
+                self.news.insert(id.clone());
+            }
+        }
+    }
+
     /// Drops what ended a while ago: the database has it.
     pub(crate) fn forget(&mut self, now: i64) {
         let Self {

@@ -284,7 +284,7 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
             });
         };
         let display = wanted.panes.get(id);
-        let word = display.map(|display| display.word());
+        let word = display.map(|display| display.label());
         if word.unwrap_or_default() != state {
             set(STATE, word);
         }
@@ -328,20 +328,21 @@ impl Tally {
         tally
     }
 
-    /// `✗1 !2 4m ▸3 ?1 ✓5`: those that failed, that wait and for how long, that work, that wait
+    /// `✗1 ◆2 4m ●3 ◇1 ○5`: those that failed, that wait and for how long, that work, that wait
     /// and were looked at, that are done. What is none is left out.
     pub fn text(&self, now: i64) -> String {
-        let counted = [
-            ('✗', self.error),
-            ('!', self.attention),
-            ('▸', self.working),
-            ('?', self.checked),
-            ('✓', self.done),
+        let counts = [
+            self.error,
+            self.attention,
+            self.working,
+            self.checked,
+            self.done,
         ];
         let mut parts = Vec::new();
-        for (glyph, count) in counted.into_iter().filter(|(_, count)| *count > 0) {
-            parts.push(format!("{glyph}{count}"));
-            if glyph == '!' {
+        let counted = Display::ALL.into_iter().zip(counts);
+        for (display, count) in counted.filter(|(_, count)| *count > 0) {
+            parts.push(format!("{}{count}", display.symbol()));
+            if display == Display::Attention {
                 parts.extend(self.waiting_since.and_then(|since| span(now - since)));
             }
         }

@@ -86,7 +86,7 @@ impl Notice {
 impl Change {
     /// None if a person sees the same as before.
     pub fn of(before: Display, session: &Session, at: i64) -> Option<Self> {
-        let (after, _, reason) = session.display();
+        let (after, ..) = session.display();
         (before != after).then(|| Self {
             session: session.session_id.clone(),
             before,
@@ -97,7 +97,7 @@ impl Change {
             by_person: session.ended_at.is_some() || session.main.interrupted,
             project: session.project.clone(),
             title: session.title.clone(),
-            reason: reason.map(str::to_owned),
+            reason: session.doing(),
         })
     }
 
@@ -144,8 +144,8 @@ impl Change {
         let lasted = span(self.lasted().unwrap_or(0));
         let reason = self.reason.as_deref().map(clean).unwrap_or_default();
         let mut text = match (kind, &*reason) {
-            (Kind::Attention, "") => "needs you".to_owned(),
-            (Kind::Attention, reason) => format!("needs you: {reason}"),
+            (Kind::Attention, "") => "is waiting for you".to_owned(),
+            (Kind::Attention, reason) => format!("is waiting for you: {reason}"),
             (Kind::Done, _) => format!("is done after {lasted}"),
             (Kind::Error, "") => format!("failed after {lasted}"),
             (Kind::Error, reason) => format!("failed after {lasted}: {reason}"),

@@ -2,6 +2,7 @@
 //! What the person was asked lies over what the agent does, so that no end of a call hides it.
 
 mod ask;
+mod doing;
 mod moment;
 
 use ask::{Asks, Calls, Failures};
@@ -18,6 +19,9 @@ pub use moment::{Mark, Moment, is_machine_made};
 
 const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";
+
+/// For so long what the person has looked at and not answered counts as seen: milliseconds.
+const LOOK_COUNTS: i64 = 5 * 60 * 1000;
 
 /// Tools that are themselves a question to the person.
 const INTERACTIVE: [&str; 3] = ["AskUserQuestion", "EnterPlanMode", "ExitPlanMode"];
@@ -36,9 +40,15 @@ pub struct Agent {
     /// The person has looked at what is asked.
     #[serde(skip_serializing_if = "is_default")]
     pub seen: bool,
+    /// When the person last looked at it.
+    #[serde(skip_serializing_if = "is_default")]
+    pub seen_at: i64,
     /// Why the last turn failed, until the next prompt.
     #[serde(skip_serializing_if = "is_default")]
     pub error: Option<String>,
+    /// The same in words, where more is known than `error` says.
+    #[serde(skip_serializing_if = "is_default")]
+    failure: Option<String>,
     /// The person broke the turn off.
     #[serde(skip_serializing_if = "is_default")]
     pub interrupted: bool,
@@ -123,9 +133,47 @@ impl Agent {
 
     /// The person looks at it. True if that is news.
     pub fn look(&mut self, at: i64) -> bool {
-        let news = self.needs_the_person() && !self.seen && at >= self.since;
-        self.seen |= news;
+        let looked = self.needs_the_person() && at >= self.since;
+        let news = looked && (!self.seen || at > self.seen_at);
+        if news {
+            self.seen = true;
+            self.seen_at = at;
+        }
         news
+    }
+
+    /// What was looked at and not answered for a while counts as not looked at. True if that is news.
+    pub fn forget_look(&mut self, now: i64) -> bool {
+        let forgotten = self.seen && now.saturating_sub(self.seen_at) >= LOOK_COUNTS;
+        self.seen &= !forgotten;
+        forgotten && self.needs_the_person()
+    }
+
+    /// What it does or asks, in words; none if it does nothing.
+    pub fn doing(&self) -> Option<String> {
+        match &self.status {
+            Status::Idle => None,
+            Status::Working { detail } => {
+                let detail = detail.as_deref()?;
+                let is_call = self.calls.newest() == Some(detail);
+                let known = self.calls.newest_doing().filter(|_| is_call);
+                Some(known.unwrap_or_else(|| doing::detail(detail)))
+            }
+            Status::Attention { reason } => {
+                let asked = self.asks.all().first().map(Pending::in_words);
+                Some(asked.unwrap_or_else(|| doing::notified(reason)))
+            }
+        }
+    }
+
+    /// Why the last turn failed, in words.
+    pub fn failed(&self) -> Option<String> {
+        let error = self.error.as_deref()?;
+        Some(
+            self.failure
+                .clone()
+                .unwrap_or_else(|| doing::failure(error, None)),
+        )
     }
 
     /// The rows of the table. False for what concerns no status: it does not count as applied.
@@ -156,6 +204,8 @@ impl Agent {
             EventName::StopFailure => {
                 self.rest();
                 self.error = Some(moment.failure());
+                let said = moment.head.last_assistant_message.as_deref();
+                self.failure = Some(doing::failure(moment.error().unwrap_or_default(), said));
             }
             EventName::SessionStart => self.session_starts(moment),
             EventName::SessionEnd => {
@@ -397,9 +447,9 @@ impl Agent {
     }
 
     /// What else a person can see.
-    fn aside(&self) -> (Option<String>, [u32; 2], [bool; 3]) {
+    fn aside(&self) -> ([Option<String>; 2], [u32; 2], [bool; 3]) {
         (
-            self.error.clone(),
+            [self.error.clone(), self.calls.newest_doing()],
             [self.failed_tools, self.background_tasks],
             [self.interrupted, self.seen, self.inferred],
         )
@@ -461,9 +511,10 @@ impl Agent {
 
     /// The turn ended without a word.
     pub fn died(&mut self, error: Option<&str>, at: i64) -> bool {
-        self.error = error
-            .map(|error| cut(error).to_owned())
-            .or(self.error.take());
+        if let Some(error) = error {
+            self.error = Some(cut(error).to_owned());
+            self.failure = None;
+        }
         self.rests(at, true)
     }
 

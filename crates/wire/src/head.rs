@@ -41,6 +41,8 @@ pub struct Head<'a> {
     pub error: Option<Cow<'a, str>>,
     pub mcp_server_name: Option<Cow<'a, str>>,
     pub elicitation_id: Option<Cow<'a, str>>,
+    /// Of a notification, and what a server asks.
+    pub message: Option<Cow<'a, str>>,
     pub model: Option<Cow<'a, str>>,
     pub to_model: Option<Cow<'a, str>>,
     pub session_title: Option<Cow<'a, str>>,
@@ -196,6 +198,7 @@ impl<'a> Head<'a> {
             "error" => &mut self.error,
             "mcp_server_name" => &mut self.mcp_server_name,
             "elicitation_id" => &mut self.elicitation_id,
+            "message" => &mut self.message,
             "model" => &mut self.model,
             "to_model" => &mut self.to_model,
             "session_title" => &mut self.session_title,

@@ -70,6 +70,7 @@ impl Display {
         Self::Done,
     ];
 
+    /// The word of `--json` and `--for`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -77,6 +78,28 @@ impl Display {
             Self::Working => "working",
             Self::Checked => "checked",
             Self::Done => "done",
+        }
+    }
+
+    /// The word that a person reads, everywhere.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Error => "failed",
+            Self::Attention => "waiting",
+            Self::Working => "working",
+            Self::Checked => "seen",
+            Self::Done => "done",
+        }
+    }
+
+    /// The symbol that a person sees, everywhere.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Self::Error => "✗",
+            Self::Attention => "◆",
+            Self::Working => "●",
+            Self::Checked => "◇",
+            Self::Done => "○",
         }
     }
 }
@@ -104,8 +127,12 @@ pub struct SessionRow {
     pub waiting_for: Option<String>,
     /// What it is waited for, in words: the reason of that agent.
     pub waiting_reason: Option<String>,
+    /// When the person last looked at what it waits for; 0 if never.
+    pub seen_at: i64,
     /// Why the last turn failed.
     pub error: Option<String>,
+    /// What it does, asks or failed of, in words; none if there is nothing to say beyond `display`.
+    pub doing: Option<String>,
     /// The turn was interrupted by the person.
     pub interrupted: bool,
     pub background_tasks: u32,
@@ -153,6 +180,8 @@ pub struct AgentRow {
     pub parent: Option<String>,
     pub status: Status,
     pub status_since: i64,
+    /// What it does or asks, in words.
+    pub doing: Option<String>,
     pub started_at: i64,
     pub ended_at: Option<i64>,
     pub transcript_path: Option<String>,

@@ -166,7 +166,7 @@ fn where_the_terminal_is_not_reached_a_command_runs() {
     let took = variables.split("failed after ").nth(1).expect("a time");
     let took = took.split(':').next().expect("a time");
     assert!(took.ends_with(" s"), "{took}");
-    let text = format!("BECKET_NOTICE_TEXT=failed after {took}: rate_limit]0;x");
+    let text = format!("BECKET_NOTICE_TEXT=failed after {took}: API error: rate limit]0;x");
     let shop = world.home.join("shop");
     let expected = format!(
         "BECKET_NOTICE_KIND=error\nBECKET_NOTICE_PROJECT={}\nBECKET_NOTICE_SESSION={SESSION}\n{text}\nBECKET_NOTICE_TITLE=Claude Code in shop",
@@ -208,14 +208,17 @@ fn what_was_judged_alone_is_told_by_the_next_daemon() {
     let world = world(&format!("on = \"attention\"\nhow = \"command\"\n{WRITES}"));
     let payload = json!({
         "hook_event_name": "PermissionRequest", "session_id": SESSION,
-        "tool_name": "Bash", "tool_input": {},
+        "tool_name": "Bash", "tool_input": {"command": "make push"},
     });
     let mut shim = world.shim("PermissionRequest");
     shim.env("BECKET_NO_DAEMON", "1");
     assert!(call(shim, payload.to_string().as_bytes()).is_silent());
     world.start_daemon();
     let told = written(&world, "notice");
-    assert!(told.contains("needs you: Permission for Bash\n"), "{told}");
+    assert!(
+        told.contains("is waiting for you: wants to run: make push\n"),
+        "{told}"
+    );
 }
 
 #[test]

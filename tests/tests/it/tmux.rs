@@ -260,7 +260,7 @@ fn status_is_a_few_characters() {
     daemon.has("/s", "d", "%4", Display::Done, 1);
     let text = world.run(&["tmux", "status"]);
     assert!(
-        text.starts_with("!1 ") && text.ends_with("d ▸1 ✓2\n"),
+        text.starts_with("◆1 ") && text.ends_with("d ●1 ○2\n"),
         "{text}"
     );
     let printed: Value =

@@ -109,7 +109,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
         let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
-        let status = row.status.word();
+        let status = words::status_display(&row.status).label();
         section.add(
             "main agent",
             format!("{status}{}", detail.unwrap_or_default()),

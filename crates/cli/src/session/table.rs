@@ -21,7 +21,7 @@ const COLUMNS: [Column; 9] = [
     Column::left("STATE", 0),
     Column::left("PROJECT", 3).cut_to(8),
     Column::left("SESSION", 4).cut_to(16),
-    // Enough for `Permission for WebFetch`.
+    // Enough for the beginning of a command.
     Column::left("DOING", 0).cut_to(23),
     Column::right("FOR", 1),
     Column::right("CTX", 5),

@@ -71,9 +71,20 @@ fn done(id: &str, project: &str, prompt: &str, since: i64) -> SessionRow {
     }
 }
 
+/// As the daemon would tell it.
+fn in_words(status: &Status) -> Option<String> {
+    Some(match status.detail().or(status.reason())? {
+        "Permission for Bash" => "wants to run: cargo test login -- --ignored".to_owned(),
+        "Permission for WebFetch" => "wants to fetch: https://docs.rs/tower".to_owned(),
+        "ExitPlanMode" => "has a plan to approve".to_owned(),
+        other => other.to_owned(),
+    })
+}
+
 fn with(row: SessionRow, status: Status, display: Display) -> SessionRow {
     let waits = status.reason().map(str::to_owned);
     SessionRow {
+        doing: in_words(&status),
         waiting_for: waits.as_ref().map(|_| "main".to_owned()),
         waiting_reason: waits,
         status,
@@ -86,6 +97,7 @@ fn agent(id: &str, kind: &str, status: Status, since: i64) -> AgentRow {
     AgentRow {
         agent_id: id.to_owned(),
         agent_type: Some(kind.to_owned()),
+        doing: in_words(&status),
         status,
         status_since: NOW - since,
         started_at: NOW - since - MINUTE,
@@ -138,6 +150,7 @@ pub fn subagent_asks() -> SessionRow {
     SessionRow {
         waiting_for: Some("agent-2".to_owned()),
         waiting_reason: Some("Permission for WebFetch".to_owned()),
+        doing: in_words(&attention("Permission for WebFetch")),
         agents: vec![
             agent("agent-1", "general-purpose", working("Read"), 12 * SECOND),
             agent(
@@ -159,6 +172,7 @@ pub fn subagent_asks() -> SessionRow {
 pub fn eight() -> Vec<SessionRow> {
     let failed = SessionRow {
         error: Some("rate_limit: 429 too many requests, try again in 32 s".to_owned()),
+        doing: Some("API error: 429 too many requests, try again in 32 s".to_owned()),
         ..done(
             "c3d4e5f6",
             "/home/you/work/billing",
@@ -211,7 +225,7 @@ pub fn eight() -> Vec<SessionRow> {
     let mut rows = vec![
         background,
         interrupted,
-        with(works, working("Bash: npm test"), Display::Working),
+        with(works, working("running: npm test"), Display::Working),
         asks(),
         with(japanese, working("Thinking"), Display::Working),
         with(checked, attention("ExitPlanMode"), Display::Checked),
@@ -238,18 +252,18 @@ fn drawn(rows: &[SessionRow], look: &Look) -> String {
 fn eight_sessions_in_60_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(60)), @"
        PROJECT  SESSION     DOING                  FOR  ID
-    ✗  billing  add VAT f…  rate_limit: 429 to…    11m  c3d4e5f6
-    ◆  work/a…  Mend the…   Permission for Bash     4m  a1b2c3d4
-    ◆  play/a…  port the…   Permission for Web…    40s  b2c3d4e5
-    ◆  ├ docs-researcher    Permission for Web…    40s
+    ✗  billing  add VAT f…  API error: 429 too…    11m  c3d4e5f6
+    ◆  work/a…  Mend the…   wants to run: carg…     4m  a1b2c3d4
+    ◆  play/a…  port the…   wants to fetch: ht…    40s  b2c3d4e5
+    ◆  ├ docs-researcher    wants to fetch: ht…    40s
     ●  └ general-purpose    Read                   12s
     ●    └ Explore          Grep                    3s
-    ●  web      Settings…   Bash: npm test         12s  d4e5f607
+    ●  web      Settings…   running: npm test      12s  d4e5f607
     ●  docs     ドキュメ…   Thinking                9m  e5f60718
-    ◇  infra    plan the…   ExitPlanMode         1h05m  f6071829
+    ◇  infra    plan the…   has a plan to appr…  1h05m  f6071829
     ○  web      why is th…  interrupted            30m  07182930
     ○  dotfil…  watch the…  2 background tasks…    26h  18293041
-    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 d…
+    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done,…
     ");
 }
 
@@ -257,37 +271,37 @@ fn eight_sessions_in_60_columns() {
 fn eight_sessions_in_80_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(80)), @"
        PROJECT   SESSION               DOING                      FOR  CTX  ID
-    ✗  billing   add VAT for CH and…   rate_limit: 429 too ma…    11m  23%  c3d4e5f6
-    ◆  work/api  Mend the flaky logi…  Permission for Bash         4m  78%  a1b2c3d4
-    ◆  play/api  port the rate limit…  Permission for WebFetch    40s  23%  b2c3d4e5
-    ◆  ├ docs-researcher               Permission for WebFetch    40s
+    ✗  billing   add VAT for CH and…   API error: 429 too man…    11m  23%  c3d4e5f6
+    ◆  work/api  Mend the flaky logi…  wants to run: cargo te…     4m  78%  a1b2c3d4
+    ◆  play/api  port the rate limit…  wants to fetch: https:…    40s  23%  b2c3d4e5
+    ◆  ├ docs-researcher               wants to fetch: https:…    40s
     ●  └ general-purpose               Read                       12s
     ●    └ Explore                     Grep                        3s
-    ●  web       Settings page         Bash: npm test             12s  23%  d4e5f607
+    ●  web       Settings page         running: npm test          12s  23%  d4e5f607
     ●  docs      ドキュメントを日本…   Thinking                    9m  23%  e5f60718
-    ◇  infra     plan the move to th…  ExitPlanMode             1h05m  23%  f6071829
+    ◇  infra     plan the move to th…  has a plan to approve    1h05m  23%  f6071829
     ○  web       why is the bundle s…  interrupted                30m  23%  07182930
     ○  dotfiles  watch the nightly b…  2 background tasks (st…    26h       18293041
-    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 done, $5.31
+    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done, $5.31
     ");
 }
 
 #[test]
 fn eight_sessions_in_120_columns() {
     insta::assert_snapshot!(drawn(&eight(), &look(120)), @"
-    STATE        PROJECT   SESSION                       DOING                           FOR  CTX   COST  MODEL     ID
-    ✗ error      billing   add VAT for CH and NO         rate_limit: 429 too many re…    11m  23%  $0.35  opus-4-5  c3d4e5f6
-    ◆ attention  work/api  Mend the flaky login test     Permission for Bash              4m  78%  $3.20  Opus 4.5  a1b2c3d4
-    ◆ attention  play/api  port the rate limiter to th…  Permission for WebFetch         40s  23%  $0.35  opus-4-5  b2c3d4e5
-      ◆          ├ docs-researcher                       Permission for WebFetch         40s
-      ●          └ general-purpose                       Read                            12s
-      ●            └ Explore                             Grep                             3s
-    ● working    web       Settings page                 Bash: npm test                  12s  23%  $0.35  opus-4-5  d4e5f607
-    ● working    docs      ドキュメントを日本語に翻訳…   Thinking                         9m  23%  $0.35  opus-4-5  e5f60718
-    ◇ checked    infra     plan the move to the new cl…  ExitPlanMode                  1h05m  23%  $0.35  opus-4-5  f6071829
-    ○ done       web       why is the bundle so large?   interrupted                     30m  23%  $0.35  opus-4-5  07182930
-    ○ done       dotfiles  watch the nightly build       2 background tasks (stale)      26h              opus-4-5  18293041
-    8 sessions: 1 error, 2 attention, 2 working, 1 checked, 2 done, $5.31
+    STATE      PROJECT   SESSION                        DOING                            FOR  CTX   COST  MODEL     ID
+    ✗ failed   billing   add VAT for CH and NO          API error: 429 too many requ…    11m  23%  $0.35  opus-4-5  c3d4e5f6
+    ◆ waiting  work/api  Mend the flaky login test      wants to run: cargo test log…     4m  78%  $3.20  Opus 4.5  a1b2c3d4
+    ◆ waiting  play/api  port the rate limiter to the…  wants to fetch: https://docs…    40s  23%  $0.35  opus-4-5  b2c3d4e5
+      ◆        ├ docs-researcher                        wants to fetch: https://docs…    40s
+      ●        └ general-purpose                        Read                             12s
+      ●          └ Explore                              Grep                              3s
+    ● working  web       Settings page                  running: npm test                12s  23%  $0.35  opus-4-5  d4e5f607
+    ● working  docs      ドキュメントを日本語に翻訳し…  Thinking                          9m  23%  $0.35  opus-4-5  e5f60718
+    ◇ seen     infra     plan the move to the new clu…  has a plan to approve          1h05m  23%  $0.35  opus-4-5  f6071829
+    ○ done     web       why is the bundle so large?    interrupted                      30m  23%  $0.35  opus-4-5  07182930
+    ○ done     dotfiles  watch the nightly build        2 background tasks (stale)       26h              opus-4-5  18293041
+    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done, $5.31
     ");
 }
 
@@ -309,15 +323,15 @@ fn a_swarm_of_agents_is_cut_but_never_whoever_waits() {
     };
     let row = SessionRow { agents, ..asks() };
     insta::assert_snapshot!(drawn(&[row], &look(80)), @"
-    STATE        PROJECT  SESSION            DOING                FOR  CTX  ID
-    ◆ attention  api      Mend the flaky l…  Permission for Bash   4m  78%  a1b2c3d4
-      ◆          ├ worker 20                 Permission for Bash  20s
-      ●          ├ worker 1                  Edit                  1s
-      ●          ├ worker 2                  Edit                  2s
-      ●          ├ worker 3                  Edit                  3s
-      ●          ├ worker 4                  Edit                  4s
-      ●          ├ worker 5                  Edit                  5s
-                 … 14 more
+       PROJECT  SESSION                  DOING                    FOR  CTX  ID
+    ◆  api      Mend the flaky login t…  wants to run: cargo te…   4m  78%  a1b2c3d4
+    ◆  ├ worker 20                       waiting                  20s
+    ●  ├ worker 1                        working                   1s
+    ●  ├ worker 2                        working                   2s
+    ●  ├ worker 3                        working                   3s
+    ●  ├ worker 4                        working                   4s
+    ●  ├ worker 5                        working                   5s
+       … 14 more
     ");
 }
 
@@ -405,10 +419,10 @@ fn one_in_full() {
         payload: Some(br#"{"tool_input": {"command": "cargo test --workspace"}}"#.to_vec()),
     };
     insta::assert_snapshot!(plain(&full(&asks(), "", &[event], &look(100))), @"
-    ◆ attention  Mend the flaky login test
+    ◆ waiting  Mend the flaky login test
 
     What it does
-      state       attention: Permission for Bash
+      state       waiting: wants to run: cargo test login -- --ignored
       since       08:56:00, 4m ago
 
     Where

@@ -13,34 +13,32 @@ pub fn state(row: &SessionRow) -> &'static str {
     match row {
         row if row.ended_at.is_some() => "ended",
         row if !row.hooked => "unhooked",
-        row => row.display.word(),
+        row => row.display.label(),
     }
 }
 
 /// What it does, waits for or died of; empty if there is nothing to say beyond its state.
 pub fn doing(row: &SessionRow) -> String {
     if row.ended_at.is_some() {
-        return row.end_reason.as_deref().map(one_line).unwrap_or_default();
+        return match row.end_reason.as_deref().unwrap_or_default() {
+            "other" => String::new(),
+            reason => one_line(&reason.replace('_', " ")),
+        };
     }
     if !row.hooked {
         let launch = row.waiting_reason.as_deref();
         return one_line(launch.unwrap_or("nothing is heard of it"));
     }
+    let known = row.doing.as_deref().map(one_line);
     let mut said = match row.display {
-        Display::Error => one_line(row.error.as_deref().unwrap_or("the turn failed")),
-        Display::Attention | Display::Checked => waiting(row),
-        Display::Working => working(row),
+        Display::Error | Display::Attention | Display::Checked => known.unwrap_or_default(),
+        Display::Working => known.unwrap_or_else(|| working(row)),
         Display::Done => done(row),
     };
     if row.stale {
         said = format!("{said} (stale)").trim_start().to_owned();
     }
     said
-}
-
-fn waiting(row: &SessionRow) -> String {
-    let reason = row.waiting_reason.as_deref().or(row.status.reason());
-    one_line(reason.unwrap_or("needs you"))
 }
 
 /// The state and what it does; also whose permission it is, where no line of that agent's follows.
@@ -56,15 +54,26 @@ pub fn sentence(row: &SessionRow) -> String {
     }
 }
 
+/// What the person is asked, by the main agent or a subagent: the words, where any are known.
+pub fn question(row: &SessionRow) -> Option<String> {
+    let asks = |agent: &&AgentRow| agent.status.reason().is_some();
+    let by_agent = || live_agents(row).find(asks).map(agent_doing);
+    let shown = matches!(row.display, Display::Attention | Display::Checked);
+    let words = row.doing.as_deref().filter(|_| shown);
+    let reason = row.status.reason();
+    let main = reason.map(|reason| one_line(words.unwrap_or(reason)));
+    main.or_else(by_agent)
+}
+
 /// The subagent that needs the person, if it is not the main agent.
-fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
+pub fn waiting_agent(row: &SessionRow) -> Option<&AgentRow> {
     let waits = row.waiting_for.as_deref().filter(|id| *id != MAIN)?;
     row.agents.iter().find(|agent| agent.agent_id == waits)
 }
 
 fn working(row: &SessionRow) -> String {
-    match &row.status {
-        Status::Working { detail } => one_line(detail.as_deref().unwrap_or_default()),
+    match row.status {
+        Status::Working { .. } => String::new(),
         // It is not the main agent that works.
         _ => count(live_agents(row).count(), "agent", "agents"),
     }
@@ -94,7 +103,11 @@ pub fn agent_name(agent: &AgentRow) -> String {
 
 /// How an agent's own status is displayed.
 pub fn agent_display(agent: &AgentRow) -> Display {
-    match agent.status {
+    status_display(&agent.status)
+}
+
+pub fn status_display(status: &Status) -> Display {
+    match status {
         Status::Idle => Display::Done,
         Status::Working { .. } => Display::Working,
         Status::Attention { .. } => Display::Attention,
@@ -103,8 +116,8 @@ pub fn agent_display(agent: &AgentRow) -> Display {
 
 /// What an agent does, in words.
 pub fn agent_doing(agent: &AgentRow) -> String {
-    let said = agent.status.detail().or(agent.status.reason());
-    said.map_or_else(|| agent.status.word().to_owned(), one_line)
+    let state = agent_display(agent).label();
+    one_line(agent.doing.as_deref().unwrap_or(state))
 }
 
 /// What it is about: its title, else the last prompt.

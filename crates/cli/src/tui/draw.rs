@@ -16,7 +16,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
 use crate::tui::input::{Field, HELP};
 use crate::tui::look::{Look, Tone, fit, tone, visible, width};
-use crate::tui::model::{Focus, Mode, Model};
+use crate::tui::model::{self, Focus, Mode, Model, short_id};
 use crate::ui::text::{dollars, tokens};
 use crate::ui::time::lasted;
 
@@ -85,7 +85,7 @@ pub fn draw(model: &Model, look: &Look, now: i64, area: Rect, buffer: &mut Buffe
     if !pane.is_empty() {
         pane::draw(scene, pane, buffer, &mut drawn);
     }
-    draw_foot(scene, foot, buffer);
+    draw_foot(scene, foot, buffer, &mut drawn);
     draw_over(scene, area, buffer);
     drawn
 }
@@ -233,13 +233,7 @@ fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Draw
     let Scene { model, look, now } = scene;
     let totals = &model.totals;
     let mut parts: Vec<(String, Tone)> = Vec::new();
-    for (display, what) in [
-        (Display::Error, "failed"),
-        (Display::Attention, "waiting"),
-        (Display::Working, "working"),
-        (Display::Checked, "seen"),
-        (Display::Done, "done"),
-    ] {
+    for display in Display::ALL {
         let count = totals.count(display);
         let always = matches!(
             display,
@@ -248,8 +242,8 @@ fn draw_head(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Draw
         if count == 0 && !always {
             continue;
         }
-        // The header stands still: its glyphs are those of a fixed moment.
-        let mut text = format!("{} {count} {what}", look.glyph(display, 0));
+        let (glyph, label) = (look.glyphs().display(display), display.label());
+        let mut text = format!("{glyph} {count} {label}");
         if let (Display::Attention, Some(since)) = (display, totals.waits_since) {
             text = format!("{text} {}", lasted(now.saturating_sub(since)));
             let unit = if now.saturating_sub(since) < 3_600_000 {
@@ -319,25 +313,33 @@ const EVENT_KEYS: [(&str, &str, &str); 3] = [
 ];
 const ALWAYS: [(&str, &str, &str); 2] = [("?", "?", "help"), ("q", "q", "quit")];
 
-fn draw_foot(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
+fn draw_foot(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Drawn) {
     let model = scene.model;
+    let short = |title: &str, most: usize| {
+        let unicode = scene.look.unicode;
+        fit(&visible(title, unicode), most, unicode)
+    };
     let mut strip = Strip::new(buffer, scene.look, area, area.y);
     strip.skip(1);
     match (&model.mode, &model.said) {
         (Mode::Filter(field), _) => typed(scene, strip, "/", field),
         (Mode::Name(_, field), _) => typed(scene, strip, "name: ", field),
         (Mode::Line(target, field), _) => {
-            let title = fit(
-                &visible(&target.title, scene.look.unicode),
-                24,
-                scene.look.unicode,
-            );
+            let title = short(&target.title, 24);
             typed(scene, strip, &format!("send to {title}: "), field);
         }
-        (Mode::End(_), _) => {
-            strip.own("y ends it, any other key leaves it", Tone::Strong);
+        (Mode::End(target), _) => {
+            let title = short(&target.title, strip.room().saturating_sub(33));
+            strip.own(
+                &format!("y ends {title}, any other key leaves it"),
+                Tone::Strong,
+            );
         }
         (_, Some(said)) => {
+            if let Some(until) = said.until {
+                let left = until.saturating_sub(scene.now);
+                drawn.next_in = Some(drawn.next_in.map_or(left, |next| next.min(left)));
+            }
             let tone = if said.bad { Tone::Error } else { Tone::Good };
             let room = strip.room();
             strip.foreign(&said.text, room, tone);
@@ -412,16 +414,35 @@ fn typed(scene: Scene<'_>, mut strip: Strip<'_>, label: &str, field: &Field) {
     strip.own(&fit(rest.as_str(), room, unicode), Tone::Plain);
 }
 
+/// What the states mean, in the order of [`Display::ALL`].
+const STATES: [&str; 5] = [
+    "its last turn failed",
+    "it waits for you",
+    "it works",
+    "it waits for you, and you looked at it",
+    "it is your turn",
+];
+const ENDED: &str = "it was killed in the last ten minutes";
+
 fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let look = scene.look;
     match &scene.model.mode {
         Mode::Help => {
-            let lines = HELP.map(|(key, what)| (ascii(look, key), what.to_owned()));
-            sheet(look, area, buffer, "keys", &lines);
+            let keys = HELP.map(|(key, what)| (ascii(look, key), what.to_owned()));
+            let states = Display::ALL.into_iter().zip(STATES);
+            let states = states.map(|(display, what)| {
+                let glyph = look.glyphs().display(display);
+                (format!("{glyph} {}", display.label()), what.to_owned())
+            });
+            let ended = (format!("{} ended", look.glyphs().ended()), ENDED.to_owned());
+            let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
+            sheet(look, area, buffer, "keys and states", &lines);
         }
         Mode::End(target) => {
             let row = scene.model.row(&target.key);
             let mut where_ = Vec::new();
+            where_.extend(row.and_then(model::project).map(|path| look.path(path)));
+            where_.push(format!("session {}", short_id(&target.session_id)));
             where_.extend(row.and_then(|row| row.pid).map(|pid| format!("pid {pid}")));
             where_.extend(
                 row.and_then(|row| row.tmux_pane.as_ref())
@@ -429,12 +450,11 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
             );
             let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
             let lines = [
-                (String::new(), title),
                 (String::new(), visible(&where_.join(", "), look.unicode)),
                 ("y".to_owned(), "end it".to_owned()),
                 ("any key".to_owned(), "leave it".to_owned()),
             ];
-            sheet(look, area, buffer, "end this session?", &lines);
+            sheet(look, area, buffer, &format!("end {title}?"), &lines);
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use becket_daemon::life::now_ms;
 use becket_wire::Place;
 use becket_wire::rpc::{Ask, EventQuery, Response, Told};
-use becket_wire::session::SessionRow;
+use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
@@ -21,6 +21,8 @@ use crate::world::World;
 pub const QUEUE: usize = 1024;
 /// So many of a session's past events are asked for.
 const PAST: u32 = 50;
+/// So many ended sessions are looked through for those that were killed.
+const ENDED: u32 = 50;
 /// Between two tries to reach the daemon: short while one replaces another, then longer.
 const PAUSE: Duration = Duration::from_millis(50);
 const LONG_PAUSE: Duration = Duration::from_secs(2);
@@ -83,6 +85,21 @@ pub fn watch(world: &World, to: &SyncSender<Message>) {
             return;
         }
         std::thread::park_timeout(pause);
+    }
+}
+
+/// The sessions that were killed before the view began.
+pub fn killed(world: &World, to: &SyncSender<Message>) {
+    let query = SessionQuery {
+        all: true,
+        limit: Some(ENDED),
+        ..SessionQuery::default()
+    };
+    let rows = Client::connect_or_start(world).and_then(|mut client| client.sessions(query));
+    for row in rows.unwrap_or_default() {
+        if row.ended_at.is_some() && send(to, Message::One(Box::new(row))).is_err() {
+            return;
+        }
     }
 }
 

@@ -38,12 +38,12 @@ pub enum Action {
 }
 
 /// The keys, as the help tells them.
-pub const HELP: [(&str, &str); 16] = [
+pub const HELP: [(&str, &str); 15] = [
     ("↑ ↓  k j", "go to the session above or below"),
     ("← →  h l", "hide or show its subagents"),
     ("PgUp PgDn", "go by pages; Home and End to the ends"),
     ("Enter", "jump to its tmux pane"),
-    ("a", "go to the next session that needs you"),
+    ("a", "go to the next session that failed or waits for you"),
     ("/", "show only what fits some words; Esc shows all"),
     ("g", "group by project, or one list"),
     ("Tab", "scroll through its events"),
@@ -51,8 +51,7 @@ pub const HELP: [(&str, &str); 16] = [
     ("r", "send a line to it"),
     ("i", "interrupt it: Escape into its pane"),
     ("x", "end it (asks first)"),
-    ("Ctrl-L", "draw everything anew"),
-    ("?", "this help"),
+    ("?  Ctrl-L", "this help; draw everything anew"),
     ("q  Ctrl-C", "leave; the sessions go on"),
     ("mouse", "click selects, double click jumps, wheel scrolls"),
 ];
@@ -383,6 +382,7 @@ mod tests {
     #[test]
     fn a_click_selects_and_a_second_one_jumps() {
         let (mut clicks, mut model) = (Clicks::default(), model(eight()));
+        model.act(Action::Group);
         let down = MouseEventKind::Down(MouseButton::Left);
         let mut click = |row, now| clicks.take(event(down, row), &drawn(), &mut model, now);
         // The group's name stands for its first session; a subagent for its own.
@@ -405,7 +405,7 @@ mod tests {
         let before = model.mode.clone();
         let down = MouseEventKind::Down(MouseButton::Left);
         assert_eq!(clicks.take(event(down, 7), &drawn(), &mut model, 0), None);
-        assert_eq!(model.at(), 1);
+        assert_eq!(model.at(), 0);
         assert_eq!(model.mode, before);
     }
 

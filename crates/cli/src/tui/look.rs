@@ -65,22 +65,22 @@ impl Look {
         }
     }
 
-    /// The glyph of a state at a moment. Work turns, attention blinks, all else stands still.
-    pub fn glyph(&self, display: Display, now: i64) -> &'static str {
-        let frame = |frames: &[&'static str], ms: i64| {
-            frames[(now.div_euclid(ms)).rem_euclid(frames.len() as i64) as usize]
-        };
-        match (display, self.unicode) {
-            (Display::Error, true) => "✗",
-            (Display::Error, false) => "x",
-            (Display::Attention, true) => frame(&["◆", "◇"], BLINK),
-            (Display::Attention, false) => frame(&["!", " "], BLINK),
-            (Display::Working, true) => frame(&["⠋", "⠙", "⠸", "⠴", "⠦", "⠇"], TURN),
-            (Display::Working, false) => frame(&["|", "/", "-", "\\"], TURN),
-            (Display::Checked, true) => "◐",
-            (Display::Checked, false) => "?",
-            (Display::Done, true) => "○",
-            (Display::Done, false) => ".",
+    pub fn glyphs(&self) -> Glyphs {
+        match self.unicode {
+            true => Glyphs::Unicode,
+            false => Glyphs::Ascii,
+        }
+    }
+
+    /// The style of a state's symbol at a moment: work and waiting pulse, all else stands still.
+    pub fn pulse(&self, display: Display, now: i64) -> Style {
+        let style = self.style(tone(display));
+        let pulses = matches!(display, Display::Working | Display::Attention);
+        match pulses && now.div_euclid(PULSE).rem_euclid(2) == 1 {
+            true => style
+                .remove_modifier(Modifier::BOLD)
+                .add_modifier(Modifier::DIM),
+            false => style,
         }
     }
 
@@ -96,9 +96,8 @@ impl Look {
     }
 }
 
-/// How long a frame of each motion stands, in milliseconds.
-pub const TURN: i64 = 250;
-pub const BLINK: i64 = 500;
+/// How long each half of a pulse lasts, in milliseconds.
+pub const PULSE: i64 = 500;
 
 pub fn tone(display: Display) -> Tone {
     match display {

@@ -7,11 +7,13 @@ mod tests;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{AgentRow, Display, SessionRow};
 
 use crate::line;
+use crate::session::{urgency, words};
 use crate::tui::input::Field;
 use crate::tui::look::Tone;
 
@@ -75,7 +77,14 @@ pub struct Target {
 pub struct Said {
     pub text: String,
     pub bad: bool,
+    /// When it goes away by itself; set when it is first drawn.
+    pub until: Option<i64>,
 }
+
+/// How long a message stands where the keys are told, in milliseconds.
+const SAID_STAYS: i64 = 8_000;
+/// How long a session that was killed stays in the list.
+const KILLED_STAYS: i64 = 10 * 60 * 1000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
@@ -89,7 +98,7 @@ pub struct Totals {
 impl Totals {
     fn of(rows: &[SessionRow]) -> Self {
         let mut totals = Self::default();
-        for row in rows {
+        for row in rows.iter().filter(|row| row.ended_at.is_none()) {
             totals.counts[row.display as usize] += 1;
             totals.tokens += row.figures.context_tokens.unwrap_or(0);
             totals.cost += row
@@ -112,21 +121,20 @@ impl Totals {
 
 impl Model {
     pub fn new() -> Self {
-        Self {
-            wish: Wish {
-                grouped: true,
-                ..Wish::default()
-            },
-            ..Self::default()
-        }
+        Self::default()
     }
 
-    /// All live sessions as they are now.
+    /// All live sessions as they are now. Those that were killed stay.
     pub fn put_all(&mut self, rows: Vec<SessionRow>) {
         self.heard = true;
-        self.rows.clear();
+        let before = std::mem::take(&mut self.rows);
         self.places.clear();
         rows.into_iter().for_each(|row| self.put(row));
+        for row in before.into_iter().filter(|row| row.ended_at.is_some()) {
+            if !self.places.contains_key(key(&row)) {
+                self.put(row);
+            }
+        }
         self.grown = false;
     }
 
@@ -134,17 +142,33 @@ impl Model {
     pub fn put(&mut self, row: SessionRow) {
         self.grown = false;
         let place = self.places.get(key(&row)).copied();
-        match (place, row.ended_at) {
-            (Some(place), None) => self.rows[place] = row,
-            (None, None) => {
+        let ended = row.ended_at.is_some();
+        let goes = ended && !was_killed(&row);
+        match place {
+            // After `/clear` the line has gone on to its next session already.
+            Some(place) if ended && self.rows[place].session_id != row.session_id => {}
+            Some(place) if goes => self.remove(place, &row),
+            Some(place) => self.rows[place] = row,
+            None if goes => {}
+            None => {
                 self.places.insert(key(&row).to_owned(), self.rows.len());
                 self.rows.push(row);
             }
-            // After `/clear` the line has gone on to its next session already.
-            (Some(place), Some(_)) if self.rows[place].session_id == row.session_id => {
-                self.remove(place, &row);
-            }
-            (_, Some(_)) => {}
+        }
+    }
+
+    /// Takes away what has stood for long enough: a message, sessions that were killed.
+    pub fn expire(&mut self, now: i64) {
+        if let Some(said) = &mut self.said
+            && now >= *said.until.get_or_insert(now + SAID_STAYS)
+        {
+            self.said = None;
+        }
+        let is_old = |row: &SessionRow| row.ended_at.is_some_and(|end| now - end >= KILLED_STAYS);
+        while let Some(place) = self.rows.iter().position(is_old) {
+            let row = self.rows[place].clone();
+            self.remove(place, &row);
+            self.grown = false;
         }
     }
 
@@ -256,15 +280,27 @@ impl Model {
         self.select_at(sessions[here.saturating_add_signed(by).min(last)]);
     }
 
-    /// Selects the next session that needs the person, from here on and around; false if none does.
+    /// What a search found stays selected when all are shown again.
+    pub fn keep_found(&mut self) {
+        if let Some(row) = self.current() {
+            self.selected = Some(key(row).to_owned());
+        }
+    }
+
+    /// Selects the next session that needs the person, and around: those that were looked at come
+    /// after the others. False if none does.
     pub fn next_waiting(&mut self) -> bool {
-        let waits = |twig: &Twig| match twig {
-            Twig::Session(place) => self.rows[*place].display <= Display::Attention,
-            _ => false,
+        let shown = |at: usize| match self.twigs[at] {
+            Twig::Session(place) => Some(self.rows[place].display),
+            _ => None,
         };
-        let (before, after) = self.twigs.split_at((self.at + 1).min(self.twigs.len()));
-        let next = after.iter().position(waits).map(|by| before.len() + by);
-        let Some(at) = next.or_else(|| before.iter().position(waits)) else {
+        let all = 0..self.twigs.len();
+        let new = |at: &usize| shown(*at).is_some_and(|display| display <= Display::Attention);
+        let seen = |at: &usize| shown(*at) == Some(Display::Checked);
+        let ring: Vec<usize> = all.clone().filter(new).chain(all.filter(seen)).collect();
+        let here = ring.iter().position(|at| *at == self.at);
+        let next = here.map_or(0, |here| (here + 1) % ring.len());
+        let Some(at) = ring.get(next).copied() else {
             return false;
         };
         self.select_at(at);
@@ -275,6 +311,7 @@ impl Model {
         self.said = Some(Said {
             text: text.into(),
             bad,
+            until: None,
         });
     }
 }
@@ -285,13 +322,12 @@ pub fn title(row: &SessionRow) -> &str {
         .into_iter()
         .flatten()
         .find(|text| !text.trim().is_empty());
-    let id = || {
-        row.session_id
-            .char_indices()
-            .nth(8)
-            .map_or(&*row.session_id, |(at, _)| &row.session_id[..at])
-    };
-    named.map_or_else(id, String::as_str)
+    named.map_or_else(|| short_id(&row.session_id), String::as_str)
+}
+
+pub fn short_id(id: &str) -> &str {
+    let end = id.char_indices().nth(8);
+    end.map_or(id, |(at, _)| &id[..at])
 }
 
 /// One row of the list. Numbers are places in the model's rows.
@@ -337,9 +373,13 @@ pub fn key(row: &SessionRow) -> &str {
     }
 }
 
-/// Sorts: the most urgent first; among equals the longest wait, and what is stale last.
-fn urgency(row: &SessionRow) -> (Display, bool, i64, &str) {
-    (row.display, row.stale, row.display_since, key(row))
+/// Whether it ended without its person's wish: Claude Code says `other` when a signal ends it.
+fn was_killed(row: &SessionRow) -> bool {
+    match row.end_reason.as_deref() {
+        Some(PROCESS_GONE) => true,
+        Some("other") => row.attended,
+        _ => false,
+    }
 }
 
 pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {
@@ -432,7 +472,7 @@ fn agent_urgency(agent: &AgentRow) -> (i64, Reverse<bool>) {
 }
 
 fn fits(row: &SessionRow, words: &[String]) -> bool {
-    let mut text = format!("{} {}", row.display.word(), row.session_id);
+    let mut text = [words::state(row), row.display.word(), &row.session_id].join(" ");
     let named = [
         &row.title,
         &row.project,
@@ -440,6 +480,7 @@ fn fits(row: &SessionRow, words: &[String]) -> bool {
         &row.model,
         &row.last_prompt,
         &row.waiting_reason,
+        &row.doing,
         &row.error,
         &row.tmux_pane,
         &row.effort.as_ref().map(EffortBrief::label),

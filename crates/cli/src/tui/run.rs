@@ -29,8 +29,8 @@ use crate::client::Client;
 use crate::tui::draw::{self, Drawn};
 use crate::tui::feed::{self, Follower, Message, QUEUE};
 use crate::tui::input::{self, Action, Clicks, Edit};
-use crate::tui::look::{Look, TURN};
-use crate::tui::model::{EventLine, Mode, Model};
+use crate::tui::look::{Look, PULSE};
+use crate::tui::model::{EventLine, Mode, Model, title};
 use crate::tui::update::Deed;
 use crate::world::World;
 use crate::{leave, tmux};
@@ -56,6 +56,8 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::watch(&watching, &sender));
     let (place, sender) = (world.place.clone(), to.clone());
     std::thread::spawn(move || feed::launches(&place, &sender));
+    let (asking, sender) = (world.clone(), to.clone());
+    std::thread::spawn(move || feed::killed(&asking, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
@@ -213,6 +215,8 @@ impl View {
     where
         B::Error: Send + Sync + 'static,
     {
+        let now = now_ms();
+        self.model.expire(now);
         self.model.settle();
         let session = self.model.current().map(|row| row.session_id.clone());
         // A launch may have none yet.
@@ -224,8 +228,7 @@ impl View {
         terminal
             .draw(|frame| {
                 let area = frame.area();
-                self.drawn =
-                    draw::draw(&self.model, &self.look, now_ms(), area, frame.buffer_mut());
+                self.drawn = draw::draw(&self.model, &self.look, now, area, frame.buffer_mut());
             })
             .context("could not draw")?;
         self.model.top = self.drawn.top;
@@ -235,8 +238,8 @@ impl View {
 
     /// How long nothing changes by itself; none if nothing will.
     fn quiet(&self) -> Option<Duration> {
-        let turn = self.drawn.moves.then(|| TURN - now_ms().rem_euclid(TURN));
-        let next = [turn, self.drawn.next_in].into_iter().flatten().min()?;
+        let pulse = self.drawn.moves.then(|| PULSE - now_ms().rem_euclid(PULSE));
+        let next = [pulse, self.drawn.next_in].into_iter().flatten().min()?;
         Some(Duration::from_millis(next.max(1) as u64))
     }
 
@@ -305,9 +308,18 @@ fn perform(world: &World, deed: &Deed) -> Result<String> {
             }
             "jumped".to_owned()
         }
-        Deed::Interrupt(row) => tmux::interrupt(row).map(|()| "sent Escape".to_owned())?,
-        Deed::Line(row, text) => tmux::send_line(row, text).map(|()| "sent the line".to_owned())?,
-        Deed::End(row) => tmux::end(row).map(|()| "told it to end".to_owned())?,
+        Deed::Interrupt(row) => {
+            tmux::interrupt(row)?;
+            format!("sent Escape to {}", title(row))
+        }
+        Deed::Line(row, text) => {
+            tmux::send_line(row, text)?;
+            format!("sent the line to {}", title(row))
+        }
+        Deed::End(row) => {
+            tmux::end(row)?;
+            format!("told {} to end", title(row))
+        }
         Deed::Name { session, title } => {
             let ask = Ask::Name {
                 session: session.clone(),
@@ -414,7 +426,7 @@ mod tests {
     #[test]
     fn keys_become_deeds() {
         let mut messages = vec![Message::All(eight())];
-        messages.extend(keys("a\nirgo on\nxyxnn!\nq"));
+        messages.extend(keys("a\nikrgo on\nxyxnn!\nq"));
         let (_, _, noted) = run(messages);
         let mut told: Vec<&str> = Vec::new();
         for _ in 0..5 {
@@ -423,7 +435,9 @@ mod tests {
                 Deed::Interrupt(_) => "interrupt",
                 Deed::End(_) => "end",
                 Deed::Line(_, text) if text == "go on" => "line",
-                Deed::Name { title, .. } if title.as_deref() == Some("Idempotent checkout!") => {
+                Deed::Name { title, .. }
+                    if title.as_deref() == Some("Move the runners to arm64!") =>
+                {
                     "name"
                 }
                 other => panic!("{other:?}"),

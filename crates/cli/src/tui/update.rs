@@ -3,6 +3,7 @@
 use becket_wire::session::SessionRow;
 
 use super::model::{Focus, Mode, Model, Target, title};
+use crate::tmux::may_take_a_line;
 use crate::tui::input::{Action, Field};
 use crate::tui::look::visible;
 use crate::tui::model::key;
@@ -43,7 +44,7 @@ impl Model {
             Action::ScrollPage(by) => self.events.scroll(by.saturating_mul(10)),
             Action::NextWaiting => {
                 if !self.next_waiting() {
-                    self.say("no session needs you", false);
+                    self.say("no session waits for you", false);
                 }
             }
             Action::Filter => self.mode = Mode::Filter(Field::new(&self.wish.filter)),
@@ -66,7 +67,10 @@ impl Model {
             Action::Name => self.ask(|target, row| {
                 Mode::Name(target, Field::new(row.title.as_deref().unwrap_or_default()))
             }),
-            Action::Line => self.ask(|target, _| Mode::Line(target, Field::default())),
+            Action::Line => match self.current().map(may_take_a_line) {
+                Some(Err(why)) => self.say(format!("{why:#}"), true),
+                _ => self.ask(|target, _| Mode::Line(target, Field::default())),
+            },
             Action::Edit(edit) => {
                 if let Mode::Filter(field) | Mode::Name(_, field) | Mode::Line(_, field) =
                     &mut self.mode
@@ -119,7 +123,11 @@ impl Model {
 
     fn accept(&mut self) -> Option<Deed> {
         match std::mem::take(&mut self.mode) {
-            Mode::Normal | Mode::Help | Mode::Filter(_) => None,
+            Mode::Filter(_) => {
+                self.keep_found();
+                None
+            }
+            Mode::Normal | Mode::Help => None,
             Mode::Name(target, field) => {
                 let text = field.text().trim().to_owned();
                 Some(Deed::Name {
@@ -155,6 +163,7 @@ impl Model {
                 self.events.back = 0;
             }
             Mode::Normal | Mode::Filter(_) => {
+                self.keep_found();
                 self.wish.filter.clear();
                 self.regrow();
             }
@@ -166,7 +175,7 @@ impl Model {
 
 #[cfg(test)]
 mod tests {
-    use becket_wire::session::Display;
+    use becket_wire::session::{Display, Status};
 
     use super::*;
     use crate::tui::input::Edit;
@@ -177,6 +186,8 @@ mod tests {
             line: "line".into(),
             title: Some(format!("title {id}")),
             display: Display::Working,
+            tmux_pane: Some("%1".into()),
+            tmux_socket: Some("/tmp/tmux".into()),
             ..SessionRow::default()
         }
     }
@@ -233,6 +244,49 @@ mod tests {
             sent,
             Some(Deed::Line(Box::new(row("a")), " yes, go on".into()))
         );
+    }
+
+    #[test]
+    fn a_line_is_refused_before_it_is_typed_but_not_for_a_failure() {
+        let mut asks = row("a");
+        asks.status = Status::Attention {
+            reason: "Permission for Bash".into(),
+        };
+        (asks.display, asks.doing) = (Display::Attention, Some("wants to run: make".into()));
+        let mut nowhere = row("a");
+        nowhere.tmux_pane = None;
+        for (refused, why) in [(asks, "wants to run: make"), (nowhere, "no tmux pane")] {
+            let mut model = model();
+            model.put(refused);
+            model.act(Action::Line);
+            assert_eq!(model.mode, Mode::Normal);
+            let said = model.said.unwrap();
+            assert!(said.bad && said.text.contains(why), "{said:?}");
+        }
+        let mut failed = row("a");
+        (failed.display, failed.error) = (Display::Error, Some("overloaded".into()));
+        failed.waiting_reason = Some("overloaded".into());
+        let mut model = model();
+        model.put(failed);
+        model.act(Action::Line);
+        assert!(matches!(model.mode, Mode::Line(..)));
+    }
+
+    #[test]
+    fn the_selection_stays_where_a_search_put_it() {
+        let other = SessionRow {
+            line: "other".into(),
+            ..row("b")
+        };
+        for leave in [vec![Action::Accept, Action::Cancel], vec![Action::Cancel]] {
+            let mut model = Model::new();
+            model.put_all(vec![row("a"), other.clone()]);
+            model.act(Action::Filter);
+            type_in(&mut model, "title b");
+            leave.into_iter().for_each(|action| drop(model.act(action)));
+            assert_eq!(model.wish.filter, "");
+            assert_eq!(model.current().unwrap().session_id, "b");
+        }
     }
 
     #[test]

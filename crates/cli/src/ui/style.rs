@@ -116,13 +116,14 @@ impl Glyphs {
     }
 
     pub fn display(self, display: Display) -> &'static str {
-        match display {
-            Display::Error => self.pick("✗", "x"),
-            Display::Attention => self.pick("◆", "!"),
-            Display::Working => self.pick("●", "*"),
-            Display::Checked => self.pick("◇", "?"),
-            Display::Done => self.pick("○", "-"),
-        }
+        let ascii = match display {
+            Display::Error => "x",
+            Display::Attention => "!",
+            Display::Working => "*",
+            Display::Checked => "?",
+            Display::Done => "-",
+        };
+        self.pick(display.symbol(), ascii)
     }
 
     pub fn ended(self) -> &'static str {
@@ -153,7 +154,7 @@ pub fn style(display: Display) -> Style {
     match display {
         Display::Error => BAD.bold(),
         Display::Attention => AnsiColor::Yellow.on_default().bold(),
-        Display::Working => GOOD,
+        Display::Working => AnsiColor::Cyan.on_default(),
         Display::Checked => AnsiColor::Blue.on_default(),
         Display::Done => DIM,
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_engine::session::json;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use crate::launch::state;
 use crate::session::history::History;
@@ -54,8 +54,11 @@ pub struct Sessions {
 }
 
 fn displays() -> impl TypedValueParser<Value = Display> {
-    PossibleValuesParser::new(Display::ALL.map(Display::word)).map(|word| {
-        let named = Display::ALL.into_iter().find(|one| one.word() == word);
+    // The words of the table are taken too.
+    let value = |one: Display| PossibleValue::new(one.word()).alias(one.label());
+    PossibleValuesParser::new(Display::ALL.map(value)).map(|word| {
+        let mut all = Display::ALL.into_iter();
+        let named = all.find(|one| one.word() == word || one.label() == word);
         named.unwrap_or_default()
     })
 }

@@ -27,7 +27,7 @@ pub struct Tmux {
 enum Verb {
     Status(Status),
     Paint(Paint),
-    /// Go to the pane of the session that has waited longest
+    /// Go to the pane of the session that has waited longest, then to those you looked at only
     Next,
     Jump(Jump),
     Seen(Seen),
@@ -148,23 +148,63 @@ impl Seen {
 }
 
 fn next(world: &World) -> Result<()> {
-    let rows = sessions(world)?;
-    match longest_waiting(&rows) {
-        Some(row) => tmux::jump(row),
-        None => Err(Failure::new(Code::Missing, "no session in a tmux pane waits for you").into()),
-    }
+    let mut client = Client::connect_or_start(world)?;
+    let rows = client.sessions(SessionQuery::default())?;
+    let Some(row) = next_waiting(&rows) else {
+        let what = "no session in a tmux pane waits for you";
+        return Err(Failure::new(Code::Missing, what).into());
+    };
+    tmux::jump(row)?;
+    client.done(Ask::Seen(SeenAt::Session(row.session_id.clone())))
 }
 
-fn longest_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
-    let waits = |row: &&SessionRow| {
-        is_live(row) && row.display == Display::Attention && row.tmux_pane.is_some()
+/// The one that has waited longest; once all were looked at, the one whose last look is longest ago.
+fn next_waiting(rows: &[SessionRow]) -> Option<&SessionRow> {
+    let order = |row: &&SessionRow| match row.display {
+        Display::Attention => Some((false, row.display_since)),
+        Display::Checked => Some((true, row.seen_at)),
+        _ => None,
     };
-    rows.iter()
-        .filter(waits)
-        .min_by_key(|row| row.display_since)
+    let live = rows
+        .iter()
+        .filter(|row| is_live(row) && row.tmux_pane.is_some());
+    let waiting = live.filter_map(|row| Some((order(&row)?, row)));
+    waiting.min_by_key(|(order, _)| *order).map(|(_, row)| row)
 }
 
 /// The live sessions, as the daemon knows them.
 fn sessions(world: &World) -> Result<Vec<SessionRow>> {
     Client::connect_or_start(world)?.sessions(SessionQuery::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_not_looked_at_come_first_and_then_the_others_in_turn() {
+        let row = |id: &str, display, since, seen_at| SessionRow {
+            session_id: id.to_owned(),
+            display,
+            display_since: since,
+            seen_at,
+            hooked: true,
+            tmux_pane: Some("%1".to_owned()),
+            ..SessionRow::default()
+        };
+        let mut rows = vec![
+            row("seen last", Display::Checked, 1, 30),
+            row("seen first", Display::Checked, 2, 20),
+            row("works", Display::Working, 0, 0),
+            row("new", Display::Attention, 9, 0),
+            row("old", Display::Attention, 5, 0),
+        ];
+        let next = |rows: &[SessionRow]| next_waiting(rows).map(|row| row.session_id.clone());
+        assert_eq!(next(&rows).as_deref(), Some("old"));
+        rows.truncate(3);
+        assert_eq!(next(&rows).as_deref(), Some("seen first"));
+        rows[1].seen_at = 40;
+        assert_eq!(next(&rows).as_deref(), Some("seen last"));
+        assert_eq!(next(&rows[2..]), None);
+    }
 }

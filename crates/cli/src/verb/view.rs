@@ -41,20 +41,15 @@ fn in_words(rows: &[SessionRow], now: i64) -> String {
     let waits = rows.iter().filter(|row| row.display == Display::Attention);
     let longest = waits.map(|row| row.display_since).min();
     let waited = longest.map(|since| format!(" (longest {})", tui::lasted(now - since)));
-    let parts: Vec<String> = [
-        (Display::Error, "failed"),
-        (Display::Attention, "waiting"),
-        (Display::Working, "working"),
-        (Display::Checked, "seen"),
-        (Display::Done, "done"),
-    ]
-    .into_iter()
-    .filter(|(display, _)| count(*display) > 0)
-    .map(|(display, what)| {
-        let waited = waited.as_deref().filter(|_| display == Display::Attention);
-        format!("{} {what}{}", count(display), waited.unwrap_or_default())
-    })
-    .collect();
+    let parts: Vec<String> = Display::ALL
+        .into_iter()
+        .filter(|display| count(*display) > 0)
+        .map(|display| {
+            let waited = waited.as_deref().filter(|_| display == Display::Attention);
+            let (count, label) = (count(display), display.label());
+            format!("{count} {label}{}", waited.unwrap_or_default())
+        })
+        .collect();
     match rows.len() {
         0 => "No sessions.".to_owned(),
         all => format!(

@@ -262,7 +262,7 @@ fn a_process_that_is_gone_ends_its_session() {
 }
 
 #[test]
-fn attention_that_was_looked_at_is_checked() {
+fn attention_that_was_looked_at_is_checked_for_five_minutes() {
     let mut desk = Desk::new();
     desk.event(
         "a",
@@ -279,6 +279,10 @@ fn attention_that_was_looked_at_is_checked() {
     assert_eq!(desk.rows()[0].display, Display::Attention);
     desk.told(|done| Asked::Seen(pane("%3"), done));
     assert_eq!(desk.rows()[0].display, Display::Checked);
+    desk.registry.unwritten();
+    desk.registry.forget_looks(desk.now + 5 * 60_000);
+    assert_eq!(desk.rows()[0].display, Display::Attention);
+    assert_eq!(desk.registry.unwritten().len(), 1, "it is written and told");
 }
 
 #[test]

@@ -124,8 +124,8 @@ fn what_sessions_do_is_pushed() {
     scene.pusher.tell(scene.row("a", Display::Done));
     scene.comes("done", || scene.options() == "@becket_state done");
     scene.pusher.tell(scene.row("b", Display::Attention));
-    scene.comes("attention", || scene.options() == "@becket_state attention");
-    assert_eq!(scene.text(), "!1 ▸1 ✓1");
+    scene.comes("attention", || scene.options() == "@becket_state waiting");
+    assert_eq!(scene.text(), "◆1 ●1 ○1");
     for id in ["gone", "a", "b"] {
         scene.pusher.tell(scene.ended(id));
     }
@@ -152,7 +152,7 @@ fn paint_is_taken_back_and_outlives_the_daemon() {
     scene.pusher.tell(scene.row("a", Display::Error));
     scene.comes("error", || has(&scene, Display::Error));
     assert_eq!(scene.pusher.paint(&socket, false), Ok(()));
-    assert_eq!(scene.options(), "@becket_state error");
+    assert_eq!(scene.options(), "@becket_state failed");
 
     assert_eq!(scene.pusher.paint(&socket, true), Ok(()));
     scene.comes("paint again", || has(&scene, Display::Error));
@@ -221,11 +221,11 @@ fn only_what_differs_is_set() {
     let plain = "%1\t\tworking\tdefault\n%2\t\t\tbg=red\n%3\t\tdone\tbg=red\nnonsense\n";
     let states = [
         "set-option -g @becket !1",
-        "set-option -p -t %2 @becket_state attention",
+        "set-option -p -t %2 @becket_state waiting",
         "set-option -pu -t %3 @becket_state",
     ];
     assert_eq!(told(plain, None), states);
-    let painted = "%1\ton\tworking\tbg=colour17\n%2\ton\tattention\tbg=colour58\n";
+    let painted = "%1\ton\tworking\tbg=colour17\n%2\ton\twaiting\tbg=colour58\n";
     assert_eq!(told(painted, None).len(), 1);
     let left = format!("{painted}%3\ton\t\tbg=colour22\n");
     let unset = STYLES.map(|option| format!("set-option -pu -t %3 {option}"));
@@ -252,7 +252,7 @@ fn counts_what_is_live_and_how_long_the_longest_waits() {
         hooked: false,
         ..row(Display::Done, 0)
     });
-    assert_eq!(Tally::of(&rows).text(1000), "✗1 !2 4m ▸1 ?1 ✓1");
+    assert_eq!(Tally::of(&rows).text(1000), "✗1 ◆2 4m ●1 ◇1 ○1");
     assert_eq!(Tally::of(&[]).text(0), "");
     let spans = [-5, 59, 60, 3599, 3600, 86_399, 9 * 86_400].map(|s| span(s * 1000));
     let expected = [

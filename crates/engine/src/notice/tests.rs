@@ -35,7 +35,7 @@ fn change(before: Display, after: Display, seconds: i64) -> Change {
 
 fn asks() -> Change {
     Change {
-        reason: Some("Permission for Bash".to_owned()),
+        reason: Some("wants to run: make push".to_owned()),
         ..change(Display::Working, Display::Attention, 1)
     }
 }
@@ -280,7 +280,7 @@ fn a_notice_says_who_and_what() {
     };
     assert_eq!(
         said(How::Osc9, &asks()),
-        "ESC]9;Claude Code in shop needs you: Permission for BashBEL"
+        "ESC]9;Claude Code in shop is waiting for you: wants to run: make pushBEL"
     );
     let mut done = change(Display::Working, Display::Done, 2 * 3600 + 310);
     done.title = Some("fix the\n tests".to_owned());
@@ -305,7 +305,7 @@ fn a_notice_says_who_and_what() {
 fn where_nothing_is_known_of_a_session_a_question_is_told_of() {
     let alone = |event: &str, attended: &str| {
         let payload = format!(
-            r#"{{"hook_event_name": "{event}", "session_id": "s", "cwd": "/home/you/shop/src", "tool_name": "Bash", "tool_input": {{}}}}"#
+            r#"{{"hook_event_name": "{event}", "session_id": "s", "cwd": "/home/you/shop/src", "tool_name": "Bash", "tool_input": {{"command": "make push"}}}}"#
         );
         let head = Head::read(payload.as_bytes()).unwrap();
         let project = Path::new("/home/you/shop");
@@ -317,7 +317,7 @@ fn where_nothing_is_known_of_a_session_a_question_is_told_of() {
         alone("PermissionRequest", "1").unwrap(),
         (
             "Claude Code in shop".to_owned(),
-            "needs you: Permission for Bash".to_owned()
+            "is waiting for you: wants to run: make push".to_owned()
         )
     );
     assert!(alone("Elicitation", "1").is_some());

@@ -5,6 +5,7 @@ use becket_wire::event::EventName;
 
 use super::Session;
 use crate::effort::is_exhausted;
+use crate::status::Agent;
 
 /// Something that was found out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,10 +176,19 @@ impl Session {
 
     /// The person looks at this session.
     pub fn seen(&mut self, at: i64) -> bool {
-        let mut changed = self.main.look(at);
-        for child in self.children.values_mut().filter(|child| child.is_live()) {
-            changed |= child.agent.look(at);
-        }
+        self.looks(at, |agent| agent.look(at))
+    }
+
+    /// What was looked at a while ago and not answered waits again.
+    pub fn forget_looks(&mut self, now: i64) -> bool {
+        self.looks(now, |agent| agent.forget_look(now))
+    }
+
+    fn looks(&mut self, at: i64, look: impl Fn(&mut Agent) -> bool) -> bool {
+        let children = self.children.values_mut().filter(|child| child.is_live());
+        let agents = children.map(|child| &mut child.agent);
+        let agents = [&mut self.main].into_iter().chain(agents);
+        let changed = agents.fold(false, |changed, agent| look(agent) | changed);
         changed && {
             self.redisplay(at);
             true

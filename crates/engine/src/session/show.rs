@@ -37,6 +37,16 @@ impl Session {
         }
     }
 
+    /// What is displayed, in words: what the turn failed of, what is asked, what the main agent does.
+    pub fn doing(&self) -> Option<String> {
+        match self.display().0 {
+            Display::Error => self.main.failed(),
+            Display::Attention | Display::Checked => self.waiting()?.1.doing(),
+            Display::Working => Some(&self.main).filter(|main| works(main))?.doing(),
+            Display::Done => None,
+        }
+    }
+
     /// What was displayed after the last thing that happened.
     pub fn shown(&self) -> Display {
         self.shown
@@ -86,7 +96,9 @@ impl Session {
             display_since: self.display_since,
             waiting_for: waiting_for.map(str::to_owned),
             waiting_reason: reason.map(str::to_owned),
+            seen_at: self.waiting().map_or(0, |(_, agent)| agent.seen_at),
             error: self.main.error.clone(),
+            doing: self.doing(),
             interrupted: self.main.interrupted,
             background_tasks: self.main.background_tasks,
             failed_tools: self.main.failed_tools,
@@ -140,6 +152,7 @@ impl Child {
             parent: self.parent.clone(),
             status: self.agent.status.clone(),
             status_since: self.agent.since,
+            doing: self.agent.doing(),
             started_at: self.started_at,
             ended_at: self.ended_at,
             transcript_path: self.transcript_path.clone(),

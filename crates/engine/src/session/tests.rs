@@ -1,6 +1,7 @@
 use becket_wire::EventId;
 use becket_wire::session::Display;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::notice::Change;
@@ -512,6 +513,88 @@ fn what_becket_answers_itself_names_no_session() {
 }
 
 #[test]
+fn what_was_looked_at_and_not_answered_waits_again_after_five_minutes() {
+    const FIVE: i64 = 5 * 60 * 1000;
+    let mut play = Play::after(&[PROMPT, "PermissionRequest tool_name=Bash"]);
+    assert!(play.session.seen(50));
+    assert!(play.session.seen(100), "the last look counts");
+    assert!(!play.session.forget_looks(99 + FIVE));
+    let row = play.session.row(0);
+    assert_eq!((row.display, row.seen_at), (Display::Checked, 100));
+    assert!(play.session.forget_looks(100 + FIVE));
+    assert!(!play.session.forget_looks(200 + FIVE));
+    let row = play.session.row(0);
+    assert_eq!((row.display, row.display_since), (Display::Attention, 20));
+}
+
+#[test]
+fn doing_says_what_is_known() {
+    let doing = |payload: serde_json::Value| {
+        let mut play = Play::after(&[PROMPT]);
+        let line = Line::of_payload(serde_json::to_vec(&payload).unwrap(), 20);
+        line.play(|moment| play.session.apply(moment));
+        play.session.row(20).doing.unwrap_or_default()
+    };
+    let call = |event: &str, tool: &str, input: serde_json::Value| {
+        doing(json!({
+            "hook_event_name": event, "tool_name": tool, "tool_input": input,
+            "tool_use_id": "t", "cwd": "/home/you/shop",
+        }))
+    };
+    let asks = |tool: &str, input| call("PermissionRequest", tool, input);
+    let runs = |tool: &str, input| call("PreToolUse", tool, input);
+    let apply = json!({"command": "terraform apply\n  -auto-approve"});
+    let question = json!({"questions": [{"question": "Which region?", "header": "R"}]});
+    let path = json!({"file_path": "/home/you/shop/src/a.rs"});
+    let failed = |error: &str, said: &str| {
+        doing(
+            json!({"hook_event_name": "StopFailure", "error": error, "last_assistant_message": said}),
+        )
+    };
+    let quoted = r#"API Error: 400 {"error":{"message":"Your credit balance is too low"}}"#;
+    let elicits =
+        json!({"hook_event_name": "Elicitation", "mcp_server_name": "db", "message": "Which one?"});
+    for (said, expected) in [
+        (
+            asks("Bash", apply),
+            "wants to run: terraform apply -auto-approve",
+        ),
+        (asks("Edit", path.clone()), "wants to edit: src/a.rs"),
+        (
+            asks("mcp__db__drop", json!({})),
+            "wants to use mcp__db__drop",
+        ),
+        (asks("ExitPlanMode", json!({})), "has a plan to approve"),
+        (runs("AskUserQuestion", question), "Which region?"),
+        (
+            runs("AskUserQuestion", json!({"questions": 1})),
+            "asks a question",
+        ),
+        (
+            runs("Bash", json!({"command": "pytest -q"})),
+            "running: pytest -q",
+        ),
+        (runs("Bash", json!({"command": 7})), "Bash"),
+        (runs("Read", path), "reading: src/a.rs"),
+        (doing(elicits), "db asks: Which one?"),
+        (
+            failed("unknown", "API Error: credit balance too low"),
+            "API error: credit balance too low",
+        ),
+        (
+            failed("unknown", quoted),
+            "API error: Your credit balance is too low",
+        ),
+        (failed("billing_error", ""), "API error: billing error"),
+        (failed("unknown", ""), "API error"),
+    ] {
+        assert_eq!(said, expected);
+    }
+    let long = runs("Bash", json!({"command": "x".repeat(1 << 20)}));
+    assert!(long.chars().count() < 200, "{}", long.len());
+}
+
+#[test]
 fn the_most_urgent_is_displayed() {
     let asks = "PreToolUse tool_name=AskUserQuestion tool_use_id=q";
     let mut play = Play::after(&[PROMPT]);
@@ -523,7 +606,7 @@ fn the_most_urgent_is_displayed() {
         (Display::Attention, Some("main"), Some("AskUserQuestion"))
     );
     assert!(play.session.seen(35));
-    assert!(!play.session.seen(36));
+    assert!(!play.session.seen(35));
     assert_eq!(
         play.display(),
         (Display::Working, Some("main"), Some("AskUserQuestion"))

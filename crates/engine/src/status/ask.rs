@@ -3,7 +3,9 @@
 use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
+use super::doing::{self, Deed};
 use super::{INTERACTIVE, Moment};
+use crate::is_default;
 
 /// Calls that may be open at once, and questions that may be pending at once: more than there are.
 /// Past it the oldest call is forgotten, and the newest question. All of them are written with every
@@ -20,6 +22,9 @@ struct Call {
     /// [`hash`] of the input as it was when the call began.
     input: u64,
     at: i64,
+    /// What it does, in words.
+    #[serde(default, skip_serializing_if = "is_default")]
+    doing: Option<String>,
 }
 
 /// The open calls, oldest first.
@@ -42,6 +47,7 @@ impl Calls {
             prompt_id: moment.prompt_id().map(str::to_owned),
             input: hash(moment.head),
             at: moment.at,
+            doing: Deed::of(moment).map(|deed| deed.ongoing()),
         });
     }
 
@@ -56,6 +62,11 @@ impl Calls {
     /// The tool of the newest open call.
     pub(super) fn newest(&self) -> Option<&str> {
         self.0.last().map(|call| &*call.tool)
+    }
+
+    /// What the newest open call does, in words.
+    pub(super) fn newest_doing(&self) -> Option<String> {
+        self.0.last()?.doing.clone()
     }
 
     /// The open call that a permission is asked for: of that tool and input, and not asked for yet.
@@ -123,6 +134,9 @@ pub struct Pending {
     /// The `tool_use_id` of the call that it is about, where that is known.
     pub call: Option<String>,
     pub at: i64,
+    /// The question in words, where the event has any.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub words: Option<String>,
 }
 
 impl Pending {
@@ -150,7 +164,22 @@ impl Pending {
             prompt_id: moment.prompt_id().map(str::to_owned),
             call,
             at: moment.at,
+            words: doing::question(moment),
         }
+    }
+
+    /// What is asked, as a person reads it.
+    pub fn in_words(&self) -> String {
+        let plain = || match &self.question {
+            Question::Tool { tool, .. } => match &**tool {
+                "AskUserQuestion" => "asks a question".to_owned(),
+                "EnterPlanMode" => "wants to plan first".to_owned(),
+                "ExitPlanMode" => "has a plan to approve".to_owned(),
+                tool => format!("wants to use {tool}"),
+            },
+            Question::Elicitation { server, .. } => format!("{server} asks for input"),
+        };
+        self.words.clone().unwrap_or_else(plain)
     }
 
     pub fn reason(&self) -> String {

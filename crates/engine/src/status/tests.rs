@@ -220,7 +220,7 @@ fn a_look_lasts_until_the_next_question() {
     let mut agent = after(&ASKED);
     assert!(!agent.look(15), "it was not asked yet");
     assert!(agent.look(30) && agent.seen);
-    assert!(!agent.look(31), "no news");
+    assert!(!agent.look(30), "no news");
     apply(&mut agent, ASKED[1], 40);
     apply(
         &mut agent,

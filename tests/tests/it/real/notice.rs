@@ -51,7 +51,7 @@ fn a_dialog_rings_and_still_asks() {
         rings(
             &story,
             &person,
-            "]9;Claude Code in project needs you: Permission for Bash\u{7}",
+            "]9;Claude Code in project is waiting for you: wants to run: touch made.txt\u{7}",
         );
         assert!(
             !story.home.project().join("made.txt").exists(),
@@ -118,7 +118,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
         rings(
             &story,
             &person,
-            "]9;Claude Code in project needs you: AskUserQuestion\u{7}",
+            "]9;Claude Code in project is waiting for you: Which colour?\u{7}",
         );
         person.chooses(1);
         person.wait_text("red it is");
@@ -128,7 +128,7 @@ fn the_questions_of_a_tool_and_of_a_server_ring_too() {
         rings(
             &story,
             &person,
-            "]9;Claude Code in project needs you: MCP input: asker\u{7}",
+            "]9;Claude Code in project is waiting for you: asker asks: What is your name?\u{7}",
         );
         Ok(())
     });

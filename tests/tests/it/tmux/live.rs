@@ -111,7 +111,7 @@ impl Live {
         self.comes(&true, || {
             let shown = self.text();
             // How long somebody has been waited for may have been counted since.
-            shown == text || (text.starts_with('!') && shown.starts_with(&format!("{text} ")))
+            shown == text || (text.starts_with('◆') && shown.starts_with(&format!("{text} ")))
         });
     }
 }
@@ -123,16 +123,16 @@ fn a_session_stands_in_the_status_line_of_its_server_until_its_process_ends() {
     let name = "a_session_stands_in_the_status_line_of_its_server_until_its_process_ends";
     told(name, |live| {
         live.tell("aaa", "%0", "UserPromptSubmit");
-        live.counts("▸1");
+        live.counts("●1");
         live.shows("%0", "working", PLAIN);
         live.tell("bbb", "%1", "PermissionRequest");
-        live.counts("!1");
-        live.shows("%1", "attention", PLAIN);
+        live.counts("◆1");
+        live.shows("%1", "waiting", PLAIN);
         live.tell("aaa", "%0", "Stop");
         live.shows("%0", "done", PLAIN);
         let asks = live.program("%1").parse().ok().and_then(Pid::from_raw);
         kill_process(asks.expect("a process"), Signal::KILL).expect("kill the program in a pane");
-        live.counts("✓1");
+        live.counts("○1");
         live.shows("%1", "", PLAIN);
         live.inner.kill();
         live.counts("");
@@ -145,20 +145,20 @@ fn paint_colours_the_panes_and_is_taken_back() {
     told("paint_colours_the_panes_and_is_taken_back", |live| {
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.tell("bbb", "%1", "PermissionRequest");
-        live.shows("%1", "attention", PLAIN);
+        live.shows("%1", "waiting", PLAIN);
         live.runs(&["tmux", "paint"]);
         live.shows("%0", "working", ["bg=colour17"; 2]);
-        live.shows("%1", "attention", ["bg=colour58"; 2]);
+        live.shows("%1", "waiting", ["bg=colour58"; 2]);
         live.tell("aaa", "%0", "Stop");
         live.shows("%0", "done", ["bg=colour22"; 2]);
         live.runs(&["tmux", "paint", "--off"]);
         live.shows("%0", "done", PLAIN);
-        live.shows("%1", "attention", PLAIN);
+        live.shows("%1", "waiting", PLAIN);
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.shows("%0", "working", PLAIN);
 
         live.runs(&["tmux", "paint"]);
-        live.shows("%1", "attention", ["bg=colour58"; 2]);
+        live.shows("%1", "waiting", ["bg=colour58"; 2]);
         live.tell("bbb", "%1", "SessionEnd");
         live.shows("%1", "", PLAIN);
         live.shows("%0", "working", ["bg=colour17"; 2]);
@@ -176,10 +176,10 @@ fn whoever_looks_at_a_pane_has_checked_it() {
         live.runs(&["tmux", "paint"]);
         live.tell("aaa", "%0", "UserPromptSubmit");
         live.tell("bbb", "%1", "PermissionRequest");
-        live.shows("%1", "attention", ["bg=colour58"; 2]);
+        live.shows("%1", "waiting", ["bg=colour58"; 2]);
 
         live.inner.tmux_says(&["select-window", "-t", "%1"]);
-        live.shows("%1", "checked", ["bg=colour236"; 2]);
+        live.shows("%1", "seen", ["bg=colour236"; 2]);
         let rows = live.world.sessions();
         let asks = rows.iter().find(|row| row["session_id"] == "bbb");
         assert_eq!(asks.map(|row| &row["display"]), Some(&json!("checked")));

@@ -1,15 +1,16 @@
 //! The tree of sessions and their subagents. Only what is in sight is drawn.
 
-use becket_wire::session::{AgentRow, Display, MAIN, SessionRow, Status};
+use becket_wire::session::{AgentRow, Display, SessionRow};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::Widget;
 
+use crate::session::table::glyph;
 use crate::session::words;
 use crate::tui::draw::{Drawn, Scene, Strip};
-use crate::tui::look::{Look, Tone, tone};
+use crate::tui::look::{Look, Tone, tone, width as text_width};
 use crate::tui::model::{self, Focus, Twig, title};
 use crate::ui::text::dollars;
 use crate::ui::time::{about, lasted, span as shortly};
@@ -24,7 +25,7 @@ pub(super) fn draw(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mu
         empty(scene, area, buffer);
         return;
     }
-    let columns = Columns::new(area.width, !model.wish.grouped);
+    let columns = Columns::new(area.width, model.rows(), model.wish.grouped);
     let mut area = area;
     if area.height >= ROOM_FOR_LABELS {
         columns.labels(Strip::new(buffer, scene.look, area, area.y));
@@ -159,7 +160,7 @@ fn session(
     drawn.moves |= matches!(row.display, Display::Working | Display::Attention);
     strip
         .skip(columns.indent)
-        .own(look.glyph(row.display, now), tone)
+        .styled(glyph(row, look.glyphs()), look.pulse(row.display, now))
         .skip(1);
     let title_tone = match row.display {
         Display::Error | Display::Attention => Tone::Strong,
@@ -168,14 +169,12 @@ fn session(
     };
     strip.column(title(row), columns.title, title_tone);
     if columns.project > 0 {
-        let project = model::project(row).unwrap_or_default();
-        let name = project.rsplit('/').next().unwrap_or_default();
-        strip.column(name, columns.project, Tone::Dim);
+        strip.column(project_name(row), columns.project, Tone::Dim);
     }
     strip.column(&doing(row), columns.doing, tone);
     since(
         &mut strip,
-        now.saturating_sub(row.display_since),
+        now.saturating_sub(words::since(row)),
         row.display,
         columns,
         drawn,
@@ -196,45 +195,19 @@ fn session(
     }
 }
 
-/// What a session does, or what it wants.
+fn project_name(row: &SessionRow) -> &str {
+    let project = model::project(row).unwrap_or_default();
+    project.rsplit('/').next().unwrap_or_default()
+}
+
+/// What a session does, or what it wants; a subagent that wants it is named.
 fn doing(row: &SessionRow) -> String {
-    let by_agent = row.waiting_for.as_deref().filter(|id| *id != MAIN);
-    let agent = by_agent.and_then(|id| row.agents.iter().find(|agent| agent.agent_id == id));
-    let whose = agent.and_then(|agent| agent.agent_type.as_deref());
-    let mut text = match row.display {
-        Display::Error => row
-            .error
-            .clone()
-            .unwrap_or_else(|| "the turn failed".into()),
-        Display::Attention | Display::Checked => {
-            let reason = row.waiting_reason.as_deref().or(row.status.reason());
-            let reason = reason.unwrap_or("needs you");
-            whose.map_or_else(|| reason.to_owned(), |whose| format!("{reason} ({whose})"))
-        }
-        Display::Working => match (
-            &row.status,
-            row.agents.iter().any(|agent| agent.ended_at.is_none()),
-        ) {
-            (Status::Working { detail }, _) => detail.clone().unwrap_or_else(|| "working".into()),
-            (_, true) => "subagents work".into(),
-            _ => "working".into(),
-        },
-        Display::Done if row.interrupted => "interrupted".into(),
-        Display::Done => "done".into(),
-    };
-    for (note, holds) in [
-        (
-            format!("{} in background", row.background_tasks),
-            row.background_tasks > 0,
-        ),
-        ("stale".into(), row.stale),
-        ("not hooked".into(), !row.hooked && row.pid.is_some()),
-    ] {
-        if holds {
-            text = format!("{text}, {note}");
-        }
+    let doing = words::doing(row);
+    match words::waiting_agent(row) {
+        _ if doing.is_empty() => words::state(row).to_owned(),
+        Some(agent) => format!("{doing} ({})", words::agent_name(agent)),
+        None => doing,
     }
-    text
 }
 
 fn agent(
@@ -257,19 +230,15 @@ fn agent(
     strip
         .skip(columns.indent + 2 + 2 * depth as u16)
         .own(branch, Tone::Dim);
-    strip.own(look.glyph(display, now), tone).skip(1);
+    let glyph = look.glyphs().display(display);
+    strip.styled(glyph, look.pulse(display, now)).skip(1);
     let name = row.agent_type.as_deref().filter(|name| !name.is_empty());
     let named = columns.title.saturating_sub(2 * depth + 4);
     strip.column(name.unwrap_or("agent"), named, Tone::Dim);
     if columns.project > 0 {
         strip.skip(columns.project as u16 + 1);
     }
-    let doing = match &row.status {
-        Status::Idle => "done",
-        Status::Working { detail } => detail.as_deref().unwrap_or("working"),
-        Status::Attention { reason } => reason,
-    };
-    strip.column(doing, columns.doing, tone);
+    strip.column(&words::agent_doing(row), columns.doing, tone);
     since(
         &mut strip,
         now.saturating_sub(row.status_since),
@@ -296,20 +265,25 @@ pub struct Columns {
 }
 
 impl Columns {
-    pub fn new(width: u16, with_project: bool) -> Self {
+    /// What no row has gets no column.
+    pub fn new(width: u16, rows: &[SessionRow], grouped: bool) -> Self {
         let width = usize::from(width);
+        let named = rows.iter().map(|row| text_width(project_name(row)));
+        let project = named.max().unwrap_or(0).clamp(7, 12);
+        let has_cost = rows.iter().any(|row| row.figures.cost_usd.is_some());
+        let has_context = rows.iter().any(|row| row.figures.context_pct.is_some());
         let from = |least: usize, cells: usize| if width >= least { cells } else { 0 };
         let mut columns = Self {
-            indent: if with_project { 1 } else { 2 },
+            indent: if grouped { 2 } else { 1 },
             title: 0,
-            project: if with_project { from(56, 12) } else { 0 },
+            project: if grouped { 0 } else { from(72, project) },
             doing: 0,
             since: from(24, 6),
-            bar: from(76, 8),
-            percent: from(48, 4),
-            cost: from(66, 7),
+            bar: if has_context { from(100, 8) } else { 0 },
+            percent: if has_context { from(48, 4) } else { 0 },
+            cost: if has_cost { from(66, 7) } else { 0 },
             age: from(92, 4),
-            model: from(106, 11),
+            model: from(130, 11),
         };
         let rest = [
             columns.project,
@@ -332,7 +306,8 @@ impl Columns {
         // The glyph, a space after it, and one after each of the two.
         taken += usize::from(columns.indent);
         let left = width.saturating_sub(taken + 4);
-        columns.doing = if left < 24 { 0 } else { left / 2 };
+        // A question needs more words than a title.
+        columns.doing = if left < 24 { 0 } else { left * 11 / 20 };
         if columns.doing == 0 {
             columns.title = width.saturating_sub(taken + 3);
         } else {

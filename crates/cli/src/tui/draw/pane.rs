@@ -1,14 +1,15 @@
 //! The selected session: what it was asked, what is known of it, its last events.
 
-use becket_wire::session::SessionRow;
+use becket_wire::session::{Display, SessionRow};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::super::look::{Look, Tone};
 use super::super::model::Focus;
 use super::{Drawn, Scene};
+use crate::session::words;
 use crate::tui::draw::Strip;
-use crate::tui::look::{visible, wrap};
+use crate::tui::look::{tone, visible, wrap};
 use crate::tui::model::EventLine;
 use crate::ui::text::tokens;
 
@@ -96,18 +97,20 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
             lines.push((format!("{sign}{line}"), Tone::Plain));
         }
     }
+    // The list has no room for a whole question or error.
+    if matches!(
+        row.display,
+        Display::Error | Display::Attention | Display::Checked
+    ) {
+        let doing = visible(row.doing.as_deref().unwrap_or_default(), look.unicode);
+        let wrapped = wrap(&doing, room, 2, look.unicode);
+        let tone = tone(row.display);
+        lines.extend(wrapped.into_iter().map(|line| (line, tone)));
+    }
     let facts = facts(look, row).join(look.sign(" · ", ", "));
     let facts = visible(&facts, look.unicode);
     for line in wrap(&facts, room, prompt_lines.min(2), look.unicode) {
         lines.push((line, Tone::Dim));
-    }
-    if let Some(error) = &row.error {
-        let error = visible(error, look.unicode);
-        lines.extend(
-            wrap(&error, room, 1, look.unicode)
-                .into_iter()
-                .map(|line| (line, Tone::Error)),
-        );
     }
     for trouble in row.troubles.iter().take(3) {
         let trouble = visible(trouble, look.unicode);
@@ -123,6 +126,7 @@ fn facts(look: &Look, row: &SessionRow) -> Vec<String> {
     let short = || row.session_id.chars().take(8).collect();
     facts.extend(row.title.as_ref().map(|_| short()));
     facts.extend(row.cwd.as_deref().map(|cwd| look.path(cwd)));
+    facts.extend(Some(words::model(row)).filter(|model| !model.is_empty()));
     facts.extend(row.tmux_pane.as_ref().map(|pane| format!("pane {pane}")));
     facts.extend(row.pid.map(|pid| match row.alive {
         true => format!("pid {pid}"),

@@ -56,7 +56,7 @@ fn eight_with_subagents() {
 }
 
 #[test]
-fn eight_in_one_list() {
+fn eight_by_project() {
     let mut model = model(eight());
     model.act(Action::Group);
     assert_snapshot!(picture(&model, &look(), 120, 32));
@@ -91,7 +91,7 @@ fn without_colour_and_unicode() {
 fn filtered() {
     let mut model = model(eight());
     model.act(Action::Filter);
-    for c in "shop wait".chars() {
+    for c in "shop none".chars() {
         model.act(Action::Edit(crate::tui::input::Edit::Insert(c)));
     }
     assert!(picture(&model, &look(), 80, 20).contains("No session fits."));
@@ -243,6 +243,13 @@ pub fn row(number: u32, project: &str, title: &str, display: Display, minutes: i
             Display::Error | Display::Done => Status::Idle,
         },
         status_since: since,
+        doing: match display {
+            Display::Working => Some("thinking".into()),
+            Display::Attention => Some("wants to run: psql shop_dev -f 0042_keys.sql".into()),
+            Display::Checked => Some("has a plan to approve".into()),
+            Display::Error => Some("API error: 529 overloaded".into()),
+            Display::Done => None,
+        },
         display,
         display_since: since,
         project: Some(format!("/home/user/{project}")),
@@ -253,6 +260,7 @@ pub fn row(number: u32, project: &str, title: &str, display: Display, minutes: i
         alive: true,
         pid: Some(4_000 + number),
         tmux_pane: Some(format!("%{number}")),
+        tmux_socket: Some("/tmp/tmux".into()),
         started_at: NOW - (minutes + 37) * MINUTE,
         last_activity: since,
         figures: Figures {
@@ -271,6 +279,7 @@ fn agent(id: &str, kind: &str, status: Status, seconds: i64) -> AgentRow {
     AgentRow {
         agent_id: id.into(),
         agent_type: Some(kind.into()),
+        doing: status.detail().or(status.reason()).map(str::to_owned),
         status,
         status_since: NOW - seconds * 1_000,
         started_at: NOW - 2 * seconds * 1_000,
@@ -288,13 +297,13 @@ pub fn one() -> Vec<SessionRow> {
     let mut row = row(1, "shop/api", "", Display::Working, 2);
     row.last_prompt = Some("Make the checkout idempotent: a retry must not charge twice".into());
     row.status = working("Bash");
+    row.doing = Some("running: cargo test -p checkout".into());
     vec![row]
 }
 
 pub fn eight() -> Vec<SessionRow> {
     let mut waiting = row(1, "shop/api", "Idempotent checkout", Display::Attention, 4);
     waiting.waiting_for = Some(MAIN.into());
-    waiting.waiting_reason = Some("Permission for Bash".into());
     waiting.last_prompt = Some(
         "Make the checkout idempotent: a retry with the same key must not charge twice, and the second answer must be the first one's"
             .into(),
@@ -307,29 +316,29 @@ pub fn eight() -> Vec<SessionRow> {
         11,
     );
     busy.agents = vec![
-        agent("a1", "Explore", working("Grep"), 41),
-        agent("a2", "Explore", working("Read"), 30),
+        agent("a1", "Explore", working("searching for: orders"), 41),
+        agent("a2", "Explore", working("reading: src/orders.rs"), 30),
         AgentRow {
             parent: Some("a2".into()),
-            ..agent("a3", "test-runner", working("Bash"), 5)
+            ..agent("a3", "test-runner", working("running: cargo test"), 5)
         },
     ];
     let mut blocked = row(3, "shop/web", "日本語の見出しを直す", Display::Attention, 1);
     blocked.waiting_for = Some("b1".into());
-    blocked.waiting_reason = Some("Permission for WebFetch".into());
+    blocked.status = Status::Idle;
+    blocked.doing = Some("wants to fetch: https://example.org".into());
     blocked.agents = vec![agent(
         "b1",
         "researcher",
         Status::Attention {
-            reason: "Permission for WebFetch".into(),
+            reason: "wants to fetch: https://example.org".into(),
         },
         61,
     )];
     let mut failed = row(4, "infra", "Move the runners to arm64", Display::Error, 7);
     failed.error = Some("overloaded: API Error: 529".into());
     failed.figures.context_pct = Some(93.0);
-    let mut seen = row(5, "infra", "Rotate the signing keys", Display::Checked, 15);
-    seen.waiting_reason = Some("ExitPlanMode".into());
+    let seen = row(5, "infra", "Rotate the signing keys", Display::Checked, 15);
     let mut done = row(6, "notes", "", Display::Done, 25);
     done.last_prompt = Some("\u{1b}[31mred\u{1b}[0m\nSummarise the week\u{7}".into());
     done.background_tasks = 2;

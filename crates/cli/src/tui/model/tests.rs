@@ -7,6 +7,8 @@ fn row(id: &str, display: Display, since: i64) -> SessionRow {
         session_id: id.into(),
         line: format!("line-{id}"),
         project: Some("p".into()),
+        hooked: true,
+        attended: true,
         display,
         display_since: since,
         ..SessionRow::default()
@@ -27,9 +29,9 @@ fn selected(model: &Model) -> &str {
 #[test]
 fn the_selection_stays_on_its_session_when_rows_move() {
     let mut model = model(vec![
-        row("a", Display::Working, 1),
+        row("a", Display::Working, 3),
         row("b", Display::Working, 2),
-        row("c", Display::Working, 3),
+        row("c", Display::Working, 1),
     ]);
     assert_eq!(selected(&model), "a");
     model.step(1);
@@ -37,7 +39,7 @@ fn the_selection_stays_on_its_session_when_rows_move() {
     model.put(row("b", Display::Done, 9));
     model.settle();
     assert_eq!(selected(&model), "b");
-    assert_eq!(model.at(), 3);
+    assert_eq!(model.at(), 2);
 }
 
 #[test]
@@ -70,9 +72,9 @@ fn clear_keeps_the_line_and_the_selection() {
 #[test]
 fn a_neighbour_follows_on_a_session_that_ended() {
     let mut model = model(vec![
-        row("a", Display::Working, 1),
+        row("a", Display::Working, 3),
         row("b", Display::Working, 2),
-        row("c", Display::Working, 3),
+        row("c", Display::Working, 1),
     ]);
     model.step(1);
     model.put(SessionRow {
@@ -98,16 +100,55 @@ fn a_neighbour_follows_on_a_session_that_ended() {
 }
 
 #[test]
-fn who_needs_me_comes_next_and_around() {
+fn who_needs_me_comes_next_and_around_and_last_those_i_looked_at() {
     let mut model = model(vec![
         row("e", Display::Error, 1),
         row("w", Display::Attention, 1),
         row("x", Display::Working, 1),
+        row("s", Display::Checked, 1),
+        row("t", Display::Checked, 2),
     ]);
-    assert!(model.next_waiting());
-    assert_eq!(selected(&model), "w");
-    assert!(model.next_waiting());
-    assert_eq!(selected(&model), "e");
+    let mut visited = String::new();
+    for _ in 0..5 {
+        assert!(model.next_waiting());
+        visited += selected(&model);
+    }
+    assert_eq!(visited, "wstew");
+}
+
+#[test]
+fn a_killed_session_stays_as_ended_for_ten_minutes() {
+    let ended = |id: &str, reason: &str| SessionRow {
+        ended_at: Some(1_000),
+        end_reason: Some(reason.into()),
+        ..row(id, Display::Done, 1_000)
+    };
+    let mut model = model(vec![
+        row("a", Display::Working, 1),
+        row("b", Display::Working, 2),
+    ]);
+    model.put(ended("a", "other"));
+    model.put(ended("b", "prompt_input_exit"));
+    model.put(ended("c", PROCESS_GONE));
+    model.settle();
+    assert_eq!(ids(model.rows(), &model.wish), "a c");
+    assert_eq!(model.totals.counts, [0; 5]);
+    model.put_all(vec![row("d", Display::Done, 0), row("c", Display::Done, 0)]);
+    model.expire(1_000 + KILLED_STAYS - 1);
+    assert_eq!(ids(model.rows(), &model.wish), "c d a");
+    model.expire(1_000 + KILLED_STAYS);
+    assert_eq!(ids(model.rows(), &model.wish), "c d");
+}
+
+#[test]
+fn a_message_gives_the_keys_their_place_back() {
+    let mut model = model(Vec::new());
+    model.say("jumped", false);
+    model.expire(50);
+    model.expire(49 + SAID_STAYS);
+    assert!(model.said.is_some());
+    model.expire(50 + SAID_STAYS);
+    assert_eq!(model.said, None);
 }
 
 #[test]
@@ -167,28 +208,22 @@ fn ids(rows: &[SessionRow], wish: &Wish) -> String {
 }
 
 #[test]
-fn the_most_urgent_stands_first_and_the_longest_wait_before_others() {
+fn the_order_is_that_of_becket_sessions() {
     use Display::*;
     let mut rows = [
+        projected("before", "p", Done, 0),
         projected("done", "p", Done, 1),
         projected("checked", "p", Checked, 1),
-        projected("working", "p", Working, 1),
+        projected("working", "q", Working, 1),
+        projected("busy", "p", Working, 2),
         projected("new", "p", Attention, 9),
-        projected("old", "p", Attention, 2),
+        projected("old", "q", Attention, 2),
         projected("error", "p", Error, 50),
-        projected("forgotten", "p", Done, 0),
     ];
-    rows[6].stale = true;
-    let flat = Wish::default();
-    assert_eq!(
-        ids(&rows, &flat),
-        "error old new working checked done forgotten"
-    );
-    rows.reverse();
-    assert_eq!(
-        ids(&rows, &flat),
-        "error old new working checked done forgotten"
-    );
+    let order = "error old new busy working checked done before";
+    assert_eq!(ids(&rows, &Model::new().wish), order);
+    crate::session::sort(&mut rows);
+    assert_eq!(rows.map(|row| row.session_id).join(" "), order);
 }
 
 #[test]

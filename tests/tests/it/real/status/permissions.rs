@@ -453,13 +453,13 @@ fn the_view_shows_who_waits_for_what() {
         view.wait_text("project");
         person.submits("touch it");
         person.wait_text("❯ 1.");
-        let screen = view.wait_text("Permission for Bash");
+        let screen = view.wait_text("wants to run: touch made.txt");
         assert!(screen.contains("◆"), "{}", screen.0);
         assert!(screen.contains("touch it"), "{}", screen.0);
         person.chooses(1);
         story.model.wait_at("word");
-        let screen = view.wait_for("work", |screen| !screen.contains("Permission for Bash"));
-        assert!(screen.contains("Thinking"), "{}", screen.0);
+        let screen = view.wait_for("work", |screen| !screen.contains("wants to run"));
+        assert!(screen.contains("thinking"), "{}", screen.0);
         story.model.open("word");
         story.wait_session("done", is_done);
         view.wait_for("the end of the work", |screen| !screen.contains("Thinking"));
