@@ -38,19 +38,11 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
     // What standalone left counts too.
     take_in(door).await;
     let told = match &ask.what {
+        // A task that is yet to be made lies in the project root.
+        EffortDo::Start { task: None, .. } => Ok(Found::Folder(ask.caller.project.clone())),
         EffortDo::Start { task, .. } => {
             let shown = EffortDo::TaskShow { task: *task };
-            match (
-                task,
-                core(door, &ask.caller, shown, Prepared::default()).await,
-            ) {
-                (Some(_), Told::No(why)) => Err(why),
-                // A task that is yet to be made lies in the project root.
-                (None, Told::Effort(_) | Told::No(_)) => {
-                    Ok(Found::Folder(ask.caller.project.clone()))
-                }
-                (_, told) => found(told),
-            }
+            found(core(door, &ask.caller, shown, Prepared::default()).await)
         }
         EffortDo::TaskNew { folder, .. } => Ok(Found::Folder(folder.clone())),
         EffortDo::Phase { .. }

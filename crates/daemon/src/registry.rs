@@ -303,6 +303,7 @@ impl Registry {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
+            self.inferred(id, now);
         }
     }
 

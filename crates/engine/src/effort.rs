@@ -8,6 +8,7 @@ pub mod rules;
 pub mod skill;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use becket_wire::effort::{Artifact, Dehydrated};
@@ -28,9 +29,9 @@ const LOOKS: [&str; 3] = ["Read", "Grep", "Glob"];
 /// Tools that touch one file.
 const FILES: [&str; 4] = ["Read", "Edit", "Write", "NotebookEdit"];
 
-/// Files, folders and deliveries that are remembered for each agent.
-const MAX_FILES: usize = 100;
-const MAX_FOLDERS: usize = 200;
+/// Files, deliveries and folders that are remembered for each agent: a session is written with each event.
+const MAX_FILES: usize = 40;
+const MAX_FOLDERS: usize = 100;
 /// Agents that are remembered.
 const MAX_AGENTS: usize = 100;
 const MAX_NOTES: usize = 8;
@@ -95,8 +96,9 @@ pub struct AgentWork {
     /// Files that it read or wrote, the last one last.
     #[serde(skip_serializing_if = "is_default")]
     pub loaded: Vec<String>,
+    /// Folders that it touched, by their hash.
     #[serde(skip_serializing_if = "is_default")]
-    folders: Vec<String>,
+    folders: Vec<u32>,
     /// Files that it was given, or that Claude Code loaded itself.
     #[serde(skip_serializing_if = "is_default")]
     pub given: BTreeMap<String, Given>,
@@ -351,12 +353,12 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Adds what is not there yet, and forgets the first beyond the bound.
-fn remember(list: &mut Vec<String>, text: String, most: usize) -> bool {
-    let known = list.iter().position(|one| *one == text);
+fn remember<T: PartialEq>(list: &mut Vec<T>, item: T, most: usize) -> bool {
+    let known = list.iter().position(|one| *one == item);
     if let Some(at) = known {
         list.remove(at);
     }
-    list.push(text);
+    list.push(item);
     if list.len() > most {
         list.remove(0);
     }
@@ -511,10 +513,18 @@ impl Work {
         self.effects.extend(ended);
     }
 
-    fn end_all(&mut self, moment: &Moment<'_>) {
-        for (_, work) in std::mem::take(&mut self.agents) {
-            self.end(work.window, moment.at);
+    /// The session is over. The files of the main agent are kept for the window that goes on from it.
+    pub fn end_windows(&mut self, at: i64) {
+        for (key, work) in std::mem::take(&mut self.agents) {
+            self.end(work.window, at);
+            if key == MAIN {
+                self.agent(MAIN).loaded = work.loaded;
+            }
         }
+    }
+
+    fn end_all(&mut self, moment: &Moment<'_>) {
+        self.end_windows(moment.at);
         let who = self.agent.as_deref().or(moment.head.session_id.as_deref());
         let reason = moment.head.reason.as_deref().unwrap_or("other");
         let line = format!("Agent {} ended ({reason}).", who.unwrap_or("?"));
@@ -574,8 +584,9 @@ impl Work {
             remember(&mut work.loaded, path.display().to_string(), MAX_FILES);
         }
         let folders = touched(head).into_iter().filter(|folder| {
-            let folder = folder.display().to_string();
-            remember(&mut work.folders, folder, MAX_FOLDERS)
+            let mut hasher = DefaultHasher::new();
+            folder.hash(&mut hasher);
+            remember(&mut work.folders, hasher.finish() as u32, MAX_FOLDERS)
         });
         let folders: Vec<PathBuf> = folders.collect();
         if !folders.is_empty() {
@@ -679,6 +690,8 @@ impl Work {
             remember(&mut work.fired, rule.clone(), MAX_FILES);
         }
         if refused {
+            // What was found there is found again.
+            work.folders.clear();
             return;
         }
         for file in said.files_to_preload.iter().chain(&said.pending_injections) {
@@ -688,6 +701,13 @@ impl Work {
             };
             work.given.entry(file.clone()).or_insert(given);
         }
+    }
+
+    /// The files that an agent has already.
+    pub fn files(&self, agent: Option<&str>) -> Vec<String> {
+        let work = self.agents.get(agent.unwrap_or(MAIN));
+        let files = work.map(|work| work.given.keys().chain(&work.loaded));
+        files.into_iter().flatten().cloned().collect()
     }
 
     /// What the judgement of an event depends on.
@@ -712,7 +732,6 @@ impl Work {
             } else {
                 Vec::new()
             },
-            has: work.given.keys().chain(&work.loaded).cloned().collect(),
             ..EffortContext::default()
         }
     }

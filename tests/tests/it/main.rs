@@ -7,6 +7,7 @@ mod chaos;
 mod checkpoint;
 mod completions;
 mod docs;
+mod effort;
 mod history;
 mod hooks;
 mod init;

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::UNIX_EPOCH;
 
-use becket_engine::effort::{Effect, EffortContext, EffortSaid, Left, MAIN, dialogue};
+use becket_engine::effort::{Effect, EffortContext, EffortSaid, Left, MAIN, dialogue, directive};
 use becket_engine::session::{Moment, Session};
 use becket_wire::effort::{
     ArtifactRow, Caller, Dehydrated, EffortAsk, EffortBrief, EffortDo, EffortRow, EffortTold,
@@ -115,6 +115,9 @@ impl Registry {
         let mut context =
             self.effort_context(id, moment.agent_id(), moment.head, moment.envelope)?;
         (context.left, context.touched) = (left, touched);
+        if directive::is_wanted(&context, &moment.event) {
+            context.has = self.sessions.get(id)?.session.work.files(moment.agent_id());
+        }
         Some(context)
     }
 
@@ -254,8 +257,14 @@ impl Registry {
 
     /// What was inferred of a session may concern its effort.
     pub(super) fn inferred(&mut self, id: &str, at: i64) {
-        let live = self.sessions.get(id);
-        if let Some(effort) = live.and_then(|live| live.session.work.effort) {
+        let Some(live) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let session = &mut live.session;
+        if let Some(effort) = session.work.effort {
+            if session.ended_at.is_some() {
+                session.work.end_windows(at);
+            }
             self.take_effects(id, effort, at);
         }
     }

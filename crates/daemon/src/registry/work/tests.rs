@@ -47,6 +47,8 @@ struct Bench {
     given: HashMap<(EventId, String), u32>,
     answered: Vec<(EventId, String)>,
     confirmed: BTreeSet<(EventId, String)>,
+    /// The next answer is refused by a hook.
+    refuses: bool,
     _home: tempfile::TempDir,
 }
 
@@ -66,6 +68,7 @@ impl Bench {
             given: HashMap::new(),
             answered: Vec::new(),
             confirmed: BTreeSet::new(),
+            refuses: false,
             _home: home,
         }
     }
@@ -164,8 +167,9 @@ impl Bench {
         self.answered
             .extend(files.map(|file| (window, file.clone())));
         let agent = head.agent_id.as_deref();
+        let refused = std::mem::take(&mut self.refuses);
         self.registry
-            .said(who.session, agent, envelope.id, &says.said, false);
+            .said(who.session, agent, envelope.id, &says.said, refused);
         Some(says)
     }
 
@@ -757,6 +761,40 @@ fn efforts_of_one_task_have_their_own_ordinals_and_are_found_again() {
     ));
 }
 
+#[test]
+fn what_was_refused_is_given_again_and_what_claude_code_loaded_is_not() {
+    let mut bench = Bench::new();
+    for folder in ["f0", "f1"] {
+        let folder = bench.path(&format!("{folder}/.directives"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(format!("{folder}/d.md"), "a directive").unwrap();
+    }
+    bench.start_session(A);
+    let effort = bench.start(A);
+    let loaded = json!({"file_path": bench.path("f1/.directives/d.md")});
+    bench.event(A, "InstructionsLoaded", loaded);
+    bench.refuses = true;
+    let gives = |bench: &mut Bench, folder: u8| {
+        let touched = bench.touch_file(folder);
+        bench.event(A, "PostToolUse", touched).is_some()
+    };
+    assert!(gives(&mut bench, 0), "refused");
+    assert!(gives(&mut bench, 0), "given again");
+    assert!(!gives(&mut bench, 0));
+    assert!(!gives(&mut bench, 1));
+    let row = bench.registry.efforts.row(effort).unwrap();
+    assert_eq!(row.directives, [bench.path("f0/.directives/d.md")]);
+    // The process dies without a word; the files it touched last are known to the next window.
+    let process = (A.pid, Some(1));
+    bench
+        .registry
+        .gone(&[(A.session.to_owned(), process)], bench.now);
+    bench.commit();
+    assert!(bench.windows(effort)[0].ended_at.is_some());
+    let given = bench.start_session(B).unwrap();
+    assert!(given.contexts[0].contains("f1/x.rs"), "{given:?}");
+}
+
 /// What may happen.
 #[derive(Debug, Clone, Copy)]
 enum Move {
@@ -875,7 +913,10 @@ impl Bench {
                 continue;
             }
             for agent in work.agents.values() {
-                let window = agent.window.unwrap();
+                let Some(window) = agent.window else {
+                    assert!(live.session.ended_at.is_some() && agent.given.is_empty());
+                    continue;
+                };
                 assert!(ids.contains(&window));
                 for (file, given) in &agent.given {
                     let key = (window, file.clone());
