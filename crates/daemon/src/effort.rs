@@ -128,7 +128,7 @@ fn prepare(
             },
             Found::Folder(folder),
         ) => {
-            let skill = skill::find(config, name).ok_or_else(|| no_skill(name))?;
+            let skill = skill::find(config, name).ok_or_else(|| no_skill(config, name))?;
             is_folder(folder)?;
             prepared.phase = skill.phases.first().cloned();
             *title = title
@@ -179,8 +179,8 @@ fn prepare(
     Ok(Ready::Ask(ask, prepared))
 }
 
-fn no_skill(name: &str) -> String {
-    let known: Vec<&str> = skill::built_in().keys().map(String::as_str).collect();
+fn no_skill(config: &Snapshot, name: &str) -> String {
+    let known: Vec<&str> = config.skills.keys().map(String::as_str).collect();
     format!("there is no skill {name}; there are {}", known.join(", "))
 }
 

@@ -104,13 +104,13 @@ pub type Skills = BTreeMap<String, Arc<Skill>>;
 
 /// The skill of this name, as the configuration has it. One that is gone since its effort began says
 /// nothing.
-pub fn find(_config: &Snapshot, name: &str) -> Option<Arc<Skill>> {
-    built_in().get(name).cloned()
+pub fn find(config: &Snapshot, name: &str) -> Option<Arc<Skill>> {
+    config.skills.get(name).cloned()
 }
 
 /// `[effort]` of the configuration.
-pub fn limits(_config: &Snapshot) -> EffortLimits {
-    EffortLimits::default()
+pub fn limits(config: &Snapshot) -> EffortLimits {
+    config.config.effort
 }
 
 /// The skills that come with becket.
