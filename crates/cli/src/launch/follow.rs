@@ -183,8 +183,9 @@ impl Follower<'_> {
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
         look_for_limit(row, state);
-        let effort = row.effort.as_ref();
-        state.followed.handover = effort.is_some_and(|effort| effort.handover);
+        let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
+        // An ended session may be told without its effort.
+        state.followed.handover = handover || (ended && state.followed.handover);
         state.fresh_at = match state.followed.handover && self.starts_fresh {
             true if row.status == Status::Idle => Some(Instant::now()),
             true => state
@@ -388,11 +389,15 @@ mod tests {
         for handover in [false, true] {
             to.send(Message::One(Box::new(row(handover)))).unwrap();
         }
+        let last = SessionRow {
+            ended_at: Some(1),
+            ..row(false)
+        };
         let ended = std::thread::spawn(move || {
             drop(child.wait());
             to.send(Message::Leave)
         });
-        let followed = follower.run(&heard, &mut NoObserver, Vec::new);
+        let followed = follower.run(&heard, &mut NoObserver, || vec![last]);
         assert!(followed.handover);
         assert!(ended.join().unwrap().is_ok());
     }
