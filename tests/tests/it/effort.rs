@@ -72,22 +72,7 @@ impl Scene {
             },
             what,
         }));
-        let mut stream = UnixStream::connect(self.world.path("run/socket")).expect("a daemon");
-        let frame = Request::Ask(ask).to_frame().expect("a frame");
-        stream.write_all(&frame).expect("a request");
-        let mut decoder = Decoder::new();
-        let mut bytes = [0; 4096];
-        loop {
-            if let Some(frame) = decoder.next_frame().expect("a frame") {
-                match Response::from_frame(frame).expect("a response") {
-                    Response::Told(told) => return told,
-                    other => panic!("{other:?}"),
-                }
-            }
-            let count = stream.read(&mut bytes).expect("an answer");
-            assert!(count > 0, "the daemon hung up");
-            decoder.push(&bytes[..count]);
-        }
+        told(&self.world, ask)
     }
 
     fn effort(&self, what: EffortDo) -> EffortRow {
@@ -113,7 +98,27 @@ impl Scene {
     }
 }
 
-fn start(skill: &str) -> EffortDo {
+/// What the daemon of this world says to a request.
+pub fn told(world: &World, ask: Ask) -> Told {
+    let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
+    let frame = Request::Ask(ask).to_frame().expect("a frame");
+    stream.write_all(&frame).expect("a request");
+    let mut decoder = Decoder::new();
+    let mut bytes = [0; 4096];
+    loop {
+        if let Some(frame) = decoder.next_frame().expect("a frame") {
+            match Response::from_frame(frame).expect("a response") {
+                Response::Told(told) => return told,
+                other => panic!("{other:?}"),
+            }
+        }
+        let count = stream.read(&mut bytes).expect("an answer");
+        assert!(count > 0, "the daemon hung up");
+        decoder.push(&bytes[..count]);
+    }
+}
+
+pub fn start(skill: &str) -> EffortDo {
     EffortDo::Start {
         skill: skill.to_owned(),
         mode: None,
