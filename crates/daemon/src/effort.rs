@@ -65,7 +65,7 @@ pub(crate) async fn answer(ask: EffortAsk, door: &Door) -> Told {
     let done = tokio::task::spawn_blocking(move || {
         let project = PathBuf::from(&ask.caller.project);
         let (config, masker) = configs.current(Some(&project));
-        prepare(ask, found, &config, &masker)
+        prepare(ask, &found, &config, &masker)
     });
     match done.await {
         Ok(Ok(Ready::Ask(ask, prepared))) => core(door, &ask.caller, ask.what, prepared).await,
@@ -109,19 +109,19 @@ async fn core(door: &Door, caller: &Caller, what: EffortDo, prepared: Prepared) 
 
 /// What is done next.
 enum Ready {
-    Ask(EffortAsk, Prepared),
+    Ask(Box<EffortAsk>, Prepared),
     Text(String),
 }
 
 /// Does what a request needs of files: checks it, and writes artifacts.
 fn prepare(
     mut ask: EffortAsk,
-    found: Found,
+    found: &Found,
     config: &Snapshot,
     masker: &Masker,
 ) -> Result<Ready, String> {
     let mut prepared = Prepared::default();
-    match (&mut ask.what, &found) {
+    match (&mut ask.what, found) {
         (
             EffortDo::Start {
                 skill: name, title, ..
@@ -176,7 +176,7 @@ fn prepare(
         }
         _ => {}
     }
-    Ok(Ready::Ask(ask, prepared))
+    Ok(Ready::Ask(Box::new(ask), prepared))
 }
 
 fn no_skill(config: &Snapshot, name: &str) -> String {

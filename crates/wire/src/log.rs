@@ -88,6 +88,18 @@ pub struct DecisionRow {
     pub effort: Option<serde_json::Value>,
 }
 
+impl DecisionRow {
+    /// The same without what the effort said.
+    pub fn without_effort(&self) -> Self {
+        Self {
+            answer: self.answer.clone(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+            effort: None,
+        }
+    }
+}
+
 /// Which road an event took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -72,22 +72,7 @@ impl Scene {
             },
             what,
         }));
-        let mut stream = UnixStream::connect(self.world.path("run/socket")).expect("a daemon");
-        let frame = Request::Ask(ask).to_frame().expect("a frame");
-        stream.write_all(&frame).expect("a request");
-        let mut decoder = Decoder::new();
-        let mut bytes = [0; 4096];
-        loop {
-            if let Some(frame) = decoder.next_frame().expect("a frame") {
-                match Response::from_frame(frame).expect("a response") {
-                    Response::Told(told) => return told,
-                    other => panic!("{other:?}"),
-                }
-            }
-            let count = stream.read(&mut bytes).expect("an answer");
-            assert!(count > 0, "the daemon hung up");
-            decoder.push(&bytes[..count]);
-        }
+        told(&self.world, ask)
     }
 
     fn effort(&self, what: EffortDo) -> EffortRow {
@@ -113,7 +98,27 @@ impl Scene {
     }
 }
 
-fn start(skill: &str) -> EffortDo {
+/// What the daemon of this world says to a request.
+pub fn told(world: &World, ask: Ask) -> Told {
+    let mut stream = UnixStream::connect(world.path("run/socket")).expect("a daemon");
+    let frame = Request::Ask(ask).to_frame().expect("a frame");
+    stream.write_all(&frame).expect("a request");
+    let mut decoder = Decoder::new();
+    let mut bytes = [0; 4096];
+    loop {
+        if let Some(frame) = decoder.next_frame().expect("a frame") {
+            match Response::from_frame(frame).expect("a response") {
+                Response::Told(told) => return told,
+                other => panic!("{other:?}"),
+            }
+        }
+        let count = stream.read(&mut bytes).expect("an answer");
+        assert!(count > 0, "the daemon hung up");
+        decoder.push(&bytes[..count]);
+    }
+}
+
+pub fn start(skill: &str) -> EffortDo {
     EffortDo::Start {
         skill: skill.to_owned(),
         mode: None,
@@ -276,6 +281,57 @@ fn a_fresh_session_gets_the_recovery_block_and_another_is_left_alone() {
         assert!(given.stdout.contains(part), "{part} in {given:?}");
     }
     sleeps.kill().and_then(|()| sleeps.wait()).expect("its end");
+}
+
+#[test]
+fn a_full_context_in_a_launch_leaves_only_the_way_out() {
+    let scene = Scene::new();
+    let launch = format!("{}:1:restart", std::os::unix::process::parent_id());
+    let event = |session: &str, event: &str, fields: &Value| {
+        let mut shim = scene.shim(event, std::process::id());
+        shim.env("BECKET_LAUNCH", &launch);
+        call(shim, &scene.payload(session, event, fields))
+    };
+    let line = |used: u32| {
+        let mut shim = scene
+            .world
+            .command(scene.world.programs.join("becket-hook"));
+        shim.args(["--statusline", "--home"])
+            .arg(&scene.world.becket_home);
+        let window = json!({"context_window_size": 200_000, "used_percentage": used});
+        let payload = json!({"session_id": SESSION, "context_window": window});
+        call(shim, payload.to_string().as_bytes())
+    };
+    event(SESSION, "SessionStart", &json!({"source": "startup"}));
+    scene.effort(start("implement"));
+    let read = json!({"tool_name": "Read", "tool_use_id": "t", "tool_input": {"file_path": "/x"}});
+    line(85);
+    let warned = event(SESSION, "PreToolUse", &read);
+    assert!(
+        warned.stdout.contains("85 % of the context is used"),
+        "{warned:?}"
+    );
+    line(91);
+    let denied = event(SESSION, "PreToolUse", &read);
+    assert!(
+        denies(&denied) && denied.stdout.contains("becket effort dehydrate"),
+        "{denied:?}"
+    );
+    let command = "becket effort dehydrate <<'EOF'\n{}\nEOF";
+    let out = json!({"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": command}});
+    assert!(event(SESSION, "PreToolUse", &out).is_silent());
+    assert_eq!(scene.world.sessions()[0]["effort"]["handover"], false);
+    scene.effort(dehydrate(r#"{"summary": "s", "nextSteps": "go on"}"#));
+    assert_eq!(scene.world.sessions()[0]["effort"]["handover"], true);
+    let compaction = event(
+        SESSION,
+        "PreCompact",
+        &json!({"trigger": "auto", "custom_instructions": null}),
+    );
+    assert!(
+        compaction.stdout.contains(r#""decision":"block""#),
+        "{compaction:?}"
+    );
 }
 
 #[test]

@@ -298,10 +298,7 @@ impl<'a> From<&'a Why> for Json<'a> {
             agent_id: event.agent_id.as_deref(),
             event: event.event.as_deref(),
             tool: event.tool.as_deref(),
-            decision: event.decision.clone().map(|decision| DecisionRow {
-                effort: None,
-                ..decision
-            }),
+            decision: event.decision.as_ref().map(DecisionRow::without_effort),
             effort: event.decision.as_ref().and_then(|it| it.effort.as_ref()),
             took_us: event.took_us,
             source: event.source,

@@ -90,7 +90,7 @@ fn from_json(text: &str) -> Result<Dehydrated, String> {
 /// Headings name the sections: `## Last action`.
 fn from_markdown(text: &str) -> Result<Dehydrated, String> {
     let plain = |text: &str| {
-        let letters = text.chars().filter(|c| c.is_ascii_alphanumeric());
+        let letters = text.chars().filter(char::is_ascii_alphanumeric);
         letters.collect::<String>().to_ascii_lowercase()
     };
     let mut parts = vec![String::new(); SECTIONS.len()];

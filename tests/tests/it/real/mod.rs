@@ -2,6 +2,7 @@
 
 mod effort;
 mod events;
+mod flows;
 mod launch;
 mod notice;
 mod status;

@@ -124,14 +124,14 @@ impl Bench {
     }
 
     /// One event, answered and committed.
-    fn event(&mut self, who: Who, event: &str, more: Value) -> Option<Says> {
+    fn event(&mut self, who: Who, event: &str, more: &Value) -> Option<Says> {
         self.now += 10;
         let says = self.uncommitted(who, event, more);
         self.commit();
         says
     }
 
-    fn uncommitted(&mut self, who: Who, event: &str, more: Value) -> Option<Says> {
+    fn uncommitted(&mut self, who: Who, event: &str, more: &Value) -> Option<Says> {
         let mut payload =
             json!({"session_id": who.session, "hook_event_name": event, "cwd": self.project});
         payload
@@ -174,16 +174,16 @@ impl Bench {
     }
 
     fn start_session(&mut self, who: Who) -> Option<Says> {
-        self.event(who, "SessionStart", json!({"source": "startup"}))
+        self.event(who, "SessionStart", &json!({"source": "startup"}))
     }
 
-    fn call(&mut self, who: Who, tool: &str, more: Value) -> String {
+    fn call(&mut self, who: Who, tool: &str, more: &Value) -> String {
         let mut fields = json!({"tool_name": tool, "tool_use_id": "t", "tool_input": {}});
         fields
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
-        let says = self.event(who, "PreToolUse", fields);
+        let says = self.event(who, "PreToolUse", &fields);
         match says
             .as_ref()
             .map(|says| (&says.opinion, says.contexts.is_empty()))
@@ -197,7 +197,7 @@ impl Bench {
     }
 
     fn bash(&mut self, who: Who, command: &str) -> String {
-        self.call(who, "Bash", json!({"tool_input": {"command": command}}))
+        self.call(who, "Bash", &json!({"tool_input": {"command": command}}))
     }
 
     fn ask(&mut self, caller: &Caller, what: EffortDo, prepared: Prepared) -> Told {
@@ -307,7 +307,7 @@ fn a_reminder_at_three_a_denial_at_ten_and_a_log_entry_begins_anew() {
         ];
         assert_eq!(said, expected, "round {round}");
         assert_eq!(
-            bench.call(A, "Read", json!({})),
+            bench.call(A, "Read", &json!({})),
             "",
             "looking is not counted"
         );
@@ -330,16 +330,16 @@ fn subagents_count_for_themselves_and_log_for_themselves() {
         fields
     };
     for id in ["x", "y"] {
-        let given = bench.event(A, "SubagentStart", of(id)).unwrap();
+        let given = bench.event(A, "SubagentStart", &of(id)).unwrap();
         assert!(given.contexts[0].contains("becket log"), "{given:?}");
         for _ in 0..9 {
-            bench.call(A, "Bash", in_agent(id, "make"));
+            bench.call(A, "Bash", &in_agent(id, "make"));
         }
     }
     assert_eq!(bench.bash(A, "make"), "", "the parent's first call");
     // Both agents write their log at once; each entry is of the agent whose call contains it.
-    bench.call(A, "Bash", in_agent("x", "becket log 'of x'"));
-    bench.call(A, "Bash", in_agent("y", "becket log 'of y'"));
+    bench.call(A, "Bash", &in_agent("x", "becket log 'of x'"));
+    bench.call(A, "Bash", &in_agent("y", "becket log 'of y'"));
     bench.log(A, "of y");
     let beats = |bench: &Bench| -> Vec<u32> {
         let work = &bench.registry.sessions["aaaa"].session.work;
@@ -357,8 +357,8 @@ fn subagents_count_for_themselves_and_log_for_themselves() {
     read["tool_name"] = json!("Read");
     read["tool_input"] = json!({"file_path": file});
     read["tool_response"] = json!({});
-    bench.event(A, "PostToolUse", read);
-    bench.event(A, "SubagentStop", of("x"));
+    bench.event(A, "PostToolUse", &read);
+    bench.event(A, "SubagentStop", &of("x"));
     let work = &bench.registry.sessions["aaaa"].session.work;
     assert_eq!(
         work.agents[MAIN].loaded,
@@ -384,7 +384,7 @@ fn from_an_event_to_its_effort() {
     let effort = bench.start(A);
     assert_eq!(bench.effort_of(A), Some(effort));
     // A second plain session is left alone: while the first lives, and after it.
-    bench.event(B, "UserPromptSubmit", json!({"prompt": "hello"}));
+    bench.event(B, "UserPromptSubmit", &json!({"prompt": "hello"}));
     assert_eq!(bench.effort_of(B), None);
     let third = Who {
         session: "cccc",
@@ -394,12 +394,12 @@ fn from_an_event_to_its_effort() {
     bench.start_session(third);
     assert_eq!(bench.effort_of(third), None);
     // `/clear`: the same process.
-    bench.event(A, "SessionEnd", json!({"reason": "clear"}));
+    bench.event(A, "SessionEnd", &json!({"reason": "clear"}));
     let cleared = Who { session: "a2", ..A };
-    bench.event(cleared, "SessionStart", json!({"source": "clear"}));
+    bench.event(cleared, "SessionStart", &json!({"source": "clear"}));
     assert_eq!(bench.effort_of(cleared), Some(effort));
-    bench.event(cleared, "SessionEnd", json!({"reason": "other"}));
-    bench.event(B, "UserPromptSubmit", json!({"prompt": "hello"}));
+    bench.event(cleared, "SessionEnd", &json!({"reason": "other"}));
+    bench.event(B, "UserPromptSubmit", &json!({"prompt": "hello"}));
     assert_eq!(bench.effort_of(B), None, "until it resumes");
     let fresh = Who {
         session: "dddd",
@@ -431,7 +431,7 @@ fn from_an_event_to_its_effort() {
             .iter()
             .all(|window| window.ended_at.is_some())
     );
-    bench.event(fresh, "UserPromptSubmit", json!({"prompt": "hello"}));
+    bench.event(fresh, "UserPromptSubmit", &json!({"prompt": "hello"}));
     assert_eq!(bench.effort_of(fresh), None);
 }
 
@@ -482,9 +482,9 @@ fn launch_and_pane_lead_to_their_effort_and_agents_to_their_own() {
     bench.kill();
     bench.start_session(worker);
     assert_eq!(bench.effort_of(worker), Some(of_worker));
-    bench.event(worker, "SessionEnd", json!({"reason": "other"}));
+    bench.event(worker, "SessionEnd", &json!({"reason": "other"}));
     let told = bench
-        .event(in_pane, "UserPromptSubmit", json!({"prompt": "and?"}))
+        .event(in_pane, "UserPromptSubmit", &json!({"prompt": "and?"}))
         .unwrap();
     assert!(
         told.contexts
@@ -493,7 +493,7 @@ fn launch_and_pane_lead_to_their_effort_and_agents_to_their_own() {
         "{told:?}"
     );
     let told = bench
-        .event(in_pane, "UserPromptSubmit", json!({"prompt": "and?"}))
+        .event(in_pane, "UserPromptSubmit", &json!({"prompt": "and?"}))
         .unwrap();
     assert_eq!(told.contexts.len(), 1, "once");
 }
@@ -564,7 +564,7 @@ impl Bench {
         self.uncommitted(
             who,
             "PreToolUse",
-            json!({"tool_name": tool, "tool_input": {}}),
+            &json!({"tool_name": tool, "tool_input": {}}),
         )
     }
 }
@@ -579,9 +579,9 @@ fn at_the_limit_a_launch_hands_over_and_the_next_window_gets_it() {
     assert_eq!(bench.bash(launched, "make"), "remind", "the warning");
     assert_eq!(bench.bash(launched, "make"), "", "once");
     bench.context(launched, 91.0);
-    assert_eq!(bench.call(launched, "Read", json!({})), "deny");
+    assert_eq!(bench.call(launched, "Read", &json!({})), "deny");
     assert_eq!(
-        bench.call(launched, "Bash", of("x")),
+        bench.call(launched, "Bash", &of("x")),
         "",
         "it binds no subagent"
     );
@@ -603,7 +603,7 @@ fn at_the_limit_a_launch_hands_over_and_the_next_window_gets_it() {
     let row = bench.registry.row(launched.session, bench.now).unwrap();
     assert!(row.effort.unwrap().handover, "the launch sees it");
     bench.kill();
-    bench.event(launched, "SessionEnd", json!({"reason": "other"}));
+    bench.event(launched, "SessionEnd", &json!({"reason": "other"}));
     let fresh = Who {
         session: "fresh",
         pid: 11,
@@ -617,12 +617,12 @@ fn at_the_limit_a_launch_hands_over_and_the_next_window_gets_it() {
     assert_eq!(bench.bash(fresh, "make"), "", "its context is another");
     // Claude Code would compact by itself.
     let blocked = bench
-        .event(fresh, "PreCompact", json!({"trigger": "auto"}))
+        .event(fresh, "PreCompact", &json!({"trigger": "auto"}))
         .unwrap();
     assert!(matches!(blocked.opinion, Some(Opinion::Block { .. })));
     assert!(
         bench
-            .event(fresh, "PreCompact", json!({"trigger": "manual"}))
+            .event(fresh, "PreCompact", &json!({"trigger": "manual"}))
             .is_none()
     );
 }
@@ -637,14 +637,14 @@ fn without_a_launch_a_full_context_is_said_twice_and_given_back_after_the_compac
     assert_eq!(bench.bash(A, "make"), "");
     assert!(
         bench
-            .event(A, "PreCompact", json!({"trigger": "auto"}))
+            .event(A, "PreCompact", &json!({"trigger": "auto"}))
             .is_none()
     );
     let file = bench.path("a.rs");
     let edit = json!({"tool_name": "Edit", "tool_input": {"file_path": file}, "tool_response": {}});
-    bench.event(A, "PostToolUse", edit);
+    bench.event(A, "PostToolUse", &edit);
     let given = bench
-        .event(A, "SessionStart", json!({"source": "compact"}))
+        .event(A, "SessionStart", &json!({"source": "compact"}))
         .unwrap();
     assert!(given.contexts[0].contains(&file), "{given:?}");
     assert_eq!(
@@ -662,27 +662,27 @@ fn what_is_heard_is_recorded() {
     let asked = json!({"tool_name": "AskUserQuestion",
         "tool_input": {"questions": [{"question": "Which colour?"}]},
         "tool_response": {"answers": {"Which colour?": "Blue"}}});
-    let says = bench.event(A, "PostToolUse", asked);
+    let says = bench.event(A, "PostToolUse", &asked);
     assert!(says.is_none());
     bench.event(
         A,
         "PostToolUseFailure",
-        json!({"tool_name": "Bash", "error": "exit 1"}),
+        &json!({"tool_name": "Bash", "error": "exit 1"}),
     );
     bench.event(
         A,
         "TaskCompleted",
-        json!({"task_id": "1", "task_subject": "write it"}),
+        &json!({"task_id": "1", "task_subject": "write it"}),
     );
     bench.event(
         A,
         "TeammateIdle",
-        json!({"teammate_name": "tom", "team_name": "t"}),
+        &json!({"teammate_name": "tom", "team_name": "t"}),
     );
     bench.event(
         A,
         "Stop",
-        json!({"last_assistant_message": "Prompt is too long"}),
+        &json!({"last_assistant_message": "Prompt is too long"}),
     );
     let messages = stored::messages(&bench.database, effort).unwrap();
     let told: Vec<(&str, &str)> = messages
@@ -772,11 +772,11 @@ fn what_was_refused_is_given_again_and_what_claude_code_loaded_is_not() {
     bench.start_session(A);
     let effort = bench.start(A);
     let loaded = json!({"file_path": bench.path("f1/.directives/d.md")});
-    bench.event(A, "InstructionsLoaded", loaded);
+    bench.event(A, "InstructionsLoaded", &loaded);
     bench.refuses = true;
     let gives = |bench: &mut Bench, folder: u8| {
         let touched = bench.touch_file(folder);
-        bench.event(A, "PostToolUse", touched).is_some()
+        bench.event(A, "PostToolUse", &touched).is_some()
     };
     assert!(gives(&mut bench, 0), "refused");
     assert!(gives(&mut bench, 0), "given again");
@@ -857,32 +857,32 @@ impl Bench {
         let who = |nth: u8| all[usize::from(nth)];
         match one {
             Move::Start(nth, source) => {
-                self.event(who(nth), "SessionStart", json!({"source": source}));
+                self.event(who(nth), "SessionStart", &json!({"source": source}));
             }
-            Move::End(nth) => drop(self.event(who(nth), "SessionEnd", json!({"reason": "other"}))),
+            Move::End(nth) => drop(self.event(who(nth), "SessionEnd", &json!({"reason": "other"}))),
             Move::Subagent(nth, starts) => {
                 let event = if starts {
                     "SubagentStart"
                 } else {
                     "SubagentStop"
                 };
-                self.event(who(nth), event, of("sub"));
+                self.event(who(nth), event, &of("sub"));
             }
             Move::Call(nth, sub) => {
                 let more = if sub { of("sub") } else { json!({}) };
-                self.call(who(nth), "Read", more);
+                self.call(who(nth), "Read", &more);
             }
             Move::Touch(nth, folder) => {
                 let touched = self.touch_file(folder);
-                self.event(who(nth), "PostToolUse", touched);
+                self.event(who(nth), "PostToolUse", &touched);
             }
             Move::KillBefore(nth, folder) => {
                 self.now += 10;
                 let touched = self.touch_file(folder);
-                self.uncommitted(who(nth), "PostToolUse", touched.clone());
+                self.uncommitted(who(nth), "PostToolUse", &touched.clone());
                 self.kill();
                 // With the same id and time.
-                self.uncommitted(who(nth), "PostToolUse", touched);
+                self.uncommitted(who(nth), "PostToolUse", &touched);
                 self.commit();
             }
             Move::Kill => self.kill(),
