@@ -141,6 +141,9 @@ pub fn refusal(why: &str) -> anyhow::Error {
         None if why.ends_with("is not active") => Failure::new(Code::Missing, why)
             .hint("becket effort list shows those that are")
             .into(),
+        None if why.contains(" has no phase ") => Failure::new(Code::Missing, why)
+            .hint("[skills.*] of the configuration names the phases of a skill")
+            .into(),
         None => Failure::new(Code::Failed, why).into(),
     }
 }

@@ -168,6 +168,29 @@ impl EffortBrief {
             None => self.skill.clone(),
         }
     }
+
+    /// For a status line: `implement/plan ♥4`.
+    pub fn short(&self) -> String {
+        let phase = self.phase.as_ref().map(|phase| format!("/{phase}"));
+        let (phase, heartbeat) = (phase.unwrap_or_default(), self.heartbeat);
+        format!("{}{phase} ♥{heartbeat}", self.skill)
+    }
+
+    /// In full: `effort 1 implement, phase plan, heartbeat 4, context 45 %`.
+    pub fn line(&self) -> String {
+        let mut line = format!("effort {} {}", self.ordinal, self.skill);
+        let phase = self.phase.as_ref();
+        line.extend(phase.map(|phase| format!(", phase {phase}")));
+        line.push_str(&format!(", heartbeat {}", self.heartbeat));
+        let used = self.context_pct;
+        line.extend(used.map(|used| format!(", context {used:.0} %")));
+        line.push_str(match (self.exhausted, self.handover) {
+            (true, _) => ", the context ran out",
+            (false, true) => ", handing over",
+            (false, false) => "",
+        });
+        line
+    }
 }
 
 /// Where a request comes from.

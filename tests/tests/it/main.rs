@@ -26,3 +26,4 @@ mod trust;
 mod uninstall;
 mod up;
 mod view;
+mod work;

@@ -132,10 +132,12 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
         section.add("stale", "nothing was heard of it for 8 hours");
     }
     let effort = row.effort.as_ref();
+    let title = effort.and_then(|effort| effort.title.as_deref());
     section.maybe(
         "effort",
-        effort.map(|effort| text::one_line(&effort.label())),
+        effort.map(|effort| text::one_line(&effort.line())),
     );
+    section.maybe("about", title.map(text::one_line));
     for trouble in &row.troubles {
         let trouble = text::one_line(trouble);
         section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));

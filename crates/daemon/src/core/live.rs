@@ -132,6 +132,8 @@ impl Core {
             self.registry.figures(&session, &line.figures);
             line.waiting = self.registry.waiting_besides(&session);
             line.off = event.disabled_hooks().to_vec();
+            let row = self.registry.row(&session, now_ms());
+            line.effort = row.and_then(|row| Some(row.effort?.short()));
         }
         line.wrong.extend(self.counters.own_troubles());
         let answer = Response::Answer {

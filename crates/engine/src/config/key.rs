@@ -125,7 +125,7 @@ pub const KEYS: &[Key] = &[
             Err(error) => Err(error.to_string()),
         }),
         default: Some(
-            "{project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
+            "{project} · {effort} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
         ),
         about: "What the status line shows; an empty part takes the text before it along",
         project: false,

@@ -195,6 +195,38 @@ fn a_full_context_is_handed_over_and_a_fresh_claude_code_goes_on() {
 }
 
 #[test]
+fn instead_of_a_compaction_a_fresh_claude_code_starts() {
+    story(|given| {
+        let given = allowing(given, &["Bash"])
+            .on("Go on with the effort", [say("fresh and going on")])
+            .on(
+                "build it",
+                [
+                    bash("echo engine").usage(975_000, 100),
+                    say("too full").usage(975_000, 100).halfway("never"),
+                ],
+            );
+        let story = configured(given, Becket::default(), "")?;
+        runs(&story, &["effort", "start", "implement"]);
+        runs(&story, &["log", "the engine is next"]);
+        let command = story.launch_command(&["--restart"], &["-p", "build it"]);
+        let mut launch = story.becket().command(&command[0]);
+        launch.args(&command[1..]).envs(story.home.env().to_vec());
+        let output = launch.current_dir(story.home.project()).output();
+        let output = output.expect("becket runs");
+        story.model.open("never");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("fresh and going on"), "{output:?}");
+        assert_eq!(story.wait_event("PreCompact")["trigger"], "auto");
+        story.events().none_of("PostCompact");
+        let first = story.model.turns().pop().expect("a turn");
+        assert!(first.contains("It left no summary") && first.contains("the engine is next"));
+        assert_eq!(effort(&story)["windows"].as_array().map(Vec::len), Some(2));
+        Ok(())
+    });
+}
+
+#[test]
 fn the_panes_colour_follows_the_agent_of_an_effort() {
     story(|given| {
         let given = given.on("do it", [write("made.txt", "x"), say("it is made")]);
