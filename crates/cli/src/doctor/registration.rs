@@ -313,7 +313,7 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     }
     Check::good(
         COMMANDS,
-        format!("/hook:disable, /hook:enable, /hook:status, the skills, {shown}"),
+        format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
     )
 }
 
