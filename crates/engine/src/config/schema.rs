@@ -28,10 +28,10 @@ pub fn schema() -> Json {
     }
     let mut schema = close(root);
     schema["properties"]["hooks"] = hooks();
-    schema["properties"]["guards"] = named(tables(GUARD_KEYS));
+    schema["properties"]["guards"] = named(&tables(GUARD_KEYS));
     let mut skill = tables(SKILL_KEYS);
-    skill["properties"]["rules"] = named(tables(SKILL_RULE_KEYS));
-    schema["properties"]["skills"] = named(skill);
+    skill["properties"]["rules"] = named(&tables(SKILL_RULE_KEYS));
+    schema["properties"]["skills"] = named(&skill);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("becket config");
     schema
@@ -105,7 +105,7 @@ fn tables(keys: &[TableKey]) -> Json {
 }
 
 /// Tables of any name, all with the same keys.
-fn named(table: Json) -> Json {
+fn named(table: &Json) -> Json {
     json!({ "type": "object", "additionalProperties": table })
 }
 

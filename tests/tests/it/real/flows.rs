@@ -252,6 +252,8 @@ fn the_panes_colour_follows_the_agent_of_an_effort() {
         shows("done bg=colour22");
         let row = story.wait_session("done", |row| row.display() == "done");
         assert_eq!(row["effort"]["skill"], "implement");
+        let worked_on = person.tmux_says(&["display-message", "-p", "#{@becket_effort}"]);
+        assert!(worked_on.starts_with("implement/plan ♥1"), "{worked_on}");
         person.leaves();
         Ok(())
     });
