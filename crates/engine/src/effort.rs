@@ -214,10 +214,17 @@ pub fn dialogue(head: &Head<'_>) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Whether Claude Code says so that the context is full.
+/// Why a turn died whose context was full.
+pub const EXHAUSTED: &str = "the context ran out";
+
+/// Whether this is how Claude Code says that the context is full.
 pub fn is_exhausted(said: &str) -> bool {
     let said = said.trim_start().to_ascii_lowercase();
-    said.starts_with("prompt is too long") || said.starts_with("context limit reached")
+    let too_long = "prompt is too long";
+    said == EXHAUSTED
+        || said.starts_with(too_long)
+        || said.starts_with("context limit reached")
+        || said.starts_with("api error") && said.contains(too_long)
 }
 
 /// Whether Claude Code compacts by itself.
