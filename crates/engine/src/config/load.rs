@@ -244,7 +244,7 @@ impl Loader {
             .filter(counts)
             .filter_map(ConfigFile::layer);
         let Effective {
-            config,
+            mut config,
             mut settings,
             warnings,
         } = merge(in_force.chain(&self.fixed));
@@ -268,6 +268,9 @@ impl Loader {
         }
         let guards = guard::read(&tables);
         settings.extend(guards.settings);
+        config
+            .guards
+            .retain(|table| !guards.refused.contains(table));
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {
             problems.extend(file.problems().iter().cloned().map(|mut problem| {
