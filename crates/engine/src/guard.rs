@@ -9,3 +9,6 @@ pub mod path;
 pub mod rule;
 pub mod sight;
 pub mod zone;
+
+#[cfg(test)]
+mod tests;

@@ -8,6 +8,7 @@ mod checkpoint;
 mod completions;
 mod docs;
 mod effort;
+mod guard;
 mod history;
 mod hooks;
 mod init;

@@ -34,6 +34,7 @@ on = "Stop"
 run = "true"
 
 [guards.no-prod]
+command = "psql"
 answer = "deny"
 "#;
 

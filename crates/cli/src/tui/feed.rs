@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use becket_daemon::life::now_ms;
 use becket_wire::Place;
-use becket_wire::rpc::{Ask, EventQuery, Response, Told};
+use becket_wire::rpc::{Ask, EventQuery, EventRow, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
 use crate::launch::state;
 use crate::tui::model::EventLine;
-use crate::world::World;
+use crate::world::{World, denied_calls};
 
 /// Messages in the channel; a sender blocks while it is full.
 pub const QUEUE: usize = 1024;
@@ -194,7 +194,7 @@ fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: 
             }
             *line = Line::Open(client.hang_up()?);
             drop(line);
-            events(client, to, session)
+            events(world, client, to, session)
         }) {
             return;
         }
@@ -209,7 +209,12 @@ fn follow(world: &World, to: &SyncSender<Message>, line: &Mutex<Line>, session: 
 }
 
 /// The past events come again from each daemon; the view knows which it has.
-fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result<Option<Gone>> {
+fn events(
+    world: &World,
+    mut client: Client,
+    to: &SyncSender<Message>,
+    session: &str,
+) -> Result<Option<Gone>> {
     client.ask(Ask::Events(EventQuery {
         session: Some(session.to_owned()),
         limit: Some(PAST),
@@ -219,9 +224,13 @@ fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result
     loop {
         match client.wait()? {
             Response::Row(row) => {
+                let mut line = EventLine::new(&row);
+                if let Some(code) = allow_once(world, &row) {
+                    line.about = format!("becket guard allow-once {code}  {}", line.about);
+                }
                 let message = Message::Event {
                     session: session.to_owned(),
-                    line: EventLine::new(&row),
+                    line,
                 };
                 if send(to, message).is_err() {
                     return Ok(Some(Gone));
@@ -233,6 +242,16 @@ fn events(mut client: Client, to: &SyncSender<Message>, session: &str) -> Result
             _ => return Ok(None),
         }
     }
+}
+
+/// The code by which a call that a guard denied can be allowed once.
+fn allow_once(world: &World, row: &EventRow) -> Option<String> {
+    let decision = row.decision.as_ref()?;
+    let is_guards = decision.by.as_deref()?.starts_with("guard:") && decision.answer == "deny";
+    let mut denied = denied_calls(world).into_iter().filter(|_| is_guards);
+    denied
+        .find(|denied| denied.event_id == row.id)
+        .map(|denied| denied.code)
 }
 
 /// Looks for launches whose Claude Code says nothing, until the view goes. The daemon does not know

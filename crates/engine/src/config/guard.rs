@@ -89,7 +89,7 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "flags",
         Form::Words(|text| Flag::parse(text).map(drop)),
-        "Flags that are all given, each by its names: `-f|--force`; `!` is one that is not given",
+        "Flags that are all given, each by its names with bars between them; `!` is one that is not given",
     ),
     key(
         "fed",
@@ -170,6 +170,8 @@ pub struct Guards {
     pub rules: Vec<Arc<Rule>>,
     pub settings: BTreeMap<String, Setting>,
     pub problems: Vec<Problem>,
+    /// Tables of a project that would relax a guard of the user's: they do not count.
+    pub refused: Vec<RawTable>,
 }
 
 /// The default pack, as it is without any config.
@@ -229,10 +231,12 @@ impl Guards {
             return;
         }
         let Some(mut rule) = self.make(name, &own) else {
+            self.refused.extend(foreign.into_iter().cloned());
             return;
         };
         for table in foreign {
             if !self.tighten(&mut rule, table) {
+                self.refused.push(table.clone());
                 let level = table.level;
                 let message = format!(
                     "guards.{name} is the user's: the {level} may add or tighten guards, never relax them"

@@ -247,7 +247,7 @@ impl Loader {
             .filter(counts)
             .filter_map(ConfigFile::layer);
         let Effective {
-            config,
+            mut config,
             mut settings,
             warnings,
         } = merge(in_force.chain(&self.fixed));
@@ -273,6 +273,9 @@ impl Loader {
         settings.extend(guards.settings);
         let skills = skill::read(&config.skills);
         settings.extend(skills.settings);
+        config
+            .guards
+            .retain(|table| !guards.refused.contains(table));
         let mut problems: Vec<Problem> = Vec::new();
         for file in &self.files {
             problems.extend(file.problems().iter().cloned().map(|mut problem| {

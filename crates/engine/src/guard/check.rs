@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::act::{Access, Act, Fed, Touch};
 use super::rule::{Match, Scene};
+use super::zone::Zone;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
@@ -15,6 +16,12 @@ pub enum Check {
     RunsDownload,
     /// The variables of the environment are sent away.
     SendsEnvironment,
+    /// The environment is searched for secrets.
+    FindsSecrets,
+    /// Something is deleted with all below it on another machine, or in a container.
+    DeletesRemote,
+    /// A process of becket is looked for and ended.
+    KillsBecket,
     /// SQL or the like that destroys data.
     DestroysData,
     ForkBomb,
@@ -27,11 +34,14 @@ pub enum Check {
 }
 
 impl Check {
-    pub const NAMES: [(&str, Self); 9] = [
+    pub const NAMES: [(&str, Self); 12] = [
         ("runs-network", Self::RunsNetwork),
         ("runs-unknown", Self::RunsUnknown),
         ("runs-download", Self::RunsDownload),
         ("sends-environment", Self::SendsEnvironment),
+        ("finds-secrets", Self::FindsSecrets),
+        ("deletes-remote", Self::DeletesRemote),
+        ("kills-becket", Self::KillsBecket),
         ("destroys-data", Self::DestroysData),
         ("fork-bomb", Self::ForkBomb),
         ("unread", Self::Unread),
@@ -51,9 +61,9 @@ impl Check {
         let program = |act: &Act| Match::Program(act.program.clone());
         match self {
             Self::RunsNetwork => {
-                let act = acts
-                    .iter()
-                    .find(|act| act.fed == Fed::Network && runs_stdin(act))?;
+                let runs =
+                    |act: &&Act| act.fed == Fed::Network && runs_fed(act) || runs_itself(act);
+                let act = acts.iter().find(runs)?;
                 Some(program(act))
             }
             Self::RunsUnknown => {
@@ -67,6 +77,24 @@ impl Check {
                 let from = acts.iter().position(prints_environment)?;
                 let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
                 acts[from..].iter().find(sends).map(program)
+            }
+            Self::FindsSecrets => {
+                let from = acts.iter().position(prints_environment)?;
+                let finds = |act: &&Act| {
+                    let mut words = act.args.iter().map(|word| word.text.to_lowercase());
+                    act.program.ends_with("grep") && words.any(|word| is_secret(&word))
+                };
+                acts[from..].iter().find(finds).map(program)
+            }
+            Self::DeletesRemote => acts.iter().find(|act| deletes_remote(act)).map(program),
+            Self::KillsBecket => {
+                let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
+                let looks = |act: &&Act| {
+                    ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"]
+                        .contains(&&*act.program)
+                };
+                acts.iter().filter(looks).find(about)?;
+                acts.iter().find(|act| act.program == "kill").map(program)
             }
             Self::DestroysData => acts
                 .iter()
@@ -134,8 +162,78 @@ fn runs_stdin(act: &Act) -> bool {
     }
 }
 
+/// Whether what it is fed becomes a program: on its standard input, in a file, or in the command itself.
+fn runs_fed(act: &Act) -> bool {
+    let runs = SHELLS.contains(&&*act.program)
+        || is_interpreter(&act.program)
+        || ["source", ".", "eval"].contains(&&*act.program);
+    let unknown = act
+        .args
+        .iter()
+        .any(|word| word.opaque || word.text.starts_with("/dev/fd/"));
+    // The program itself: `$(curl …)`.
+    let is_program = act.program.is_empty() || act.program.contains(['$', '`', '(', ')']);
+    runs_stdin(act) || runs && unknown || is_program
+}
+
+/// `exec(urlopen(…))`, `fetch(…).then(eval)`.
+fn runs_itself(act: &Act) -> bool {
+    let itself = |code: &str| {
+        let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
+        has(&["exec(", "eval", "Function("]) && has(&["http", "urlopen", "fetch(", "socket"])
+    };
+    is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
+}
+
+fn is_secret(word: &str) -> bool {
+    let words = [
+        "secret",
+        "token",
+        "passw",
+        "api_key",
+        "apikey",
+        "private_key",
+        "credential",
+    ];
+    words.iter().any(|secret| word.contains(secret))
+}
+
+/// Build folders and temporary ones may go there, too.
+fn deletes_remote(act: &Act) -> bool {
+    let words = || act.args.iter().map(|word| &*word.text);
+    let is_flag = |word: &&str| word.starts_with('-');
+    let recursive = words().filter(is_flag).any(|word| {
+        let cluster = !word.starts_with("--") && word.contains(['r', 'R']);
+        cluster || word.starts_with("--rec")
+    });
+    let root = std::path::Path::new("/");
+    let keeps = |word: &str| {
+        let zone = Zone::of(&format!("/{}", word.trim_start_matches('/')), root, root);
+        !matches!(zone, Zone::Build | Zone::Temp)
+    };
+    act.remote
+        && act.program == "rm"
+        && recursive
+        && words().filter(|word| !is_flag(word)).any(keeps)
+}
+
 fn runs_download(scene: &Scene<'_>) -> Option<Match> {
     let acts = &scene.call.acts;
+    // `wget URL` names the file after the URL.
+    let from = acts
+        .iter()
+        .enumerate()
+        .filter(|(_, act)| is_network(&act.program));
+    for (nth, network) in from {
+        let named = |act: &&Act| {
+            let is_url =
+                |word: &str| word.contains("://") && word.ends_with(&format!("/{}", act.program));
+            !act.program.is_empty() && network.args.iter().any(|word| is_url(&word.text))
+        };
+        if let Some(act) = acts[nth + 1..].iter().find(named) {
+            return Some(Match::Program(act.program.clone()));
+        }
+    }
     let downloads = scene.call.touches.iter().filter(|touch| {
         let act = touch.act.and_then(|nth| acts.get(nth));
         touch.access == Access::Write && act.is_some_and(|act| is_network(&act.program))
@@ -187,17 +285,26 @@ const CLIENTS: [&str; 17] = [
 ];
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
+    if act.program == "curl" {
+        let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
+        return has("DELETE") && (has(":9200/") || has("/_all"));
+    }
     if !CLIENTS.contains(&&*act.program) {
         return false;
     }
-    let said = act.args.iter().any(|word| is_destructive(&word.text));
+    // What stands in quotes is a value.
+    let statement = |text: &str| -> String { text.split('\'').step_by(2).collect() };
+    let said = act
+        .args
+        .iter()
+        .any(|word| is_destructive(&statement(&word.text)));
     said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
 }
 
 /// Whether a statement drops or empties something, or changes all rows.
 fn is_destructive(text: &str) -> bool {
     let words: Vec<String> = text
-        .split(|c: char| c.is_whitespace() || "\"'`()".contains(c))
+        .split(|c: char| c.is_whitespace() || "\"'`()=".contains(c))
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
@@ -279,11 +386,13 @@ fn unregisters(scene: &Scene<'_>) -> Option<Match> {
         let after = text(edit, "new_string") + &text(edit, "content");
         switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
     });
-    let whole = scene.tool == "Write"
-        && scene
+    let is_users = std::path::Path::new(&touch.path) == scene.home.join(".claude/settings.json");
+    let has_entry = is_users
+        || scene
             .settings
-            .is_some_and(|text| text.contains("becket-hook"))
-        && !text(scene.input, "content").contains("becket-hook");
+            .is_some_and(|text| text.contains("becket-hook"));
+    let whole =
+        scene.tool == "Write" && has_entry && !text(scene.input, "content").contains("becket-hook");
     (bad || whole).then(|| Match::Path(touch.path.clone()))
 }
 

@@ -1,15 +1,17 @@
 //! What a Bash command would do, read from its syntax tree: the only reader of shell syntax in the program.
 //!
-//! `shell` walks statements and keeps what the shell would know (variables, folder, functions, files written before),
-//! `word` expands words, `start` decides what a simple command starts, `program` what it prints and `touch` which
-//! paths it touches, `code` reads `python -c` and its like.
+//! `shell` walks statements and keeps what the shell would know (variables, folder, functions, files that
+//! the script wrote), `word` expands words, `start` and `launcher` decide what a simple command starts,
+//! `program` what it prints, `touch` which paths it touches; `code` reads `python -c` and its like.
 
 use std::path::Path;
 
 use super::act::{Act, Touch};
 
 mod code;
+mod launcher;
 mod program;
+mod redirect;
 mod shell;
 mod start;
 mod syntax;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::glob::{Bases, Paths, Words, word_matches};
-use super::zone::Zone;
+use super::zone::{Zone, is_temporary};
 use crate::config::Origin;
 use crate::matcher::Matcher;
 
@@ -275,7 +275,8 @@ impl Rule {
 
     /// Whether it judges a call by something besides tool, mode and agent.
     pub fn has_condition(&self) -> bool {
-        !(self.acts.is_empty() && self.touches.is_empty())
+        !self.acts.is_empty()
+            || !self.touches.is_empty()
             || self.check.is_some()
             || !self.patterns.is_empty()
             || !self.prompt.is_empty()
@@ -284,8 +285,11 @@ impl Rule {
 
 impl Acts {
     fn is_empty(&self) -> bool {
+        self.unwanted_commands.is_empty() && self.asks_nothing_else()
+    }
+
+    fn asks_nothing_else(&self) -> bool {
         self.commands.is_empty()
-            && self.unwanted_commands.is_empty()
             && self.args.is_empty()
             && self.flags.is_empty()
             && self.fed.is_empty()
@@ -293,12 +297,9 @@ impl Acts {
             && self.opaque.is_none()
     }
 
+    /// It asks which program it is not, and nothing else.
     fn only_unwanted(&self) -> bool {
-        let rest = Self {
-            unwanted_commands: Vec::new(),
-            ..self.clone()
-        };
-        !self.unwanted_commands.is_empty() && rest.is_empty()
+        !self.unwanted_commands.is_empty() && self.asks_nothing_else()
     }
 
     fn takes_program(&self, act: &Act) -> bool {
@@ -313,7 +314,7 @@ impl Acts {
             && self.opaque.is_none_or(|it| {
                 it == (act.program.is_empty() || act.args.iter().any(|word| word.opaque))
             })
-            && self.args.take(act.args.iter().map(|word| &*word.text))
+            && self.args.take(&act.args.iter().map(|word| &*word.text))
             && self.flags.iter().all(|flag| flag.holds(act))
     }
 }
@@ -337,12 +338,17 @@ impl Touches {
         };
         let act = touch.act.and_then(|nth| scene.call.acts.get(nth));
         let remote = act.is_some_and(|act| act.remote);
+        // A search through the whole home or project is no reading of each key in it.
+        let with_below = touch.recursive
+            && (matches!(touch.access, Access::Write | Access::Delete)
+                || Zone::of(&touch.path, scene.project, scene.home) != Zone::Vital);
         let places = [Some(&touch.path), touch.real.as_ref()];
         places.into_iter().flatten().any(|path| {
             let in_zone = || {
                 let zone = match path.starts_with('/') {
                     true if remote => Zone::of(path, Path::new("/"), Path::new("/")),
                     true => Zone::of(path, scene.project, scene.home),
+                    false if is_temporary(path) => Zone::Temp,
                     false => Zone::Unknown,
                 };
                 let zone = match zone {
@@ -352,7 +358,7 @@ impl Touches {
                 self.zones.contains(&zone)
             };
             (self.zones.is_empty() || in_zone())
-                && (self.paths.is_empty() || self.paths.matches(path, touch.recursive, bases))
+                && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
         })
     }
 }
@@ -397,6 +403,13 @@ impl Command {
         if word_matches(&self.program, &act.program) && self.begins(act, 0) {
             return true;
         }
+        // `python -m twine upload`
+        let is_module = act.program.starts_with("python")
+            && act.args.first().is_some_and(|word| word.text == "-m");
+        let module = is_module.then(|| operands(act, false).next()).flatten();
+        if module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1) {
+            return true;
+        }
         RUNNERS.iter().any(|runner| {
             let words = std::iter::once(&*act.program).chain(operands(act, false));
             let mut words = words.skip(runner.len());
@@ -425,9 +438,11 @@ impl Command {
 fn operands(act: &Act, values: bool) -> impl Iterator<Item = &str> {
     let mut is_value = false;
     act.args.iter().map(|word| &*word.text).filter(move |text| {
-        let is_flag = text.len() > 1 && text.starts_with('-');
+        // `cargo +stable`
+        let is_toolchain = act.program == "cargo" && text.starts_with('+');
+        let is_flag = is_toolchain || text.len() > 1 && text.starts_with('-');
         let is_operand = !is_flag && !is_value;
-        is_value = values && is_flag && !text.contains('=');
+        is_value = values && is_flag && !is_toolchain && !text.contains('=');
         is_operand
     })
 }

@@ -83,36 +83,33 @@ impl Sight {
         payload: &[u8],
         around: &Around<'_>,
     ) -> Option<Self> {
-        let (found, key) = match event {
+        // A key takes a hash of the whole input: only where something was found.
+        let found_key = match event {
             EventName::PreToolUse | EventName::PermissionRequest => {
                 let tool = head.tool.as_deref().unwrap_or_default();
-                // As deep as it may be, nothing is read by recursion without a bound.
-                match serde_json::from_str(head.tool_input.unwrap_or("{}")) {
-                    Ok(input) => {
-                        let found = judge_call(tool, &input, head, around).found;
-                        (found, Key::of_call(head, id, tool, &input))
-                    }
+                // serde_json has a bound for depth.
+                let input = serde_json::from_str(head.tool_input.unwrap_or("{}"));
+                let found = match &input {
+                    Ok(input) => judge_call(tool, input, head, around).found,
                     Err(why) => {
-                        let why = format!("the input cannot be read: {why}");
-                        let key = Key::of_call(head, id, tool, &Value::Null);
-                        (unreadable(around.rules, &why), key)
+                        unreadable(around.rules, &format!("the input cannot be read: {why}"))
                     }
-                }
+                };
+                let key = || Key::of_call(head, id, tool, &input.unwrap_or_default());
+                (!found.is_empty()).then(|| (found, key()))
             }
             EventName::UserPromptSubmit => {
                 let prompt = head.prompt.as_deref().unwrap_or_default();
                 let found = sorted(around.rules, |rule| rule.matches_prompt(prompt));
-                (found, Key::of_prompt(head, id, prompt))
+                (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, prompt)))
             }
             EventName::ConfigChange => {
-                let key = Key::of_prompt(head, id, "");
-                (config_change(head, payload, around), key)
+                let found = config_change(head, payload, around);
+                (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, "")))
             }
-            _ => return None,
+            _ => None,
         };
-        if found.is_empty() {
-            return None;
-        }
+        let (found, key) = found_key?;
         let memory = key.look_up(around.place, *event == EventName::PermissionRequest);
         Some(Self { found, key, memory })
     }
@@ -234,19 +231,18 @@ fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Fo
     // Transcripts are in `projects/` beside the user's settings.
     let transcript = Path::new(head.transcript_path.as_deref().unwrap_or_default());
     let mut above = transcript.ancestors();
-    let user = above
-        .find(|folder| folder.ends_with("projects"))
-        .and_then(Path::parent);
+    let projects = above.find(|folder| folder.ends_with("projects"));
+    let user = projects
+        .and_then(Path::parent)
+        .filter(|folder| folder.is_dir());
     let user = user.map(|folder| folder.join("settings.json"));
+    // Where the user's own file is not known, becket may be registered there.
+    let is_known = user.is_some();
     let project = ["settings.json", "settings.local.json"];
     let project = project.map(|name| around.project.join(".claude").join(name));
-    let files = user
-        .into_iter()
-        .chain(project)
-        .chain([changed.to_path_buf()]);
-    let is_registered = files
-        .map(|file| read_settings(&file))
-        .any(|it| it.contains("becket-hook"));
+    let files = (user.into_iter().chain(project)).chain([changed.to_path_buf()]);
+    let mut texts = files.map(|file| read_settings(&file));
+    let is_registered = !is_known || texts.any(|text| text.contains("becket-hook"));
     let is_off = switches_off(&read_settings(changed));
     sorted(around.rules, |rule| {
         let cuts_off = is_off || !is_registered && around.registered_by_settings;

@@ -87,7 +87,7 @@ impl Zone {
             ["var" | "private", "folders" | "var", ..] if names.len() > 4 => Self::Temp,
             ["dev", "shm", _, ..] => Self::Temp,
             ["dev", ..] => Self::Elsewhere,
-            [top, ..] if SYSTEM.contains(top) => Self::System,
+            [top, ..] if SYSTEM.contains(top) || top.contains('*') => Self::System,
             [_] => Self::System,
             _ if is_built(path) => Self::Build,
             _ => Self::Elsewhere,
@@ -153,7 +153,7 @@ fn is_device(names: &[&str]) -> bool {
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const NAMES: [&str; 56] = [
+    const NAMES: [&str; 67] = [
         "target",
         "node_modules",
         "dist",
@@ -210,13 +210,38 @@ fn is_built(rest: &str) -> bool {
         ".elixir_ls",
         "zig-cache",
         "zig-out",
+        "deps",
+        "log",
+        "logs",
+        "package-lock.json",
+        "yarn.lock",
+        "pnpm-lock.yaml",
+        "bun.lockb",
+        "Cargo.lock",
+        "poetry.lock",
+        "uv.lock",
+        "Gemfile.lock",
     ];
     rest.split('/').any(|name| {
         NAMES.contains(&name)
             || name.ends_with(".egg-info")
             || name.starts_with("cmake-build-")
             || name.starts_with("bazel-")
-    })
+    }) || rest.contains("vendor/bundle")
+}
+
+/// Whether a path that is not known whole begins with the temp folder.
+pub fn is_temporary(text: &str) -> bool {
+    let begins = [
+        "$TMPDIR",
+        "${TMPDIR",
+        "$TMP/",
+        "${TMP}",
+        "$(mktemp",
+        "`mktemp",
+        "$RUNNER_TEMP",
+    ];
+    begins.iter().any(|it| text.starts_with(it))
 }
 
 #[cfg(test)]
@@ -247,6 +272,7 @@ mod tests {
             ("/dev/null", Zone::Elsewhere),
             ("/dev/sda", Zone::Device),
             ("/data", Zone::System),
+            ("/**/*.log", Zone::System),
             ("/data/x", Zone::Elsewhere),
         ] {
             assert_eq!(Zone::of(path, project, home), zone, "{path}");

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use becket_engine::effort::directive;
 use becket_engine::effort::rules::{Says, say};
 use becket_engine::effort::skill::{EffortLimits, Skill, built_in};
+use becket_engine::effort::{EXHAUSTED, directive};
+use becket_engine::session::Inference;
 use becket_wire::Version;
 use becket_wire::answer::Opinion;
 use becket_wire::rpc::LAUNCH;
@@ -700,6 +701,15 @@ fn what_is_heard_is_recorded() {
     bench.kill();
     let row = bench.registry.row(A.session, bench.now).unwrap();
     assert!(row.effort.unwrap().exhausted);
+    // No event tells of it in every version: the transcript does.
+    bench.event(A, "SessionStart", &json!({"source": "clear"}));
+    bench.event(A, "UserPromptSubmit", &json!({"prompt": "on"}));
+    let died = Inference::TurnDied {
+        error: Some(EXHAUSTED.to_owned()),
+    };
+    bench.registry.infer(A.session, &died, bench.now + 5);
+    bench.commit();
+    assert_eq!(stored::messages(&bench.database, effort).unwrap().len(), 6);
     assert_eq!(
         bench.effort_of(A),
         Some(effort),

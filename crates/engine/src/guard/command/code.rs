@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::super::act::Access::{self, Delete, Read, Write};
 use super::program::{base64, hex};
 use super::word::{Value, ansi_c};
-use super::wrapper::is_flag;
+use super::wrapper::{is_flag, one_of};
 
 /// The arguments of a call are looked at up to here.
 const LONG_CALL: usize = 4096;
@@ -125,97 +125,76 @@ impl Language {
     }
 
     fn function(self, path: &str, code: &str) -> Option<Function> {
-        let (qualifier, name) = path.rsplit_once(['.', ':', '>']).unwrap_or(("", path));
-        let child =
-            || code.contains("child_process") || code.contains("execa") || code.contains("Bun.");
-        Some(match name {
-            "system"
-            | "popen"
-            | "shell_exec"
-            | "passthru"
-            | "proc_open"
-            | "getoutput"
-            | "getstatusoutput"
-            | "check_call"
-            | "check_output"
-            | "Popen"
-            | "execute"
-            | "capture2"
-            | "capture2e"
-            | "capture3"
-            | "popen3"
-            | "execvp"
-            | "execv"
-            | "execve"
-            | "execvpe"
-            | "execlp"
-            | "execl"
-            | "spawnlp"
-            | "spawnvp"
-            | "spawnl"
-            | "spawnv"
-            | "create_subprocess_shell"
-            | "create_subprocess_exec"
-            | "pcntl_exec" => Function::Start,
-            "execSync" | "execFileSync" | "spawnSync" | "execFile" => Function::Start,
-            "run" | "call"
-                if matches!(qualifier, "" | "subprocess" | "sp") && self == Language::Python =>
+        let name = path.rsplit(['.', ':', '>']).next().unwrap_or(path);
+        let children = ["child_process", "execa", "Bun."];
+        match (self, name) {
+            (Language::Python, "exec" | "eval") => return Some(Function::Code),
+            // A regular expression has `exec` too.
+            (Language::JavaScript, "exec" | "spawn")
+                if !children.iter().any(|one| code.contains(one)) =>
             {
-                Function::Start
+                return None;
             }
-            "exec" | "eval" if self == Language::Python => Function::Code,
-            "exec" | "spawn" if self == Language::JavaScript => {
-                return child().then_some(Function::Start);
-            }
-            "exec" | "spawn" => Function::Start,
-            "eval" | "Function" => Function::Code,
-            "rmtree"
-            | "rm_rf"
-            | "rm_r"
-            | "remove_tree"
-            | "remove_entry_secure"
-            | "rimraf"
-            | "rimrafSync"
-            | "removeSync"
-            | "emptyDirSync"
-            | "emptyDir" => Function::Touch(Delete, true),
-            "rmSync" | "rm" | "rmdirSync" => Function::Touch(Delete, code.contains("recursive")),
-            "unlink" | "unlinkSync" | "rmdir" | "removedirs" => Function::Touch(Delete, false),
-            "remove" if matches!(qualifier, "" | "os" | "fs" | "fse" | "Deno") => {
-                Function::Touch(Delete, false)
-            }
-            "delete" if matches!(qualifier, "File" | "Dir") => Function::Touch(Delete, false),
-            "open" | "fopen" => Function::Open,
-            "writeFileSync" | "writeFile" | "appendFileSync" | "appendFile" | "write_text"
-            | "write_bytes" | "file_put_contents" | "createWriteStream" | "truncateSync"
-            | "truncate" | "chmod" | "chown" | "chmodSync" | "mkdir" | "makedirs" | "mkdirSync"
-            | "mkdir_p" | "touch" | "writeTextFile" | "writeTextFileSync" => {
-                Function::Touch(Write, false)
-            }
-            "write" if matches!(qualifier, "File" | "IO" | "Bun") => Function::Touch(Write, false),
-            "readFileSync" | "readFile" | "read_text" | "read_bytes" | "file_get_contents"
-            | "createReadStream" | "readTextFile" | "readTextFileSync" | "readfile" => {
-                Function::Touch(Read, false)
-            }
-            "read" | "readlines" | "foreach" if matches!(qualifier, "File" | "IO") => {
-                Function::Touch(Read, false)
-            }
-            "listdir" | "scandir" | "readdirSync" | "walk" => Function::Touch(Access::List, false),
-            "move" | "rename" | "replace" | "renameSync"
-                if !matches!(qualifier, "") || name == "rename" =>
-            {
-                // A method of a string has the same name in every language.
-                if name == "replace" && qualifier != "os" {
-                    return None;
-                }
-                Function::Two(Delete, Write)
-            }
-            "copy" | "copy2" | "copyfile" | "copytree" | "copyFileSync" | "cpSync" | "copySync"
-            | "symlink" => Function::Two(Read, Write),
-            _ => return None,
+            (Language::JavaScript, "run" | "call" | "move" | "copy") => return None,
+            _ => {}
+        }
+        // A name alone stands for it after any dot, a path for itself.
+        let row = FUNCTIONS
+            .iter()
+            .find(|(names, _)| one_of(name, names) || path != name && one_of(path, names));
+        let function = row.map(|(_, function)| *function)?;
+        let below = matches!(name, "rm" | "rmSync" | "rmdirSync") && code.contains("recursive");
+        Some(if below {
+            Function::Touch(Delete, true)
+        } else {
+            function
         })
     }
 }
+
+static FUNCTIONS: &[(&str, Function)] = &[
+    (
+        "system popen shell_exec passthru proc_open getoutput getstatusoutput check_call check_output Popen \
+         execute capture2 capture2e capture3 popen3 execvp execv execve execvpe execlp execl spawnlp spawnvp \
+         create_subprocess_shell create_subprocess_exec pcntl_exec execSync execFileSync spawnSync execFile \
+         subprocess.run sp.run subprocess.call sp.call exec spawn",
+        Function::Start,
+    ),
+    ("eval Function", Function::Code),
+    (
+        "rmtree rm_rf rm_r remove_tree remove_entry_secure rimraf rimrafSync removeSync emptyDirSync emptyDir",
+        Function::Touch(Delete, true),
+    ),
+    (
+        "rmSync fs.rm FileUtils.rm rmdirSync unlink unlinkSync rmdir removedirs os.remove fs.remove Deno.remove \
+         File.delete Dir.delete",
+        Function::Touch(Delete, false),
+    ),
+    ("open fopen", Function::Open),
+    (
+        "writeFileSync writeFile appendFileSync appendFile write_text write_bytes file_put_contents \
+         createWriteStream truncateSync truncate chmod chown chmodSync mkdir makedirs mkdirSync mkdir_p touch \
+         writeTextFile writeTextFileSync File.write IO.write Bun.write",
+        Function::Touch(Write, false),
+    ),
+    (
+        "readFileSync readFile read_text read_bytes file_get_contents createReadStream readTextFile \
+         readTextFileSync readfile File.read IO.read File.readlines IO.readlines File.foreach",
+        Function::Touch(Read, false),
+    ),
+    (
+        "listdir scandir readdirSync os.walk",
+        Function::Touch(Access::List, false),
+    ),
+    (
+        "shutil.move os.rename os.replace renameSync rename FileUtils.mv",
+        Function::Two(Delete, Write),
+    ),
+    (
+        "shutil.copy copy2 copyfile copytree copyFileSync cpSync copySync FileUtils.cp symlink",
+        Function::Two(Read, Write),
+    ),
+];
 
 /// What a piece of code does.
 pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
@@ -435,7 +414,7 @@ impl<'c> Scan<'c> {
         match words.len() {
             0 => {}
             1 if matches!(arguments[0], Argument::One(_)) => {
-                self.effects.extend(words.pop().map(Effect::Script))
+                self.effects.extend(words.pop().map(Effect::Script));
             }
             _ => self.effects.push(Effect::Start(words)),
         }
@@ -615,8 +594,12 @@ impl<'c> Scan<'c> {
                     } else if self.byte(next) == b'(' {
                         let (arguments, end) = self.arguments(next + 1, true);
                         let method = at > start && self.byte(at - 1) == b'.';
-                        if !method || all.is_none() {
-                            add(&mut all, made(name, &arguments));
+                        let value = made(name, &arguments);
+                        if !method {
+                            add(&mut all, value);
+                        } else if !value.opaque && all.as_ref().is_none_or(|all| all.opaque) {
+                            // `__import__("base64").b64decode("…")`
+                            all = Some(value);
                         }
                         at = end;
                     } else if self.byte(next) == b'=' && self.byte(next + 1) != b'=' {

@@ -1,40 +1,17 @@
 //! What a program prints, as far as its arguments and its input tell.
 
-use super::shell::{Output, Shell, Variable};
+use super::shell::{Output, Shell};
 use super::word::{Value, ansi_c};
-use super::wrapper::{self, Flags, has, is_flag};
+use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
 /// Their output comes from another machine.
-const NETWORK: [&str; 15] = [
-    "curl",
-    "wget",
-    "http",
-    "https",
-    "xh",
-    "aria2c",
-    "fetch",
-    "lynx",
-    "nc",
-    "ncat",
-    "netcat",
-    "socat",
-    "telnet",
-    "ftp",
-    "lwp-request",
-];
+const NETWORK: &str =
+    "curl wget http https xh aria2c fetch lynx nc ncat netcat socat telnet ftp lwp-request";
 /// They print what they read, or a part of it.
-const PASS: [&str; 14] = [
-    "cat", "tee", "head", "tail", "sort", "uniq", "grep", "egrep", "nl", "pv", "sponge", "tac",
-    "less", "more",
-];
+const PASS: &str = "cat tee head tail sort uniq grep egrep nl pv sponge tac less more";
 /// They print what they read in another form.
-const CHANGE: [&str; 22] = [
-    "sed", "awk", "gawk", "tr", "cut", "jq", "yq", "gunzip", "gzip", "zcat", "xz", "xzcat",
-    "bunzip2", "bzcat", "zstd", "base64", "base32", "openssl", "gpg", "tar", "xxd", "rev",
-];
-const SILENT: [&str; 12] = [
-    "true", "false", ":", "rm", "mkdir", "touch", "chmod", "cp", "mv", "sleep", "exit", "export",
-];
+const CHANGE: &str = "sed awk gawk tr cut jq yq gunzip gzip zcat xz xzcat bunzip2 bzcat zstd base64 base32 openssl gpg tar xxd rev";
+const SILENT: &str = "true false : rm mkdir touch chmod cp mv sleep exit export";
 
 pub(super) fn output(shell: &mut Shell, program: &str, args: &[Value], stdin: &Output) -> Output {
     match program {
@@ -45,16 +22,16 @@ pub(super) fn output(shell: &mut Shell, program: &str, args: &[Value], stdin: &O
             None => Output::Opaque,
         },
         "which" | "type" | "realpath" | "readlink" | "basename" | "dirname" => name(program, args),
-        "base64" | "gbase64" if has(args, "dD", &["decode"]) => decoded(stdin, args, base64),
+        "base64" | "gbase64" if has(args, "dD", "decode") => decoded(stdin, args, base64),
         "openssl"
-            if has(args, "d", &[])
+            if has(args, "d", "")
                 && args
                     .iter()
                     .any(|arg| matches!(arg.text.as_str(), "base64" | "-base64" | "-a")) =>
         {
             decoded(stdin, args, base64)
         }
-        "xxd" if has(args, "r", &[]) => decoded(stdin, args, hex),
+        "xxd" if has(args, "r", "") => decoded(stdin, args, hex),
         "rev" => decoded(stdin, args, |text| {
             Some(
                 text.lines()
@@ -75,13 +52,11 @@ pub(super) fn output(shell: &mut Shell, program: &str, args: &[Value], stdin: &O
             copied(shell, args);
             Output::Nothing
         }
-        _ if NETWORK.contains(&program) => network(shell, program, args),
-        _ if SILENT.contains(&program) => Output::Nothing,
+        _ if one_of(program, NETWORK) => network(shell, program, args),
+        _ if one_of(program, SILENT) => Output::Nothing,
         _ => match stdin {
-            Output::Network if PASS.contains(&program) || CHANGE.contains(&program) => {
-                Output::Network
-            }
-            Output::Text(text, _) if PASS.contains(&program) => Output::Text(text.clone(), true),
+            Output::Network if one_of(program, PASS) || one_of(program, CHANGE) => Output::Network,
+            Output::Text(text, _) if one_of(program, PASS) => Output::Text(text.clone(), true),
             Output::Names(_) if matches!(program, "sort" | "head" | "tail" | "uniq") => {
                 stdin.clone()
             }
@@ -158,13 +133,7 @@ fn printf(shell: &mut Shell, args: &[Value]) -> Output {
     }
     match variable {
         Some(name) => {
-            shell.scope.variables.insert(
-                name,
-                Variable {
-                    values: vec![made],
-                    array: false,
-                },
-            );
+            shell.set(name, made);
             Output::Nothing
         }
         None => made.printed(),
@@ -214,10 +183,7 @@ fn names(args: &[Value]) -> Output {
 
 /// A copy of a file that the script wrote or fetched is that file too.
 fn copied(shell: &mut Shell, args: &[Value]) {
-    const FLAGS: Flags = Flags {
-        short: "tS",
-        long: &[],
-    };
+    const FLAGS: Flags = flags("tS", "");
     if let [from, to] = FLAGS.operands(args)[..] {
         let content = shell.printed_by_file(from);
         if content != Output::Opaque {
@@ -234,13 +200,13 @@ fn remember(shell: &mut Shell, file: &Value, content: Output) {
 
 fn network(shell: &mut Shell, program: &str, args: &[Value]) -> Output {
     let file = match program {
-        "curl" => wrapper::value(args, Some('o'), &["output"]),
-        "wget" => wrapper::value(args, Some('O'), &["output-document"]),
-        "aria2c" => wrapper::value(args, Some('o'), &["out"]),
+        "curl" => wrapper::value(args, Some('o'), "output"),
+        "wget" => wrapper::value(args, Some('O'), "output-document"),
+        "aria2c" => wrapper::value(args, Some('o'), "out"),
         _ => None,
     };
     let by_url = match program {
-        "curl" => has(args, "O", &["remote-name", "remote-name-all"]),
+        "curl" => has(args, "O", "remote-name remote-name-all"),
         "wget" | "aria2c" => file.is_none(),
         _ => false,
     };

@@ -10,6 +10,7 @@ use tree_sitter::Node;
 use super::super::act::{Access, Act, Fed, Touch};
 use super::super::path;
 use super::Read;
+use super::redirect::Redirects;
 use super::syntax::{self, Kind, children, kind, text};
 use super::word::Value;
 
@@ -18,7 +19,8 @@ const BYTES: usize = 128 * 1024;
 const ACTS: usize = 4096;
 const TOUCHES: usize = 8192;
 const DEPTH: usize = 100;
-const TIME: Duration = Duration::from_millis(100);
+const STEPS: usize = 200_000;
+const TIME: Duration = Duration::from_millis(250);
 /// A loop over more values is read once, with all of them in its variable.
 const ROUNDS: usize = 16;
 
@@ -76,6 +78,15 @@ pub(super) struct Variable {
     pub(super) array: bool,
 }
 
+impl Variable {
+    pub(super) fn one(value: Value) -> Variable {
+        Variable {
+            values: vec![value],
+            array: false,
+        }
+    }
+}
+
 /// How the acts that are read now are started.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Context {
@@ -96,19 +107,9 @@ pub(super) struct Shell<'h> {
     pub(super) calls: Vec<String>,
     pub(super) read: Read,
     depth: usize,
+    steps: usize,
     left: usize,
     by: Instant,
-}
-
-/// Where the standard streams of a statement go.
-#[derive(Default)]
-struct Redirects<'t> {
-    stdin: Option<Output>,
-    stdout: Option<Value>,
-    touches: Vec<(Value, Access)>,
-    /// Words and statements that the grammar hangs below a here-document.
-    words: Vec<Node<'t>>,
-    after: Vec<Node<'t>>,
 }
 
 impl<'h> Shell<'h> {
@@ -128,6 +129,7 @@ impl<'h> Shell<'h> {
             calls: Vec::new(),
             read: Read::default(),
             depth: 0,
+            steps: 0,
             left: BYTES,
             by: Instant::now() + TIME,
         }
@@ -152,17 +154,26 @@ impl<'h> Shell<'h> {
         }
         self.left -= end;
         let script = &script[..end];
-        let Some(tree) = syntax::parse(script, self.by) else {
+        let mut tree = syntax::parse(script, self.by);
+        let mut again = None;
+        if tree
+            .as_ref()
+            .is_some_and(|tree| tree.root_node().has_error())
+        {
+            again = syntax::braces_first(script);
+            if let Some(again) = &again {
+                tree = syntax::parse(again, self.by);
+            }
+        }
+        let script = again.as_deref().unwrap_or(script);
+        let Some(tree) = tree else {
             self.unread("it takes too long to parse".into());
             return Output::Opaque;
         };
         let root = tree.root_node();
         let known = self.read.unread.len();
         let output = self.statement(root, script, stdin);
-        if root.has_error()
-            && self.read.unread.len() == known
-            && !script.trim_start().starts_with('{')
-        {
+        if root.has_error() && self.read.unread.len() == known {
             self.unread("a syntax error".into());
         }
         output
@@ -216,6 +227,14 @@ impl<'h> Shell<'h> {
 
     /// Runs `body` one level deeper, if the bounds allow it.
     pub(super) fn deeper<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> Option<R> {
+        self.steps += 1;
+        if self.steps.is_multiple_of(1024) && Instant::now() > self.by {
+            self.steps = self.steps.max(STEPS);
+        }
+        if self.steps >= STEPS || self.read.acts.len() >= ACTS {
+            self.unread("too much to read".into());
+            return None;
+        }
         if self.depth >= DEPTH {
             self.unread("nested too deep".into());
             return None;
@@ -300,10 +319,6 @@ impl<'h> Shell<'h> {
             if kind != Kind::Token {
                 output = output.then(self.statement(child, source, stdin));
             }
-            if self.read.acts.len() >= ACTS {
-                self.unread(format!("more than {ACTS} acts"));
-                return Output::Opaque;
-            }
         }
         output
     }
@@ -342,7 +357,7 @@ impl<'h> Shell<'h> {
         output
     }
 
-    fn pipeline(&mut self, node: Node, source: &str, stdin: Output) -> Output {
+    pub(super) fn pipeline(&mut self, node: Node, source: &str, stdin: Output) -> Output {
         let mut flow = stdin;
         for (kind, child) in children(node) {
             if kind != Kind::Token {
@@ -417,10 +432,6 @@ impl<'h> Shell<'h> {
     fn broken(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
         let whole = text(node, source).trim();
         let mut words = Vec::new();
-        if whole.starts_with('{') && whole.ends_with('}') && !whole.contains(char::is_whitespace) {
-            Value::unquoted(whole).split_into(&mut words);
-            return self.start(words, stdin);
-        }
         let near: String = whole.chars().take(40).collect();
         self.unread(format!("a syntax error near `{near}`"));
         let mut output = Output::Nothing;
@@ -432,12 +443,12 @@ impl<'h> Shell<'h> {
                 }
                 Kind::Variable | Kind::Expansion => self.fields(child, source, &mut words),
                 _ => {
-                    output = output.then(self.start(std::mem::take(&mut words), stdin));
+                    output = output.then(self.start(&std::mem::take(&mut words), stdin));
                     output = output.then(self.statement(child, source, stdin));
                 }
             }
         }
-        output.then(self.start(words, stdin))
+        output.then(self.start(&words, stdin))
     }
 
     fn redirected(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
@@ -446,7 +457,7 @@ impl<'h> Shell<'h> {
         for (kind, child) in children(node) {
             match kind {
                 Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
-                    self.redirect(child, source, &mut redirects)
+                    self.redirect(child, source, &mut redirects);
                 }
                 _ => body = Some((kind, child)),
             }
@@ -480,7 +491,7 @@ impl<'h> Shell<'h> {
             match kind {
                 Kind::Assignment => assignments.push(child),
                 Kind::FileRedirect | Kind::Heredoc | Kind::Herestring => {
-                    self.redirect(child, source, &mut redirects)
+                    self.redirect(child, source, &mut redirects);
                 }
                 Kind::Token if text(child, source) == "$" => {}
                 _ => self.fields(child, source, &mut words),
@@ -493,148 +504,23 @@ impl<'h> Shell<'h> {
         let own = redirects.stdin.take();
         let stdin = own.as_ref().unwrap_or(stdin);
         let output = if assignments.is_empty() {
-            self.start(words, stdin)
+            self.start(&words, stdin)
         } else {
             let variables = self.scope.variables.clone();
             for assignment in assignments {
                 self.assign(assignment, source);
             }
-            let output = self.start(words, stdin);
+            let output = self.start(&words, stdin);
             self.scope.variables = variables;
             output
         };
         self.finish(redirects, source, output, first)
     }
 
-    /// The touches of redirections belong to the last act of the statement; then what stands behind a here-document.
-    fn finish(
-        &mut self,
-        redirects: Redirects,
-        source: &str,
-        output: Output,
-        first: usize,
-    ) -> Output {
-        let act = (self.read.acts.len() > first).then(|| self.read.acts.len() - 1);
-        for (target, access) in &redirects.touches {
-            self.touch(target, *access, false, act);
-        }
-        let mut output = self.settle(&redirects, &output).unwrap_or(output);
-        for node in redirects.after {
-            output = match kind(node) {
-                Kind::Pipeline => self.pipeline(node, source, output),
-                _ => output.then(self.statement(node, source, &Output::Nothing)),
-            };
-        }
-        output
-    }
-
-    /// What is printed into a file is remembered.
-    fn settle(&mut self, redirects: &Redirects, output: &Output) -> Option<Output> {
-        let target = redirects.stdout.as_ref()?;
-        if let Some(path) = self.absolute(target) {
-            self.write_file(path, output.clone());
-        }
-        Some(Output::Nothing)
-    }
-
-    pub(super) fn write_file(&mut self, path: String, output: Output) {
-        let old = self.files.remove(&path).unwrap_or_default();
-        // `>` and `>>` alike: the old text is read once more at most.
-        self.files.insert(path, old.then(output));
-    }
-
-    fn redirect<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
-        match kind(node) {
-            Kind::Herestring => {
-                for (_, word) in children(node).filter(|(kind, _)| *kind != Kind::Token) {
-                    let value = self.single(word, source);
-                    into.stdin = Some(value.printed());
-                }
-            }
-            Kind::Heredoc => self.heredoc(node, source, into),
-            _ => self.file_redirect(node, source, into),
-        }
-    }
-
-    fn file_redirect<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
-        let mut descriptor = "";
-        let mut operator = "";
-        for (kind, child) in children(node) {
-            match kind {
-                Kind::Descriptor => descriptor = text(child, source),
-                Kind::Token => operator = text(child, source),
-                Kind::Error => {}
-                _ => {
-                    let target = self.single(child, source);
-                    if operator.ends_with('&')
-                        && target.text.bytes().all(|b| b.is_ascii_digit() || b == b'-')
-                    {
-                        continue;
-                    }
-                    if operator.starts_with('<') {
-                        into.stdin = Some(self.printed_by_file(&target));
-                        into.touches.push((target, Access::Read));
-                    } else {
-                        into.touches.push((target.clone(), Access::Write));
-                        if matches!(descriptor, "" | "1") {
-                            into.stdout = Some(target);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// What reading a file gives, as far as the script tells.
-    pub(super) fn printed_by_file(&self, file: &Value) -> Output {
-        if file.text.starts_with("/dev/tcp/") || file.network {
-            return Output::Network;
-        }
-        self.absolute(file)
-            .and_then(|path| self.files.get(&path))
-            .cloned()
-            .unwrap_or(Output::Opaque)
-    }
-
-    fn heredoc<'t>(&mut self, node: Node<'t>, source: &str, into: &mut Redirects<'t>) {
-        let mut raw = false;
-        let mut tabs = false;
-        let mut after = false;
-        for (kind, child) in children(node) {
-            match kind {
-                Kind::HeredocStart => raw = text(child, source).contains(['\'', '"', '\\']),
-                Kind::HeredocBody => {
-                    let mut body = if raw {
-                        Value {
-                            text: text(child, source).to_owned(),
-                            ..Value::default()
-                        }
-                    } else {
-                        self.pieces(child, source)
-                    };
-                    if tabs {
-                        body.text = body
-                            .text
-                            .lines()
-                            .map(|line| line.trim_start_matches('\t').to_owned() + "\n")
-                            .collect();
-                    }
-                    into.stdin = Some(body.printed());
-                }
-                Kind::FileRedirect | Kind::Herestring | Kind::Heredoc => {
-                    self.redirect(child, source, into)
-                }
-                Kind::Token => {
-                    let token = text(child, source);
-                    tabs |= token == "<<-";
-                    after |= matches!(token, "&&" | "||");
-                }
-                Kind::Pipeline => into.after.push(child),
-                Kind::Other | Kind::Error => {}
-                _ if after => into.after.push(child),
-                _ => into.words.push(child),
-            }
-        }
+    pub(super) fn set(&mut self, name: impl Into<String>, value: Value) {
+        self.scope
+            .variables
+            .insert(name.into(), Variable::one(value));
     }
 
     pub(super) fn push_act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {

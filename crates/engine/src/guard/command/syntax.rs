@@ -131,13 +131,22 @@ pub(super) fn parse(text: &str, by: Instant) -> Option<Tree> {
         let mut rounds = 0_u32;
         let mut late = |_: &ParseState| {
             rounds += 1;
-            if rounds % 16 == 0 && Instant::now() > by {
+            if rounds.is_multiple_of(16) && Instant::now() > by {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
         };
-        let bytes = text.as_bytes();
+        // The grammar's scanner gives any character to `isdigit` of C, which reads past its table for
+        // what is not Latin. A dot is a part of a word as they are, and the places stay the same.
+        let plain = |byte: u8| {
+            if byte.is_ascii() && byte != 0 {
+                byte
+            } else {
+                b'.'
+            }
+        };
+        let bytes: Vec<u8> = text.bytes().map(plain).collect();
         let options = ParseOptions::new().progress_callback(&mut late);
         let tree = parser.parse_with_options(
             &mut |at, _| bytes.get(at..).unwrap_or_default(),
@@ -178,4 +187,25 @@ impl<'t> Iterator for Children<'t> {
 
 pub(super) fn text<'s>(node: Node, source: &'s str) -> &'s str {
     source.get(node.byte_range()).unwrap_or_default()
+}
+
+/// The grammar does not know `{rm,-rf,/}` as a command: a wrapper before it makes it an argument.
+pub(super) fn braces_first(script: &str) -> Option<String> {
+    let bytes = script.as_bytes();
+    let mut made = String::new();
+    let mut done = 0;
+    for at in memchr::memchr_iter(b'{', bytes) {
+        let before = script[..at].trim_end_matches([' ', '\t']);
+        let first = before.is_empty() || before.ends_with([';', '&', '|', '(', '\n', '`']);
+        let word = script[at..]
+            .split([' ', '\t', '\n', ';'])
+            .next()
+            .unwrap_or_default();
+        if first && word.contains(',') && word.contains('}') {
+            made.push_str(&script[done..at]);
+            made.push_str("command ");
+            done = at;
+        }
+    }
+    (!made.is_empty()).then(|| made + &script[done..])
 }

@@ -6,60 +6,44 @@ use std::sync::LazyLock;
 use super::super::act::Access::{self, Delete, List, Read, Write};
 use super::shell::Shell;
 use super::word::Value;
-use super::wrapper::{Flags, has, is_flag, value};
+use super::wrapper::{Flags, flags, has, is_flag, value};
 
 /// How a program takes its arguments.
+#[derive(Clone, Copy)]
 struct Row {
     /// Names, separated by blanks.
     names: &'static str,
     flags: Flags,
+    access: Option<Access>,
     /// Operands that are no paths, before the others: the pattern of `grep`, the mode of `chmod`.
     skip: usize,
-    /// A flag that gives what is skipped otherwise: `grep -e`.
-    unless: (&'static str, &'static [&'static str]),
-    operands: Option<Access>,
+    /// Flags that give what is skipped otherwise: `grep -e`.
+    unless: Flags,
     /// The last operand, where it differs.
     last: Option<Access>,
-    /// Flags that add what is below.
-    recursive: Recursive,
+    /// Flags that add what is below; `*` if none is needed.
+    recursive: Flags,
 }
 
-#[derive(Clone, Copy)]
-enum Recursive {
-    Never,
-    Always,
-    With(&'static str, &'static [&'static str]),
-}
+const NONE: Flags = flags("", "");
+const R: Flags = flags("rR", "recursive");
+const A: Flags = flags("raR", "recursive archive");
+const ALWAYS: Flags = flags("*", "");
 
-const fn row(
-    names: &'static str,
-    short: &'static str,
-    long: &'static [&'static str],
-    operands: Access,
-) -> Row {
+const fn row(names: &'static str, flags: Flags, access: Access) -> Row {
+    let access = Some(access);
     Row {
         names,
-        flags: Flags { short, long },
+        flags,
+        access,
         skip: 0,
-        unless: ("", &[]),
-        operands: Some(operands),
+        unless: NONE,
         last: None,
-        recursive: Recursive::Never,
+        recursive: NONE,
     }
 }
 
 impl Row {
-    const fn skip(self, skip: usize) -> Row {
-        Row { skip, ..self }
-    }
-
-    const fn unless(self, short: &'static str, long: &'static [&'static str]) -> Row {
-        Row {
-            unless: (short, long),
-            ..self
-        }
-    }
-
     const fn last(self, last: Access) -> Row {
         Row {
             last: Some(last),
@@ -67,226 +51,155 @@ impl Row {
         }
     }
 
-    const fn recursive(self, short: &'static str, long: &'static [&'static str]) -> Row {
+    const fn skip(self, unless: Flags) -> Row {
         Row {
-            recursive: Recursive::With(short, long),
+            skip: 1,
+            unless,
             ..self
         }
     }
 
-    const fn always(self) -> Row {
-        Row {
-            recursive: Recursive::Always,
-            ..self
-        }
+    const fn below(self, recursive: Flags) -> Row {
+        Row { recursive, ..self }
     }
 
     const fn no_paths(names: &'static str) -> Row {
         Row {
-            operands: None,
-            ..row(names, "", &[], Read)
+            access: None,
+            ..row(names, NONE, Read)
         }
     }
 }
 
-const RECURSIVE: &[&str] = &["recursive"];
-
 static ROWS: &[Row] = &[
-    row("rm grm", "", &[], Delete).recursive("rR", RECURSIVE),
-    row("rmdir unlink trash trash-put", "", &[], Delete),
-    row("shred wipe srm", "nsz", &["--iterations", "--size"], Delete),
-    row("rimraf del-cli", "", &[], Delete).always(),
-    row("cp gcp ditto", "tS", &["--suffix"], Read)
+    row("rm grm", NONE, Delete).below(R),
+    row("rmdir unlink trash trash-put", NONE, Delete),
+    row("shred wipe srm", flags("nsz", "iterations size"), Delete),
+    row("rimraf del-cli", NONE, Delete).below(ALWAYS),
+    row("cp gcp ditto", flags("tS", "suffix"), Read)
         .last(Write)
-        .recursive("rRa", &["recursive", "archive"]),
-    row("mv gmv rename", "tS", &["--suffix"], Delete).last(Write),
-    row("ln link", "tS", &["--suffix"], Read).last(Write),
-    row(
-        "install ginstall",
-        "gmotS",
-        &["--group", "--mode", "--owner"],
-        Read,
-    )
-    .last(Write),
+        .below(A),
+    row("mv gmv rename", flags("tS", "suffix"), Delete).last(Write),
+    row("ln link", flags("tS", "suffix"), Read).last(Write),
+    row("install ginstall", flags("gmotS", "group mode owner"), Read).last(Write),
     row(
         "rsync",
-        "eBTf",
-        &[
-            "--exclude",
-            "--include",
-            "--filter",
-            "--rsh",
-            "--files-from",
-            "--exclude-from",
-        ],
+        flags("eBTf", "exclude include filter rsh files-from"),
         Read,
     )
     .last(Write)
-    .recursive("ra", &["recursive", "archive"]),
-    row("scp", "cFiJloPSDX", &[], Read)
+    .below(A),
+    row("scp", flags("cFiJloPSDX", ""), Read)
         .last(Write)
-        .recursive("r", &[]),
+        .below(R),
     row(
-        "touch mkfifo mktemp mkdir",
-        "drtmZp",
-        &["--date", "--reference", "--mode"],
+        "touch mkfifo mkdir",
+        flags("drtmZ", "date reference mode"),
         Write,
     ),
     row(
         "tee sponge truncate fallocate",
-        "slor",
-        &["--size", "--reference", "--length"],
+        flags("slor", "size reference length"),
         Write,
     ),
     row(
-        "chmod gchmod chown gchown chgrp chattr setfacl chflags xattr",
-        "",
-        &["--reference"],
+        "chmod chown chgrp chattr setfacl chflags xattr",
+        flags("", "reference"),
         Write,
     )
-    .skip(1)
-    .recursive("R", RECURSIVE),
+    .skip(NONE)
+    .below(R),
     row(
-        "mkfs mke2fs mkswap wipefs fdisk sfdisk sgdisk gdisk parted cfdisk blkdiscard badblocks",
-        "tLNbmO",
-        &[],
+        "mkfs mke2fs mkswap wipefs fdisk sfdisk sgdisk parted blkdiscard",
+        flags("tLNbmO", ""),
         Write,
     ),
     row(
         "vi vim nvim nano emacs pico ed ex code subl micro hx",
-        "cSTu",
-        &[],
+        flags("cSTu", ""),
         Write,
     ),
     row(
         "patch",
-        "pidoBDFrVYzg",
-        &["--strip", "--input", "--directory"],
+        flags("pidoBDFrVYzg", "strip input directory"),
         Write,
     ),
     row(
-        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 compress uncompress",
-        "SbT",
-        &[],
+        "gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4",
+        flags("SbT", ""),
         Write,
     ),
     row(
-        "cat tac nl less more most bat batcat xxd hexdump hd od strings base64 base32 gbase64 md5sum sha1sum sha224sum \
-         sha256sum sha384sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
-         comm join zcat zless zmore bzcat xzcat zstdcat gzcat view pr expand unexpand iconv csplit split pygmentize \
-         glow mdcat ccat source . open xdg-open envsubst ascii-armor uuencode pbcopy xclip",
-        "ncwsdftlNjAH",
-        &[
-            "--lines",
-            "--bytes",
-            "--width",
-            "--language",
-            "--style",
-            "--theme",
-        ],
+        "cat tac nl less more most bat batcat xxd hexdump hd od strings base64 base32 gbase64 md5sum sha1sum \
+         sha256sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
+         comm join zcat zless bzcat xzcat gzcat view pr expand iconv split pygmentize glow source . open \
+         xdg-open head tail ghead gtail cut",
+        flags(
+            "ncwsdftlNjAHb",
+            "lines bytes width language style theme delimiter fields",
+        ),
         Read,
     ),
-    row("head tail ghead gtail", "nc", &["--lines", "--bytes"], Read),
-    row("perl ruby", "eEI", &[], Read),
-    row("cut", "dfbc", &["--delimiter", "--fields"], Read),
+    row("perl ruby", flags("eEI", ""), Read),
     row(
         "sort gsort",
-        "ktST",
-        &["--key", "--field-separator", "--output"],
+        flags("ktSTo", "key field-separator output"),
         Read,
     ),
-    row("jq yq gojq", "", &["--indent", "--arg", "--argjson"], Read)
-        .skip(1)
-        .unless("f", &["from-file"]),
+    row("jq yq gojq", flags("", "indent"), Read).skip(flags("f", "from-file")),
     row(
         "awk gawk mawk nawk",
-        "vF",
-        &["--assign", "--field-separator"],
+        flags("vFf", "assign field-separator"),
         Read,
     )
-    .skip(1)
-    .unless("f", &["file"]),
-    row("sed gsed", "efl", &["--expression", "--file"], Read)
-        .skip(1)
-        .unless("ef", &["expression", "file"]),
+    .skip(flags("f", "file")),
+    row("sed gsed", flags("efl", "expression file"), Read).skip(flags("ef", "expression file")),
     row(
-        "grep egrep fgrep zgrep ggrep rgrep",
-        "efmABCdD",
-        &[
-            "--regexp",
-            "--file",
-            "--max-count",
-            "--context",
-            "--include",
-            "--exclude",
-            "--exclude-dir",
-            "--color",
-        ],
+        "grep egrep fgrep zgrep ggrep",
+        flags(
+            "efmABCdD",
+            "regexp file max-count context include exclude exclude-dir",
+        ),
         Read,
     )
-    .skip(1)
-    .unless("ef", &["regexp", "file"])
-    .recursive("rR", RECURSIVE),
+    .skip(flags("ef", "regexp file"))
+    .below(R),
     row(
         "rg ag ack ugrep",
-        "efgtTmABCjMd",
-        &[
-            "--regexp",
-            "--file",
-            "--glob",
-            "--iglob",
-            "--type",
-            "--type-not",
-            "--max-count",
-            "--context",
-            "--max-depth",
-        ],
+        flags(
+            "efgtTmABCjMd",
+            "regexp file glob iglob type type-not max-count context max-depth",
+        ),
         Read,
     )
-    .skip(1)
-    .unless("ef", &["regexp", "file", "files"])
-    .always(),
+    .skip(flags("ef", "regexp file files"))
+    .below(ALWAYS),
     row(
         "fd fdfind",
-        "etEdxXSc",
-        &[
-            "--extension",
-            "--type",
-            "--exclude",
-            "--max-depth",
-            "--exec",
-        ],
+        flags("etEdxXSc", "extension type exclude max-depth exec"),
         List,
     )
-    .skip(1)
-    .always(),
+    .skip(NONE)
+    .below(ALWAYS),
     row(
         "ls gls dir vdir exa eza lsd",
-        "IwT",
-        &["--ignore", "--width"],
+        flags("IwT", "ignore width"),
         List,
     )
-    .recursive("R", RECURSIVE),
+    .below(flags("R", "recursive")),
+    row("tree du ncdu", flags("LIPoHd", "max-depth exclude"), List).below(ALWAYS),
     row(
-        "tree du ncdu",
-        "LIPoHd",
-        &["--max-depth", "--exclude"],
-        List,
-    )
-    .always(),
-    row(
-        "stat file readlink realpath namei lsattr getfacl mdls",
-        "cftF",
-        &["--format", "--printf"],
+        "stat file readlink realpath lsattr getfacl",
+        flags("cftF", "format printf"),
         List,
     ),
     Row::no_paths(
-        "echo printf true false : test [ alias unalias export declare local set unset shift exit return read wait kill \
-         pkill killall sleep date which type whereis man info help expr seq basename dirname tr ping dig nslookup host \
-         ssh-add ssh-agent ssh-copy-id ssh cd pushd popd eval trap ps top pgrep printenv env hostname uname whoami id \
-         tmux screen gh hub jobs fg bg ulimit umask hash history yes factor crontab systemctl service journalctl brew \
-         apt apt-get dnf yum pacman snap pip pip3 npm yarn pnpm make cmake cargo go rustup docker docker-compose podman \
-         nerdctl kubectl oc helm nc ncat netcat telnet becket claude",
+        "echo printf true false : test [ alias unalias export declare local set unset shift exit return read \
+         wait kill pkill killall sleep date which type whereis man help expr seq basename dirname tr ping dig \
+         nslookup host ssh-add ssh-agent ssh-copy-id ssh cd pushd popd eval trap ps top pgrep printenv hostname \
+         uname whoami id tmux screen gh jobs fg bg ulimit umask history yes crontab systemctl service journalctl \
+         brew apt apt-get dnf yum pacman snap pip pip3 npm yarn pnpm make cmake cargo go rustup docker \
+         docker-compose podman nerdctl kubectl oc helm nc ncat netcat telnet becket claude",
     ),
 ];
 
@@ -297,23 +210,22 @@ static BY_NAME: LazyLock<HashMap<&str, &Row>> = LazyLock::new(|| {
 });
 
 /// Flags whose value is a path, by program.
-static VALUES: &[(&str, Option<char>, &[&str], Access)] = &[
-    ("cp", Some('t'), &["target-directory"], Write),
-    ("mv", Some('t'), &["target-directory"], Write),
-    ("sort", Some('o'), &["output"], Write),
-    ("curl", Some('o'), &["output"], Write),
-    ("curl", Some('D'), &["dump-header"], Write),
-    ("curl", Some('T'), &["upload-file"], Read),
-    ("curl", Some('K'), &["config"], Read),
-    ("wget", Some('O'), &["output-document"], Write),
-    ("wget", Some('P'), &["directory-prefix"], Write),
-    ("wget", None, &["post-file", "body-file"], Read),
-    ("grep", Some('f'), &["file"], Read),
-    ("awk", Some('f'), &["file"], Read),
-    ("sed", Some('f'), &["file"], Read),
-    ("patch", Some('i'), &["input"], Read),
-    ("touch", Some('r'), &["reference"], Read),
-    ("xargs", Some('a'), &["arg-file"], Read),
+static VALUES: &[(&str, Option<char>, &str, Access)] = &[
+    ("cp", Some('t'), "target-directory", Write),
+    ("mv", Some('t'), "target-directory", Write),
+    ("sort", Some('o'), "output", Write),
+    ("curl", Some('o'), "output", Write),
+    ("curl", Some('D'), "dump-header", Write),
+    ("curl", Some('T'), "upload-file", Read),
+    ("curl", Some('K'), "config", Read),
+    ("wget", Some('O'), "output-document", Write),
+    ("wget", Some('P'), "directory-prefix", Write),
+    ("wget", None, "post-file body-file", Read),
+    ("grep", Some('f'), "file", Read),
+    ("awk", Some('f'), "file", Read),
+    ("sed", Some('f'), "file", Read),
+    ("patch", Some('i'), "input", Read),
+    ("xargs", Some('a'), "arg-file", Read),
 ];
 
 impl Shell<'_> {
@@ -344,27 +256,21 @@ impl Shell<'_> {
     }
 
     fn row(&mut self, row: &Row, program: &str, args: &[Value], act: usize) {
-        let Some(mut access) = row.operands else {
-            return;
-        };
-        if matches!(program, "sed" | "gsed" | "perl" | "ruby") && has(args, "i", &["in-place"]) {
+        let Some(mut access) = row.access else { return };
+        if matches!(program, "sed" | "gsed" | "perl" | "ruby") && has(args, "i", "in-place") {
             access = Write;
         }
-        let recursive = match row.recursive {
-            Recursive::Never => false,
-            Recursive::Always => true,
-            Recursive::With(short, long) => has(args, short, long),
-        };
+        let given = |wanted: Flags| has(args, wanted.short, wanted.long);
+        let recursive = row.recursive.short == "*" || given(row.recursive);
         let operands = row.flags.operands(args);
-        let given = !row.unless.0.is_empty() && has(args, row.unless.0, row.unless.1);
-        let skip = if given { 0 } else { row.skip };
+        let skip = if given(row.unless) { 0 } else { row.skip };
         let paths = operands.get(skip..).unwrap_or_default();
         if paths.is_empty() && recursive && access == Read || paths.is_empty() && access == List {
             self.touch(&Value::known("."), access, recursive, Some(act));
         }
         let target = matches!(program, "cp" | "mv" | "ln" | "install")
-            && value(args, Some('t'), &["target-directory"]).is_some();
-        let folders = program == "install" && has(args, "d", &["directory"]);
+            && value(args, Some('t'), "target-directory").is_some();
+        let folders = program == "install" && has(args, "d", "directory");
         for (at, path) in paths.iter().enumerate() {
             let remote = matches!(program, "scp" | "rsync") && remote(&path.text);
             let last = row
@@ -418,23 +324,12 @@ impl Shell<'_> {
                 Some(("of", path)) => (Write, path),
                 _ => continue,
             };
-            self.touch(
-                &Value {
-                    text: path.to_owned(),
-                    ..arg.clone()
-                },
-                access,
-                false,
-                Some(act),
-            );
+            self.touch(&arg.with(path), access, false, Some(act));
         }
     }
 
     fn tar(&mut self, args: &[Value], act: usize) {
-        const FLAGS: Flags = Flags {
-            short: "fCTXIbHVgN",
-            long: &["--file", "--directory", "--exclude-from", "--files-from"],
-        };
+        const FLAGS: Flags = flags("fCTXIbHVgN", "file directory exclude-from files-from");
         // `tar czf x` has its flags without a dash.
         let bundle = args
             .first()
@@ -446,32 +341,35 @@ impl Shell<'_> {
             Some(_) => (None, &args[1..]),
             None => (None, args),
         };
-        let mode = |letters: &str, long: &[&str]| {
+        let mode = |letters: &str, long: &str| {
             bundle.is_some_and(|bundle| bundle.text.contains(|c| letters.contains(c)))
                 || has(args, letters, long)
         };
-        let extract = mode("x", &["extract", "get"]);
-        let create = !extract && mode("cru", &["create", "append", "update"]);
-        file = file.or_else(|| value(rest, Some('f'), &["file"]));
+        let extract = mode("x", "extract get");
+        let create = !extract && mode("cru", "create append update");
+        file = file.or_else(|| value(rest, Some('f'), "file"));
         if let Some(file) = file.filter(|file| file.text != "-" && !remote(&file.text)) {
             self.touch(&file, if create { Write } else { Read }, false, Some(act));
         }
         if extract {
-            let folder = value(rest, Some('C'), &["directory"]).unwrap_or(Value::known("."));
+            let folder = value(rest, Some('C'), "directory").unwrap_or(Value::known("."));
             self.touch(&folder, Write, true, Some(act));
         } else if create {
-            let gone = has(args, "", &["remove-files"]);
+            let gone = has(args, "", "remove-files");
+            let folder = value(rest, Some('C'), "directory");
             for path in FLAGS.operands(rest) {
+                let below = folder.as_ref().filter(|_| !path.text.starts_with('/'));
+                let path = &below.map_or_else(
+                    || path.clone(),
+                    |folder| path.with(format!("{}/{}", folder.text, path.text)),
+                );
                 self.touch(path, if gone { Delete } else { Read }, true, Some(act));
             }
         }
     }
 
     fn archive(&mut self, program: &str, args: &[Value], act: usize) {
-        const FLAGS: Flags = Flags {
-            short: "dxiPnbt",
-            long: &["--exclude"],
-        };
+        const FLAGS: Flags = flags("dxiPnbt", "exclude");
         let operands = FLAGS.operands(args);
         let adds = program == "zip"
             || operands
@@ -487,7 +385,7 @@ impl Shell<'_> {
             self.touch(path, access, at > 0, Some(act));
         }
         if program == "unzip" {
-            let folder = value(args, Some('d'), &[]).unwrap_or(Value::known("."));
+            let folder = value(args, Some('d'), "").unwrap_or(Value::known("."));
             self.touch(&folder, Write, true, Some(act));
         }
     }
@@ -505,15 +403,7 @@ impl Shell<'_> {
                 }),
             };
             if let Some(file) = file.filter(|file| *file != "-") {
-                self.touch(
-                    &Value {
-                        text: file.to_owned(),
-                        ..arg.clone()
-                    },
-                    Read,
-                    false,
-                    Some(act),
-                );
+                self.touch(&arg.with(file), Read, false, Some(act));
             }
         }
     }
@@ -539,15 +429,12 @@ impl Shell<'_> {
     }
 
     fn git_touches(&mut self, args: &[Value], act: usize) {
-        const FLAGS: Flags = Flags {
-            short: "msb",
-            long: &["--source", "--message"],
-        };
+        const FLAGS: Flags = flags("msb", "source message");
         let Some((verb, rest)) = args.split_first() else {
             return;
         };
         let (access, recursive) = match verb.text.as_str() {
-            "rm" if !has(rest, "n", &["cached", "dry-run"]) => (Delete, has(rest, "r", &[])),
+            "rm" if !has(rest, "n", "cached dry-run") => (Delete, has(rest, "r", "")),
             "mv" => (Write, false),
             "restore" => (Write, true),
             "checkout" => (Write, true),

@@ -41,6 +41,17 @@ impl Value {
         }
     }
 
+    /// Another text, as far known as this one.
+    pub(super) fn with(&self, text: impl Into<String>) -> Value {
+        let (opaque, network) = (self.opaque, self.network);
+        Value {
+            text: text.into(),
+            opaque,
+            network,
+            braces: false,
+        }
+    }
+
     /// What stands in a script without quotes.
     pub(super) fn unquoted(written: &str) -> Value {
         let text = if written.contains('\\') {
@@ -156,12 +167,12 @@ impl Shell<'_> {
         let written = text(node, source);
         match kind(node) {
             Kind::Text | Kind::VariableName => vec![Value::unquoted(written)],
-            Kind::Raw => vec![Value::known(
-                written
-                    .trim_start_matches('\'')
-                    .strip_suffix('\'')
-                    .unwrap_or(written),
-            )],
+            Kind::Raw => {
+                let inner = written
+                    .strip_prefix('\'')
+                    .and_then(|rest| rest.strip_suffix('\''));
+                vec![Value::known(inner.unwrap_or(written))]
+            }
             Kind::AnsiC => {
                 let inner = written
                     .strip_prefix("$'")
@@ -315,9 +326,9 @@ impl Shell<'_> {
             ("", "") => known.unwrap_or_else(unknown),
             ("", ":-" | "-" | ":=" | "=") => match known {
                 Some(values) if values.iter().any(|value| !value.text.is_empty()) => values,
-                _ => vec![operands.into_iter().reduce(concat).unwrap_or_default()],
+                _ => vec![operands.iter().fold(Value::default(), concat)],
             },
-            ("", ":+" | "+") => vec![operands.into_iter().reduce(concat).unwrap_or_default()],
+            ("", ":+" | "+") => vec![operands.iter().fold(Value::default(), concat)],
             ("", ":?" | "?") => known.unwrap_or_else(unknown),
             ("", _)
                 if known
@@ -414,14 +425,11 @@ impl Shell<'_> {
     pub(super) fn assign(&mut self, node: Node, source: &str) {
         let mut name = "";
         let mut add = false;
-        let mut new = Variable {
-            values: vec![Value::default()],
-            array: false,
-        };
+        let mut new = Variable::one(Value::default());
         for (kind, child) in children(node) {
             match kind {
                 Kind::VariableName | Kind::Subscript if name.is_empty() => {
-                    name = text(child, source)
+                    name = text(child, source);
                 }
                 Kind::Token => add |= text(child, source) == "+=",
                 Kind::Array => {
@@ -458,8 +466,8 @@ impl Shell<'_> {
     }
 }
 
-fn concat(mut first: Value, next: Value) -> Value {
-    first.push(&next);
+fn concat(mut first: Value, next: &Value) -> Value {
+    first.push(next);
     first
 }
 
@@ -477,10 +485,7 @@ fn append(all: &mut Vec<Value>, more: &[Value]) {
         _ => {
             *all = all
                 .iter()
-                .flat_map(|value| {
-                    more.iter()
-                        .map(move |next| concat(value.clone(), next.clone()))
-                })
+                .flat_map(|value| more.iter().map(move |next| concat(value.clone(), next)))
                 .collect();
         }
     }

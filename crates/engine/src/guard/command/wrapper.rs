@@ -13,35 +13,30 @@ pub(super) struct Wrapper {
     pub(super) elevated: bool,
 }
 
-/// Which flags take a value in the next word.
+/// Which flags take a value in the next word: letters, and long names separated by blanks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flags {
     pub(super) short: &'static str,
-    pub(super) long: &'static [&'static str],
+    pub(super) long: &'static str,
 }
 
-const fn wrapper(
-    name: &'static str,
-    short: &'static str,
-    long: &'static [&'static str],
-    operands: usize,
-) -> Wrapper {
+pub(super) const fn flags(short: &'static str, long: &'static str) -> Flags {
+    Flags { short, long }
+}
+
+const fn plain(name: &'static str, flags: Flags, operands: usize) -> Wrapper {
     Wrapper {
         name,
-        flags: Flags { short, long },
+        flags,
         operands,
         elevated: false,
     }
 }
 
-const fn elevated(
-    name: &'static str,
-    short: &'static str,
-    long: &'static [&'static str],
-) -> Wrapper {
+const fn elevated(name: &'static str, flags: Flags) -> Wrapper {
     Wrapper {
         name,
-        flags: Flags { short, long },
+        flags,
         operands: 0,
         elevated: true,
     }
@@ -50,87 +45,66 @@ const fn elevated(
 static WRAPPERS: &[Wrapper] = &[
     elevated(
         "sudo",
-        "ugpCDhrtTUR",
-        &[
-            "--user", "--group", "--prompt", "--chdir", "--host", "--role", "--chroot",
-        ],
+        flags(
+            "ugpCDhrtTUR",
+            "user group prompt chdir host role chroot close-from",
+        ),
     ),
-    elevated("doas", "uC", &[]),
-    elevated("pkexec", "", &["--user"]),
-    elevated("run0", "u", &["--user"]),
-    elevated("gosu", "", &[]),
-    wrapper("env", "uCS", &["--unset", "--chdir", "--split-string"], 0),
-    wrapper("nohup", "", &[], 0),
-    wrapper("nice", "n", &["--adjustment"], 0),
-    wrapper("ionice", "cnpPu", &["--class", "--classdata"], 0),
-    wrapper("time", "fo", &["--format", "--output"], 0),
-    wrapper("timeout", "ks", &["--kill-after", "--signal"], 1),
-    wrapper("gtimeout", "ks", &["--kill-after", "--signal"], 1),
-    wrapper("stdbuf", "ioe", &["--input", "--output", "--error"], 0),
-    wrapper("setsid", "", &[], 0),
-    wrapper("chrt", "TPD", &[], 1),
-    wrapper("taskset", "", &[], 1),
-    wrapper("watch", "nq", &["--interval"], 0),
-    wrapper("command", "", &[], 0),
-    wrapper("builtin", "", &[], 0),
-    wrapper("exec", "a", &[], 0),
-    wrapper("coproc", "", &[], 0),
-    wrapper("unbuffer", "", &[], 0),
-    wrapper("caffeinate", "tw", &[], 0),
-    wrapper("strace", "eopsuaIOPSUX", &[], 0),
-    wrapper("ltrace", "eopsuan", &[], 0),
-    wrapper("flock", "wEc", &["--timeout", "--conflict-exit-code"], 1),
-    wrapper(
+    elevated("doas", flags("uC", "")),
+    elevated("pkexec", flags("", "user")),
+    elevated("run0", flags("u", "user")),
+    elevated("gosu", flags("", "")),
+    plain("env", flags("uCS", "unset chdir split-string"), 0),
+    plain("nohup", flags("", ""), 0),
+    plain("nice", flags("n", "adjustment"), 0),
+    plain("ionice", flags("cnpPu", "class classdata"), 0),
+    plain("time", flags("fo", "format output"), 0),
+    plain("timeout", flags("ks", "kill-after signal"), 1),
+    plain("gtimeout", flags("ks", "kill-after signal"), 1),
+    plain("stdbuf", flags("ioe", "input output error"), 0),
+    plain("setsid", flags("", ""), 0),
+    plain("chrt", flags("TPD", ""), 1),
+    plain("taskset", flags("", ""), 1),
+    plain("watch", flags("nq", "interval"), 0),
+    plain("command", flags("", ""), 0),
+    plain("builtin", flags("", ""), 0),
+    plain("exec", flags("a", ""), 0),
+    plain("coproc", flags("", ""), 0),
+    plain("unbuffer", flags("", ""), 0),
+    plain("caffeinate", flags("tw", ""), 0),
+    plain("strace", flags("eopsuaIOPSUX", ""), 0),
+    plain(
+        "flock",
+        flags("wEc", "timeout conflict-exit-code command"),
+        1,
+    ),
+    plain(
         "systemd-run",
-        "pEMu",
-        &[
-            "--property",
-            "--unit",
-            "--setenv",
-            "--uid",
-            "--gid",
-            "--slice",
-        ],
+        flags("pEMu", "property unit setenv uid gid slice"),
         0,
     ),
-    wrapper("busybox", "", &[], 0),
-    wrapper("toybox", "", &[], 0),
-    wrapper("proxychains", "f", &[], 0),
-    wrapper("proxychains4", "f", &[], 0),
-    wrapper("torsocks", "", &[], 0),
-    wrapper("xvfb-run", "nsef", &[], 0),
-    wrapper("chronic", "", &[], 0),
-    wrapper("npx", "pc", &["--package", "--call"], 0),
-    wrapper("bunx", "p", &["--package"], 0),
-    wrapper("npm exec", "pcw", &["--package", "--call"], 0),
-    wrapper("pnpm dlx", "", &["--package"], 0),
-    wrapper("pnpm exec", "", &[], 0),
-    wrapper("yarn dlx", "p", &["--package"], 0),
-    wrapper("yarn exec", "", &[], 0),
-    wrapper(
+    plain("busybox", flags("", ""), 0),
+    plain("toybox", flags("", ""), 0),
+    plain("proxychains4", flags("f", ""), 0),
+    plain("torsocks", flags("", ""), 0),
+    plain("npx", flags("pc", "package call"), 0),
+    plain("bunx", flags("p", "package"), 0),
+    plain("npm exec", flags("pcw", "package call"), 0),
+    plain("pnpm dlx", flags("", "package"), 0),
+    plain("pnpm exec", flags("", ""), 0),
+    plain("yarn dlx", flags("p", "package"), 0),
+    plain(
         "uv run",
-        "p",
-        &[
-            "--with",
-            "--python",
-            "--extra",
-            "--group",
-            "--project",
-            "--directory",
-            "--env-file",
-        ],
+        flags("p", "with python extra group project directory env-file"),
         0,
     ),
-    wrapper("poetry run", "", &[], 0),
-    wrapper("pipenv run", "", &[], 0),
-    wrapper("pdm run", "", &[], 0),
-    wrapper("hatch run", "", &[], 0),
-    wrapper("bundle exec", "", &[], 0),
-    wrapper("conda run", "np", &["--name", "--prefix"], 0),
-    wrapper("direnv exec", "", &[], 1),
-    wrapper("mise exec", "", &[], 0),
-    wrapper("op run", "", &["--env-file"], 0),
-    wrapper("doppler run", "pc", &["--project", "--config"], 0),
+    plain("poetry run", flags("", ""), 0),
+    plain("pipenv run", flags("", ""), 0),
+    plain("bundle exec", flags("", ""), 0),
+    plain("conda run", flags("np", "name prefix"), 0),
+    plain("direnv exec", flags("", ""), 1),
+    plain("mise exec", flags("", ""), 0),
+    plain("op run", flags("", "env-file"), 0),
 ];
 
 /// The wrapper that `program` with its arguments is, and where the arguments after its name begin.
@@ -176,8 +150,8 @@ impl Flags {
 
     /// The value of this flag is the next word.
     pub(super) fn takes_next(&self, flag: &str) -> bool {
-        if flag.starts_with("--") {
-            return self.long.contains(&flag);
+        if let Some(name) = flag.strip_prefix("--") {
+            return one_of(name, self.long);
         }
         let letters = flag.trim_start_matches('-');
         letters
@@ -210,35 +184,37 @@ impl Flags {
     }
 }
 
+/// `name` is among the names, which are separated by blanks.
+pub(super) fn one_of(name: &str, names: &str) -> bool {
+    names.split_ascii_whitespace().any(|one| one == name)
+}
+
 pub(super) fn is_flag(text: &str) -> bool {
     text.len() > 1 && text.starts_with('-')
 }
 
 /// A flag is given: `-r`, `-rf`, `--recursive`, `--recursive=…`.
-pub(super) fn has(args: &[Value], short: &str, long: &[&str]) -> bool {
+pub(super) fn has(args: &[Value], short: &str, long: &str) -> bool {
     args.iter()
         .take_while(|arg| arg.text != "--")
         .any(|arg| match arg.text.strip_prefix("--") {
-            Some(name) => long.contains(&name.split('=').next().unwrap_or(name)),
+            Some(name) => one_of(name.split('=').next().unwrap_or(name), long),
             None => is_flag(&arg.text) && arg.text[1..].contains(|c| short.contains(c)),
         })
 }
 
 /// The value of a flag: `-o f`, `-of`, `--output f`, `--output=f`.
-pub(super) fn value<'a>(args: &'a [Value], short: Option<char>, long: &[&str]) -> Option<Value> {
+pub(super) fn value<'a>(args: &'a [Value], short: Option<char>, long: &str) -> Option<Value> {
     let mut args = args.iter();
-    let part = |arg: &'a Value, text: &str| Value {
-        text: text.to_owned(),
-        ..arg.clone()
-    };
+    let part = |arg: &'a Value, text: &str| arg.with(text);
     while let Some(arg) = args.next() {
         if let Some(name) = arg.text.strip_prefix("--") {
             if name.is_empty() {
                 return None;
             }
             match name.split_once('=') {
-                Some((name, value)) if long.contains(&name) => return Some(part(arg, value)),
-                None if long.contains(&name) => return args.next().cloned(),
+                Some((name, value)) if one_of(name, long) => return Some(part(arg, value)),
+                None if one_of(name, long) => return args.next().cloned(),
                 _ => {}
             }
         } else if is_flag(&arg.text)

@@ -1,0 +1,395 @@
+//! Programs that start others for names from their input, on another machine, or by a setting: xargs, find, ssh,
+//! docker, git.
+
+use std::path::PathBuf;
+
+use super::super::act::Access;
+use super::shell::{Output, Shell};
+use super::start::line;
+use super::word::Value;
+use super::wrapper::{self, Flags, flags, has, is_flag};
+
+const SSH: Flags = flags("bcDEeFIiJLlmOopQRSWw", "");
+const DOCKER: Flags = flags(
+    "euvwphlmc",
+    "env user volume workdir publish name network net entrypoint mount env-file hostname label memory cpus \
+     platform add-host gpus cap-add cap-drop security-opt device tmpfs ulimit restart pid ipc shm-size dns \
+     index link log-driver runtime userns volumes-from",
+);
+const KUBECTL: Flags = flags("ncf", "namespace container context kubeconfig cluster");
+const COMPOSE: Flags = flags(
+    "fpeuwv",
+    "file project-name env-file profile env user workdir index",
+);
+const XARGS: Flags = flags(
+    "IdEnPLsa",
+    "replace delimiter max-args max-procs max-lines max-chars arg-file",
+);
+const PARALLEL: Flags = flags("jSnNPa", "jobs delay timeout colsep joblog");
+
+impl Shell<'_> {
+    /// The names that a program gets from its input, one word each.
+    fn names(stdin: &Output) -> Vec<Value> {
+        match stdin {
+            Output::Text(text, opaque) => text
+                .split_whitespace()
+                .map(|name| Value {
+                    opaque: *opaque,
+                    ..Value::known(name)
+                })
+                .collect(),
+            Output::Names(names) => names.clone(),
+            stdin => vec![Value {
+                network: *stdin == Output::Network,
+                ..Value::unknown(UNKNOWN_NAME)
+            }],
+        }
+    }
+
+    pub(super) fn xargs(&mut self, args: &[Value], stdin: &Output) -> Output {
+        let at = XARGS.skip(args);
+        let (flags, inner) = args.split_at(at);
+        let names = Self::names(stdin);
+        if inner.is_empty() {
+            self.act("xargs", args, stdin.fed());
+            return Output::Opaque;
+        }
+        let mark = match wrapper::value(flags, Some('I'), "replace") {
+            Some(mark) => mark.text,
+            None if has(flags, "i", "") => "{}".to_owned(),
+            None => String::new(),
+        };
+        let words = if mark.is_empty() {
+            inner.iter().cloned().chain(names).collect()
+        } else {
+            replaced(inner, &mark, &names)
+        };
+        self.within("xargs", |shell| shell.start(&words, &Output::Nothing))
+    }
+
+    pub(super) fn parallel(&mut self, args: &[Value], stdin: &Output) -> Output {
+        let args = &args[PARALLEL.skip(args)..];
+        let at = args
+            .iter()
+            .position(|arg| arg.text.starts_with(":::"))
+            .unwrap_or(args.len());
+        let (inner, given) = args.split_at(at);
+        let names = if given.is_empty() {
+            Self::names(stdin)
+        } else {
+            given[1..].to_vec()
+        };
+        let words = match inner.iter().any(|word| word.text.contains("{}")) {
+            true => replaced(inner, "{}", &names),
+            false => inner.iter().cloned().chain(names).collect(),
+        };
+        let line = line(&words);
+        self.within("parallel", |shell| shell.script(&line, &Output::Nothing))
+    }
+
+    pub(super) fn find(&mut self, args: &[Value], stdin: &Output) -> Output {
+        let act = self.push_act("find", args, stdin.fed());
+        let options = args
+            .iter()
+            .take_while(|arg| matches!(arg.text.as_str(), "-H" | "-L" | "-P"))
+            .count();
+        let args = &args[options..];
+        let ends =
+            |arg: &&Value| !arg.text.starts_with('-') && !matches!(arg.text.as_str(), "(" | "!");
+        let mut roots: Vec<Value> = args.iter().take_while(ends).cloned().collect();
+        let tests = &args[roots.len()..];
+        if roots.is_empty() {
+            roots.push(Value::known("."));
+        }
+        for root in &roots {
+            self.touch(root, Access::List, true, Some(act));
+        }
+        // What `{}` stands for, as far as the tests before it tell.
+        let mut names: Vec<&str> = Vec::new();
+        let mut filtered = false;
+        let mut at = 0;
+        let mut output = Output::Nothing;
+        while let Some(test) = tests.get(at) {
+            at += 1;
+            let value = tests.get(at);
+            match test.text.as_str() {
+                "-delete" => {
+                    for found in found(&roots, &names, filtered) {
+                        self.touch(&found, Access::Delete, !found.opaque, Some(act));
+                    }
+                }
+                "-exec" | "-execdir" | "-ok" | "-okdir" => {
+                    let end = tests[at..]
+                        .iter()
+                        .position(|word| word.text == ";" || word.text == "+");
+                    let inner = &tests[at..end.map_or(tests.len(), |end| at + end)];
+                    at += inner.len() + 1;
+                    let words = replaced(inner, "{}", &found(&roots, &names, filtered));
+                    output = self.within(&format!("find {}", test.text), |shell| {
+                        shell.start(&words, &Output::Nothing)
+                    });
+                }
+                "-fprint" | "-fls" | "-fprint0" | "-fprintf" => {
+                    if let Some(file) = value {
+                        self.touch(file, Access::Write, false, Some(act));
+                    }
+                    at += 1;
+                }
+                "-name" | "-iname" | "-path" | "-ipath" | "-wholename" => {
+                    let pattern = value.map_or("*", |value| value.text.as_str());
+                    if !pattern.chars().all(|c| matches!(c, '*' | '/' | '.')) {
+                        filtered = true;
+                        let negated =
+                            at >= 2 && matches!(tests[at - 2].text.as_str(), "!" | "-not");
+                        names.extend(pattern.rsplit('/').next().filter(|_| !negated));
+                    }
+                    at += 1;
+                }
+                "-type" | "-maxdepth" | "-mindepth" | "-D" | "-printf" => at += 1,
+                "-print"
+                | "-print0"
+                | "-depth"
+                | "-xdev"
+                | "-mount"
+                | "-ls"
+                | "-prune"
+                | "-o"
+                | "-a"
+                | "!"
+                | "-not"
+                | "("
+                | ")"
+                | "-follow"
+                | "-noleaf"
+                | "-ignore_readdir_race"
+                | "-d" => {}
+                _ => {
+                    filtered = true;
+                    at +=
+                        usize::from(value.is_some_and(|value| {
+                            !value.text.starts_with('-') || value.text.len() < 5
+                        }));
+                }
+            }
+        }
+        if output == Output::Nothing {
+            Output::Names(found(&roots, &names, filtered))
+        } else {
+            output
+        }
+    }
+
+    pub(super) fn fd(&mut self, program: &str, args: &[Value], stdin: &Output) -> Output {
+        self.act(program, args, stdin.fed());
+        let at = args
+            .iter()
+            .position(|arg| matches!(arg.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch"));
+        if let Some(at) = at {
+            let mut words = replaced(&args[at + 1..], "{}", &[Value::unknown(UNKNOWN_NAME)]);
+            if !args[at..].iter().any(|arg| arg.text.contains('{')) {
+                words.push(Value::unknown(UNKNOWN_NAME));
+            }
+            self.within("fd -x", |shell| shell.start(&words, &Output::Nothing));
+        }
+        Output::Opaque
+    }
+
+    pub(super) fn ssh(&mut self, args: &[Value], stdin: &Output) -> Output {
+        self.push_act("ssh", args, stdin.fed());
+        let host = SSH.skip(args);
+        let rest = args.get(host + 1..).unwrap_or_default();
+        let rest = &rest[SSH.skip(rest)..];
+        let line = line(rest);
+        self.nested("ssh", false, true, |shell| {
+            shell.subshell(|shell| {
+                shell.scope.cwd = None;
+                match (line.is_empty(), stdin) {
+                    (false, _) => shell.script(&line, stdin),
+                    (true, Output::Text(text, _)) => shell.script(text, &Output::Nothing),
+                    _ => Output::Nothing,
+                }
+            })
+        });
+        Output::Network
+    }
+
+    /// `docker exec NAME cmd`, `docker run IMAGE cmd`, `kubectl exec NAME -- cmd`
+    pub(super) fn container(&mut self, program: &str, args: &[Value], stdin: &Output) -> Output {
+        self.act(program, args, stdin.fed());
+        let kube = matches!(program, "kubectl" | "oc" | "lxc");
+        let global = if kube { KUBECTL } else { COMPOSE };
+        let mut rest = &args[global.skip(args)..];
+        let mut flags = if kube { KUBECTL } else { DOCKER };
+        if rest
+            .first()
+            .is_some_and(|word| matches!(word.text.as_str(), "compose" | "container"))
+        {
+            if rest[0].text == "compose" {
+                flags = COMPOSE;
+            }
+            rest = &rest[1..];
+            rest = &rest[flags.skip(rest)..];
+        }
+        let Some(verb) = rest.first().map(|word| word.text.as_str()) else {
+            return Output::Opaque;
+        };
+        if !matches!(verb, "exec" | "run" | "debug") {
+            return Output::Opaque;
+        }
+        rest = &rest[1..];
+        let command = match rest.iter().position(|word| word.text == "--") {
+            Some(at) if kube => &rest[at + 1..],
+            _ => {
+                let target = flags.skip(rest);
+                rest.get(target + 1..).unwrap_or_default()
+            }
+        };
+        let entry = wrapper::value(&rest[..rest.len() - command.len()], None, "entrypoint");
+        let words: Vec<Value> = entry.into_iter().chain(command.iter().cloned()).collect();
+        self.nested(&format!("{program} {verb}"), false, true, |shell| {
+            shell.subshell(|shell| {
+                shell.scope.cwd = None;
+                shell.start(&words, stdin)
+            })
+        })
+    }
+
+    pub(super) fn git(&mut self, args: &[Value], stdin: &Output) -> Output {
+        let scope = self.scope.cwd.clone();
+        let mut at = 0;
+        while let Some(flag) = args.get(at).filter(|arg| is_flag(&arg.text)) {
+            let value = args.get(at + 1);
+            match (flag.text.as_str(), value) {
+                ("-C", Some(folder)) => {
+                    self.scope.cwd = self
+                        .absolute(folder)
+                        .filter(|path| path.starts_with('/'))
+                        .map(PathBuf::from);
+                }
+                ("-c" | "--config-env", Some(setting)) => self.git_alias(&setting.text),
+                _ => {}
+            }
+            let two = matches!(
+                flag.text.as_str(),
+                "-C" | "-c"
+                    | "--git-dir"
+                    | "--work-tree"
+                    | "--namespace"
+                    | "--config-env"
+                    | "--exec-path"
+            );
+            at += 1 + usize::from(two);
+        }
+        let rest = args.get(at..).unwrap_or_default();
+        let output = self.git_command(rest, stdin);
+        self.scope.cwd = scope;
+        output
+    }
+
+    fn git_alias(&mut self, setting: &str) {
+        if let Some((name, value)) = setting
+            .strip_prefix("alias.")
+            .and_then(|alias| alias.split_once('='))
+        {
+            self.aliases.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    fn git_command(&mut self, args: &[Value], stdin: &Output) -> Output {
+        let verb = args.first().map_or("", |arg| arg.text.as_str());
+        if let Some(alias) = self.aliases.remove(verb) {
+            let rest = line(&args[1..]);
+            let line = match alias.strip_prefix('!') {
+                Some(script) => format!("{script} {rest}"),
+                None => format!("git {alias} {rest}"),
+            };
+            let output = self.within("git alias", |shell| shell.script(&line, stdin));
+            self.aliases.insert(verb.to_owned(), alias);
+            return output;
+        }
+        self.act("git", args, stdin.fed());
+        let script = match verb {
+            "config" => {
+                let mut words = args[1..]
+                    .iter()
+                    .filter(|arg| !is_flag(&arg.text) && arg.text != "set");
+                if let (Some(key), Some(value)) = (words.next(), words.next()) {
+                    self.git_alias(&format!("{}={}", key.text, value.text));
+                }
+                None
+            }
+            "submodule" | "bisect" => {
+                let at = args
+                    .iter()
+                    .position(|arg| matches!(arg.text.as_str(), "foreach" | "run"));
+                at.map(|at| {
+                    let words = args[at + 1..]
+                        .iter()
+                        .filter(|arg| arg.text != "--recursive");
+                    words
+                        .map(|arg| arg.text.as_str())
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                })
+            }
+            "rebase" => wrapper::value(args, Some('x'), "exec").map(|script| script.text),
+            "filter-branch" => {
+                wrapper::value(args, None, "tree-filter index-filter msg-filter env-filter")
+                    .map(|script| script.text)
+            }
+            _ => None,
+        };
+        if let Some(script) = script {
+            self.within(&format!("git {verb}"), |shell| {
+                shell.subshell(|shell| shell.script(&script, stdin))
+            });
+        }
+        Output::Opaque
+    }
+}
+
+/// A name that comes from input: it stays unknown if a shell reads it again.
+const UNKNOWN_NAME: &str = "$ARG";
+
+/// The words with `mark` replaced by each name. A script gets all of them at once.
+fn replaced(words: &[Value], mark: &str, names: &[Value]) -> Vec<Value> {
+    let mut all = Vec::with_capacity(words.len());
+    for word in words {
+        if !word.text.contains(mark) {
+            all.push(word.clone());
+        } else if word.text.contains(' ') {
+            let opaque = word.opaque || names.iter().any(|name| name.opaque);
+            let text = word.text.replace(mark, &line(names));
+            all.push(Value {
+                opaque,
+                ..word.with(text)
+            });
+        } else {
+            all.extend(
+                names
+                    .iter()
+                    .map(|name| name.with(word.text.replace(mark, &name.text))),
+            );
+        }
+    }
+    all
+}
+
+/// What `find` would name: the folders themselves if nothing is filtered, a pattern below them otherwise.
+fn found(roots: &[Value], names: &[&str], filtered: bool) -> Vec<Value> {
+    let mut all = Vec::new();
+    for root in roots {
+        let folder = root.text.trim_end_matches('/');
+        if !filtered {
+            all.push(root.clone());
+        } else if names.is_empty() {
+            all.push(Value::unknown(format!("{folder}/**")));
+        }
+        all.extend(
+            names
+                .iter()
+                .map(|name| Value::unknown(format!("{folder}/**/{name}"))),
+        );
+    }
+    all
+}

@@ -1,0 +1,277 @@
+//! Guards through the real program: with a daemon, without one, and across both.
+
+use std::fs;
+
+use becket_tests::world::{Called, World, call};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
+
+/// A user with this config.
+fn world_with(config: &str) -> World {
+    let world = World::new();
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    fs::write(world.path("config.toml"), config).expect("a config");
+    world
+}
+
+fn bash(world: &World, call: &str, command: &str) -> Value {
+    json!({
+        "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": world.root(),
+        "transcript_path": "/t", "permission_mode": "default", "tool_name": "Bash",
+        "tool_input": {"command": command, "description": call}, "tool_use_id": call,
+    })
+}
+
+/// What becket says of a Bash call, through the shim.
+fn ask(world: &World, id: &str, command: &str, with_daemon: bool) -> Option<(String, String)> {
+    let mut shim = world.shim("PreToolUse");
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+    if !with_daemon {
+        shim.env("BECKET_NO_DAEMON", "1");
+    }
+    let called = call(shim, bash(world, id, command).to_string().as_bytes());
+    said(&called)
+}
+
+fn said(called: &Called) -> Option<(String, String)> {
+    assert_eq!(called.code, Some(0), "{called:?}");
+    if called.stdout.is_empty() {
+        return None;
+    }
+    let json: Value = serde_json::from_str(&called.stdout).expect("JSON");
+    let output = &json["hookSpecificOutput"];
+    let text = |key: &str| output[key].as_str().unwrap_or_default().to_owned();
+    Some((text("permissionDecision"), text("permissionDecisionReason")))
+}
+
+/// The code that a person sees.
+fn code(world: &World) -> Option<String> {
+    let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
+    why["allow_once"].as_str().map(str::to_owned)
+}
+
+#[test]
+fn a_guard_holds_with_the_daemon_alive_stopped_and_dead() {
+    let world = world_with("[guards.no-rm]\ntools = \"Bash\"\npatterns = [\"rm -rf\"]\n");
+    let denied = Some((
+        "deny".into(),
+        "Command contains forbidden pattern: rm -rf".into(),
+    ));
+    world.start_daemon();
+    assert_eq!(ask(&world, "1", "rm -rf build", true), denied);
+    assert_eq!(ask(&world, "2", "ls", true), None);
+    world.signal_daemon(Signal::STOP);
+    assert_eq!(ask(&world, "3", "rm -rf build", true), denied);
+    world.signal_daemon(Signal::CONT);
+    world.kill_daemon();
+    assert_eq!(ask(&world, "4", "rm -rf build", false), denied);
+    let events = world.events();
+    let by: Vec<&Value> = events
+        .iter()
+        .map(|event| &event["decision"]["by"])
+        .collect();
+    assert_eq!(by.len(), 4);
+    assert_eq!(by[0], "guard:no-rm");
+    assert_eq!((by[1], by[3]), (&Value::Null, by[0]));
+    let alone: Vec<&Value> = events.iter().map(|event| &event["source"]).collect();
+    assert_eq!((alone[0], alone[3]), (&json!("daemon"), &json!("alone")));
+}
+
+#[test]
+fn a_denied_call_is_allowed_once_by_a_person() {
+    let world = world_with("[guards.no-rm]\npatterns = [\"rm x\"]\n");
+    world.start_daemon();
+    for daemon in [true, false] {
+        let id = |n: u8| format!("{daemon}-{n}");
+        assert!(ask(&world, &id(1), "rm x", daemon).is_some());
+        let code = code(&world).expect("a code");
+        assert!(
+            world
+                .run(&["why"])
+                .contains(&format!("becket guard allow-once {code}"))
+        );
+        assert!(world.run(&["recent"]).contains(&code));
+        // Neither shown to the model, nor to be used by it.
+        for verb in [&["why", "--json"][..], &["recent"], &["why"]] {
+            let inside = world
+                .becket(verb)
+                .env("CLAUDECODE", "1")
+                .output()
+                .expect("runs");
+            assert!(!String::from_utf8_lossy(&inside.stdout).contains(&code));
+        }
+        let mut inside = world.becket(["guard", "allow-once", &code]);
+        let inside = inside.env("CLAUDECODE", "1").output().expect("runs");
+        assert_eq!(inside.status.code(), Some(1));
+        assert_eq!(
+            world
+                .output(&["guard", "allow-once", "00000000"])
+                .status
+                .code(),
+            Some(3)
+        );
+        world.run(&["guard", "allow-once", &code]);
+        assert!(
+            ask(&world, &id(2), "rm x y", daemon).is_some(),
+            "another input"
+        );
+        assert_eq!(ask(&world, &id(3), "rm x", daemon), None);
+        assert_eq!(
+            ask(&world, &id(3), "rm x", !daemon),
+            None,
+            "the same call, judged again"
+        );
+        assert!(ask(&world, &id(4), "rm x", daemon).is_some());
+    }
+    let events = world.run(&["events", "--raw"]);
+    assert!(!events.contains("allow-once"));
+}
+
+#[test]
+fn once_denies_the_first_try_and_passes_the_second() {
+    let world = world_with(
+        "[guards.think]\npatterns = [\"make deploy\"]\nanswer = \"once\"\nreason = \"Sure?\"\n",
+    );
+    world.start_daemon();
+    let (answer, reason) = ask(&world, "1", "make deploy", true).expect("a denial");
+    assert_eq!(answer, "deny");
+    assert!(reason.starts_with("Sure?\n"), "{reason}");
+    assert!(
+        ask(&world, "1", "make deploy", false).is_some(),
+        "the same try, judged again"
+    );
+    assert_eq!(ask(&world, "2", "make deploy", false), None);
+    assert!(ask(&world, "3", "make deploy", true).is_some());
+}
+
+#[test]
+fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
+    let world = world_with(
+        "[guards.a]\npatterns = [\"one\"]\nanswer = \"ask\"\nreason = \"R\"\n[guards.w]\npatterns = [\"two\"]\nanswer = \"warn\"\nreason = \"W\"\n",
+    );
+    world.start_daemon();
+    assert_eq!(
+        ask(&world, "1", "one", true),
+        Some(("ask".into(), "R".into()))
+    );
+    let mut shim = world.shim("PreToolUse");
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "0");
+    let (answer, _) =
+        said(&call(shim, bash(&world, "2", "one").to_string().as_bytes())).expect("an answer");
+    assert_eq!(answer, "deny");
+    let warned = call(
+        world.shim("PreToolUse"),
+        bash(&world, "3", "two").to_string().as_bytes(),
+    );
+    assert!(
+        warned.stdout.contains("additionalContext") && warned.stdout.contains("W"),
+        "{warned:?}"
+    );
+    assert!(!warned.stdout.contains("permissionDecision"), "{warned:?}");
+}
+
+#[test]
+fn a_guard_that_cannot_be_judged_fails_as_it_says() {
+    let world = world_with("[guards.g]\ncommand = \"psql\"\nfail = \"closed\"\n");
+    for daemon in [true, false] {
+        let mut shim = world.shim("PreToolUse");
+        if !daemon {
+            shim.env("BECKET_NO_DAEMON", "1");
+        }
+        let (answer, _) = said(&call(shim, b"{\"tool_name\": nonsense")).expect("an answer");
+        assert_eq!(answer, "deny");
+        assert_eq!(ask(&world, "1", "ls", daemon), None);
+    }
+    world.kill_daemon();
+    // No good copy of this one exists.
+    let broken = world_with("[guards.g]\ncommand = \"psql\"\nfail = \"closed\"\n[[[\n");
+    assert!(ask(&broken, "1", "ls", false).is_some());
+    let open = world_with("[guards.g]\ncommand = \"psql\"\n[[[\n");
+    assert_eq!(ask(&open, "1", "ls", false), None);
+}
+
+#[test]
+fn prompts_are_blocked_and_a_session_keeps_its_hooks() {
+    let world = world_with("[guards.p]\nprompt = [\"drop prod\"]\n");
+    world.start_daemon();
+    let prompt = |text: &str| world.tell(SESSION, "UserPromptSubmit", &json!({"prompt": text}));
+    assert!(
+        prompt("please drop prod now")
+            .stdout
+            .contains("\"decision\":\"block\"")
+    );
+    assert!(!prompt("hello").stdout.contains("block"));
+    let settings = world.home.join(".claude/settings.json");
+    fs::create_dir_all(settings.parent().expect("a folder")).expect("a folder");
+    let transcript = world.home.join(".claude/projects/x/t.jsonl");
+    let change = |text: &str| {
+        fs::write(&settings, text).expect("settings");
+        let fields = json!({
+            "source": "user_settings", "file_path": settings, "transcript_path": transcript, "cwd": world.root(),
+        });
+        world.tell(SESSION, "ConfigChange", &fields).stdout
+    };
+    assert_eq!(
+        change(r#"{"hooks": {"Stop": [{"command": "/x/becket-hook"}]}}"#),
+        ""
+    );
+    assert!(change(r#"{"hooks": {}}"#).contains("block"));
+    assert!(change(r#"{"disableAllHooks": true, "x": "becket-hook"}"#).contains("block"));
+}
+
+#[test]
+fn a_command_is_tried_and_the_history_judged_again() {
+    let world = world_with("");
+    world.start_daemon();
+    let tried: Value =
+        serde_json::from_str(&world.run(&["guard", "test", "--json", "git push -f"]))
+            .expect("JSON");
+    assert_eq!(
+        (&tried["answer"], &tried["rule"]),
+        (&json!("deny"), &json!("git-push-force"))
+    );
+    let mut keys: Vec<&str> = tried
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(|key| &**key)
+        .collect();
+    keys.sort_unstable();
+    assert_eq!(
+        keys,
+        ["acts", "answer", "paths", "reason", "rule", "took_us"]
+    );
+    let passed: Value =
+        serde_json::from_str(&world.run(&["guard", "test", "--json", "ls"])).expect("JSON");
+    assert_eq!(
+        (&passed["answer"], &passed["rule"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert!(world.run(&["guard", "list"]).contains("git-push-force"));
+    assert_eq!(ask(&world, "1", "make deploy", true), None);
+    assert!(ask(&world, "2", "git push -f", true).is_some());
+    let other = world.root().join("other.toml");
+    fs::write(
+        &other,
+        "[guards.d]\npatterns = [\"deploy\"]\n[guards.git-push-force]\nenabled = false\n",
+    )
+    .expect("a config");
+    let backtest = |args: &[&str]| -> Value {
+        let args = [&["guard", "backtest", "--json", "--since", "1d"][..], args].concat();
+        serde_json::from_str(&world.run(&args)).expect("JSON")
+    };
+    assert_eq!(backtest(&[])["rules"], json!([]));
+    let changed = backtest(&["--config", &other.display().to_string()]);
+    assert_eq!(changed["calls"], 2);
+    assert_eq!(changed["rules"][0]["rule"], "d");
+    assert_eq!(
+        changed["rules"][0]["stopped"].as_array().map(Vec::len),
+        Some(1)
+    );
+    assert_eq!(
+        changed["rules"][1]["freed"].as_array().map(Vec::len),
+        Some(1)
+    );
+}
