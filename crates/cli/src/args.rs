@@ -32,7 +32,10 @@ const GROUPS: [(&str, &[&str]); 4] = [
             "profile", "trust", "adopt",
         ],
     ),
-    ("Work", &["run", "prd", "checkpoint"]),
+    (
+        "Work",
+        &["run", "task", "effort", "log", "prd", "checkpoint"],
+    ),
     (
         "Set-up and repair",
         &[
@@ -82,6 +85,9 @@ enum Verb {
     Events(verb::events::Events),
     Run(verb::run::Run),
     Prd(verb::prd::Prd),
+    Task(verb::task::Task),
+    Effort(verb::effort::Effort),
+    Log(verb::effort::Log),
     Checkpoint(verb::checkpoint::Checkpoint),
     Hooks(verb::hooks::Hooks),
     /// Switch a hook off for one session
@@ -209,6 +215,9 @@ impl Args {
             Verb::Events(verb) => verb.run(&world),
             Verb::Run(verb) => verb.run(&world),
             Verb::Prd(verb) => verb.run(&world),
+            Verb::Task(verb) => verb.run(&world),
+            Verb::Effort(verb) => verb.run(&world),
+            Verb::Log(verb) => verb.run(&world),
             Verb::Checkpoint(verb) => verb.run(&world),
             Verb::Hooks(verb) => verb.run(&world),
             Verb::Disable(args) => args.run(slash::Verb::Disable, &world),

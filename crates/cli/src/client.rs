@@ -5,12 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use becket_hook::{Link, wake};
+use becket_wire::effort::EffortTold;
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
 
 use crate::failure::{Code, Failure};
 use crate::log;
+use crate::work;
 use crate::world::World;
 
 /// How long the daemon may take to start (an older one may wait for its hooks first), and to answer a
@@ -188,6 +190,16 @@ impl Client {
                 Response::Told(Told::Done) => return Ok(rows),
                 other => return Err(anyhow!("unexpected reply from the daemon: {other:?}")),
             }
+        }
+    }
+
+    /// Asks about tasks and efforts.
+    pub fn effort(&mut self, ask: Ask) -> Result<EffortTold> {
+        self.ask(ask)?;
+        match self.told()? {
+            Told::Effort(told) => Ok(*told),
+            Told::No(why) => Err(work::refusal(&why)),
+            other => Err(log::refusal(other)),
         }
     }
 

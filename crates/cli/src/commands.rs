@@ -13,6 +13,8 @@ use becket_wire::place::fnv1a;
 use crate::settings::{self, Scope};
 use crate::world::{World, project_of};
 
+/// The folder of the commands that switch hooks: `/hook:disable`.
+const HOOK: &str = "hook";
 const LARGEST: u64 = 1 << 20;
 const ATTEMPTS: usize = 20;
 
@@ -40,7 +42,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command
     let first = earlier.first();
     let call = Call::of(world, scope);
     let end = first.map_or_else(end, |file| file.end.clone());
-    let made = first.map_or_else(|| missing(&folder), |file| file.made);
+    let made = first.map_or_else(|| missing(&folder.join(HOOK)), |file| file.made);
     let mut commands = Vec::new();
     for (name, template) in TEMPLATES {
         let path = folder.join(name);
@@ -74,7 +76,7 @@ pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Comma
         commands.push(edit(&path, scope, dry_run, plan)?);
     }
     if !dry_run {
-        for folder in folder.ancestors().take(made.unwrap_or(0)) {
+        for folder in folder.join(HOOK).ancestors().take(made.unwrap_or(0)) {
             // It stays if anything is in it.
             if fs::remove_dir(folder).is_err() {
                 break;
@@ -94,7 +96,7 @@ fn folder(world: &World, scope: Scope) -> Result<PathBuf> {
             file.parent().unwrap_or(Path::new("/")).to_path_buf()
         }
     };
-    Ok(settings.join("commands").join("hook"))
+    Ok(settings.join("commands"))
 }
 
 /// The project's and the person's own settings for it share one folder of commands.
@@ -163,19 +165,29 @@ fn edit(
 }
 
 /// The files of the plugin, which ours are made of.
-pub const TEMPLATES: [(&str, &str); 3] = [
+pub const TEMPLATES: [(&str, &str); 7] = [
     (
-        "disable.md",
+        "hook/disable.md",
         include_str!("../../../plugin/commands/hook/disable.md"),
     ),
     (
-        "enable.md",
+        "hook/enable.md",
         include_str!("../../../plugin/commands/hook/enable.md"),
     ),
     (
-        "status.md",
+        "hook/status.md",
         include_str!("../../../plugin/commands/hook/status.md"),
     ),
+    (
+        "brainstorm.md",
+        include_str!("../../../plugin/commands/brainstorm.md"),
+    ),
+    ("fix.md", include_str!("../../../plugin/commands/fix.md")),
+    (
+        "implement.md",
+        include_str!("../../../plugin/commands/implement.md"),
+    ),
+    ("prd.md", include_str!("../../../plugin/commands/prd.md")),
 ];
 
 /// The last line of the here-document in the plugin's files.
@@ -230,7 +242,8 @@ impl Written {
         let home = home.map_or_else(String::new, |home| format!(" --home {home}"));
         let text = template
             .replace(PLUGINS_END, &self.end)
-            .replace("(becket ", &format!("({} ", call.program))
+            // The first rule is for the call in the file. Others are for the model, which calls plain `becket`.
+            .replacen("(becket ", &format!("({} ", call.program), 1)
             .replace("\nbecket ", &format!("\n{} ", call.program))
             .replace(" --slash", &format!("{home} --slash"));
         let body = text.strip_prefix(OPENING).unwrap_or(&text);
@@ -279,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_files() {
+    fn the_files() {
         let mut all = String::new();
         for (name, template) in TEMPLATES {
             all += &format!("# {name}\n{}\n", written().render(template, &call()));
@@ -299,12 +312,27 @@ mod tests {
     }
 
     #[test]
+    fn every_skill_of_becket_is_a_command() {
+        for (name, skill) in becket_engine::effort::skill::built_in() {
+            let file = format!("{name}.md");
+            let template = TEMPLATES.iter().find(|(name, _)| *name == file);
+            let (_, template) = template.unwrap_or_else(|| panic!("{file}"));
+            for part in [
+                format!("description: {}\n", skill.description),
+                format!("\nbecket effort start {name} --slash - <<"),
+            ] {
+                assert!(template.contains(&part), "{part} in {template}");
+            }
+        }
+    }
+
+    #[test]
     fn a_file_knows_whether_it_is_still_ours() {
         for (_, template) in TEMPLATES {
             assert_eq!(Written::read(template), None, "the plugin's");
             let text = written().render(template, &call());
             assert_eq!(Written::read(&text), Some(written()));
-            assert_eq!(Written::read(&text.replace("current", "this")), None);
+            assert_eq!(Written::read(&text.replace("argument", "this")), None);
             assert_eq!(Written::read(&format!("{text}\n")), None);
             assert_eq!(Written::read(&text.replace(": 2-", ": 3-")), None);
         }

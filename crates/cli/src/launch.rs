@@ -32,7 +32,7 @@ use crate::world::World;
 use arguments::InlineRegistration;
 pub use child::Policy;
 use child::{Ending, Exit, MOST, Next, Process, Restarts, SavedTerminal, SignalForwarder};
-use follow::{AFTER_RESET, Followed, Follower};
+use follow::{AFTER_RESET, Followed, Follower, HANDOVER_GRACE};
 pub use follow::{NoObserver, Observer};
 use state::LaunchFile;
 
@@ -40,6 +40,8 @@ use state::LaunchFile;
 pub const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the session is told when its turn was cut off by a crash or a rate limit.
 const GO_ON: &str = "continue";
+/// What a fresh Claude Code is told after a handover; the effort is in its context.
+const GO_ON_WITH_EFFORT: &str = "Go on with the effort where the last context window left it.";
 
 /// What to launch, and how.
 #[derive(Debug, Clone)]
@@ -153,11 +155,19 @@ impl Running<'_> {
                 told_to_end: signals.told_to_end(),
                 limit: followed.limit,
                 limit_over: followed.limit_over,
+                handover: followed.handover,
             };
             let next = restarts.next(self.launch.policy, &ending, Instant::now());
             tell_end(&followed, exit, &next);
-            let Next::Again { after, limit, .. } = next else {
-                return Ok(ExitCode::from(exit.code()));
+            let (after, limit) = match next {
+                Next::Again { after, limit, .. } => (after, limit),
+                Next::Fresh => {
+                    terminal.restore();
+                    words = arguments::to_go_on(&self.words);
+                    words = with_prompt(words, Some(GO_ON_WITH_EFFORT));
+                    continue;
+                }
+                Next::End | Next::GiveUp => return Ok(ExitCode::from(exit.code())),
             };
             let at = (now_ms() + after.as_millis() as i64).max(limit.unwrap_or(0));
             self.show_wait(at);
@@ -180,7 +190,9 @@ impl Running<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(Exit, Followed)> {
         let Process { pid, start } = self.launcher;
-        let mut variables = vec![(LAUNCH, format!("{pid}:{start}"))];
+        let restarts = self.launch.policy != Policy::Never;
+        let mark = if restarts { ":restart" } else { "" };
+        let mut variables = vec![(LAUNCH, format!("{pid}:{start}{mark}"))];
         if let Some(agent_id) = &self.launch.agent_id {
             variables.push(("AGENT_ID", agent_id.clone()));
         }
@@ -194,6 +206,8 @@ impl Running<'_> {
             agent_id: self.launch.agent_id.clone(),
             establish_timeout: self.launch.establish_timeout,
             resumes: self.launch.policy == Policy::AfterDeathOrLimit,
+            starts_fresh: restarts,
+            handover_grace: HANDOVER_GRACE,
             after_reset: AFTER_RESET,
         };
         let (to, heard) = sync_channel(QUEUE);
@@ -279,6 +293,9 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
     };
     match next {
         Next::End => {}
+        Next::Fresh => {
+            say("the context was handed over; a fresh Claude Code goes on with the effort");
+        }
         Next::GiveUp => {
             say(&format!(
                 "Claude Code ended ({how}); gave up after {MOST} restarts in 10 minutes"

@@ -25,6 +25,7 @@ mod tui;
 mod ui;
 mod unhooked;
 mod verb;
+mod work;
 mod world;
 
 use std::process::ExitCode;

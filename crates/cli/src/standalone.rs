@@ -17,7 +17,7 @@ use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
     Context, Finished, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
-    settle, switch,
+    read_files, settle, switch, wants_files,
 };
 use becket_engine::run::Cancel;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
@@ -52,10 +52,11 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     let configs = ConfigCache::new(place, key, false).with_user_home(std::env::home_dir());
     let event = prepare_in_time(request, configs);
     let context = context(&event, place, call.held);
+    let event = Arc::new(event);
     let host = Standalone {
         place,
-        event: Arc::new(event),
-        context,
+        context: with_files(&event, context),
+        event,
         why: call.why,
         began,
     };
@@ -99,7 +100,22 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
         launched_at: envelope.is_launched().then(|| began(session)).flatten(),
         minute: minute_of_day(envelope.at),
         judge_only: held,
+        effort: becket_daemon::effort::standalone(event, place),
     }
+}
+
+/// Reads the files that an agent is given, if the project's file system answers in time.
+fn with_files(event: &Arc<PreparedEvent>, context: Context) -> Context {
+    if !wants_files(event, &context) {
+        return context;
+    }
+    let (done, read) = mpsc::channel();
+    let (theirs, mut with) = (Arc::clone(event), context.clone());
+    std::thread::spawn(move || {
+        read_files(&theirs, &mut with);
+        drop(done.send(with));
+    });
+    read.recv_timeout(PROJECT_TIME).unwrap_or(context)
 }
 
 struct Standalone<'a> {

@@ -70,7 +70,7 @@ impl SwitchArgs {
             place: &world.place,
             session: &meant.session,
             cwd: &world.cwd,
-            agent_type: meant.agent_type.as_deref(),
+            agent_type: None,
             hooks: &hooks,
         };
         Ok(act(verb, &name, &scene))
@@ -116,8 +116,6 @@ pub struct Meant {
     pub session: String,
     /// Where it works; an unknown one: where we stand.
     pub project: PathBuf,
-    /// The type of the subagent that calls us, if one does.
-    pub agent_type: Option<String>,
 }
 
 impl Meant {
@@ -164,18 +162,9 @@ impl Meant {
         let project = row
             .and_then(|row| row.project.as_deref())
             .map(PathBuf::from);
-        // Only who is called by the session itself can be its subagent.
-        let agent = std::env::var("AGENT_ID")
-            .ok()
-            .filter(|_| own_session().as_ref() == Some(&session));
-        let agents = row.map(|row| &row.agents[..]).unwrap_or_default();
-        let agent = agents
-            .iter()
-            .find(|it| Some(&it.agent_id) == agent.as_ref());
         Self {
             session,
             project: project.unwrap_or_else(here),
-            agent_type: agent.and_then(|agent| agent.agent_type.clone()),
         }
     }
 }

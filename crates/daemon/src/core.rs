@@ -14,11 +14,14 @@ use becket_engine::config::ConfigCache;
 use becket_engine::coverage::Coverage;
 use becket_engine::judge::Verdict;
 use becket_engine::notice;
-use becket_engine::pipeline::{Context, PreparedEvent, Step, decide, settle, switch};
+use becket_engine::pipeline::{
+    Context, PreparedEvent, Step, decide, read_files, settle, switch, wants_files,
+};
 use becket_engine::run::Cancel;
 use becket_engine::session::{Decided, Mark};
 use becket_wire::bounds::FIRST_WORD;
-use becket_wire::rpc::{Envelope, Response};
+use becket_wire::effort::EffortAsk;
+use becket_wire::rpc::{Envelope, Response, Told};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
@@ -28,7 +31,7 @@ use crate::coverage::EndedSession;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
-use crate::registry::{Applied, Asked, Process, Registry};
+use crate::registry::{Applied, Asked, Prepared, Process, Registry};
 use crate::serve::Answerer;
 use crate::store::{Batch, Decision, Limits, Record, Store, Then};
 pub(crate) use hooks::{Hooks, HooksDone, Running};
@@ -58,6 +61,8 @@ pub(crate) enum Message {
     HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
+    /// A request about work: answered once it is committed.
+    Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
     /// Take in the spool. Gives the numbers of the events whose hooks still run.
     TakeIn(oneshot::Sender<std::collections::HashSet<i64>>),
     /// What no event says.
@@ -215,6 +220,13 @@ impl Core {
                 let database = self.store.connection();
                 self.registry.answer(database, asked, now_ms());
             }
+            Message::Effort(ask, prepared, done) => {
+                self.commit();
+                let database = self.store.connection();
+                let told = (self.registry).answer_effort(database, *ask, prepared, now_ms());
+                self.commit();
+                drop(done.send(told));
+            }
             Message::Found(found) => self.found(found),
             Message::Covered(sessions) => {
                 for (id, coverage) in sessions {
@@ -247,6 +259,7 @@ impl Core {
             runs: std::mem::take(&mut self.runs),
             sessions: self.registry.unwritten(),
             figures: self.registry.figures_to_write(),
+            efforts: self.registry.effort_changes(),
         };
         if !batch.is_empty()
             && let Err(mut left) = self.store.commit(batch)
@@ -256,6 +269,7 @@ impl Core {
             left.runs.truncate(MAX_RUNS);
             self.runs = left.runs;
             self.registry.not_written(&left.sessions, left.figures);
+            self.registry.efforts_not_written(left.efforts);
         }
         if self.store.began_anew() {
             self.registry.write_all();
@@ -321,6 +335,15 @@ impl Core {
                 applied = (self.registry).apply(database, &head, envelope, project, heard);
             }
             let session = head.session_id.as_deref().unwrap_or_default();
+            context.effort = match &mut applied {
+                Some(applied) => applied.effort.take(),
+                // A double is judged as the first one was.
+                None if record.duplicate_of.is_some() => {
+                    let agent = record.agent_id();
+                    (self.registry).effort_context(session, agent, &head, envelope)
+                }
+                None => None,
+            };
             context.told = self.registry.was_told(session, event.config.generation);
             if envelope.is_launched() {
                 context.launched_at = self.registry.began(session);
@@ -345,6 +368,9 @@ impl Core {
             applied,
         };
         match chained {
+            None if wants_files(&in_hand.event, &in_hand.context) => {
+                self.read_files(in_hand, answerer);
+            }
             None => self.decide(in_hand, answerer),
             Some((from, to)) => self.follow_switches(from, to, Some((in_hand, answerer))),
         }
@@ -362,6 +388,26 @@ impl Core {
             }
             Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
             Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
+        }
+    }
+
+    /// The files that an agent is given are read elsewhere; then the event is decided.
+    fn read_files(&self, mut in_hand: InHand, answerer: Answerer) {
+        let messages = self.messages.clone();
+        tokio::task::spawn_blocking(move || {
+            read_files(&in_hand.event, &mut in_hand.context);
+            if let Some(core) = messages.upgrade() {
+                drop(core.blocking_send(Message::Decide(Box::new((in_hand, answerer)))));
+            }
+        });
+    }
+
+    /// The session remembers what its effort said.
+    fn effort_said(&mut self, applied: Option<&Applied>, record: &Record, verdict: &Verdict) {
+        if let (Some(applied), Some(said)) = (applied, &verdict.effort) {
+            let (agent, event) = (record.agent_id(), record.id());
+            let refused = verdict.refuses();
+            (self.registry).said(&applied.session, agent, event, said, refused);
         }
     }
 
@@ -405,6 +451,7 @@ impl Core {
         let decision = Decision::new(verdict.decision(), &output);
         record.decision = decision.map(|decision| decision.masked(&event.masker));
         self.run_notice(verdict.notice.as_ref());
+        self.effort_said(applied.as_ref(), &record, verdict);
         if let Some(applied) = &applied
             && verdict.blocks_prompt()
         {

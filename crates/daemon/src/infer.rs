@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use becket_engine::effort::{EXHAUSTED, is_exhausted};
 use becket_engine::session::Inference;
 use becket_engine::session_file::{self, State};
 use becket_engine::transcript::{Finding, TurnTokens, What};
@@ -153,6 +154,11 @@ fn inference(finding: Finding) -> Option<(Inference, Option<i64>)> {
     let main = finding.is_main();
     let inference = match finding.what {
         What::Interrupted { .. } if main => Inference::Interrupted,
+        What::ApiError {
+            text: Some(text), ..
+        } if main && is_exhausted(&text) => Inference::TurnDied {
+            error: Some(EXHAUSTED.to_owned()),
+        },
         What::ApiError { error, .. } if main => Inference::TurnDied { error },
         What::TurnEnded if main => Inference::TurnDied { error: None },
         What::ToolResult { tool_use_id, .. } => Inference::PermissionAnswered {

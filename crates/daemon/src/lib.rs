@@ -3,6 +3,8 @@
 mod core;
 mod counters;
 pub mod coverage;
+pub mod effort;
+mod efforts;
 mod follow;
 mod infer;
 pub mod life;

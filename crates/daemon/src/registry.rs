@@ -3,11 +3,13 @@
 
 mod ask;
 mod chain;
+mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use becket_engine::coverage::Coverage;
+use becket_engine::effort::EffortContext;
 use becket_engine::notice::Change;
 use becket_engine::session::{Decided, DecidedEvent, Inference, Mark, Moment, Session};
 use becket_engine::transcript::TurnTokens;
@@ -21,8 +23,10 @@ use tokio::sync::broadcast;
 use tracing::warn;
 
 pub(crate) use ask::Asked;
+pub(crate) use work::Prepared;
 
 use crate::coverage::EndedSession;
+use crate::efforts::Efforts;
 use crate::life::now_ms;
 use crate::store::{self, Record, StoredSession, TurnFigures, Which};
 
@@ -58,6 +62,7 @@ pub(crate) struct Registry {
     /// Figures of turns that are over, and not written yet.
     turns_over: Vec<TurnFigures>,
     turns_are_due: bool,
+    efforts: Efforts,
 }
 
 #[derive(Debug, Default)]
@@ -89,6 +94,8 @@ pub(crate) struct Applied {
     pub(crate) chained: Option<(String, String)>,
     /// What is displayed of the session now, if that changed.
     pub(crate) display: Option<Change>,
+    /// What the session works on, if it has an effort.
+    pub(crate) effort: Option<Box<EffortContext>>,
 }
 
 /// A session's process: its pid, and when that was started.
@@ -114,6 +121,7 @@ impl Registry {
             room: MAX_SESSIONS,
             turns_over: Vec::new(),
             turns_are_due: false,
+            efforts: Efforts::open(database),
         }
     }
 
@@ -158,6 +166,7 @@ impl Registry {
         if moment.event == EventName::UserPromptSubmit {
             self.turn_over(id);
         }
+        let left = self.bind(database, id, &moment);
         let live = self.sessions.get_mut(id)?;
         if let Some(now) = heard {
             live.session.nothing_after(now);
@@ -168,8 +177,9 @@ impl Registry {
         if changed && moment.event == EventName::SessionEnd {
             chained = self.chain_next(id);
         }
+        let effort = self.worked(id, &moment, left);
         self.unwritten.insert(id.to_owned());
-        if changed {
+        if changed || effort.is_some() {
             self.news.insert(id.to_owned());
         }
         Some(Applied {
@@ -177,6 +187,7 @@ impl Registry {
             at,
             chained,
             display,
+            effort,
         })
     }
 
@@ -234,6 +245,7 @@ impl Registry {
     /// The database was begun anew: all of them are to be written.
     pub(crate) fn write_all(&mut self) {
         self.unwritten.extend(self.sessions.keys().cloned());
+        self.efforts.write_all();
     }
 
     /// What status lines and transcripts brought is to be written with the next commit.
@@ -261,7 +273,7 @@ impl Registry {
         }
         for id in news {
             if let Some(live) = self.sessions.get(&id) {
-                drop(self.changes.send(Arc::new(live.row(now))));
+                drop(self.changes.send(Arc::new(self.shown(live, now))));
             }
         }
     }
@@ -270,12 +282,20 @@ impl Registry {
     pub(crate) fn infer(&mut self, id: &str, inference: &Inference, at: i64) -> Option<Change> {
         let before = self.sessions.get(id)?.session.shown();
         self.touch(id, |session| session.infer(inference, at));
+        self.inferred(id, at);
         Change::of(before, &self.sessions.get(id)?.session, at)
     }
 
     /// The session as views get it.
     pub(crate) fn row(&self, id: &str, now: i64) -> Option<SessionRow> {
-        Some(self.sessions.get(id)?.row(now))
+        Some(self.shown(self.sessions.get(id)?, now))
+    }
+
+    fn shown(&self, live: &Live, now: i64) -> SessionRow {
+        SessionRow {
+            effort: self.brief(&live.session),
+            ..live.row(now)
+        }
     }
 
     /// When a session began.
@@ -290,6 +310,7 @@ impl Registry {
                 (session.pid, session.pid_start) == (Some(*pid), *start)
                     && session.infer(&Inference::ProcessGone, now.max(session.last_activity))
             });
+            self.inferred(id, now);
         }
     }
 

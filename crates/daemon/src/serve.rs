@@ -280,6 +280,10 @@ async fn answer(connection: &Connection, ask: Ask, door: &Door) -> bool {
             let told = watch::paint(door, tmux_socket, on).await;
             connection.say(&Response::Told(told)).await
         }
+        Ask::Effort(ask) => {
+            let told = crate::effort::answer(*ask, door).await;
+            connection.say(&Response::Told(told)).await
+        }
         Ask::Stop => {
             let said = connection.say(&Response::Told(Told::Done)).await;
             door.end.send_replace(Some(End::Stopped));

@@ -2,6 +2,7 @@
 //! that no daemon has stored yet.
 
 mod checkpoint;
+pub(crate) mod effort;
 mod figures;
 mod key;
 mod open;

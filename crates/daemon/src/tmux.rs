@@ -1,5 +1,5 @@
 //! Pushes what the sessions do into the tmux servers that they run in, so that no status line has
-//! to poll: the option `@becket` of a server, `@becket_state` and the colours of its panes.
+//! to poll: the option `@becket` of a server, `@becket_state`, `@becket_effort` and the colours of its panes.
 
 mod server;
 #[cfg(test)]
@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use becket_wire::effort::EffortBrief;
 use becket_wire::session::{Display, SessionRow};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -35,6 +36,7 @@ const MAX_SESSIONS: usize = 10_000;
 const PAINT: &str = "@becket_paint";
 const TEXT: &str = "@becket";
 const STATE: &str = "@becket_state";
+const EFFORT: &str = "@becket_effort";
 const STYLES: [&str; 2] = ["window-style", "window-active-style"];
 
 /// What the pusher is told.
@@ -118,6 +120,8 @@ struct State {
 struct Wanted {
     text: String,
     panes: BTreeMap<String, Display>,
+    /// What the sessions in panes work on.
+    efforts: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -182,18 +186,22 @@ impl Pusher {
     }
 
     fn wanted(&self, socket: &str) -> Wanted {
-        let mut panes = BTreeMap::new();
+        let (mut panes, mut efforts) = (BTreeMap::new(), BTreeMap::new());
         for row in self.sessions.values() {
             let here = row.tmux_socket.as_deref() == Some(socket);
             let pane = row.tmux_pane.as_ref().filter(|pane| here && is_pane(pane));
             if let Some(pane) = pane {
                 let shown = panes.entry(pane.clone()).or_insert(row.display);
                 *shown = row.display.min(*shown);
+                if let Some(effort) = &row.effort {
+                    efforts.insert(pane.clone(), effort_text(effort));
+                }
             }
         }
         Wanted {
             text: self.tally().text(now_ms()),
             panes,
+            efforts,
         }
     }
 
@@ -245,6 +253,15 @@ pub fn clean(server: &Server) -> Result<(), TmuxError> {
     server.run(&commands).map(drop)
 }
 
+/// `implement/plan ♥4 45%`. A phase may be any text, and tmux reads `#` and tabs.
+fn effort_text(effort: &EffortBrief) -> String {
+    let used = effort.context_pct.map(|used| format!(" {used:.0}%"));
+    let text = effort.short() + &used.unwrap_or_default();
+    text.chars()
+        .filter(|c| !c.is_control() && *c != '#')
+        .collect()
+}
+
 /// The background of a pane by what its session does.
 fn style(display: Display) -> &'static str {
     match display {
@@ -259,7 +276,7 @@ fn style(display: Display) -> &'static str {
 /// Asks for what is shown: a line for each pane.
 fn look() -> Words {
     let format = format!(
-        "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{}}}",
+        "#{{pane_id}}\t#{{{PAINT}}}\t#{{{STATE}}}\t#{{{EFFORT}}}\t#{{{}}}",
         STYLES[0]
     );
     words(&["list-panes", "-a", "-F", &format])
@@ -275,6 +292,7 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
             fields.next()?,
             fields.next()?,
             fields.next()?,
+            fields.next()?,
         ])
     });
     let panes: Vec<_> = panes.filter(|[id, ..]| is_pane(id)).collect();
@@ -284,7 +302,7 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
         false => words(&["set-option", "-su", PAINT]),
     }));
     let paint = paint.unwrap_or_else(|| panes.iter().any(|[_, paint, ..]| *paint == "on"));
-    for [id, _, state, shown] in panes {
+    for [id, _, state, effort, shown] in panes {
         let mut set = |option: &str, value: Option<&str>| {
             commands.push(match value {
                 Some(value) => words(&["set-option", "-p", "-t", id, option, value]),
@@ -295,6 +313,10 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
         let word = display.map(|display| display.label());
         if word.unwrap_or_default() != state {
             set(STATE, word);
+        }
+        let wanted_effort = wanted.efforts.get(id).map(String::as_str);
+        if wanted_effort.unwrap_or_default() != effort {
+            set(EFFORT, wanted_effort);
         }
         let colour = display.filter(|_| paint).map(|display| style(*display));
         let is_ours = Display::ALL.map(style).contains(&shown);

@@ -11,6 +11,7 @@ mod merge;
 mod overrides;
 mod problem;
 mod schema;
+mod skill;
 mod value;
 
 use std::collections::BTreeMap;
@@ -27,8 +28,10 @@ pub use merge::{Effective, Origin, Setting, merge};
 pub use overrides::{misspelt, parse_pairs, parse_variables};
 pub use problem::{ConfigError, Position, Problem, Severity};
 pub use schema::schema;
+pub use skill::{SKILL_KEYS, SKILL_RULE_KEYS};
 pub use value::{Form, Value};
 
+use crate::effort::skill::EffortLimits;
 use crate::notice::Wishes;
 use crate::statusline::Template;
 
@@ -44,10 +47,13 @@ pub struct Config {
     pub statusline: StatusLine,
     pub notice: Wishes,
     pub launch: Launch,
+    pub effort: EffortLimits,
     /// `[hooks.*]` of every layer, as written, lowest layer first.
     pub hooks: Vec<RawTable>,
     /// `[guards.*]`, likewise.
     pub guards: Vec<RawTable>,
+    /// `[skills.*]`, likewise.
+    pub skills: Vec<RawTable>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

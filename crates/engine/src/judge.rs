@@ -7,6 +7,7 @@ use becket_wire::rpc::DecisionRow;
 use becket_wire::{Account, Head, Output, Place};
 
 use crate::config::Snapshot;
+use crate::effort::{EffortSaid, rules, skill};
 use crate::guard::memory::Key;
 use crate::guard::rule::Say;
 use crate::guard::sight::{Found, Sight, Spend, unreadable};
@@ -24,6 +25,8 @@ pub struct Verdict {
     pub told: Option<(String, u64)>,
     /// What the person is to be told, and not by the answer.
     pub notice: Option<Notice>,
+    /// What the session's effort said.
+    pub effort: Option<Box<EffortSaid>>,
     /// The call that guards judge.
     key: Option<Key>,
     /// Passes and first tries that it uses up.
@@ -37,6 +40,7 @@ impl Verdict {
             by: None,
             told: None,
             notice: None,
+            effort: None,
             key: None,
             spends: Vec::new(),
         }
@@ -182,6 +186,10 @@ impl Verdict {
             answer: answer.to_owned(),
             by: self.by.clone(),
             reason: reason.map(str::to_owned),
+            effort: self
+                .effort
+                .as_ref()
+                .and_then(|said| serde_json::to_value(said).ok()),
         })
     }
 }
@@ -198,7 +206,7 @@ struct Case<'a> {
 }
 
 /// What each rule says is added to the verdict, in this order.
-const RULES: [fn(&Case<'_>, &mut Verdict); 4] = [tell_of_problems, name_session, ring, guard];
+const RULES: [fn(&Case<'_>, &mut Verdict); 5] = [tell_of_problems, name_session, ring, guard, work];
 
 /// How decisions name a guard.
 const GUARD: &str = "guard:";
@@ -288,6 +296,41 @@ fn name_session(case: &Case<'_>, verdict: &mut Verdict) {
     let line = format!("Current session: {session} (started {began})");
     drop(verdict.answer.add_context(line));
     verdict.by.get_or_insert_with(|| Account::Launch.by());
+}
+
+/// What the session's effort says.
+fn work(case: &Case<'_>, verdict: &mut Verdict) {
+    let Case {
+        event,
+        head,
+        context,
+        ..
+    } = *case;
+    let Some(work) = &context.effort else {
+        return;
+    };
+    // A slash command of becket's is answered by a block: nothing reaches the model.
+    if event.is_slash() {
+        return;
+    }
+    let skill = skill::find(&event.config, &work.facts.skill).unwrap_or_default();
+    let limits = skill::limits(&event.config);
+    let at = jiff::Timestamp::from_second(event.envelope.at.div_euclid(1000)).unwrap_or_default();
+    let at = at.to_string();
+    let Some(says) = rules::say(work, &skill, &limits, &event.event, head, &at) else {
+        return;
+    };
+    let by = says.rule.map(|rule| format!("effort:{rule}"));
+    if let (Some(opinion), Some(by)) = (says.opinion, &by) {
+        verdict.give(opinion, by.clone());
+    }
+    for text in says.contexts {
+        drop(verdict.answer.add_context(text));
+    }
+    if verdict.by.is_none() {
+        verdict.by = by;
+    }
+    verdict.effort = Some(Box::new(says.said));
 }
 
 /// A notice goes with the answer if the terminal shows it there. It decides nothing.

@@ -3,6 +3,7 @@
 pub mod checkpoint;
 pub mod config;
 pub mod coverage;
+pub mod effort;
 pub mod guard;
 pub mod hooks;
 pub mod judge;

@@ -13,6 +13,7 @@ use becket_wire::run::RunRow;
 use becket_wire::{Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
+use crate::effort::{EffortContext, directive, skill};
 use crate::guard::sight::{Around, Sight};
 use crate::hooks::execute::{Asked, HooksRan, Plan};
 use crate::hooks::output;
@@ -21,6 +22,7 @@ use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
 use crate::mask::Masker;
 use crate::notice::Change;
+use crate::trust::Trust;
 
 /// An event with everything it is judged by. Making it reads files; using it does not.
 #[derive(Debug, Clone)]
@@ -60,6 +62,8 @@ pub struct Context {
     /// No hook runs and no switch is set: the event repeats another one, comes too late to be
     /// answered, or its hooks ran elsewhere.
     pub judge_only: bool,
+    /// What the session works on, if it has an effort.
+    pub effort: Option<Box<EffortContext>>,
 }
 
 /// What [`decide`] wants done next.
@@ -182,6 +186,22 @@ pub fn decide(event: &PreparedEvent, context: &Context) -> Step {
     }
 }
 
+/// Whether files are to be read before an event is decided: [`read_files`].
+pub fn wants_files(event: &PreparedEvent, context: &Context) -> bool {
+    let effort = context.effort.as_ref().filter(|_| !context.judge_only);
+    effort.is_some_and(|effort| directive::is_wanted(effort, &event.event))
+}
+
+/// Reads the files that the session's effort gives its agent with this event. May block.
+pub fn read_files(event: &PreparedEvent, context: &mut Context) {
+    if let Some(effort) = &mut context.effort {
+        let skill = skill::find(&event.config, &effort.facts.skill).unwrap_or_default();
+        let project = event.config.project.as_ref();
+        let trusted = project.is_some_and(|project| project.trust == Trust::Yes);
+        effort.read = Some(directive::read(effort, &skill, &event.event, trusted));
+    }
+}
+
 /// Sets the switch that the user asked for, and says so. Writes a file, and may wait for its lock.
 pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
     let head = Head::read(&event.payload).unwrap_or_default();
@@ -270,6 +290,11 @@ impl PreparedEvent {
         let head = Head::read(&self.payload).unwrap_or_default();
         let session = head.session_id.as_deref().unwrap_or_default();
         self.switches = Switches::read(place, session).switches;
+    }
+
+    /// Whether it is a slash command of becket's, which becket answers itself.
+    pub fn is_slash(&self) -> bool {
+        self.slash.is_some()
     }
 
     /// The hooks that are switched off in its session.

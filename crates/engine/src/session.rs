@@ -18,6 +18,7 @@ pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
 
 use crate::coverage::Coverage;
+use crate::effort::Work;
 use crate::hooks::slash;
 use crate::is_default;
 use crate::status::Agent;
@@ -86,6 +87,9 @@ pub struct Session {
     /// How many of its calls guards saw, counted at its end.
     #[serde(skip_serializing_if = "is_default")]
     pub coverage: Option<Coverage>,
+    /// What it keeps of its effort.
+    #[serde(skip_serializing_if = "is_default")]
+    pub work: Work,
     #[serde(skip_serializing_if = "is_default")]
     shown: Display,
     display_since: i64,
@@ -135,6 +139,7 @@ impl Session {
         self.last_activity = self.last_activity.max(moment.at);
         changed |= self.learn(moment);
         changed |= self.move_agents(moment);
+        self.work.apply(moment);
         changed | self.redisplay(moment.at)
     }
 
@@ -277,6 +282,7 @@ impl Session {
             return false;
         }
         self.figures.clone_from(figures);
+        self.work.figure(figures.context_pct, self.last_activity);
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);
         }

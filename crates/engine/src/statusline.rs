@@ -21,6 +21,8 @@ use crate::trust::Project;
 pub struct Line {
     pub project: Option<String>,
     pub figures: Figures,
+    /// The effort that the session works on.
+    pub effort: Option<String>,
     /// Other sessions that need the person.
     pub waiting: usize,
     /// The hooks that are switched off in this session.
@@ -98,14 +100,16 @@ pub enum Part {
     Model,
     Off,
     Waiting,
+    Effort,
     Context,
     Project,
     Wrong,
 }
 
 impl Part {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Project,
+        Self::Effort,
         Self::Model,
         Self::Bar,
         Self::Context,
@@ -120,6 +124,7 @@ impl Part {
     pub fn name(self) -> &'static str {
         match self {
             Self::Project => "project",
+            Self::Effort => "effort",
             Self::Model => "model",
             Self::Bar => "bar",
             Self::Context => "context",
@@ -137,6 +142,7 @@ impl Part {
         let figures = &line.figures;
         let shown = match self {
             Self::Project => line.project.as_deref().map(brief),
+            Self::Effort => line.effort.as_deref().map(brief),
             Self::Model => figures
                 .model_name
                 .as_deref()
@@ -163,6 +169,7 @@ impl Part {
                 ..80.0 => AnsiColor::Yellow.on_default(),
                 _ => AnsiColor::Red.on_default(),
             },
+            Self::Effort => AnsiColor::Cyan.on_default(),
             Self::Waiting => AnsiColor::Yellow.on_default().bold(),
             Self::Wrong => AnsiColor::Red.on_default(),
             Self::Lines | Self::Duration | Self::Off => plain.dimmed(),

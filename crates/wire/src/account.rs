@@ -19,6 +19,9 @@ pub enum Account {
 /// A hook's name has no colon in it.
 pub const OWN: &str = "becket:";
 
+/// What an effort tells its agent with every prompt and window: a routine, like what becket itself says.
+pub const EFFORT_CONTEXT: &str = "effort:context";
+
 impl Account {
     pub const ALL: [Self; 5] = [
         Self::Config,
@@ -46,7 +49,7 @@ impl Account {
 
 /// Whether becket itself is meant, no hook and no guard.
 pub fn is_own(by: &str) -> bool {
-    by.starts_with(OWN)
+    by.starts_with(OWN) || by == EFFORT_CONTEXT
 }
 
 /// The same for a person.

@@ -53,12 +53,18 @@ pub struct Head<'a> {
     pub new_cwd: Option<Cow<'a, str>>,
     pub teammate_name: Option<Cow<'a, str>>,
     pub agent_transcript_path: Option<Cow<'a, str>>,
+    /// Of InstructionsLoaded and FileChanged.
+    pub file_path: Option<Cow<'a, str>>,
+    /// Of TaskCreated and TaskCompleted.
+    pub task_subject: Option<Cow<'a, str>>,
     pub is_interrupt: Option<bool>,
     pub stop_hook_active: Option<bool>,
     /// Of Stop, SubagentStop and StopFailure.
     pub last_assistant_message: Option<Cow<'a, str>>,
     /// As it stands in the payload: JSON.
     pub tool_input: Option<&'a str>,
+    /// As it stands in the payload: JSON.
+    pub tool_response: Option<&'a str>,
     /// As it stands in the payload: JSON.
     pub background_tasks: Option<&'a str>,
     /// One bit for each required field that is missing, in the order of `required`.
@@ -204,9 +210,12 @@ impl<'a> Head<'a> {
             "teammate_name" => &mut self.teammate_name,
             "agent_transcript_path" => &mut self.agent_transcript_path,
             "last_assistant_message" => &mut self.last_assistant_message,
+            "file_path" => &mut self.file_path,
+            "task_subject" => &mut self.task_subject,
             "is_interrupt" => return Some(Field::Flag(&mut self.is_interrupt)),
             "stop_hook_active" => return Some(Field::Flag(&mut self.stop_hook_active)),
             "tool_input" => return Some(Field::Json(&mut self.tool_input)),
+            "tool_response" => return Some(Field::Json(&mut self.tool_response)),
             "background_tasks" => return Some(Field::Json(&mut self.background_tasks)),
             _ => return None,
         };

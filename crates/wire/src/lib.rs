@@ -4,6 +4,7 @@
 pub mod account;
 pub mod answer;
 pub mod bounds;
+pub mod effort;
 pub mod event;
 pub mod frame;
 pub mod head;

@@ -83,6 +83,21 @@ pub struct DecisionRow {
     pub answer: String,
     pub by: Option<String>,
     pub reason: Option<String>,
+    /// What the session's effort said, as `becket why --json` shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<serde_json::Value>,
+}
+
+impl DecisionRow {
+    /// The same without what the effort said.
+    pub fn without_effort(&self) -> Self {
+        Self {
+            answer: self.answer.clone(),
+            by: self.by.clone(),
+            reason: self.reason.clone(),
+            effort: None,
+        }
+    }
 }
 
 /// Which road an event took.

@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Output;
+use crate::effort::{EffortAsk, EffortTold};
 use crate::frame::{self, Frame, FrameError, FrameHead, HEAD, Kind};
 pub use crate::log::{DecisionRow, EventQuery, EventRow, Shown, Source};
 use crate::session::{SessionQuery, SessionRow};
@@ -87,6 +88,8 @@ pub enum Ask {
     Seen(SeenAt),
     /// Colour the panes of a tmux server (its socket) by display state, or stop that.
     Paint { tmux_socket: String, on: bool },
+    /// Tasks, efforts, logs.
+    Effort(Box<EffortAsk>),
     /// End, orderly.
     Stop,
 }
@@ -171,6 +174,7 @@ pub enum Told {
     Sessions(Vec<SessionRow>),
     /// A session is new or has changed. One that has `ended_at` leaves the live ones.
     Changed(Box<SessionRow>),
+    Effort(Box<EffortTold>),
     /// It is done; a stream of rows has come to the present.
     Done,
     /// No session has an id that begins so.
@@ -373,7 +377,7 @@ pub const CARRIED: [&str; 8] = [
 ];
 
 /// Names the `becket run` that started Claude Code: `<pid>:<start time>`, the latter in clock ticks
-/// since boot.
+/// since boot. With `--restart` it ends in `:restart`.
 pub const LAUNCH: &str = "BECKET_LAUNCH";
 
 /// The variables that the envelope of a status line carries besides.
@@ -449,6 +453,17 @@ impl Envelope {
             .and_then(|launch| launch.split_once(':'));
         let launcher = launch.and_then(|(pid, _)| pid.parse().ok());
         self.pid_is_claude && launcher.is_some() && launcher == self.pid_parent
+    }
+
+    /// The launch that started this Claude Code itself.
+    pub fn launch(&self) -> Option<&str> {
+        self.variable(LAUNCH).filter(|_| self.is_launched())
+    }
+
+    /// Whether that launch starts a fresh Claude Code when the context is full.
+    pub fn restarts(&self) -> bool {
+        self.launch()
+            .is_some_and(|launch| launch.ends_with(":restart"))
     }
 
     /// Whether Claude Code says so, one way or the other: older ones do not.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::effort::EffortBrief;
+
 /// What an agent is doing: exactly one of three.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -159,7 +161,8 @@ pub struct SessionRow {
     /// Nothing was heard of it for eight hours.
     pub stale: bool,
     pub figures: Figures,
-    pub effort: Option<String>,
+    /// What it works on.
+    pub effort: Option<EffortBrief>,
     pub last_prompt: Option<String>,
     pub transcript_path: Option<String>,
     pub agents: Vec<AgentRow>,

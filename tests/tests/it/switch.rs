@@ -306,12 +306,15 @@ fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
 
     // What a person had, and what they changed.
     fs::create_dir_all(commands(&world)).expect("a folder");
+    let own = world.home.join(".claude/commands/implement.md");
+    fs::write(&own, "my own way").expect("a command");
     fs::write(commands(&world).join("enable.md"), "mine").expect("a command");
     let told = world.run(&["init"]);
     assert!(told.contains("enable.md alone"), "{told}");
     let status = commands(&world).join("status.md");
     let changed = fs::read_to_string(&status).expect("a command") + "more";
     fs::write(&status, &changed).expect("a change");
+    assert!(own.with_file_name("brainstorm.md").exists());
     let told = world.run(&["uninit"]);
     assert!(
         told.contains("enable.md alone") && told.contains("status.md alone"),
@@ -323,6 +326,8 @@ fn init_writes_the_slash_commands_and_uninit_takes_back_what_is_ours() {
         "mine"
     );
     assert_eq!(fs::read_to_string(&status).expect("it"), changed);
+    assert_eq!(fs::read_to_string(&own).expect("it"), "my own way");
+    assert!(!own.with_file_name("brainstorm.md").exists());
 }
 
 #[test]

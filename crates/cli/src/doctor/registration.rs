@@ -274,24 +274,37 @@ fn is_right(command: &commands::Command) -> bool {
 }
 
 fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
-    let folder = commands.first().and_then(|command| command.path.parent());
-    let folder = folder.unwrap_or(Path::new("")).display();
+    let first = commands.first().map(|command| command.path.as_path());
+    let folder = first.and_then(|hook| hook.parent()?.parent());
+    let folder = folder.unwrap_or(Path::new(""));
+    let name = |command: &commands::Command| {
+        let name = command.path.strip_prefix(folder).ok()?;
+        Some(name.to_string_lossy().into_owned())
+    };
     let those = |is_so: fn(&commands::Command) -> bool| {
         let names = commands.iter().filter(|command| is_so(command));
-        let names = names.filter_map(|command| command.path.file_name());
-        let names: Vec<_> = names.map(|name| name.to_string_lossy()).collect();
+        let names: Vec<_> = names.filter_map(name).collect();
         (!names.is_empty()).then(|| names.join(", "))
     };
+    let is_switch = |command: &&commands::Command| command.path.parent() != Some(folder);
+    let shown = folder.display();
     if let Some(missing) = those(|command| command.before.is_none()) {
-        let what = format!("missing in {folder}: {missing}");
+        let what = format!("missing in {shown}: {missing}");
         return Check::warning(COMMANDS, what, init(scope));
     }
     if let Some(old) = those(commands::Command::changed) {
-        let what = format!("written by another becket in {folder}: {old}");
+        let what = format!("written by another becket in {shown}: {old}");
         return Check::warning(COMMANDS, what, init(scope));
     }
-    if let Some(foreign) = those(|command| command.left_alone) {
-        let what = format!("changed in {folder}: {foreign}");
+    // A user's own command of a skill's name is no trouble.
+    let foreign = commands.iter().filter(is_switch);
+    let foreign: Vec<_> = foreign
+        .filter(|command| command.left_alone)
+        .filter_map(name)
+        .collect();
+    if !foreign.is_empty() {
+        let foreign = foreign.join(", ");
+        let what = format!("changed in {shown}: {foreign}");
         let mend = format!(
             "keep it if it is yours; else remove it, then `{}`",
             init(scope)
@@ -300,7 +313,7 @@ fn tell_commands(commands: &[commands::Command], scope: Scope) -> Check {
     }
     Check::good(
         COMMANDS,
-        format!("/hook:disable, /hook:enable, /hook:status, {folder}"),
+        format!("/hook:disable, /hook:enable, /hook:status, {shown}/hook"),
     )
 }
 

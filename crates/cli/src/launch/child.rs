@@ -246,6 +246,8 @@ pub struct Ending {
     pub limit: Option<i64>,
     /// The launcher ended it, to go on after the limit.
     pub limit_over: bool,
+    /// The context of its effort was handed over.
+    pub handover: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -253,6 +255,8 @@ pub enum Next {
     End,
     /// It died too often.
     GiveUp,
+    /// Another session goes on with its effort.
+    Fresh,
     Again {
         nth: usize,
         after: Duration,
@@ -267,7 +271,8 @@ pub struct Restarts(Vec<Instant>);
 
 impl Restarts {
     pub fn next(&mut self, policy: Policy, ending: &Ending, now: Instant) -> Next {
-        let own = ending.is_the_users_own() && !ending.limit_over;
+        let fresh = ending.handover && !ending.is_left();
+        let own = ending.is_the_users_own() && !ending.limit_over && !fresh;
         let unwanted = ending.limit.is_some() && policy == Policy::AfterDeath;
         // What ends at once with an error of its own is not worth another try.
         let begun = ending.has_session || matches!(ending.exit, Exit::Signal(_));
@@ -281,6 +286,9 @@ impl Restarts {
         }
         let after = Duration::from_secs(1 << self.0.len());
         self.0.push(now);
+        if fresh {
+            return Next::Fresh;
+        }
         Next::Again {
             nth: self.0.len(),
             after,
@@ -290,10 +298,15 @@ impl Restarts {
 }
 
 impl Ending {
-    /// `/exit`, Ctrl-C, a closed terminal, or a plain `kill`: nothing unexpected.
-    fn is_the_users_own(&self) -> bool {
+    /// The user left it, or told the launcher to end.
+    fn is_left(&self) -> bool {
         let left = matches!(self.reason.as_deref(), Some("prompt_input_exit" | "logout"));
         left || self.told_to_end
+    }
+
+    /// `/exit`, Ctrl-C, a closed terminal, or a plain `kill`: nothing unexpected.
+    fn is_the_users_own(&self) -> bool {
+        self.is_left()
             || match self.exit {
                 Exit::Code(code) => matches!(code, 0 | 129 | 130 | 131 | 143),
                 Exit::Signal(signal) => [SIGINT, SIGQUIT, SIGTERM, SIGHUP].contains(&signal),
@@ -315,7 +328,29 @@ mod tests {
             told_to_end: false,
             limit: None,
             limit_over: false,
+            handover: false,
         }
+    }
+
+    #[test]
+    fn after_a_handover_a_fresh_one_starts_unless_the_user_left() {
+        let now = Instant::now();
+        let mut restarts = Restarts::default();
+        let handed_over = |reason: Option<&str>| Ending {
+            exit: Exit::Code(0),
+            reason: reason.map(str::to_owned),
+            handover: true,
+            ..killed()
+        };
+        let left = handed_over(Some("prompt_input_exit"));
+        assert_eq!(restarts.next(ON, &left, now), Next::End);
+        let ended = handed_over(Some("other"));
+        assert_eq!(restarts.next(Policy::Never, &ended, now), Next::End);
+        // A context that is full at once does not start one after the other for ever.
+        for _ in 0..MOST {
+            assert_eq!(restarts.next(ON, &ended, now), Next::Fresh);
+        }
+        assert_eq!(restarts.next(ON, &ended, now), Next::GiveUp);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::tui::feed::Message;
 /// Claude Code 2.1.325 goes on by itself, about 100 seconds after a limit's end (measured): becket
 /// acts only where it did not.
 pub const AFTER_RESET: Duration = Duration::from_secs(300);
+/// A turn that handed its context over may end by itself until then.
+pub const HANDOVER_GRACE: Duration = Duration::from_secs(5);
 /// A limit's end may be hours away, and a machine may sleep meanwhile: the clock is looked at so often.
 pub const TICK: Duration = Duration::from_secs(60);
 /// A limit's message is rounded down to the minute: milliseconds.
@@ -52,6 +54,8 @@ pub struct Followed {
     pub limit: Option<i64>,
     /// Claude Code was ended to go on after that limit.
     pub limit_over: bool,
+    /// The context of its effort was handed over to a fresh Claude Code.
+    pub handover: bool,
 }
 
 /// One launch.
@@ -67,6 +71,9 @@ pub struct Follower<'a> {
     pub resumes: bool,
     /// How long after the limit's end.
     pub after_reset: Duration,
+    /// End a Claude Code whose context was handed over, as long after that.
+    pub starts_fresh: bool,
+    pub handover_grace: Duration,
 }
 
 struct FollowState {
@@ -81,6 +88,8 @@ struct FollowState {
     works: bool,
     /// The message of the limit that the last turn ran into.
     limited: Option<String>,
+    /// When a Claude Code is ended whose context was handed over.
+    fresh_at: Option<Instant>,
     /// Why the daemon cannot be heard.
     lost: Option<String>,
 }
@@ -102,6 +111,7 @@ impl Follower<'_> {
             status: "",
             works: false,
             limited: None,
+            fresh_at: None,
             lost: None,
         };
         loop {
@@ -173,6 +183,16 @@ impl Follower<'_> {
         let ended = row.ended_at.is_some();
         state.followed.reason = row.end_reason.clone().filter(|_| ended);
         look_for_limit(row, state);
+        let handover = row.effort.as_ref().is_some_and(|effort| effort.handover);
+        // An ended session may be told without its effort.
+        state.followed.handover = handover || (ended && state.followed.handover);
+        state.fresh_at = match state.followed.handover && self.starts_fresh {
+            true if row.status == Status::Idle => Some(Instant::now()),
+            true => state
+                .fresh_at
+                .or_else(|| Instant::now().checked_add(self.handover_grace)),
+            false => None,
+        };
         if !ended {
             state.works = row.status != Status::Idle;
         }
@@ -205,11 +225,11 @@ impl Follower<'_> {
     }
 
     fn next_look(&self, state: &FollowState) -> Duration {
-        let establish = state
-            .establish
-            .map(|at| at.saturating_duration_since(Instant::now()));
+        let from_now = |at: Instant| at.saturating_duration_since(Instant::now());
+        let establish = state.establish.map(from_now);
+        let fresh = state.fresh_at.map(from_now);
         let resume = state.followed.limit.map(|at| until(at) + self.after_reset);
-        [establish, resume]
+        [establish, fresh, resume]
             .into_iter()
             .flatten()
             .fold(TICK, Duration::min)
@@ -228,6 +248,10 @@ impl Follower<'_> {
             state.followed.trouble = Some(trouble.clone());
             state.file.trouble = Some(trouble);
             self.keep(state);
+        }
+        if state.fresh_at.is_some_and(|at| at <= Instant::now()) {
+            state.fresh_at = None;
+            child::end(self.child);
         }
         if state.limited.is_some() && state.followed.limit.is_none() {
             state.followed.limit = state.file.transcript_path.as_deref().and_then(limit_in);
@@ -276,6 +300,8 @@ mod tests {
     use std::process::Command;
     use std::sync::mpsc::channel;
 
+    use becket_wire::effort::EffortBrief;
+
     use super::super::state::start_of;
     use super::*;
 
@@ -293,6 +319,8 @@ mod tests {
             establish_timeout: Duration::from_secs(600),
             resumes: true,
             after_reset: Duration::ZERO,
+            starts_fresh: true,
+            handover_grace: Duration::ZERO,
         }
     }
 
@@ -335,6 +363,42 @@ mod tests {
         let followed = follower.run(&heard, &mut NoObserver, Vec::new);
         assert!(followed.limit_over);
         assert_eq!(followed.session.as_deref(), Some("s1"));
+        assert!(ended.join().unwrap().is_ok());
+    }
+
+    #[test]
+    fn a_claude_code_that_handed_its_context_over_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::new(folder.path());
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        let follower = follower(&place, &child);
+        let row = |handover| SessionRow {
+            session_id: "s1".to_owned(),
+            pid: Some(follower.child.pid),
+            pid_start: Some(follower.child.start),
+            status: Status::Working {
+                detail: Some("Bash".to_owned()),
+            },
+            effort: Some(EffortBrief {
+                handover,
+                ..EffortBrief::default()
+            }),
+            ..SessionRow::default()
+        };
+        let (to, heard) = channel();
+        for handover in [false, true] {
+            to.send(Message::One(Box::new(row(handover)))).unwrap();
+        }
+        let last = SessionRow {
+            ended_at: Some(1),
+            ..row(false)
+        };
+        let ended = std::thread::spawn(move || {
+            drop(child.wait());
+            to.send(Message::Leave)
+        });
+        let followed = follower.run(&heard, &mut NoObserver, || vec![last]);
+        assert!(followed.handover);
         assert!(ended.join().unwrap().is_ok());
     }
 }

@@ -2,7 +2,7 @@
 //! that did not, and the one decision.
 
 use becket_daemon::store::FoundRun;
-use becket_wire::rpc::{EventRow, Source};
+use becket_wire::rpc::{DecisionRow, EventRow, Source};
 use becket_wire::run::{CANCELLED, CUT_OFF, ORPHANED};
 use serde::Serialize;
 
@@ -278,7 +278,9 @@ pub struct Json<'a> {
     agent_id: Option<&'a str>,
     event: Option<&'a str>,
     tool: Option<&'a str>,
-    decision: Option<&'a becket_wire::rpc::DecisionRow>,
+    decision: Option<DecisionRow>,
+    /// What the session's effort said.
+    effort: Option<&'a serde_json::Value>,
     took_us: Option<i64>,
     source: Source,
     detour: Option<&'a str>,
@@ -297,7 +299,8 @@ impl<'a> From<&'a Why> for Json<'a> {
             agent_id: event.agent_id.as_deref(),
             event: event.event.as_deref(),
             tool: event.tool.as_deref(),
-            decision: event.decision.as_ref(),
+            decision: event.decision.as_ref().map(DecisionRow::without_effort),
+            effort: event.decision.as_ref().and_then(|it| it.effort.as_ref()),
             took_us: event.took_us,
             source: event.source,
             detour: why.detour.as_deref(),

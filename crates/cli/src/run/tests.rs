@@ -164,6 +164,7 @@ fn why() -> Why {
                 answer: "block".to_owned(),
                 by: Some("house-style".to_owned()),
                 reason: Some("Names in src/ are in snake_case.\nRename src/Main.rs to src/main.rs, and everything that says `mod Main`.".to_owned()),
+                effort: None,
             }),
             took_us: Some(30_012_000),
             source: Source::Daemon,
@@ -201,6 +202,7 @@ fn an_event_is_explained() {
         answer: "message".to_owned(),
         by: Some(Account::Config.by()),
         reason: None,
+        effort: None,
     });
     let told = shown(&full(&own, &look(100)));
     let first = told.lines().next();

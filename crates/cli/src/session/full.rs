@@ -134,7 +134,13 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.stale {
         section.add("stale", "no event for 8 hours");
     }
-    section.maybe("effort", row.effort.as_deref().map(text::one_line));
+    let effort = row.effort.as_ref();
+    let title = effort.and_then(|effort| effort.title.as_deref());
+    section.maybe(
+        "effort",
+        effort.map(|effort| text::one_line(&effort.line())),
+    );
+    section.maybe("about", title.map(text::one_line));
     for trouble in &row.troubles {
         let trouble = text::one_line(trouble);
         section.add("trouble", format!("{WARN}{trouble}{WARN:#}"));

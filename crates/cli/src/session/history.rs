@@ -419,6 +419,7 @@ mod tests {
             answer: answer.to_owned(),
             by: Some(by.to_owned()),
             reason: None,
+            effort: None,
         })
     }
 

@@ -375,7 +375,7 @@ pub mod tests {
         let denied = event("f", 3 * HOUR, "PreToolUse", None);
         connection
             .execute_batch(&format!(
-                "INSERT INTO decisions VALUES ({denied}, 'deny', 'hook:no', NULL, 0, x'', x'');
+                "INSERT INTO decisions VALUES ({denied}, 'deny', 'hook:no', NULL, 0, x'', x'', NULL);
                  INSERT INTO payloads VALUES ({prompt}, 0, CAST('{{\"prompt\":\"go\"}}' AS BLOB));
                  INSERT INTO payloads VALUES ({ran}, 0, CAST('{{\"duration_ms\":600000}}' AS BLOB));
                  INSERT INTO figures VALUES ('s', {b1}, {b1}, 'opus', 1.0, 1000, 10),

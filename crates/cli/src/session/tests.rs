@@ -5,6 +5,7 @@ mod asked;
 use std::collections::BTreeSet;
 
 use becket_engine::session::json;
+use becket_wire::effort::EffortBrief;
 use becket_wire::rpc::{EventRow, Source};
 use becket_wire::session::{AgentRow, Display, Figures, SessionRow, Status};
 use jiff::tz::TimeZone;
@@ -490,8 +491,12 @@ fn the_page_names_every_field_and_no_other() {
     };
     let (_folder, history) = stats::tests::database();
     let stats = stats::add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+    let row = SessionRow {
+        effort: Some(EffortBrief::default()),
+        ..subagent_asks()
+    };
     for value in [
-        serde_json::to_value(json(&subagent_asks())).unwrap(),
+        serde_json::to_value(json(&row)).unwrap(),
         serde_json::to_value(full::json_past(&past, &[], 1)).unwrap(),
         serde_json::to_value(&stats.json()[0]).unwrap(),
     ] {

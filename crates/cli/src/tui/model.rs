@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use becket_engine::session::PROCESS_GONE;
+use becket_wire::effort::EffortBrief;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{AgentRow, Display, SessionRow};
 
@@ -484,7 +485,7 @@ fn fits(row: &SessionRow, words: &[String]) -> bool {
         &row.doing,
         &row.error,
         &row.tmux_pane,
-        &row.effort,
+        &row.effort.as_ref().map(EffortBrief::label),
     ];
     let agents = row
         .agents

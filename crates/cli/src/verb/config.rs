@@ -310,6 +310,10 @@ mod tests {
     fn shows_every_value_with_what_set_it() {
         insta::assert_snapshot!(shown(|snapshot| values(snapshot, usize::MAX)), @r#"
     daemon.idle           12h       built-in
+    effort.deny           10        built-in
+    effort.overflow       91        built-in
+    effort.remind         3         built-in
+    effort.warn_before    10        built-in
     hooks.mine.enabled    true      /home/config.toml:5
     hooks.mine.on         ["Stop"]  /home/config.toml:7
     hooks.mine.run        x         /home/config.toml:6
@@ -321,7 +325,7 @@ mod tests {
     notice.on             off       built-in
     notice.quiet          never     built-in
     statusline.bar_width  10        built-in
-    statusline.template   {project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}  built-in
+    statusline.template   {project} · {effort} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}  built-in
     store.keep_bytes      4GiB      built-in
     store.keep_days       7         /home/config.toml:2
     "#);

@@ -159,8 +159,7 @@ impl Hooks {
             Some(meant) => switches(world, meant),
             None => Switches::default(),
         };
-        let agent = meant.as_ref().and_then(|meant| meant.agent_type.as_deref());
-        let mut rows: Vec<Row<'_>> = states(&hooks, &switches, agent)
+        let mut rows: Vec<Row<'_>> = states(&hooks, &switches, None)
             .into_iter()
             .map(|(hook, state)| Row::Named(hook, state))
             .collect();
@@ -223,7 +222,7 @@ fn say(
         place: &world.place,
         session: meant.map_or("", |meant| &meant.session),
         cwd: &world.cwd,
-        agent_type: meant.and_then(|meant| meant.agent_type.as_deref()),
+        agent_type: None,
         hooks,
     };
     let acted = act(Verb::Status, name, &scene);

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use becket_daemon::life::now_ms;
 use becket_engine::replace::{Attempt, Snapshot, make_folder};
+use becket_wire::effort::{EffortDo, EffortTold};
 use becket_wire::session::SessionRow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,6 +22,7 @@ use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{is_inert, one_line};
 use crate::ui::time::moment;
 use crate::verb::run::is_session_id;
+use crate::work::{ask_as, here, unexpected};
 use crate::world::{World, project_of};
 
 /// Write a product requirements document with Claude Code
@@ -97,6 +99,9 @@ impl Init {
         let folder = project.file_name().unwrap_or_default().to_string_lossy();
         let name = self.name.unwrap_or_else(|| folder.into_owned());
         let document = PrdDocument::create(project, &name)?;
+        if let Err(why) = document.start_effort(world) {
+            anstream::eprintln!("becket: no effort was started for it: {why:#}");
+        }
         let prompt = format!("Help me write the product requirements for \"{name}\".");
         let options = vec![
             "--append-system-prompt".into(),
@@ -306,6 +311,27 @@ impl PrdDocument {
             Failure::new(Code::Failed, what).hint(hint)
         })?;
         Ok(document)
+    }
+
+    /// Begins an effort of the skill `prd` in the document's folder. The session that starts next works
+    /// on it.
+    fn start_effort(&self, world: &World) -> Result<()> {
+        let new = EffortDo::TaskNew {
+            folder: self.folder.to_string_lossy().into_owned(),
+            title: Some(self.record.name.clone()),
+            keywords: Vec::new(),
+        };
+        let told = ask_as(world, here(world), new)?;
+        let EffortTold::Task { task, .. } = told else {
+            return Err(unexpected(&told));
+        };
+        let start = EffortDo::Start {
+            skill: "prd".to_owned(),
+            mode: None,
+            task: Some(task.id),
+            title: None,
+        };
+        ask_as(world, here(world), start).map(drop)
     }
 
     /// All documents of a project, the one that was worked on last first.

@@ -31,7 +31,8 @@ pub struct Run {
     /// Set AGENT_ID, by which other programs know this pane
     #[arg(long = "as", value_name = "AGENT_ID")]
     agent_id: Option<String>,
-    /// When Claude Code dies unexpectedly, or a rate limit is over, go on with the same session
+    /// When Claude Code dies unexpectedly, or a rate limit is over, go on with the same session; when its
+    /// context is full, go on with its effort in a fresh one
     #[arg(long)]
     restart: bool,
     /// With --restart: do not go on after a rate limit

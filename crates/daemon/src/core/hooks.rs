@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
 use becket_engine::hooks::{output, switch};
 use becket_engine::judge::Verdict;
-use becket_engine::pipeline::{Finished, finish};
+use becket_engine::pipeline::{Finished, finish, read_files, wants_files};
 use becket_engine::run::Cancel;
 use becket_engine::session::Decided;
 use becket_wire::rpc::{Response, read_environment};
@@ -242,6 +242,7 @@ impl Core {
         }
         record.runs = runs;
         record.complete();
+        self.effort_said(applied.as_ref(), &record, &verdict);
         let blocks = verdict.blocks_stop() || verdict.blocks_prompt();
         if !verdict.blocks_stop() {
             self.run_notice(verdict.notice.as_ref());
@@ -294,6 +295,9 @@ impl Core {
                 return;
             };
             Arc::make_mut(&mut in_hand.event).read_switches(&place);
+            if wants_files(&in_hand.event, &in_hand.context) {
+                read_files(&in_hand.event, &mut in_hand.context);
+            }
             drop(core.blocking_send(Message::Decide(Box::new((in_hand, answerer)))));
         });
     }

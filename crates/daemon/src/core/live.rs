@@ -13,12 +13,23 @@ use rusqlite::Connection;
 use super::Core;
 use crate::infer::Found;
 use crate::life::now_ms;
+use crate::registry::Registry;
 use crate::serve::Answerer;
-use crate::store::Taken;
-use crate::store::spool::Intake;
+use crate::store::spool::{Changed, Intake};
+use crate::store::{Decision, Record, Taken};
 
 /// No notice is given of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
+
+/// What its effort said to an event that standalone answered.
+fn hear_effort(registry: &mut Registry, record: &Record) {
+    let decision = record.decision.as_ref();
+    let said = decision.and_then(Decision::effort_said);
+    if let (Some(session), Some(said)) = (record.session_id(), said) {
+        let refused = decision.is_some_and(|it| matches!(&*it.answer, "deny" | "block" | "stop"));
+        registry.said(session, record.agent_id(), record.id(), &said, refused);
+    }
+}
 
 impl Core {
     /// Takes in one group of the spool with the sessions that it changes. True if more is left.
@@ -37,6 +48,7 @@ impl Core {
                 if let Some(done) = registry.apply(database, &head, envelope, project, None) {
                     let decided = record.decided_as();
                     registry.decided(&done, record, decided);
+                    hear_effort(registry, record);
                     let event = record.event_name();
                     let is_stop = matches!(event, EventName::Stop | EventName::SubagentStop);
                     if decided == Decided::Passed || !is_stop {
@@ -46,9 +58,13 @@ impl Core {
                 }
             }
             for record in &intake.completed {
+                hear_effort(registry, record);
                 changes.extend(registry.decided_late(record).map(|change| (change, None)));
             }
-            registry.unwritten()
+            Changed {
+                sessions: registry.unwritten(),
+                efforts: registry.effort_changes(),
+            }
         };
         let taken = self.store.take_in(&masker, &mut apply);
         if taken == Taken::Failed {
@@ -116,6 +132,8 @@ impl Core {
             self.registry.figures(&session, &line.figures);
             line.waiting = self.registry.waiting_besides(&session);
             line.off = event.disabled_hooks().to_vec();
+            let row = self.registry.row(&session, now_ms());
+            line.effort = row.and_then(|row| Some(row.effort?.short()));
         }
         line.wrong.extend(self.counters.own_troubles());
         let answer = Response::Answer {

@@ -49,7 +49,8 @@ impl Registry {
     }
 
     fn rows(&self, now: i64) -> Vec<SessionRow> {
-        let mut rows: Vec<SessionRow> = self.live().map(|(_, live)| live.row(now)).collect();
+        let mut rows: Vec<SessionRow> =
+            self.live().map(|(_, live)| self.shown(live, now)).collect();
         sort(&mut rows);
         rows
     }

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 const SCHEMA: &str = include_str!("schema.sql");
 /// The `user_version` that the schema sets.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 
 /// How long a reader of ours may keep the writer waiting, and the other way round.
 pub(super) const BUSY: Duration = Duration::from_secs(5);
@@ -157,6 +157,9 @@ fn probe(connection: &Connection) -> rusqlite::Result<()> {
         "SELECT max(at) FROM runs",
         "SELECT max(hook) FROM runs",
         "SELECT max(session_id) FROM runs",
+        "SELECT max(id) FROM efforts",
+        "SELECT max(id) FROM windows",
+        "SELECT max(id) FROM messages",
     ] {
         connection.query_row(query, [], |_| Ok(()))?;
     }

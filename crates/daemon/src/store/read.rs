@@ -13,7 +13,7 @@ const FILE_TOOLS: [&str; 4] = ["Write", "Edit", "MultiEdit", "NotebookEdit"];
 
 const COLUMNS: &str =
     "e.seq, e.id, e.at, e.session_id, e.agent_id, e.event, e.tool, e.took_us, e.source, e.masked,
-    e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body";
+    e.fault, e.duplicate_of, d.answer, d.by, d.reason, p.encoding, p.body, d.effort";
 
 /// Calls `each` with the events that were asked for, in order of (at, seq), until it says stop.
 pub fn find(
@@ -78,6 +78,11 @@ fn select(query: &EventQuery) -> (String, Vec<Value>) {
     (sql, values)
 }
 
+/// What an effort said, as it is kept.
+fn said(kept: Option<String>) -> Option<serde_json::Value> {
+    serde_json::from_str(&kept?).ok()
+}
+
 fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     let answer: Option<String> = row.get(12)?;
     let decision = match answer {
@@ -85,6 +90,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
             answer,
             by: row.get(13)?,
             reason: row.get(14)?,
+            effort: said(row.get(17)?),
         }),
         None => None,
     };
@@ -252,6 +258,7 @@ impl<'r> Brief<'r> {
                 answer,
                 by: row.get(6)?,
                 reason: row.get(7)?,
+                effort: None,
             }),
             None => None,
         };

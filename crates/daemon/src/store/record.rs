@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use becket_engine::effort::EffortSaid;
 use becket_engine::mask::Masker;
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::Decided;
@@ -291,8 +292,8 @@ impl Record {
         };
         connection
             .prepare_cached(
-                "INSERT OR IGNORE INTO decisions (seq, answer, by, reason, exit, stdout, stderr)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                "INSERT OR IGNORE INTO decisions (seq, answer, by, reason, exit, stdout, stderr, effort)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             )?
             .execute(params![
                 seq,
@@ -302,6 +303,7 @@ impl Record {
                 decision.exit,
                 decision.stdout.as_bytes(),
                 decision.stderr.as_bytes(),
+                decision.effort,
             ])
             .map(drop)
     }
@@ -389,6 +391,9 @@ pub struct Decision {
     pub exit: u8,
     pub stdout: String,
     pub stderr: String,
+    /// What the session's effort said: JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
 }
 
 impl Decision {
@@ -403,6 +408,7 @@ impl Decision {
             exit: output.exit,
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
+            effort: row.effort.map(|said| said.to_string()),
         })
     }
 
@@ -418,7 +424,16 @@ impl Decision {
             answer: self.answer.clone(),
             by: self.by.clone(),
             reason: self.reason.clone(),
+            effort: self
+                .effort
+                .as_deref()
+                .and_then(|said| serde_json::from_str(said).ok()),
         }
+    }
+
+    /// What the session's effort said.
+    pub(crate) fn effort_said(&self) -> Option<EffortSaid> {
+        serde_json::from_str(self.effort.as_deref()?).ok()
     }
 
     /// Without secrets: other people's programs have spoken.
@@ -428,6 +443,7 @@ impl Decision {
             reason: self.reason.map(mask),
             stdout: mask(self.stdout),
             stderr: mask(self.stderr),
+            effort: self.effort.map(mask),
             ..self
         }
     }

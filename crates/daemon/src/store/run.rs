@@ -161,9 +161,10 @@ pub fn last_told(
     };
     let decided = format!(
         "SELECT e.at, e.id FROM decisions d {join} events e ON e.seq = d.seq
-         WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%')
+         WHERE {which} AND d.answer <> 'terminal' AND (d.by IS NULL OR d.by NOT LIKE '{}%' AND d.by <> '{}')
          ORDER BY d.seq DESC LIMIT 1",
-        account::OWN
+        account::OWN,
+        account::EFFORT_CONTEXT
     );
     let failed = format!(
         "SELECT at, event_id FROM runs WHERE outcome NOT IN ('{}') AND {} ORDER BY at DESC LIMIT 1",

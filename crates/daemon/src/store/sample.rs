@@ -95,6 +95,7 @@ pub(crate) fn decision(answer: &str) -> Decision {
         exit: 0,
         stdout: "{}".to_owned(),
         stderr: String::new(),
+        effort: None,
     }
 }
 

@@ -46,7 +46,8 @@ CREATE TABLE decisions (
     reason TEXT,
     exit INTEGER NOT NULL,
     stdout BLOB NOT NULL,
-    stderr BLOB NOT NULL
+    stderr BLOB NOT NULL,
+    effort TEXT             -- what the session's effort said: JSON
 ) STRICT;
 
 -- One row for each run of a named hook. A hook runs on an event once.
@@ -96,4 +97,67 @@ CREATE TABLE figures (
     PRIMARY KEY (session_id, began)
 ) STRICT, WITHOUT ROWID;
 
-PRAGMA user_version = 6;
+-- Work that outlives sessions. Written when a task, an effort, a window or a message begins or ends; what
+-- changes with every call is in the session's state.
+CREATE TABLE projects (
+    id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE
+) STRICT;
+CREATE TABLE tasks (
+    id INTEGER PRIMARY KEY,
+    project_id INTEGER NOT NULL,
+    folder TEXT NOT NULL UNIQUE,
+    title TEXT,
+    keywords TEXT NOT NULL, -- JSON: a list
+    created_at INTEGER NOT NULL
+) STRICT;
+CREATE TABLE efforts (
+    id INTEGER PRIMARY KEY,
+    task_id INTEGER NOT NULL,
+    ordinal INTEGER NOT NULL,
+    skill TEXT NOT NULL,
+    mode TEXT,
+    title TEXT,
+    phase TEXT,
+    phases TEXT NOT NULL,     -- JSON: its history
+    directives TEXT NOT NULL, -- JSON: the files that were found
+    metadata TEXT NOT NULL,   -- JSON: artifacts, and who works on it
+    last_window BLOB,
+    started_at INTEGER NOT NULL,
+    finished_at INTEGER,      -- NULL: active
+    UNIQUE (task_id, ordinal)
+) STRICT;
+CREATE INDEX efforts_active ON efforts (id) WHERE finished_at IS NULL;
+CREATE TABLE windows (
+    id BLOB PRIMARY KEY,      -- of the event that opened it
+    effort_id INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    agent_id TEXT,            -- NULL: the main agent
+    prev BLOB,
+    source TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    dehydrated TEXT           -- JSON
+) STRICT, WITHOUT ROWID;
+CREATE INDEX windows_effort ON windows (effort_id, started_at);
+-- AGENT_ID: the identity of a pane or launch.
+CREATE TABLE agents (
+    project_id INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    effort_id INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    parent TEXT,
+    PRIMARY KEY (project_id, agent_id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY,
+    effort_id INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    session_id TEXT,
+    agent_id TEXT,
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL
+) STRICT;
+CREATE INDEX messages_effort ON messages (effort_id, at);
+
+PRAGMA user_version = 7;

@@ -22,6 +22,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::effort;
 use super::record::{Decision, Record, Written};
 use super::session::{self, StoredSession};
 
@@ -313,8 +314,15 @@ pub(crate) struct Intake {
     pub(super) bad: u64,
 }
 
-/// Applies what one transaction takes in, and gives the sessions that change with it.
-pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Vec<StoredSession> + 'a;
+/// What changes with the events of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Changed {
+    pub(crate) sessions: Vec<StoredSession>,
+    pub(crate) efforts: Vec<effort::Change>,
+}
+
+/// Applies what one transaction takes in, and gives what changes with it.
+pub(crate) type Apply<'a> = dyn FnMut(&Connection, &Intake) -> Changed + 'a;
 
 /// Takes in one group: insert, commit together with what it did to sessions, then unlink. True if more
 /// files wait.
@@ -403,8 +411,9 @@ fn insert(
             Written::Known => {}
         }
     }
-    let sessions = apply(&transaction, &group);
-    session::write(&transaction, &sessions)?;
+    let changed = apply(&transaction, &group);
+    session::write(&transaction, &changed.sessions)?;
+    effort::write(&transaction, &changed.efforts)?;
     transaction.commit()?;
     done.new.extend(group.new);
     done.completed.extend(group.completed);
@@ -516,7 +525,7 @@ mod tests {
         }
 
         fn take_in(&mut self) -> Intake {
-            self.take_in_and(&mut |_, _| Vec::new())
+            self.take_in_and(&mut |_, _| Changed::default())
         }
 
         fn take_in_and(&mut self, apply: &mut Apply<'_>) -> Intake {
@@ -680,7 +689,7 @@ mod tests {
         let place = daemon.home.place.clone();
         let mut rewrite = |_: &Connection, _: &Intake| {
             leave(&place, &envelope(3), &payload(3), &answer(3)).unwrap();
-            Vec::new()
+            Changed::default()
         };
         assert_eq!(daemon.take_in_and(&mut rewrite).new.len(), 1);
         let done = daemon.take_in();
@@ -719,7 +728,10 @@ mod tests {
         let mut apply = |_: &Connection, group: &Intake| {
             let at = group.new[0].envelope().at;
             let session = StoredSession::new(&Session::new(&format!("s{at}"), at));
-            session.into_iter().collect()
+            Changed {
+                sessions: session.into_iter().collect(),
+                ..Changed::default()
+            }
         };
         let mut seq = 0..;
         let mut one_group = || {

@@ -16,6 +16,7 @@ use tokio::sync::broadcast;
 use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpointer;
+use super::effort;
 use super::figures::{self, TurnFigures};
 use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
@@ -44,6 +45,7 @@ pub(crate) struct Batch {
     pub(crate) runs: Vec<RunRow>,
     pub(crate) sessions: Vec<StoredSession>,
     pub(crate) figures: Vec<TurnFigures>,
+    pub(crate) efforts: Vec<effort::Change>,
 }
 
 impl Batch {
@@ -52,6 +54,7 @@ impl Batch {
             && self.runs.is_empty()
             && self.sessions.is_empty()
             && self.figures.is_empty()
+            && self.efforts.is_empty()
     }
 }
 
@@ -142,6 +145,7 @@ impl Store {
             run::insert(transaction, &batch.runs)?;
             session::write(transaction, &batch.sessions)?;
             figures::write(transaction, &batch.figures)?;
+            effort::write(transaction, &batch.efforts)?;
             Ok(written)
         });
         let Some(written) = written else {
@@ -362,6 +366,7 @@ mod tests {
     use tokio::sync::broadcast::error::TryRecvError;
 
     use super::super::sample::{Home, decision, id, left, masker, record, rows, run, runs_of};
+    use super::super::spool::Changed;
     use super::*;
 
     const LIMITS: Limits = Limits {
@@ -390,7 +395,7 @@ mod tests {
     }
 
     fn take_in(store: &mut Store) -> HashSet<i64> {
-        while store.take_in(&masker(), &mut |_, _| Vec::new()) == Taken::More {}
+        while store.take_in(&masker(), &mut |_, _| Changed::default()) == Taken::More {}
         store.pending()
     }
 

@@ -148,14 +148,14 @@ pub const GUARD_KEYS: &[TableKey] = &[
     ),
 ];
 
-fn filled(text: &str) -> Result<(), String> {
+pub(super) fn filled(text: &str) -> Result<(), String> {
     match text.trim_start_matches('!').is_empty() {
         true => Err("expected a text, found nothing".to_owned()),
         false => Ok(()),
     }
 }
 
-fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
+pub(super) fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
     let found = names.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();

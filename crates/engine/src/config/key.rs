@@ -30,7 +30,14 @@ pub struct Key {
 }
 
 /// Sections whose tables are kept as written; they get their keys with their own issues.
-pub const RAW: [&str; 2] = ["hooks", "guards"];
+pub const RAW: [&str; 3] = ["hooks", "guards", "skills"];
+
+fn number(value: &Value) -> u32 {
+    match value {
+        Value::Number(number) => u32::try_from(*number).unwrap_or(u32::MAX),
+        _ => 0,
+    }
+}
 
 pub const KEYS: &[Key] = &[
     Key {
@@ -118,7 +125,7 @@ pub const KEYS: &[Key] = &[
             Err(error) => Err(error.to_string()),
         }),
         default: Some(
-            "{project} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
+            "{project} · {effort} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}",
         ),
         about: "What the status line shows; the text before an empty part is left out",
         project: false,
@@ -154,6 +161,48 @@ pub const KEYS: &[Key] = &[
                 config.launch.context = *context;
             }
         },
+    },
+    Key {
+        path: "effort.remind",
+        form: Form::Number {
+            min: 0,
+            max: 10_000,
+        },
+        default: Some("3"),
+        about: "An agent at work on an effort is reminded after so many calls without a log entry; 0 is never",
+        project: false,
+        tightens: None,
+        set: |config, _, value| config.effort.remind = number(value),
+    },
+    Key {
+        path: "effort.deny",
+        form: Form::Number {
+            min: 0,
+            max: 10_000,
+        },
+        default: Some("10"),
+        about: "From so many calls without a log entry on, calls are denied; 0 is never",
+        project: false,
+        tightens: None,
+        set: |config, _, value| config.effort.deny = number(value),
+    },
+    Key {
+        path: "effort.overflow",
+        form: Form::Number { min: 0, max: 100 },
+        default: Some("91"),
+        about: "At this percentage of the context the work is handed over to a fresh window; 0 is never",
+        project: false,
+        tightens: None,
+        set: |config, _, value| config.effort.overflow = number(value),
+    },
+    Key {
+        path: "effort.warn_before",
+        form: Form::Number { min: 0, max: 100 },
+        default: Some("10"),
+        about: "So many points before `effort.overflow` the agent is warned",
+        project: false,
+        tightens: None,
+        set: |config, _, value| config.effort.warn_before = number(value),
     },
     Key {
         path: "notice.on",
@@ -319,7 +368,11 @@ mod tests {
     use super::*;
 
     /// Defaults that leave a `Config` as it begins, and what does not.
-    const OTHERS: [(&str, &str); 4] = [
+    const OTHERS: [(&str, &str); 8] = [
+        ("effort.remind", "1"),
+        ("effort.deny", "1"),
+        ("effort.overflow", "1"),
+        ("effort.warn_before", "1"),
         ("notice.on", "all"),
         ("notice.how", "osc9"),
         ("notice.command", "true"),

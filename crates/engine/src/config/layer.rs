@@ -89,7 +89,7 @@ pub struct Entry {
 /// A table of a section that becket keeps as written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RawTable {
-    /// `hooks` or `guards`.
+    /// `hooks`, `guards` or `skills`.
     pub section: &'static str,
     pub name: String,
     pub table: toml::Table,
@@ -179,7 +179,7 @@ pub(super) struct Reader<'a> {
     lines: Lines<'a>,
     pub(super) layer: Layer,
     errors: Vec<Problem>,
-    /// What is wrong with hooks and guards: each leaves out its own table only.
+    /// What is wrong with hooks, guards and skills: each leaves out its own table only.
     pub(super) table_errors: Vec<Problem>,
 }
 
@@ -275,6 +275,7 @@ impl Reader<'_> {
             };
             match section {
                 "hooks" => self.hook(table, keys),
+                "skills" => self.skill(table, keys),
                 _ => self.guard(table, keys),
             }
         }

@@ -18,7 +18,8 @@ use super::layer::{Layer, Level, RawTable, Source};
 use super::merge::{Effective, Setting, merge};
 use super::overrides::{parse_pairs, parse_variables};
 use super::problem::{Problem, Severity};
-use super::{Config, ConfigError, LONGEST_FILE, hook, parse_layer};
+use super::{Config, ConfigError, LONGEST_FILE, hook, parse_layer, skill};
+use crate::effort::skill::Skills;
 use crate::guard::rule::Rule;
 use crate::hooks::Hook;
 use crate::replace;
@@ -103,6 +104,8 @@ pub struct Snapshot {
     pub hooks: Vec<Arc<Hook>>,
     /// The guards, with those that are off: the user's and the project's, then the default pack.
     pub guards: Vec<Arc<Rule>>,
+    /// The skills, with those that come with becket.
+    pub skills: Skills,
     pub files: Vec<Report>,
     pub problems: Vec<Problem>,
     /// The project that it is for, and whether that counts.
@@ -275,6 +278,8 @@ impl Loader {
         }
         let guards = guard::read(&tables);
         settings.extend(guards.settings);
+        let skills = skill::read(&config.skills);
+        settings.extend(skills.settings);
         config
             .guards
             .retain(|table| !guards.refused.contains(table));
@@ -292,6 +297,7 @@ impl Loader {
         problems.extend(warnings);
         problems.extend(named.problems);
         problems.extend(guards.problems);
+        problems.extend(skills.problems);
         let unread = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
         problems.extend(unread.map(|why| {
             let hint = "`becket trust` sets it aside and begins anew".to_owned();
@@ -306,6 +312,7 @@ impl Loader {
             settings,
             hooks: named.hooks,
             guards: guards.rules,
+            skills: skills.skills,
             files: self.files.iter().map(report).collect(),
             problems,
             project: self.watch.as_ref().map(|watch| Project {

@@ -126,6 +126,7 @@ impl Effective {
         };
         match table.section {
             "hooks" => self.config.hooks.push(table),
+            "skills" => self.config.skills.push(table),
             _ => self.config.guards.push(table),
         }
     }

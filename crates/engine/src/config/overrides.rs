@@ -109,7 +109,7 @@ pub fn parse_pairs<'a>(
     for (path, text) in pairs {
         let taken = match path.split_once('.') {
             Some(("hooks", of_a_hook)) => take_hook(&mut hooks, of_a_hook, text),
-            Some(("guards", _)) => {
+            Some(("guards" | "skills", _)) => {
                 let hint = "set it in a config file: `becket config path` lists them";
                 let problem = wrong(format!("{path} cannot be set here"));
                 Err(Box::new(problem.hint(Some(hint.to_owned()))))

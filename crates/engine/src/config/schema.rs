@@ -6,6 +6,7 @@ use serde_json::{Map, Value as Json, json};
 use super::guard::GUARD_KEYS;
 use super::hook::{HOOK_KEYS, TableKey};
 use super::key::{KEYS, Key};
+use super::skill::{SKILL_KEYS, SKILL_RULE_KEYS};
 use super::value::Form;
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 
@@ -27,7 +28,10 @@ pub fn schema() -> Json {
     }
     let mut schema = close(root);
     schema["properties"]["hooks"] = hooks();
-    schema["properties"]["guards"] = guards();
+    schema["properties"]["guards"] = named(&tables(GUARD_KEYS));
+    let mut skill = tables(SKILL_KEYS);
+    skill["properties"]["rules"] = named(&tables(SKILL_RULE_KEYS));
+    schema["properties"]["skills"] = named(&skill);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("becket config");
     schema
@@ -89,17 +93,19 @@ fn hooks() -> Json {
     json!({ "type": "object", "properties": named, "additionalProperties": of(None) })
 }
 
-/// `[guards.*]`: any name has the same keys.
-fn guards() -> Json {
-    let properties: Map<String, Json> = GUARD_KEYS
-        .iter()
-        .map(|key| (key.name.to_owned(), hook_property(key)))
-        .collect();
-    let table = json!({
+/// A table with these keys.
+fn tables(keys: &[TableKey]) -> Json {
+    let property = |key: &TableKey| (key.name.to_owned(), hook_property(key));
+    let properties: Map<String, Json> = keys.iter().map(property).collect();
+    json!({
         "type": "object",
         "properties": properties,
         "additionalProperties": false,
-    });
+    })
+}
+
+/// Tables of any name, all with the same keys.
+fn named(table: &Json) -> Json {
     json!({ "type": "object", "additionalProperties": table })
 }
 

@@ -4,6 +4,7 @@ use becket_wire::EventId;
 use becket_wire::event::EventName;
 
 use super::Session;
+use crate::effort::is_exhausted;
 use crate::status::Agent;
 
 /// Something that was found out.
@@ -65,6 +66,9 @@ impl Session {
             } => self.infer_answer(agent_id.as_deref(), tool_use_id, at),
             Inference::Busy => self.infer_answers(at) | self.infer_turn(at),
             Inference::TurnDied { error } => {
+                if error.as_deref().is_some_and(is_exhausted) {
+                    self.work.exhaust();
+                }
                 self.main.may_infer(at)
                     && self.main.status.word() != "idle"
                     && self.main.died(error.as_deref(), at)

@@ -1,5 +1,6 @@
 //! A session as scripts get it: stable names, in the order of the documentation.
 
+use becket_wire::effort::EffortBrief;
 use becket_wire::session::{AgentRow, SessionRow};
 use serde::Serialize;
 
@@ -34,7 +35,7 @@ pub struct Json<'a> {
     stale: bool,
     context_pct: Option<f64>,
     cost_usd: Option<f64>,
-    effort: Option<&'a str>,
+    effort: Option<&'a EffortBrief>,
     last_prompt: Option<&'a str>,
     transcript_path: Option<&'a str>,
     agents: Vec<Agent<'a>>,
@@ -98,7 +99,7 @@ pub fn json(row: &SessionRow) -> Json<'_> {
         stale: row.stale,
         context_pct: figures.context_pct,
         cost_usd: figures.cost_usd,
-        effort: row.effort.as_deref(),
+        effort: row.effort.as_ref(),
         last_prompt: row.last_prompt.as_deref(),
         transcript_path: row.transcript_path.as_deref(),
         agents: row.agents.iter().map(agent).collect(),

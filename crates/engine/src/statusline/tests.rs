@@ -27,6 +27,7 @@ fn by_default() -> StatusLine {
 
 fn busy() -> Line {
     Line {
+        effort: Some("implement/plan ♥4".to_owned()),
         project: Some("becket".to_owned()),
         figures: Figures {
             context_pct: Some(43.2),
@@ -144,7 +145,7 @@ fn an_empty_part_takes_its_separator_along() {
 fn a_template_says_what_is_wrong_with_it() {
     let wrong = |text: &str| Template::parse(text).unwrap_err().to_string();
     insta::assert_snapshot!(wrong("{contxt}"), @"a status line has no part {contxt}; did you mean {context}?");
-    insta::assert_snapshot!(wrong("{x}"), @"a status line has no part {x}; there are {project} {model} {bar} {context} {cost} {lines} {duration} {waiting} {off} {wrong}");
+    insta::assert_snapshot!(wrong("{x}"), @"a status line has no part {x}; there are {project} {effort} {model} {bar} {context} {cost} {lines} {duration} {waiting} {off} {wrong}");
     insta::assert_snapshot!(wrong("{model"), @"a brace stands alone; write {{ or }} for the sign itself");
     insta::assert_snapshot!(wrong("a } b"), @"a brace stands alone; write {{ or }} for the sign itself");
     insta::assert_snapshot!(wrong("a\n{model}"), @"a status line is one line of plain text");
@@ -158,7 +159,7 @@ fn a_template_says_what_is_wrong_with_it() {
 
 #[test]
 fn a_line_at_several_widths() {
-    let all = "{project} · {model} · {bar} {context} · {cost} · {lines} · {duration} · {waiting} · {off} · {wrong}";
+    let all = "{project} · {effort} · {model} · {bar} {context} · {cost} · {lines} · {duration} · {waiting} · {off} · {wrong}";
     let lines: Vec<String> = [140, 120, 100, 80, 60, 40, 20, 10, 1]
         .iter()
         .map(|width| format!("{width:4} {}", plain(&busy(), all, *width)))
@@ -225,6 +226,7 @@ fn line() -> impl Strategy<Value = Line> {
     );
     let others = (of(text()), 0..3_usize, vec(text(), 0..3), vec(text(), 0..3));
     (figures, others).prop_map(|(figures, (project, waiting, off, wrong))| Line {
+        effort: None,
         project,
         figures,
         waiting,

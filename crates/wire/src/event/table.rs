@@ -23,13 +23,13 @@ object! {
         /// The subagent that acts; absent for the main agent.
         agent_id: Option<String>,
         agent_type: Option<String>,
-        effort: Option<Effort>,
+        effort: Option<EffortLevel>,
     }
 }
 
 object! {
-    /// How hard the model is to think.
-    Effort {
+    /// How hard the model is to think: Claude Code's effort level, not the work of [`crate::effort`].
+    EffortLevel {
         level: Option<String>,
         ..rest
     }

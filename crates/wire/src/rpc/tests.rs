@@ -53,6 +53,7 @@ fn responses_come_back_as_they_were() {
             answer: "deny".into(),
             by: None,
             reason: Some("no".into()),
+            effort: None,
         }),
         took_us: Some(3),
         source: Source::Alone,

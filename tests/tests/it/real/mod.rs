@@ -1,6 +1,8 @@
 //! Scenarios with the real Claude Code and the scripted model.
 
+mod effort;
 mod events;
+mod flows;
 mod guards;
 mod launch;
 mod notice;

@@ -107,6 +107,13 @@ fn about(look: &Look, row: &SessionRow, width: usize, prompt_lines: usize) -> Ve
         let tone = tone(row.display);
         lines.extend(wrapped.into_iter().map(|line| (line, tone)));
     }
+    if let Some(effort) = &row.effort {
+        let title = effort.title.as_ref().map(|title| format!(": {title}"));
+        let effort = format!("{}{}", effort.line(), title.unwrap_or_default());
+        let effort = visible(&effort, look.unicode);
+        let wrapped = wrap(&effort, room, 1, look.unicode);
+        lines.extend(wrapped.into_iter().map(|line| (line, Tone::Accent)));
+    }
     let facts = facts(look, row).join(look.sign(" · ", ", "));
     let facts = visible(&facts, look.unicode);
     for line in wrap(&facts, room, prompt_lines.min(2), look.unicode) {
@@ -146,7 +153,6 @@ fn facts(look: &Look, row: &SessionRow) -> Vec<String> {
     if row.failed_tools > 0 {
         facts.push(format!("{} failed calls", row.failed_tools));
     }
-    facts.extend(row.effort.as_ref().map(|effort| format!("effort {effort}")));
     for (word, holds) in [
         ("unattended", !row.attended),
         ("status inferred", row.inferred),

@@ -1,6 +1,7 @@
 //! Drawings of sessions that never were, as snapshots; and whatever stands in the rows, however small
 //! the terminal: it draws, and inside its area.
 
+use becket_wire::effort::EffortBrief;
 use becket_wire::session::{AgentRow, Display, Figures, MAIN, SessionRow, Status};
 use insta::assert_snapshot;
 use jiff::tz::TimeZone;
@@ -156,6 +157,23 @@ fn what_is_typed_and_what_came_of_it() {
     model.act(Action::Cancel);
     model.say("the pane %1 shows another program; nothing was sent", true);
     assert_snapshot!("said", last(&model, 80));
+}
+
+#[test]
+fn the_effort_of_a_session_has_a_line_of_its_own() {
+    let mut rows = one();
+    rows[0].effort = Some(EffortBrief {
+        ordinal: 2,
+        skill: "implement".to_owned(),
+        phase: Some("build".to_owned()),
+        title: Some("Pay as a guest".to_owned()),
+        heartbeat: 4,
+        context_pct: Some(45.2),
+        ..EffortBrief::default()
+    });
+    let shown = picture(&model(rows), &look(), 100, 24);
+    let line = "effort 2 implement, phase build, heartbeat 4, context 45 %: Pay as a guest";
+    assert!(shown.contains(line), "{shown}");
 }
 
 #[test]

@@ -1,0 +1,174 @@
+//! `becket task`: folders in which work is gathered.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use becket_wire::effort::{EffortDo, EffortTold, TaskRow};
+use serde_json::{Value, json};
+
+use crate::ui::style::{BOLD, DIM, GOOD, Look, Tell};
+use crate::ui::table::{Cell, Column, grid};
+use crate::ui::text::{count, one_line};
+use crate::verb::effort::efforts_table;
+use crate::work::{Which, ask, effort_json, task_json, unexpected};
+use crate::world::World;
+
+/// Gather work in a folder: its efforts, logs, plans and debriefs
+#[derive(Debug, clap::Args)]
+pub struct Task {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Verb {
+    New(New),
+    List(List),
+    Show(Show),
+}
+
+/// Make a task of a folder, or give the task of that folder another title
+#[derive(Debug, clap::Args)]
+struct New {
+    /// The folder; it is made if it is not there (default: this one)
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+    /// What it is about
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Words to find it by, separated by commas
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
+    keywords: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the tasks of this project
+#[derive(Debug, clap::Args)]
+struct List {
+    /// Those of all projects
+    #[arg(long)]
+    all: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show a task and its efforts
+#[derive(Debug, clap::Args)]
+struct Show {
+    /// The task (default: that of the effort that is worked on here, else of the project)
+    #[arg(value_name = "ID")]
+    id: Option<i64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Task {
+    pub fn run(self, world: &World) -> Result<ExitCode> {
+        match self.verb {
+            Verb::New(verb) => verb.run(world)?,
+            Verb::List(verb) => verb.run(world)?,
+            Verb::Show(verb) => verb.run(world)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl New {
+    fn run(self, world: &World) -> Result<()> {
+        let folder = world.cwd.join(self.folder.unwrap_or_default());
+        let failed = || format!("could not make {}", folder.display());
+        std::fs::create_dir_all(&folder).with_context(failed)?;
+        let folder = folder.canonicalize().with_context(failed)?;
+        let keywords = self.keywords.iter().map(|word| word.trim().to_owned());
+        let new = EffortDo::TaskNew {
+            folder: folder.to_string_lossy().into_owned(),
+            title: self.title,
+            keywords: keywords.filter(|word| !word.is_empty()).collect(),
+        };
+        show(ask(world, &Which::default(), new)?, self.json)
+    }
+}
+
+const LIST: [Column; 5] = [
+    Column::right("ID", 0),
+    Column::left("STATE", 1),
+    Column::right("EFFORTS", 2),
+    Column::left("TITLE", 0).cut_to(16),
+    Column::left("FOLDER", 3),
+];
+
+impl List {
+    fn run(self, world: &World) -> Result<()> {
+        let told = ask(world, &Which::default(), EffortDo::Tasks { all: self.all })?;
+        let EffortTold::Tasks(tasks) = told else {
+            return Err(unexpected(&told));
+        };
+        if self.json {
+            let all: Vec<Value> = tasks.iter().map(task_json).collect();
+            println!("{}", Value::from(all));
+        } else if tasks.is_empty() {
+            println!("No tasks. Begin one: becket task new FOLDER --title TEXT");
+        } else {
+            let row = |task: &TaskRow| {
+                let (state, style) = match task.active {
+                    true => ("active", GOOD),
+                    false => ("dormant", DIM),
+                };
+                [
+                    Cell::new(task.id.to_string(), BOLD),
+                    Cell::new(state, style),
+                    Cell::plain(task.efforts.to_string()),
+                    Cell::plain(task.title.as_deref().unwrap_or("-")),
+                    Cell::new(&task.folder, DIM),
+                ]
+            };
+            let rows: Vec<_> = tasks.iter().map(row).collect();
+            anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
+        }
+        Ok(())
+    }
+}
+
+impl Show {
+    fn run(self, world: &World) -> Result<()> {
+        let what = EffortDo::TaskShow { task: self.id };
+        show(ask(world, &Which::default(), what)?, self.json)
+    }
+}
+
+fn show(told: EffortTold, as_json: bool) -> Result<()> {
+    let EffortTold::Task { task, efforts } = told else {
+        return Err(unexpected(&told));
+    };
+    if as_json {
+        let mut all = task_json(&task);
+        all["efforts"] = json!(efforts.iter().map(effort_json).collect::<Vec<_>>());
+        println!("{all}");
+        return Ok(());
+    }
+    let mut tell = Tell::new();
+    let id = format!(
+        "{} ({})",
+        task.id,
+        if task.active { "active" } else { "dormant" }
+    );
+    tell.field("task", id);
+    if let Some(title) = &task.title {
+        tell.field("title", one_line(title));
+    }
+    if !task.keywords.is_empty() {
+        tell.field("keywords", one_line(&task.keywords.join(", ")));
+    }
+    tell.field("folder", one_line(&task.folder));
+    tell.field("efforts", count(efforts.len(), "effort", "efforts"));
+    tell.print();
+    if !efforts.is_empty() {
+        anstream::print!("\n{}", efforts_table(&efforts, &Look::of_stdout()));
+    }
+    Ok(())
+}
