@@ -72,7 +72,7 @@ struct Phase {
     which: Which,
 }
 
-/// Write a line into the log of the effort, and set its heartbeat to 0
+/// Write a line into the effort's log, and set its heartbeat to 0
 #[derive(Debug, clap::Args)]
 pub struct Log {
     /// What was done and what comes next (- reads stdin)
