@@ -180,7 +180,10 @@ fn hooks_off_tells_how_to_switch_a_guard_off() {
     let off = world.output(&["hooks", "off", "delete-home"]);
     assert_eq!(off.status.code(), Some(3));
     let said = String::from_utf8_lossy(&off.stderr);
-    assert!(said.contains("delete-home is a guard, not a hook"), "{said}");
+    assert!(
+        said.contains("delete-home is a guard, not a hook"),
+        "{said}"
+    );
     assert!(said.contains("[guards.delete-home]"), "{said}");
 }
 

@@ -14,6 +14,7 @@ use becket_engine::guard::act::{Access, Call};
 use becket_engine::guard::memory::{self, LASTS};
 use becket_engine::guard::rule::{Rule, Say};
 use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_call};
+use becket_engine::trust::Project;
 use becket_wire::{EventId, Head};
 use serde_json::{Value, json};
 
@@ -137,6 +138,9 @@ impl List {
         };
         let rows: Vec<_> = config.guards.iter().map(row).collect();
         anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
+        if let Some(says) = config.project.as_ref().and_then(Project::says) {
+            anstream::println!("\n{says}");
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
