@@ -399,7 +399,12 @@ pub(super) fn database(world: &World) -> Vec<Check> {
         Ok(events) => Check::good(
             "database",
             format!(
-                "{events} events, {:.1} MB, {}",
+                "{}, {:.1} MB, {}",
+                text::count(
+                    usize::try_from(events).unwrap_or(usize::MAX),
+                    "event",
+                    "events"
+                ),
                 size as f64 / 1e6,
                 path.display()
             ),

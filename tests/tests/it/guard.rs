@@ -112,6 +112,8 @@ fn a_denied_call_is_allowed_once_by_a_person() {
                 .code(),
             Some(3)
         );
+        let line = format!("no-rm            Bash  77850d98  becket guard allow-once {code}");
+        assert!(world.run(&["recent"]).contains(&line));
         world.run(&["guard", "allow-once", &code]);
         assert!(
             ask(&world, &id(2), "rm x y", daemon).is_some(),
@@ -170,6 +172,19 @@ fn ask_becomes_deny_where_nobody_attends_and_warn_goes_to_the_model() {
         "{warned:?}"
     );
     assert!(!warned.stdout.contains("permissionDecision"), "{warned:?}");
+}
+
+#[test]
+fn hooks_off_tells_how_to_switch_a_guard_off() {
+    let world = World::new();
+    let off = world.output(&["hooks", "off", "delete-home"]);
+    assert_eq!(off.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&off.stderr);
+    assert!(
+        said.contains("delete-home is a guard, not a hook"),
+        "{said}"
+    );
+    assert!(said.contains("[guards.delete-home]"), "{said}");
 }
 
 #[test]

@@ -145,6 +145,8 @@ fn a_hostile_repository_does_nothing_before_trust_and_relaxes_nothing_after_it()
         message.contains("is not trusted, so it does nothing"),
         "{message}"
     );
+    let guards = text(&hostile.becket(&["guard", "list"]));
+    assert!(guards.contains("is not trusted, so it does nothing"));
     assert_eq!(
         answer.as_object().map(serde_json::Map::len),
         Some(1),

@@ -71,6 +71,7 @@ fn up_asks_a_person_once() {
         "register for 30 hook events",
         "show its status line",
         "write /hook:disable",
+        "deny dangerous tool calls",
         "Left as it is: 1 hook in Claude Code's settings (`becket adopt`",
         "becket init --tmux",
         "Nothing was changed.",

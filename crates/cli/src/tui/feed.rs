@@ -232,7 +232,7 @@ fn events(
             Response::Row(row) => {
                 let mut line = EventLine::new(&row);
                 if let Some(code) = allow_once(world, &row) {
-                    line.about = format!("becket guard allow-once {code}  {}", line.about);
+                    line.about = format!("allow-once {code}  {}", line.about);
                 }
                 let message = Message::Event {
                     session: session.to_owned(),

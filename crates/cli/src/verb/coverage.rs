@@ -100,12 +100,12 @@ impl<'a> From<&'a Compared> for Json<'a> {
 }
 
 const COLUMNS: [Column; 6] = [
-    Column::left("session", 0),
-    Column::left("project", 3).cut_to(8),
-    Column::left("agent", 2),
-    Column::right("calls", 1),
-    Column::right("unseen", 0),
-    Column::left("tools", 0).cut_to(12),
+    Column::left("SESSION", 0),
+    Column::left("PROJECT", 3).cut_to(8),
+    Column::left("AGENT", 2),
+    Column::right("CALLS", 1),
+    Column::right("UNSEEN", 0),
+    Column::left("TOOLS", 0).cut_to(12),
 ];
 
 /// A line for each agent with unseen calls, then the sum, then what to do.
@@ -138,7 +138,7 @@ fn told(compared: &[Compared], look: &Look) -> String {
     let all = text::count(calls, "tool call", "tool calls");
     let sessions = text::count(compared.len(), "session", "sessions");
     out += &match (calls, unseen) {
-        (0, _) => "No tool calls in that time.\n".to_owned(),
+        (0, _) => "No tool calls in the transcripts of that time.\n".to_owned(),
         (_, 0) => format!("Guards saw every call: {all}, {sessions}.\n"),
         _ => format!("No guard saw {unseen} of {all} in {sessions}.\n"),
     };

@@ -14,6 +14,7 @@ use becket_engine::guard::act::{Access, Call};
 use becket_engine::guard::memory::{self, LASTS};
 use becket_engine::guard::rule::{Rule, Say};
 use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_call};
+use becket_engine::trust::Project;
 use becket_wire::{EventId, Head};
 use serde_json::{Value, json};
 
@@ -127,17 +128,19 @@ impl List {
                 (None, Some(_)) => ("broken", BAD),
                 (None, None) => ("on", GOOD),
             };
-            let reason = rule.reason.clone().unwrap_or_default();
             [
                 Cell::new(&rule.id, BOLD),
                 Cell::new(rule.say.name(), says(rule.say)),
                 Cell::new(state, style),
                 Cell::new(rule.declared.to_string(), DIM),
-                Cell::plain(reason.replace("{path}", "the path")),
+                Cell::plain(rule.reason.clone().unwrap_or_default()),
             ]
         };
         let rows: Vec<_> = config.guards.iter().map(row).collect();
         anstream::print!("{}", grid(LIST, &rows, &Look::of_stdout()));
+        if let Some(says) = config.project.as_ref().and_then(Project::says) {
+            anstream::println!("\n{says}");
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -250,21 +253,17 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
         out += &format!("{DIM}also {} {}{DIM:#}\n", other.say.name(), other.rule.id);
     }
     for act in &call.acts {
-        let words: Vec<&str> = act.args.iter().map(|word| &*word.text).collect();
-        let program = if act.program.is_empty() {
-            "?"
-        } else {
-            &act.program
+        let program = match &*act.program {
+            "" => "?",
+            program => program,
         };
+        let args = act.args.iter().map(|word| &*word.text);
+        let words: Vec<&str> = [program].into_iter().chain(args).collect();
         let via = match act.via.is_empty() {
             true => String::new(),
             false => format!("  {DIM}(in {}){DIM:#}", one_line(&act.via.join(", "))),
         };
-        out += &format!(
-            "  runs    {} {}{via}\n",
-            one_line(program),
-            one_line(&words.join(" "))
-        );
+        out += &format!("  runs    {}{via}\n", one_line(&words.join(" ")));
     }
     for touch in &call.touches {
         let access = match touch.access {
@@ -284,9 +283,9 @@ fn told(call: &Call, found: &[Found], took_us: u64) -> String {
         );
     }
     for why in &call.unread {
-        out += &format!("  {WARN}not read{WARN:#} {}\n", one_line(why));
+        out += &format!("  {WARN}unread{WARN:#}  {}\n", one_line(why));
     }
-    out + &format!("{DIM}{took_us} µs{DIM:#}\n")
+    out + &format!("{DIM}judged in {took_us} µs{DIM:#}\n")
 }
 
 impl AllowOnce {
@@ -297,7 +296,7 @@ impl AllowOnce {
         let Some(denied) = allowed else {
             let minutes = LASTS.as_secs() / 60;
             let what = format!(
-                "no call with the code {} was denied in the last {minutes} minutes",
+                "no call with the code {} was denied in the last {minutes} minutes, or it was allowed already",
                 one_line(&self.code)
             );
             let failure = Failure::new(Code::Missing, what);

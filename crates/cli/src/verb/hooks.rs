@@ -75,7 +75,15 @@ impl Switch {
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
         let hooks = switching::configured(world, project);
-        let name = find(&hook, &hooks)?;
+        let name = find(&hook, &hooks).map_err(|error| match is_guard(world, project, &hook) {
+            true => {
+                let set = format!("write [guards.{hook}] and enabled = {on}");
+                let what = format!("{hook} is a guard, not a hook");
+                let hint = format!("{set} into {}", world.place.config().display());
+                Failure::new(Code::Missing, what).hint(hint).into()
+            }
+            false => error,
+        })?;
         if let Some(hook) = hooks.iter().find(|hook| hook.name == name && hook.managed) {
             let what = format!("{name} is managed on this machine: {}", hook.declared);
             return Err(Failure::new(Code::Failed, what).into());
@@ -97,6 +105,11 @@ impl Switch {
         anstream::eprintln!("{WARN}warning:{WARN:#} {by}");
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn is_guard(world: &World, project: &Path, name: &str) -> bool {
+    let config = world.loader(Some(project)).current();
+    config.guards.iter().any(|guard| guard.id == name)
 }
 
 /// The hook that is meant, of those that the config names and those that becket brings along.

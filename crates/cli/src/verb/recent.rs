@@ -7,10 +7,10 @@ use anyhow::Result;
 use becket_daemon::store::RunQuery;
 use becket_engine::guard::memory::Denied;
 
-use crate::run;
 use crate::run::source::Runs;
-use crate::ui::style::{DIM, Look};
-use crate::ui::text::one_line;
+use crate::run::{self, short};
+use crate::ui::style::{BAD, BOLD, DIM, Look};
+use crate::ui::table::{Cell, Column, grid};
 use crate::world::{World, denied_calls};
 
 /// Show the last runs of hooks, the newest first
@@ -50,19 +50,36 @@ impl Recent {
             anstream::print!("{}", run::recent_table(&found, &Look::of_stdout()));
         }
         if !self.json {
-            anstream::print!("{}", denied(world));
+            let mut calls = denied_calls(world);
+            calls.sort_by_key(|denied| std::cmp::Reverse(denied.event_id));
+            anstream::print!("{}", denied(&calls, &Look::of_stdout()));
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
+const DENIED: [Column; 4] = [
+    Column::left("DENIED BY GUARD", 0).cut_to(12),
+    Column::left("TOOL", 2).cut_to(8),
+    Column::left("SESSION", 1),
+    Column::left("TO LET IT PASS ONCE", 0),
+];
+
 /// The calls that guards denied and that can be allowed once.
-fn denied(world: &World) -> String {
-    let line = |denied: Denied| {
-        let (tool, rule, code) = (one_line(&denied.tool), denied.rule, denied.code);
-        format!("Denied by the guard {rule}: {tool}  {DIM}becket guard allow-once {code}{DIM:#}\n")
+fn denied(calls: &[Denied], look: &Look) -> String {
+    let row = |denied: &Denied| {
+        [
+            Cell::new(&denied.rule, BOLD),
+            Cell::new(&denied.tool, BAD),
+            Cell::plain(short(Some(&denied.session_id))),
+            Cell::new(format!("becket guard allow-once {}", denied.code), DIM),
+        ]
     };
-    denied_calls(world).into_iter().map(line).collect()
+    let rows: Vec<_> = calls.iter().map(row).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", grid(DENIED, &rows, look)),
+    }
 }
 
 /// What to say, and what to do, when there is nothing to list.

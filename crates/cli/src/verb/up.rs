@@ -17,7 +17,7 @@ use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::tmux::{Here, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
-use crate::ui::text::count;
+use crate::ui::text::{count, wrap};
 use crate::verb::hooks::resting;
 use crate::verb::init::{folder_of, install};
 use crate::world::{World, project_of};
@@ -150,7 +150,10 @@ fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
     if !outcome.changed() && folder.is_none() {
         return Ok(true);
     }
-    anstream::print!("{}", plan(world, &outcome, folder, around));
+    anstream::print!(
+        "{}",
+        plan(world, &outcome, folder, around, &Look::of_stdout())
+    );
     let answer = ui::ask("Go ahead? [Y/n] ")?;
     // Without a line (Ctrl-D) it is no.
     let is_line = answer.ends_with('\n');
@@ -158,7 +161,13 @@ fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
 }
 
 /// What a user reads before anything is changed.
-fn plan(world: &World, outcome: &Outcome, commands: Option<&Path>, around: &Around) -> String {
+fn plan(
+    world: &World,
+    outcome: &Outcome,
+    commands: Option<&Path>,
+    around: &Around,
+    look: &Look,
+) -> String {
     let events = outcome.inspection.entries.len();
     let file = outcome.file.display();
     let copy = match outcome.before {
@@ -183,22 +192,28 @@ fn plan(world: &World, outcome: &Outcome, commands: Option<&Path>, around: &Arou
     ))]
     .into_iter()
     .chain([line, slash])
+    .chain([Some(
+        "deny dangerous tool calls, or have Claude Code ask you (`becket guard list`)".to_owned(),
+    )])
     .chain([Some(format!(
         "start its daemon, and record events in {home}"
     ))]);
     let mut text = format!("{BOLD}becket will{BOLD:#}\n");
     for step in steps.flatten() {
-        text += &format!("  - {step}\n");
+        for (nth, line) in wrap(&step, look.width.saturating_sub(4)).iter().enumerate() {
+            let mark = if nth == 0 { "-" } else { " " };
+            text += &format!("  {mark} {line}\n");
+        }
     }
     text.push('\n');
     if around.own_hooks > 0 {
         let hooks = count(around.own_hooks, "hook", "hooks");
         text += &format!(
-            "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes such hooks over, if you like)\n"
+            "Left as it is: {hooks} in Claude Code's settings (`becket adopt` takes them over)\n"
         );
     }
     if around.in_tmux {
-        text += "Left as it is: tmux (`becket init --tmux` prints the lines that show which session waits)\n";
+        text += "Left as it is: tmux (`becket init --tmux` shows in it which session waits)\n";
     }
     text + "`becket uninit` takes all of it back.\n\n"
 }
@@ -221,6 +236,7 @@ fn tell_what_next(world: &World, around: &Around) {
             "becket hooks --all",
             "see the hooks, yours and becket's own",
         ),
+        ("becket guard list", "see what is denied or asked about"),
         ("becket doctor", "check every part"),
         ("becket uninit", "take it all back"),
     ];
@@ -230,10 +246,13 @@ fn tell_what_next(world: &World, around: &Around) {
         anstream::println!("  {BOLD}{command:24}{BOLD:#}{what}");
     }
     anstream::println!();
-    anstream::println!(
-        "{DIM}Events are kept in {}. Prompts and tool data are deleted after 90 days or 4 GiB ([store] in the config); the list of events stays.{DIM:#}",
+    let kept = format!(
+        "Events are kept in {}. Prompts and tool data are deleted after 90 days or 4 GiB ([store] in the config); the list of events stays.",
         world.place.database().display()
     );
+    for line in wrap(&kept, Look::of_stdout().width) {
+        anstream::println!("{DIM}{line}{DIM:#}");
+    }
 }
 
 fn step(what: &str, detail: &str) {

@@ -18,10 +18,10 @@ use crate::run::source::Runs;
 use crate::ui::style::Look;
 use crate::world::{World, denied_calls, own_session, project_of};
 
-/// Show why an event was decided as it was, hook by hook
+/// Show why an event was decided as it was, by guards and hooks
 #[derive(Debug, clap::Args)]
 pub struct Why {
-    /// The event: any unique beginning of its id (default: the last one that a hook decided, or on which one failed; else one whose hook runs now)
+    /// The event: any unique beginning of its id (default: the last one that a guard or a hook decided, or on which a hook failed; else one whose hook runs now)
     #[arg(value_name = "EVENT_ID")]
     event: Option<String>,
     /// The last one of this session (any unique beginning of its id; inside Claude Code: its own)

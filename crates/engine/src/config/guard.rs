@@ -239,7 +239,7 @@ impl Guards {
                 self.refused.push(table.clone());
                 let level = table.level;
                 let message = format!(
-                    "guards.{name} is the user's: the {level} may add or tighten guards, never relax them"
+                    "guards.{name} is yours or becket's: the {level} may add or tighten guards, never relax them"
                 );
                 let problem = table.locate(Problem::warning("", message), &table.at);
                 let hint = "give the guard another name".to_owned();
