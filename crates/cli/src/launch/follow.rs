@@ -187,7 +187,10 @@ impl Follower<'_> {
         // An ended session may be told without its effort.
         state.followed.handover = handover || (ended && state.followed.handover);
         state.fresh_at = match state.followed.handover && self.starts_fresh {
-            true if row.status == Status::Idle => Some(Instant::now()),
+            // Other hooks of the Stop may still run.
+            true if row.status == Status::Idle && state.works => {
+                Instant::now().checked_add(self.handover_grace / 3)
+            }
             true => state
                 .fresh_at
                 .or_else(|| Instant::now().checked_add(self.handover_grace)),
