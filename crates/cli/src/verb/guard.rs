@@ -97,6 +97,7 @@ impl Bench {
             home: &self.home,
             project: &self.project,
             registered_by_settings: true,
+            stalled: false,
         }
     }
 }
