@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::ui::style::{BAD, BOLD, DIM, WARN};
-use crate::ui::text::is_inert;
+use crate::ui::text::{self, is_inert};
 use crate::ui::time::{clock, moment};
 
 /// How much of a name and of an event's own words a line shows at the most.
@@ -72,8 +72,8 @@ impl Lines {
         self.any = true;
         match self.form {
             Form::Json => {
-                serde_json::to_writer(&mut self.out, &json(row))?;
-                self.out.write_all(b"\n")
+                let line = text::json(&json(row))?;
+                writeln!(self.out, "{line}")
             }
             Form::Raw => {
                 self.out

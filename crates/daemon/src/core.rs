@@ -93,6 +93,8 @@ pub(crate) struct Ticked {
     pub(crate) processes: Vec<(String, Process)>,
     /// The sessions whose calls are to be compared with the log.
     pub(crate) ended: Vec<EndedSession>,
+    /// SQLite's log is not the one that is open.
+    pub(crate) log_gone: bool,
 }
 
 /// An event that has arrived, prepared.
@@ -301,6 +303,7 @@ impl Core {
             problems: config.problems.iter().map(ToString::to_string).collect(),
             processes: self.registry.processes(),
             ended,
+            log_gone: self.store.lost_its_log(),
         }
     }
 

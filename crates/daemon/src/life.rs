@@ -326,10 +326,15 @@ async fn look_after(door: &Door, options: &Options, ours: Option<u64>) -> End {
             problems,
             processes: sessions,
             ended,
+            log_gone,
         }) = tick(door).await
         else {
             return End::Broken;
         };
+        if log_gone {
+            warn!("the database's log was deleted or replaced: the next daemon opens it again");
+            return End::LogGone;
+        }
         door.counters.set_config_troubles(problems);
         look_for_processes(door, sessions);
         compare_calls(door, ended);

@@ -40,6 +40,7 @@ pub(crate) enum End {
     Idle,
     Signal,
     HomeGone,
+    LogGone,
     /// A part of it is gone that nothing works without.
     Broken,
 }

@@ -275,6 +275,8 @@ impl PreparedEvent {
             home: &self.user_home,
             project: self.project.as_deref().unwrap_or(Path::new("/")),
             registered_by_settings: self.envelope.from.as_deref() == Some("settings"),
+            // `prepare` takes a project from every folder; `prepare_without_project` takes none.
+            stalled: self.project.is_none() && head.cwd.is_some(),
         };
         Sight::of(&self.event, self.envelope.id, &head, payload, &around)
     }

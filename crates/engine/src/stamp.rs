@@ -1,7 +1,7 @@
 //! What tells one state of a file from another without reading it.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -18,6 +18,22 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
         false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+/// The text of a regular file that is no longer than that. The size that a file claims is not enough: files
+/// in `/proc` claim none, and some never end.
+pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    let read = open_regular(path)?
+        .take(longest + 1)
+        .read_to_end(&mut bytes);
+    match read? as u64 > longest {
+        true => Err(io::Error::other(format!(
+            "it is longer than {} KiB",
+            longest >> 10
+        ))),
+        false => String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8")),
     }
 }
 
@@ -118,6 +134,19 @@ pub(crate) mod tests {
             }
             assert!(Instant::now() < deadline, "it is never quick");
         }
+    }
+
+    #[test]
+    fn a_file_that_never_ends_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.json");
+        std::os::unix::fs::symlink("/proc/self/pagemap", &path).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), 0, "it claims none");
+        read_text(&path, 100).unwrap_err();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "{}").unwrap();
+        assert_eq!(read_text(&path, 2).unwrap(), "{}");
+        read_text(&path, 1).unwrap_err();
     }
 
     #[test]

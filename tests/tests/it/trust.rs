@@ -395,6 +395,24 @@ fn a_file_of_the_project_that_never_ends_stops_nobody() {
             write(&file, &text);
         }
     }
+    // Files in `/proc` claim to be empty, and some have no end.
+    for name in ["commondir", "settings_x.json"] {
+        let link = hostile.project.join(name);
+        std::os::unix::fs::symlink("/proc/self/pagemap", link).expect("a link");
+    }
+    fs::remove_dir_all(hostile.project.join(".git")).expect("it goes");
+    write(&hostile.project.join(".git"), "gitdir: .\n");
+    let payload = json!({
+        "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": hostile.project,
+        "tool_name": "Write", "tool_use_id": "toolu_1",
+        "tool_input": {"file_path": hostile.project.join("settings_x.json"), "content": "{}"},
+    });
+    for standalone in ["0", "1"] {
+        let mut shim = hostile.world.shim("PreToolUse");
+        shim.env("BECKET_NO_DAEMON", standalone);
+        let called = call(shim, payload.to_string().as_bytes());
+        assert_eq!((called.code, &*called.stderr), (Some(0), ""));
+    }
     let counts = &hostile.world.status()["counts"];
     assert_eq!((&counts["busy"], &counts["late"]), (&json!(0), &json!(0)));
 }

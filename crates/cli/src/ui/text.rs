@@ -1,5 +1,6 @@
 //! Text for a terminal: made inert, on one line, wrapped, cut; numbers in a few characters.
 
+use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::Glyphs;
@@ -54,6 +55,19 @@ pub fn visible(text: &str) -> String {
 pub fn is_plain(c: char) -> bool {
     let hidden = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
     is_inert(c) && !hidden && (c == ' ' || !c.is_whitespace())
+}
+
+/// JSON on one line. A terminal would obey characters that JSON lets pass, so they are written as escapes,
+/// which mean the same.
+pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut out = String::new();
+    for c in serde_json::to_string(value)?.chars() {
+        match is_inert(c) {
+            true => out.push(c),
+            false => out += &format!("\\u{:04x}", u32::from(c)),
+        }
+    }
+    Ok(out)
 }
 
 /// The words of a text, without what a terminal would obey.
@@ -197,6 +211,14 @@ mod tests {
         }
         let blanks = format!("true{}evil", " ".repeat(300));
         assert_eq!(visible(&blanks), "true ␠×300 evil");
+    }
+
+    #[test]
+    fn json_for_a_terminal_means_the_same() {
+        let odd = ["é\u{9b}31m", "\u{1b}\u{7f}\u{202e}\n"];
+        let shown = json(&odd).unwrap();
+        assert_eq!(shown, r#"["é\u009b31m","\u001b\u007f\u202e\n"]"#);
+        assert_eq!(serde_json::from_str::<Vec<String>>(&shown).unwrap(), odd);
     }
 
     #[test]

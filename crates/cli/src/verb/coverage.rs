@@ -44,7 +44,7 @@ impl Coverage {
         let compared = compare(world, scope)?;
         if self.json {
             let all: Vec<_> = compared.iter().map(Json::from).collect();
-            println!("{}", serde_json::to_string(&all)?);
+            println!("{}", text::json(&all)?);
         } else {
             anstream::print!("{}", told(&compared, &Look::of_stdout()));
         }

@@ -47,7 +47,7 @@ impl Gc {
             if delete {
                 remove(&left)?;
             }
-            println!("{}", serde_json::to_string(&list)?);
+            println!("{}", ui::text::json(&list)?);
             return Ok(ExitCode::SUCCESS);
         }
         tell_lost_sessions(world)?;

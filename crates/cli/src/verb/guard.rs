@@ -98,6 +98,7 @@ impl Bench {
             home: &self.home,
             project: &self.project,
             registered_by_settings: true,
+            stalled: false,
         }
     }
 }

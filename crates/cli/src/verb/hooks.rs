@@ -187,7 +187,7 @@ impl Hooks {
         });
         if self.json {
             let rows: Vec<Value> = rows.iter().map(Row::json).collect();
-            println!("{}", serde_json::to_string(&rows)?);
+            println!("{}", crate::ui::text::json(&rows)?);
         } else if self.names {
             rows.iter().for_each(|row| println!("{}", row.name()));
         } else if rows.is_empty() {

@@ -10,6 +10,7 @@ use crate::commands::{self, Command};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::tmux::conf;
 use crate::ui::style::WARN;
+use crate::ui::text::visible;
 use crate::world::World;
 
 /// Register becket with Claude Code
@@ -138,7 +139,7 @@ fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
 }
 
 fn tell(outcome: &Outcome, events: usize) {
-    let file = outcome.file.display();
+    let file = visible(&outcome.file.to_string_lossy());
     let strict = if outcome.inspection.strict {
         ", strict"
     } else {
@@ -170,7 +171,10 @@ fn tell_next(outcome: &Outcome) {
 
 pub fn tell_backup(outcome: &Outcome) {
     if let Some(backup) = &outcome.backup {
-        anstream::println!("the file as it was before: {}", backup.display());
+        anstream::println!(
+            "the file as it was before: {}",
+            visible(&backup.to_string_lossy())
+        );
     }
 }
 

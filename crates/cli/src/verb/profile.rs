@@ -56,7 +56,7 @@ impl Profile {
         }
         bar.clear();
         if self.json {
-            println!("{}", serde_json::to_string(&measured)?);
+            println!("{}", crate::ui::text::json(&measured)?);
         } else if measured.is_empty() {
             println!("No hook of this project is on: `becket hooks` lists them.");
         } else {

@@ -43,7 +43,7 @@ impl Recent {
         let found = runs.find_all(&query)?;
         if self.json {
             let found: Vec<_> = found.iter().map(run::Run::from).collect();
-            println!("{}", serde_json::to_string(&found)?);
+            println!("{}", crate::ui::text::json(&found)?);
         } else if found.is_empty() {
             println!("{}", nothing(is_narrow, &world.place.config()));
         } else {

@@ -217,7 +217,7 @@ pub fn run_hook(world: &World, recording: Recording, typed: &str, json: bool) ->
         runs: trials.iter().map(Trial::json).collect(),
     };
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        println!("{}", crate::ui::text::json(&report)?);
     } else {
         let mut counts = tally(rows(), |row| Some(&row.outcome));
         counts.extend(tally(rows(), |row| row.decision.as_deref()));

@@ -142,7 +142,7 @@ impl Run {
         }
         let has_prompt = self.prompt.is_some();
         let row = window::wait_session(world, &window, self.establish_timeout, has_prompt)?;
-        println!("{}", serde_json::to_string(&json(&row))?);
+        println!("{}", crate::ui::text::json(&json(&row))?);
         Ok(ExitCode::SUCCESS)
     }
 }

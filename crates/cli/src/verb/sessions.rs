@@ -96,7 +96,7 @@ impl Sessions {
             print!("{}", names(&rows));
         } else if self.json {
             let rows: Vec<_> = rows.iter().map(json).collect();
-            println!("{}", serde_json::to_string(&rows)?);
+            println!("{}", text::json(&rows)?);
         } else if rows.is_empty() {
             println!("{}", nothing(any, || unhooked::find(&[]).len()));
         } else {
@@ -116,7 +116,7 @@ impl Sessions {
             project.as_deref().is_none_or(inside)
         })?;
         if self.json {
-            println!("{}", serde_json::to_string(&stats.json())?);
+            println!("{}", text::json(&stats.json())?);
         } else if stats.is_empty() {
             println!("No activity in that period.");
         } else {

@@ -78,7 +78,7 @@ impl Show {
                 session: json(&row),
                 past: full::json_past(&past, &history.after(&id), most),
             };
-            println!("{}", serde_json::to_string(&shown)?);
+            println!("{}", crate::ui::text::json(&shown)?);
             return Ok(ExitCode::SUCCESS);
         }
         let query = EventQuery {

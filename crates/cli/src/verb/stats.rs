@@ -37,7 +37,7 @@ impl Stats {
         let hooks = run::stats(found.iter().map(|found| &found.run));
         if self.json {
             let hooks: Vec<_> = hooks.iter().map(run::HookStats::from).collect();
-            println!("{}", serde_json::to_string(&hooks)?);
+            println!("{}", crate::ui::text::json(&hooks)?);
         } else if hooks.is_empty() {
             println!(
                 "{}",

@@ -184,7 +184,10 @@ fn revoke(world: &World, folder: &Path, json: bool) -> Result<ExitCode> {
     change(world, |book| drop(book.projects.remove(&key)))?;
     match json {
         true => anstream::println!("{:#}", json!({ "project": folder, "trusted": false })),
-        false => anstream::println!("{} is not trusted any more.", folder.display()),
+        false => anstream::println!(
+            "{} is not trusted any more.",
+            visible(&folder.to_string_lossy())
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }

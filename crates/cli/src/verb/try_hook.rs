@@ -39,7 +39,7 @@ impl Try {
         let tried = bench.try_on(hook, &sample)?;
         if self.json {
             let told = show::json(&tried, &sample, standing.as_deref());
-            println!("{}", serde_json::to_string(&told)?);
+            println!("{}", crate::ui::text::json(&told)?);
         } else {
             let look = Look::of_stdout();
             anstream::print!("{}", show::one(&tried, &sample, standing.as_deref(), &look));

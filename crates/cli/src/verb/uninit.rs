@@ -22,6 +22,7 @@ use crate::session::stored::sessions_without_daemon;
 use crate::settings::{self, Outcome, Scope, State};
 use crate::tmux::{Here, conf};
 use crate::ui::style::WARN;
+use crate::ui::text::visible;
 use crate::world::World;
 
 /// Take becket out of Claude Code's settings
@@ -127,7 +128,7 @@ fn stored_sessions(world: &World) -> Vec<SessionRow> {
 }
 
 fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, ended: bool) {
-    let file = outcome.file.display();
+    let file = visible(&outcome.file.to_string_lossy());
     if !outcome.changed() {
         anstream::println!("becket is not registered in {file}");
         tell_taken_back(commands, ended);

@@ -41,7 +41,7 @@ impl Wait {
         let meant = the_session(self.session)?;
         let row = wait(world, &meant, self.goal, self.timeout)?;
         if self.json {
-            println!("{}", serde_json::to_string(&json(&row))?);
+            println!("{}", text::json(&json(&row))?);
         } else if !self.quiet {
             let name = row.title.as_deref().unwrap_or(&row.session_id);
             println!("{}: {}", text::one_line(name), words::sentence(&row));

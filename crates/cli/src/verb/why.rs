@@ -41,7 +41,7 @@ impl Why {
         };
         let told = tell(world, &runs, id)?;
         if self.json {
-            println!("{}", serde_json::to_string(&Json::from(&told))?);
+            println!("{}", crate::ui::text::json(&Json::from(&told))?);
         } else {
             anstream::print!("{}", full(&told, &Look::of_stdout()));
         }

@@ -72,6 +72,11 @@ pub(crate) fn inode(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|meta| meta.ino())
 }
 
+/// SQLite's log of a database, and the index of the log.
+pub(super) fn log_files(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|suffix| beside(path, suffix))
+}
+
 /// Whether an error means that the file itself is broken.
 pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(
@@ -92,9 +97,9 @@ pub(super) fn set_aside(path: &Path, now_ms: i64) -> Result<Option<PathBuf>, Ope
             why,
         })?;
     }
-    for part in ["-wal", "-shm"] {
+    for (from, to) in log_files(path).iter().zip(log_files(&aside)) {
         // What is left of the log belongs to the old file; a new database must not replay it.
-        drop(std::fs::rename(beside(path, part), beside(&aside, part)));
+        drop(std::fs::rename(from, to));
     }
     Ok((!missing).then_some(aside))
 }

@@ -74,6 +74,8 @@ pub(crate) struct Store {
     path: PathBuf,
     /// The open file; None while there is none.
     inode: Option<u64>,
+    /// Its log and the index of that.
+    log_inodes: [Option<u64>; 2],
     place: Place,
     feed: Feed,
     counters: Arc<Counters>,
@@ -101,6 +103,7 @@ impl Store {
             checkpointer: Checkpointer::start(path.clone(), &mut connection),
             connection,
             inode: open::inode(&path),
+            log_inodes: open::log_files(&path).map(|file| open::inode(&file)),
             path,
             place: place.clone(),
             feed,
@@ -224,7 +227,10 @@ impl Store {
                 }
             }
         }
-        self.checkpointer.nudge();
+        // The thread would open another log, and be in the way of the checkpoint at the end.
+        if !self.lost_its_log() {
+            self.checkpointer.nudge();
+        }
     }
 
     /// A reader found the file with this inode damaged. Several may find it at once; a new database
@@ -322,6 +328,16 @@ impl Store {
         }
     }
 
+    /// Whether SQLite's log was deleted or replaced: then it takes commits that no reader finds. It is still
+    /// open here, so [`Store::close`] moves them into the database; SQLite opens another log only when all
+    /// connections of this process are closed.
+    pub(crate) fn lost_its_log(&self) -> bool {
+        let found = open::log_files(&self.path).map(|file| open::inode(&file));
+        let differs =
+            |(before, now): (&Option<u64>, &Option<u64>)| before.is_some() && before != now;
+        self.inode.is_some() && self.log_inodes.iter().zip(&found).any(differs)
+    }
+
     /// The file is damaged: it is set aside, and a new database begun.
     fn begin_anew(&mut self, why: &str) {
         // SQLite writes to a file that it has open wherever that goes, so it is let go first.
@@ -351,6 +367,7 @@ impl Store {
             }
         }
         self.inode = open::inode(&self.path);
+        self.log_inodes = open::log_files(&self.path).map(|file| open::inode(&file));
         self.retention = Retention::default();
         self.checkpointer = Checkpointer::start(self.path.clone(), &mut self.connection);
         self.began_anew = true;
@@ -622,5 +639,19 @@ mod tests {
         let troubles = counters.troubles();
         let (_, aside) = troubles[0].rsplit_once(' ').unwrap();
         assert!(fs::exists(aside).unwrap(), "{troubles:?}");
+    }
+
+    #[test]
+    fn a_log_that_is_deleted_takes_nothing_with_it() {
+        let Started {
+            home, mut store, ..
+        } = start();
+        keep(&mut store, held(1));
+        assert!(!store.lost_its_log());
+        fs::remove_file(&open::log_files(&store.path)[0]).unwrap();
+        keep(&mut store, held(2));
+        assert!(store.lost_its_log());
+        store.close(true);
+        assert_eq!(rows(&home.open()).len(), 2);
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::effort::skill::Skills;
 use crate::guard::rule::Rule;
 use crate::hooks::Hook;
 use crate::replace;
-use crate::stamp::{Seen, is_absence, is_settled, open_regular};
+use crate::stamp::{Seen, is_absence, is_settled, read_text};
 use crate::trust::{Approved, Pins, Project, Trust, Watch, hash_of};
 
 /// The files of the config, lowest first.
@@ -502,14 +502,7 @@ fn read(file: &Path, metadata: &Metadata) -> io::Result<String> {
     if !metadata.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut bytes = Vec::new();
-    open_regular(file)?
-        .take(LONGEST_FILE + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST_FILE {
-        return Err(io::Error::other("it is longer than 1 MiB"));
-    }
-    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+    read_text(file, LONGEST_FILE)
 }
 
 /// Copies of the config files that last parsed: what holds while a file is broken.

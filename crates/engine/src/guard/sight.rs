@@ -14,6 +14,7 @@ use super::check::{Check, switches_off};
 use super::memory::{Key, Memory};
 use super::path;
 use super::rule::{Match, Rule, Say, Scene, Seen};
+use crate::stamp::read_text;
 
 /// How long symlinks may take to be followed.
 const LOOK: Duration = Duration::from_millis(100);
@@ -30,6 +31,8 @@ pub struct Around<'a> {
     pub project: &'a Path,
     /// The event came by a registration in a settings file.
     pub registered_by_settings: bool,
+    /// The project's file system does not answer: no file is looked at, and no symlink followed.
+    pub stalled: bool,
 }
 
 /// What one rule says.
@@ -103,7 +106,7 @@ impl Sight {
                 let found = sorted(around.rules, |rule| rule.matches_prompt(prompt));
                 (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, prompt)))
             }
-            EventName::ConfigChange => {
+            EventName::ConfigChange if !around.stalled => {
                 let found = config_change(head, payload, around);
                 (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, "")))
             }
@@ -152,8 +155,10 @@ pub struct Judged {
 /// Judges a tool call, whatever was allowed before.
 pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_>) -> Judged {
     let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
-    let call = path::call(tool, input, cwd, around.home, Instant::now() + LOOK);
-    let settings = matches!(tool, "Write").then(|| settings(&call)).flatten();
+    let look = if around.stalled { Duration::ZERO } else { LOOK };
+    let call = path::call(tool, input, cwd, around.home, Instant::now() + look);
+    let reads = tool == "Write" && !around.stalled;
+    let settings = reads.then(|| settings(&call)).flatten();
     let seen = Seen::of(&call, around.project, around.home);
     let scene = Scene {
         tool,
@@ -209,11 +214,7 @@ fn settings(call: &Call) -> Option<String> {
 }
 
 fn read_settings(path: &Path) -> String {
-    let size = std::fs::metadata(path)
-        .ok()
-        .filter(|it| it.is_file() && it.len() < LONGEST_SETTINGS);
-    size.and_then(|_| std::fs::read_to_string(path).ok())
-        .unwrap_or_default()
+    read_text(path, LONGEST_SETTINGS).unwrap_or_default()
 }
 
 /// A settings file was changed while the session runs: it must not cut becket off.

@@ -41,6 +41,7 @@ fn judged(
         home: Path::new(HOME),
         project: &PathBuf::from(HOME).join("p"),
         registered_by_settings: true,
+        stalled: false,
     };
     let found = judge_call(tool, input, &head, &around)
         .found

@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use super::pin::Pins;
 use crate::replace::{self, Attempt, Snapshot};
+use crate::stamp::read_text;
 
 const LARGEST_BOOK: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
@@ -149,10 +150,6 @@ fn common_folder(project: &Path) -> Option<PathBuf> {
 }
 
 fn line_of(file: &Path) -> Option<String> {
-    let metadata = fs::metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > LONGEST_LINK {
-        return None;
-    }
-    let text = fs::read_to_string(file).ok()?;
+    let text = read_text(file, LONGEST_LINK).ok()?;
     Some(text.lines().next()?.trim().to_owned())
 }

@@ -219,6 +219,21 @@ fn a_database_that_is_deleted_or_replaced_under_the_daemon_is_begun_anew_and_tol
     doctor_says(&world, "warning", "replaced while the daemon ran");
 }
 
+#[test]
+fn a_log_of_the_database_that_is_deleted_under_the_daemon_takes_no_event_with_it() {
+    let world = super::registered();
+    send(&world, numbered(1).as_bytes());
+    fs::remove_file(world.path("becket.db-wal")).expect("a log");
+    send(&world, numbered(2).as_bytes());
+    let ended = until(BOUND, || {
+        let log = fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
+        log.contains("ended end=LogGone").then_some(())
+    });
+    assert!(ended.is_some(), "the next daemon opens it again");
+    send(&world, numbered(3).as_bytes());
+    assert_eq!(numbers(&world), [1, 2, 3]);
+}
+
 /// The files under a folder that contain this.
 fn files_with(folder: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -194,7 +194,7 @@ fn what_cannot_be_read_is_told_and_never_waited_for() {
     let mut loader = world.loader(true);
     let snapshot = loader.current();
     let told = errors(&snapshot).join("\n");
-    for why in ["not a regular file", "not UTF-8", "longer than 1 MiB"] {
+    for why in ["not a regular file", "not UTF-8", "longer than 1024 KiB"] {
         assert!(told.contains(why), "{told}");
     }
     assert!(
