@@ -90,6 +90,7 @@ pub fn run(order: &Order) -> Result<Report> {
         home: &home,
         project: &project,
         registered_by_settings: true,
+        stalled: false,
     };
     let events: Vec<(Vec<u8>, bool)> = COMMANDS
         .iter()
