@@ -32,6 +32,7 @@ fn every_call_of_the_corpus_is_judged_as_expected() {
         home,
         project: &home.join("app"),
         registered_by_settings: true,
+        stalled: false,
     };
     let calls = calls(home);
     let mut wrong: BTreeMap<(bool, &str), Vec<String>> = BTreeMap::new();
