@@ -20,7 +20,8 @@ const SESSIONS: u64 = 500;
 const EVENT: &str = "PostToolUse";
 
 const TOOL_USE_ID: &str = "toolu_bench_0000000000000000";
-const SESSION: &str = "0bec4e70-0000-4000-8000-000000000000";
+/// The session of all payloads.
+pub const SESSION: &str = "0bec4e70-0000-4000-8000-000000000000";
 
 pub fn now_ms() -> i64 {
     SystemTime::now()

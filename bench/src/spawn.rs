@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Order;
 use crate::busy::{Load, Spinners};
-use crate::event::Payloads;
+use crate::event::{Payloads, SESSION};
 use crate::nothing;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
@@ -21,6 +21,8 @@ const ROUNDS: usize = 3000;
 /// Rivals that take a hundred times as long take part in every so-manieth round.
 const SLOW: usize = 20;
 const WARM_UP: usize = 100;
+/// becket where the session works on an effort.
+const IN_EFFORT: &str = "becket, effort";
 
 /// A program that takes part.
 struct Rival {
@@ -41,7 +43,7 @@ impl Rival {
     }
 
     fn is_becket(&self) -> bool {
-        self.name == "becket"
+        self.name == "becket" || self.name == IN_EFFORT
     }
 
     /// One call, as Claude Code makes it: the event on stdin, stdout read to its end.
@@ -95,10 +97,16 @@ impl Run {
 pub fn run(order: &Order) -> Result<Report> {
     let world = World::new(&Programs::find(order)?)?;
     let mut report = Report::new(order);
-    let rivals = rivals(&world, order, &mut report.notes)?;
+    let mut rivals = rivals(&world, order, &mut report.notes)?;
     let rounds = order.rounds.unwrap_or(ROUNDS);
     let daemon = world.daemon()?;
     let mut payloads = Payloads::new()?;
+    let at_work = World::new(&Programs::find(order)?)?;
+    let _daemon_at_work = start_effort(&at_work, payloads.next_payload())?;
+    rivals.insert(
+        1,
+        Rival::new(IN_EFFORT, &at_work.hook, at_work.hook_args(), 1),
+    );
     let mut runs = Vec::new();
     for _ in 0..order.runs {
         for &load in &order.loads {
@@ -111,6 +119,29 @@ pub fn run(order: &Order) -> Result<Report> {
     note_the_roads(&daemon, &mut report)?;
     tell(order, &runs, &mut report);
     Ok(report)
+}
+
+/// A world whose session works on an effort that says nothing.
+fn start_effort(world: &World, event: &[u8]) -> Result<Daemon> {
+    let config = "[effort]\nremind = 0\ndeny = 0\n";
+    std::fs::create_dir_all(world.place.home())?;
+    std::fs::write(world.place.config(), config)?;
+    let daemon = world.daemon()?;
+    let hook = Rival::new(IN_EFFORT, &world.hook, world.hook_args(), 1);
+    hook.call(world, event)?;
+    let task = world.root().join("task").to_string_lossy().into_owned();
+    for verb in [
+        ["task", "new", &task].as_slice(),
+        &["effort", "start", "implement", "--task", "1"],
+    ] {
+        let mut becket = world.command(&world.becket);
+        becket.env("CLAUDE_CODE_SESSION_ID", SESSION).args(verb);
+        let done = becket.stdin(Stdio::null()).output()?;
+        if !done.status.success() {
+            bail!("{verb:?}: {}", String::from_utf8_lossy(&done.stderr));
+        }
+    }
+    Ok(daemon)
 }
 
 fn rivals(world: &World, order: &Order, notes: &mut Vec<String>) -> Result<Vec<Rival>> {
@@ -283,10 +314,17 @@ fn bars(best: &Run, report: &mut Report) {
         return;
     };
     match best.load {
-        Load::Idle => report.bars.extend([
-            Bar::at_most("idle: median × true", median, 1.0, None),
-            Bar::at_most("idle: p99 × true", p99, 1.5, None),
-        ]),
+        Load::Idle => {
+            report.bars.extend([
+                Bar::at_most("idle: median × true", median, 1.0, None),
+                Bar::at_most("idle: p99 × true", p99, 1.5, None),
+            ]);
+            if let (Some(with), Some(without)) = (best.of(IN_EFFORT), best.of("becket")) {
+                let ratio = with.median / without.median;
+                let what = "idle: median with an effort × without";
+                report.bars.push(Bar::at_most(what, ratio, 1.1, None));
+            }
+        }
         Load::OneCore => report.bars.push(Bar::at_most(
             "one core busy: median × true",
             median,
