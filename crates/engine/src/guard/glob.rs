@@ -157,7 +157,37 @@ struct PathGlob {
     pattern: String,
     /// A name that the pattern matches.
     sample: String,
+    /// Of the last name in the pattern that is more than `*`.
+    ends: Ends,
     takes: bool,
+}
+
+/// The first and the last letters of names, a bit each: most globs differ there from all names of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends(u128, u128);
+
+impl Ends {
+    /// Of every name in a path.
+    pub fn of_path(path: &str) -> Self {
+        let names = path.split('/').filter(|name| !name.is_empty());
+        // The highest bit is for globs that match any letter, or no name at all.
+        names.fold(Self(1 << 127, 1 << 127), |all, name| {
+            let name = Self::of(name);
+            Self(all.0 | name.0, all.1 | name.1)
+        })
+    }
+
+    fn of(name: &str) -> Self {
+        let bit = |byte: Option<&u8>| match byte {
+            Some(byte) if byte.is_ascii() && !b"*?[]\\".contains(byte) => 1 << byte,
+            _ => u128::MAX,
+        };
+        Self(bit(name.as_bytes().first()), bit(name.as_bytes().last()))
+    }
+
+    fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0 && self.1 & other.1 != 0
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,11 +225,16 @@ impl Paths {
             if rest.is_empty() && base != Base::Home {
                 return Err(format!("the path \"{glob}\" names nothing"));
             }
-            all.extend(alternatives(rest).into_iter().map(|pattern| PathGlob {
-                base,
-                sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
-                pattern,
-                takes,
+            all.extend(alternatives(rest).into_iter().map(|pattern| {
+                let mut names = pattern.rsplit('/');
+                let name = names.find(|name| !name.trim_matches('*').is_empty());
+                PathGlob {
+                    base,
+                    sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
+                    ends: Ends::of(name.unwrap_or_default()),
+                    pattern,
+                    takes,
+                }
             }));
         }
         Ok(Self(all))
@@ -210,9 +245,12 @@ impl Paths {
     }
 
     /// Whether it is one of them. `recursive`: so is a folder that has one of them in it.
-    pub fn matches(&self, path: &str, recursive: bool, bases: Bases<'_>) -> bool {
+    pub fn matches(&self, path: &str, ends: Ends, recursive: bool, bases: Bases<'_>) -> bool {
         let found = self.0.iter().rev();
-        let mut found = found.filter(|glob| glob.matches(path, recursive && glob.takes, bases));
+        let mut found = found.filter(|glob| {
+            let recursive = recursive && glob.takes && glob.base != Base::Name;
+            (recursive || glob.ends.meet(ends)) && glob.matches(path, recursive, bases)
+        });
         match found.next() {
             Some(glob) => glob.takes,
             None => self.0.iter().all(|glob| !glob.takes),
@@ -258,16 +296,13 @@ impl PathGlob {
         }
         let literal = self.pattern.find(['*', '?', '[']);
         let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
-        above(format!("{base}/{literal}").trim_end_matches('/'))
+        let below = literal.trim_end_matches('/').strip_prefix(rest);
+        rest.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
     }
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
     fn is_name(&self, name: &str) -> bool {
-        // Most differ at one of their ends.
-        let ends = |text: &str| [text.bytes().next(), text.bytes().next_back()];
-        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[]".contains(&byte));
-        let mut pairs = ends(&self.pattern).into_iter().zip(ends(name));
-        if pairs.any(|(one, other)| one != other && !is_glob(one) && !is_glob(other)) {
+        if !self.ends.meet(Ends::of(name)) {
             return false;
         }
         if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
@@ -343,15 +378,19 @@ mod tests {
             ("!*.md", "/x/y.md", false),
         ] {
             let globs = globs(text);
-            assert_eq!(globs.matches(path, false, bases), expected, "{text} {path}");
+            assert_eq!(
+                globs.matches(path, Ends::of_path(path), false, bases),
+                expected,
+                "{text} {path}"
+            );
         }
         let ssh = globs("~/.ssh/**");
         assert!(
-            ssh.matches("/home/u", true, bases),
+            ssh.matches("/home/u", Ends::of_path("/home/u"), true, bases),
             "what is in it goes with it"
         );
-        assert!(ssh.matches("/", true, bases));
-        assert!(!ssh.matches("/home/u/p", true, bases));
+        assert!(ssh.matches("/", Ends::of_path("/"), true, bases));
+        assert!(!ssh.matches("/home/u/p", Ends::of_path("/home/u/p"), true, bases));
         assert!(Paths::parse(&["".to_owned()]).is_err());
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
-use super::glob::{Bases, Paths, Words, word_matches};
+use super::glob::{Bases, Ends, Paths, Words, word_matches};
 use super::zone::{Zone, is_temporary};
 use crate::config::Origin;
 use crate::matcher::Matcher;
@@ -96,6 +96,7 @@ pub struct Touches {
 #[derive(Debug, Clone)]
 pub struct Command {
     program: String,
+    is_glob: bool,
     operands: Vec<String>,
 }
 
@@ -126,10 +127,12 @@ pub struct Scene<'a> {
 /// What many rules ask of a call, found once.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The first letters of all programs.
-    letters: u32,
+    /// The first letters of the programs that each act may be.
+    letters: Vec<u32>,
     /// Where each touch lies, by its words and by its real path.
-    zones: Vec<[Option<Zone>; 2]>,
+    places: Vec<[Option<(Zone, Ends)>; 2]>,
+    /// The touches of each act, in order.
+    by_act: Vec<(Option<usize>, usize)>,
 }
 
 impl Seen {
@@ -148,14 +151,26 @@ impl Seen {
                 zone => zone,
             }
         };
-        let zones = call.touches.iter().map(|touch| {
-            let real = touch.real.as_deref().map(|path| zone(touch, path));
-            [Some(zone(touch, &touch.path)), real]
+        let places = call.touches.iter().map(|touch| {
+            let place = |path: &str| (zone(touch, path), Ends::of_path(path));
+            [Some(place(&touch.path)), touch.real.as_deref().map(place)]
         });
+        let by_act = call.touches.iter().enumerate();
+        let mut by_act: Vec<_> = by_act.map(|(nth, touch)| (touch.act, nth)).collect();
+        by_act.sort_unstable();
         Self {
-            letters: call.acts.iter().fold(0, |all, act| all | letters_of(act)),
-            zones: zones.collect(),
+            letters: call.acts.iter().map(letters_of).collect(),
+            places: places.collect(),
+            by_act,
         }
+    }
+
+    /// The touches of an act, or of none.
+    fn of_act(&self, act: Option<usize>) -> impl Iterator<Item = usize> {
+        let from = self.by_act.partition_point(|(of, _)| *of < act);
+        let rest = self.by_act[from..].iter();
+        rest.take_while(move |(of, _)| *of == act)
+            .map(|(_, nth)| *nth)
     }
 }
 
@@ -230,36 +245,44 @@ impl Rule {
             let of_check = check.holds(scene)?;
             found = found.or(Some(of_check));
         }
-        let touched = |wanted: &dyn Fn(&Touch) -> bool| {
-            let mut touches = scene.call.touches.iter().enumerate();
-            let found = touches.find(|(nth, it)| wanted(it) && self.touches.take(*nth, scene));
-            found.map(|(_, touch)| Match::Path(touch.path.clone()))
-        };
         if self.acts.is_empty() {
             if self.touches.is_empty() {
                 return found.or(Some(Match::Other));
             }
-            let path = touched(&|_| true)?;
+            let path = self.touched(0..scene.call.touches.len(), scene)?;
             return found.or(Some(path));
         }
-        let may_be = self.acts.letters & scene.seen.letters != 0;
-        for (nth, act) in scene.call.acts.iter().enumerate().filter(|_| may_be) {
+        for (nth, letters) in scene.seen.letters.iter().enumerate() {
+            // Most differ in the first letter.
+            if self.acts.letters & letters == 0 {
+                continue;
+            }
+            let act = &scene.call.acts[nth];
             if !self.acts.take(act) {
                 continue;
             }
             if self.touches.is_empty() {
                 return found.or(Some(Match::Program(act.program.clone())));
             }
-            if let Some(path) = touched(&|touch| touch.act == Some(nth)) {
+            if let Some(path) = self.touched(scene.seen.of_act(Some(nth)), scene) {
                 return found.or(Some(path));
             }
         }
         // Other tools have no acts to forbid.
         if self.acts.only_unwanted() {
-            let path = touched(&|touch| touch.act.is_none())?;
+            let path = self.touched(scene.seen.of_act(None), scene)?;
             return found.or(Some(path));
         }
         None
+    }
+
+    fn touched(
+        &self,
+        mut touches: impl Iterator<Item = usize>,
+        scene: &Scene<'_>,
+    ) -> Option<Match> {
+        let nth = touches.find(|nth| self.touches.take(*nth, scene))?;
+        Some(Match::Path(scene.call.touches[nth].path.clone()))
     }
 
     /// Why it cannot be known whether the rule holds.
@@ -362,9 +385,6 @@ impl Acts {
     }
 
     fn takes_program(&self, act: &Act) -> bool {
-        if self.letters & letters_of(act) == 0 {
-            return false;
-        }
         let any = |commands: &[Command]| commands.iter().any(|command| command.is(act));
         (self.commands.is_empty() || any(&self.commands)) && !any(&self.unwanted_commands)
     }
@@ -392,10 +412,7 @@ impl Touches {
 
     /// Whether this touch of the call is meant.
     fn take(&self, nth: usize, scene: &Scene<'_>) -> bool {
-        let (Some(touch), Some(zones)) = (scene.call.touches.get(nth), scene.seen.zones.get(nth))
-        else {
-            return false;
-        };
+        let (touch, places) = (&scene.call.touches[nth], &scene.seen.places[nth]);
         if !self.takes_access(touch) || self.recursive.is_some_and(|it| it != touch.recursive) {
             return false;
         }
@@ -405,15 +422,13 @@ impl Touches {
         };
         // A search through the whole home or project is no reading of each key in it, and unpacking
         // there no writing.
-        let with_below =
-            touch.recursive && (touch.access == Access::Delete || zones[0] != Some(Zone::Vital));
-        let places = [Some(&touch.path), touch.real.as_ref()];
-        places.into_iter().zip(zones).any(|(path, zone)| {
-            let in_zone = zone.is_some_and(|zone| self.zones.contains(&zone));
-            path.is_some_and(|path| {
-                (self.zones.is_empty() || in_zone)
-                    && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
-            })
+        let is_vital = places[0].is_some_and(|(zone, _)| zone == Zone::Vital);
+        let with_below = touch.recursive && (touch.access == Access::Delete || !is_vital);
+        let paths = [Some(&touch.path), touch.real.as_ref()];
+        let mut both = paths.into_iter().flatten().zip(places.iter().flatten());
+        both.any(|(path, (zone, ends))| {
+            (self.zones.is_empty() || self.zones.contains(zone))
+                && (self.paths.is_empty() || self.paths.matches(path, *ends, with_below, bases))
         })
     }
 }
@@ -430,6 +445,7 @@ impl Command {
             ));
         }
         Ok(Self {
+            is_glob: program.contains(['*', '?', '[', '\\']),
             program,
             operands: words.collect(),
         })
@@ -450,23 +466,28 @@ impl Command {
     }
 
     fn is(&self, act: &Act) -> bool {
-        if word_matches(&self.program, &act.program) && self.begins(act, 0) {
+        if self.is_program(&act.program) && self.begins(act, 0) {
             return true;
         }
         // `python -m twine upload`
         let module = is_module(act)
             .then(|| operands(act, false).next())
             .flatten();
-        module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1)
+        module.is_some_and(|module| self.is_program(module)) && self.begins(act, 1)
+    }
+
+    fn is_program(&self, name: &str) -> bool {
+        self.program == name || self.is_glob && word_matches(&self.program, name)
     }
 
     /// Whether the operands begin so. A word behind a flag may be its value or an operand.
     fn begins(&self, act: &Act, skip: usize) -> bool {
-        [false, true].into_iter().any(|values| {
-            let mut operands = operands(act, values).skip(skip);
-            (self.operands.iter())
-                .all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
-        })
+        self.operands.is_empty() && skip == 0
+            || [false, true].into_iter().any(|values| {
+                let mut operands = operands(act, values).skip(skip);
+                (self.operands.iter())
+                    .all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
+            })
     }
 }
 
