@@ -169,20 +169,19 @@ pub struct Ends(u128, u128);
 impl Ends {
     /// Of every name in a path.
     pub fn of_path(path: &str) -> Self {
-        let names = path.split('/').filter(|name| !name.is_empty());
         // The highest bit is for globs that match any letter, or no name at all.
-        names.fold(Self(1 << 127, 1 << 127), |all, name| {
+        names(path).fold(Self(1 << 127, 1 << 127), |all, name| {
             let name = Self::of(name);
             Self(all.0 | name.0, all.1 | name.1)
         })
     }
 
-    fn of(name: &str) -> Self {
+    fn of(name: &[u8]) -> Self {
         let bit = |byte: Option<&u8>| match byte {
             Some(byte) if byte.is_ascii() && !b"*?[]\\".contains(byte) => 1 << byte,
             _ => u128::MAX,
         };
-        Self(bit(name.as_bytes().first()), bit(name.as_bytes().last()))
+        Self(bit(name.first()), bit(name.last()))
     }
 
     fn meet(self, other: Self) -> bool {
@@ -231,7 +230,7 @@ impl Paths {
                 PathGlob {
                     base,
                     sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
-                    ends: Ends::of(name.unwrap_or_default()),
+                    ends: Ends::of(name.unwrap_or_default().as_bytes()),
                     pattern,
                     takes,
                 }
@@ -263,8 +262,7 @@ impl PathGlob {
         let base = match self.base {
             // A folder of that name stands for what is in it.
             Base::Name => {
-                let mut names = path.split('/').filter(|name| !name.is_empty());
-                return names.any(|name| self.is_name(name));
+                return names(path).any(|name| self.is_name(name));
             }
             Base::Home => bases.home,
             Base::Project => bases.project,
@@ -283,12 +281,19 @@ impl PathGlob {
             None if rest.is_empty() => rest,
             None => return false,
         };
-        if matches(self.pattern.as_bytes(), rest.as_bytes(), true) {
+        let pattern = self.pattern.as_bytes();
+        if let ([first, ..], [byte, ..]) = (pattern, rest.as_bytes())
+            && first != byte
+            && !b"*?[\\".contains(first)
+        {
+            return false;
+        }
+        if matches(pattern, rest.as_bytes(), true) {
             return true;
         }
         let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
         let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
-        if folders.any(|folder| matches(self.pattern.as_bytes(), folder.as_bytes(), true)) {
+        if folders.any(|folder| matches(pattern, folder.as_bytes(), true)) {
             return true;
         }
         if !recursive {
@@ -301,20 +306,22 @@ impl PathGlob {
     }
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
-    fn is_name(&self, name: &str) -> bool {
+    fn is_name(&self, name: &[u8]) -> bool {
         if !self.ends.meet(Ends::of(name)) {
             return false;
         }
-        if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
+        if matches(self.pattern.as_bytes(), name, true) {
             return true;
         }
-        let is_glob = name.contains(['*', '?', '[']);
-        let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
-        self.takes
-            && is_glob
-            && letters > 1
-            && matches(name.as_bytes(), self.sample.as_bytes(), true)
+        let is_glob = name.iter().any(|byte| b"*?[".contains(byte));
+        let letters = name.iter().filter(|byte| !b"*?[]".contains(byte)).count();
+        self.takes && is_glob && letters > 1 && matches(name, self.sample.as_bytes(), true)
     }
+}
+
+fn names(path: &str) -> impl Iterator<Item = &[u8]> {
+    let names = path.as_bytes().split(|byte| *byte == b'/');
+    names.filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]

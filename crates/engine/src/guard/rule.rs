@@ -73,8 +73,8 @@ pub struct Rule {
 #[derive(Debug, Clone, Default)]
 pub struct Acts {
     pub commands: Vec<Command>,
-    /// The first letters of the commands.
-    pub letters: u32,
+    /// A bit for each program of the commands.
+    pub programs: u128,
     pub unwanted_commands: Vec<Command>,
     pub args: Words,
     pub flags: Vec<Flag>,
@@ -127,8 +127,8 @@ pub struct Scene<'a> {
 /// What many rules ask of a call, found once.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The first letters of the programs that each act may be.
-    letters: Vec<u32>,
+    /// A bit for the program of each act; all if it may be any.
+    programs: Vec<u128>,
     /// Where each touch lies, by its words and by its real path.
     places: Vec<[Option<(Zone, Ends)>; 2]>,
     /// The touches of each act, in order.
@@ -159,7 +159,7 @@ impl Seen {
         let mut by_act: Vec<_> = by_act.map(|(nth, touch)| (touch.act, nth)).collect();
         by_act.sort_unstable();
         Self {
-            letters: call.acts.iter().map(letters_of).collect(),
+            programs: call.acts.iter().map(bit_of).collect(),
             places: places.collect(),
             by_act,
         }
@@ -174,19 +174,18 @@ impl Seen {
     }
 }
 
-/// A bit for the first letter of a program.
-fn letter(program: &str) -> u32 {
-    match program.as_bytes().first() {
-        Some(first @ b'a'..=b'z') => 1 << (first - b'a'),
-        _ => 1 << 26,
-    }
+/// A bit for a program, by its length and its ends: most programs differ there.
+fn bit(program: &str) -> u128 {
+    let bytes = program.as_bytes();
+    let [first, last] = [bytes.first(), bytes.last()].map(|byte| byte.map_or(0, |it| *it as usize));
+    1 << ((first * 31 + last * 7 + bytes.len()) % 128)
 }
 
-/// The first letters of the programs that an act may be.
-fn letters_of(act: &Act) -> u32 {
+/// The bits of the programs that an act may be.
+fn bit_of(act: &Act) -> u128 {
     match is_module(act) {
-        true => u32::MAX,
-        false => letter(&act.program),
+        true => u128::MAX,
+        false => bit(&act.program),
     }
 }
 
@@ -252,9 +251,8 @@ impl Rule {
             let path = self.touched(0..scene.call.touches.len(), scene)?;
             return found.or(Some(path));
         }
-        for (nth, letters) in scene.seen.letters.iter().enumerate() {
-            // Most differ in the first letter.
-            if self.acts.letters & letters == 0 {
+        for (nth, program) in scene.seen.programs.iter().enumerate() {
+            if self.acts.programs & program == 0 {
                 continue;
             }
             let act = &scene.call.acts[nth];
@@ -451,18 +449,14 @@ impl Command {
         })
     }
 
-    /// The first letters of programs that one of them can be.
-    pub fn letters(commands: &[Self]) -> u32 {
-        let letters = |command: &Self| match command.program.starts_with(['*', '?', '[']) {
-            true => u32::MAX,
-            false => letter(&command.program),
+    /// The bits of all programs that one of them can be; without any, it is every program.
+    pub fn programs(commands: &[Self]) -> u128 {
+        let bits = |command: &Self| match command.is_glob {
+            true => u128::MAX,
+            false => bit(&command.program),
         };
-        match commands.is_empty() {
-            true => u32::MAX,
-            false => commands
-                .iter()
-                .fold(0, |all, command| all | letters(command)),
-        }
+        let all = commands.iter().map(bits).reduce(|all, bits| all | bits);
+        all.unwrap_or(u128::MAX)
     }
 
     fn is(&self, act: &Act) -> bool {
