@@ -129,6 +129,8 @@ pub struct Scene<'a> {
 pub struct Seen {
     /// A bit for the program of each act; all if it may be any.
     programs: Vec<u128>,
+    /// The bits of all acts, and one that only rules for any program have.
+    any_program: u128,
     /// Where each touch lies, by its words and by its real path.
     places: Vec<[Option<(Zone, Ends)>; 2]>,
     /// The touches of each act, in order.
@@ -158,8 +160,10 @@ impl Seen {
         let by_act = call.touches.iter().enumerate();
         let mut by_act: Vec<_> = by_act.map(|(nth, touch)| (touch.act, nth)).collect();
         by_act.sort_unstable();
+        let programs: Vec<u128> = call.acts.iter().map(bit_of).collect();
         Self {
-            programs: call.acts.iter().map(bit_of).collect(),
+            any_program: programs.iter().fold(1 << 127, |all, bits| all | bits),
+            programs,
             places: places.collect(),
             by_act,
         }
@@ -178,7 +182,7 @@ impl Seen {
 fn bit(program: &str) -> u128 {
     let bytes = program.as_bytes();
     let [first, last] = [bytes.first(), bytes.last()].map(|byte| byte.map_or(0, |it| *it as usize));
-    1 << ((first * 31 + last * 7 + bytes.len()) % 128)
+    1 << ((first * 31 + last * 7 + bytes.len()) % 127)
 }
 
 /// The bits of the programs that an act may be.
@@ -207,8 +211,10 @@ pub enum Match {
 impl Rule {
     /// Whether the rule wants to say something about this call.
     pub fn matches(&self, scene: &Scene<'_>) -> Option<Match> {
-        let judges = self.prompt.is_empty() && self.concerns(scene);
-        if !judges {
+        // Most rules are about programs that the call does not start.
+        let may_hold = self.acts.programs & scene.seen.any_program != 0;
+        let judges = may_hold || self.closed || self.broken.is_some();
+        if !judges || !self.prompt.is_empty() || !self.concerns(scene) {
             return None;
         }
         if let Some(why) = &self.broken {
