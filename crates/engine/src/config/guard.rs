@@ -340,7 +340,7 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         patterns: words("patterns"),
         prompt: words("prompt"),
         acts: Acts {
-            letters: Command::letters(&wanted),
+            programs: Command::programs(&wanted),
             commands: wanted,
             unwanted_commands: parse(unwanted)?,
             args: Words::parse(&words("args")),

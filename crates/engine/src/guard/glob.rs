@@ -157,7 +157,36 @@ struct PathGlob {
     pattern: String,
     /// A name that the pattern matches.
     sample: String,
+    /// Of the last name in the pattern that is more than `*`.
+    ends: Ends,
     takes: bool,
+}
+
+/// The first and the last letters of names, a bit each: most globs differ there from all names of a path.
+#[derive(Debug, Clone, Copy)]
+pub struct Ends(u128, u128);
+
+impl Ends {
+    /// Of every name in a path.
+    pub fn of_path(path: &str) -> Self {
+        // The highest bit is for globs that match any letter, or no name at all.
+        names(path).fold(Self(1 << 127, 1 << 127), |all, name| {
+            let name = Self::of(name);
+            Self(all.0 | name.0, all.1 | name.1)
+        })
+    }
+
+    fn of(name: &[u8]) -> Self {
+        let bit = |byte: Option<&u8>| match byte {
+            Some(byte) if byte.is_ascii() && !b"*?[]\\".contains(byte) => 1 << byte,
+            _ => u128::MAX,
+        };
+        Self(bit(name.first()), bit(name.last()))
+    }
+
+    fn meet(self, other: Self) -> bool {
+        self.0 & other.0 != 0 && self.1 & other.1 != 0
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,11 +224,16 @@ impl Paths {
             if rest.is_empty() && base != Base::Home {
                 return Err(format!("the path \"{glob}\" names nothing"));
             }
-            all.extend(alternatives(rest).into_iter().map(|pattern| PathGlob {
-                base,
-                sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
-                pattern,
-                takes,
+            all.extend(alternatives(rest).into_iter().map(|pattern| {
+                let mut names = pattern.rsplit('/');
+                let name = names.find(|name| !name.trim_matches('*').is_empty());
+                PathGlob {
+                    base,
+                    sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
+                    ends: Ends::of(name.unwrap_or_default().as_bytes()),
+                    pattern,
+                    takes,
+                }
             }));
         }
         Ok(Self(all))
@@ -210,9 +244,12 @@ impl Paths {
     }
 
     /// Whether it is one of them. `recursive`: so is a folder that has one of them in it.
-    pub fn matches(&self, path: &str, recursive: bool, bases: Bases<'_>) -> bool {
+    pub fn matches(&self, path: &str, ends: Ends, recursive: bool, bases: Bases<'_>) -> bool {
         let found = self.0.iter().rev();
-        let mut found = found.filter(|glob| glob.matches(path, recursive && glob.takes, bases));
+        let mut found = found.filter(|glob| {
+            let recursive = recursive && glob.takes && glob.base != Base::Name;
+            (recursive || glob.ends.meet(ends)) && glob.matches(path, recursive, bases)
+        });
         match found.next() {
             Some(glob) => glob.takes,
             None => self.0.iter().all(|glob| !glob.takes),
@@ -225,8 +262,7 @@ impl PathGlob {
         let base = match self.base {
             // A folder of that name stands for what is in it.
             Base::Name => {
-                let mut names = path.split('/').filter(|name| !name.is_empty());
-                return names.any(|name| self.is_name(name));
+                return names(path).any(|name| self.is_name(name));
             }
             Base::Home => bases.home,
             Base::Project => bases.project,
@@ -245,12 +281,19 @@ impl PathGlob {
             None if rest.is_empty() => rest,
             None => return false,
         };
-        if matches(self.pattern.as_bytes(), rest.as_bytes(), true) {
+        let pattern = self.pattern.as_bytes();
+        if let ([first, ..], [byte, ..]) = (pattern, rest.as_bytes())
+            && first != byte
+            && !b"*?[\\".contains(first)
+        {
+            return false;
+        }
+        if matches(pattern, rest.as_bytes(), true) {
             return true;
         }
         let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
         let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
-        if folders.any(|folder| matches(self.pattern.as_bytes(), folder.as_bytes(), true)) {
+        if folders.any(|folder| matches(pattern, folder.as_bytes(), true)) {
             return true;
         }
         if !recursive {
@@ -258,28 +301,27 @@ impl PathGlob {
         }
         let literal = self.pattern.find(['*', '?', '[']);
         let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
-        above(format!("{base}/{literal}").trim_end_matches('/'))
+        let below = literal.trim_end_matches('/').strip_prefix(rest);
+        rest.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
     }
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
-    fn is_name(&self, name: &str) -> bool {
-        // Most differ at one of their ends.
-        let ends = |text: &str| [text.bytes().next(), text.bytes().next_back()];
-        let is_glob = |byte: Option<u8>| byte.is_some_and(|byte| b"*?[]".contains(&byte));
-        let mut pairs = ends(&self.pattern).into_iter().zip(ends(name));
-        if pairs.any(|(one, other)| one != other && !is_glob(one) && !is_glob(other)) {
+    fn is_name(&self, name: &[u8]) -> bool {
+        if !self.ends.meet(Ends::of(name)) {
             return false;
         }
-        if matches(self.pattern.as_bytes(), name.as_bytes(), true) {
+        if matches(self.pattern.as_bytes(), name, true) {
             return true;
         }
-        let is_glob = name.contains(['*', '?', '[']);
-        let letters = name.bytes().filter(|byte| !b"*?[]".contains(byte)).count();
-        self.takes
-            && is_glob
-            && letters > 1
-            && matches(name.as_bytes(), self.sample.as_bytes(), true)
+        let is_glob = name.iter().any(|byte| b"*?[".contains(byte));
+        let letters = name.iter().filter(|byte| !b"*?[]".contains(byte)).count();
+        self.takes && is_glob && letters > 1 && matches(name, self.sample.as_bytes(), true)
     }
+}
+
+fn names(path: &str) -> impl Iterator<Item = &[u8]> {
+    let names = path.as_bytes().split(|byte| *byte == b'/');
+    names.filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -343,15 +385,19 @@ mod tests {
             ("!*.md", "/x/y.md", false),
         ] {
             let globs = globs(text);
-            assert_eq!(globs.matches(path, false, bases), expected, "{text} {path}");
+            assert_eq!(
+                globs.matches(path, Ends::of_path(path), false, bases),
+                expected,
+                "{text} {path}"
+            );
         }
         let ssh = globs("~/.ssh/**");
         assert!(
-            ssh.matches("/home/u", true, bases),
+            ssh.matches("/home/u", Ends::of_path("/home/u"), true, bases),
             "what is in it goes with it"
         );
-        assert!(ssh.matches("/", true, bases));
-        assert!(!ssh.matches("/home/u/p", true, bases));
+        assert!(ssh.matches("/", Ends::of_path("/"), true, bases));
+        assert!(!ssh.matches("/home/u/p", Ends::of_path("/home/u/p"), true, bases));
         assert!(Paths::parse(&["".to_owned()]).is_err());
     }
 }

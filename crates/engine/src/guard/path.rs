@@ -1,5 +1,6 @@
 //! Which paths a tool call touches.
 
+use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
@@ -22,7 +23,10 @@ const VALUES: usize = 256;
 /// What a tool call would do; follows symlinks until `by`. May block on the file system.
 pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> Call {
     let mut call = words(tool, input, cwd, home);
-    let mut folder = Folder::default();
+    let mut folders = Folders {
+        cwd: cwd.to_str().unwrap_or_default(),
+        real: HashMap::new(),
+    };
     for (at, touch) in call
         .touches
         .iter_mut()
@@ -30,7 +34,7 @@ pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> 
         .filter(|(_, touch)| touch.path.starts_with('/'))
     {
         let real = if at < RESOLVED {
-            folder.real(&touch.path, by)
+            folders.real(&touch.path, by)
         } else {
             None
         };
@@ -381,23 +385,31 @@ pub(super) fn normal(path: &Path) -> String {
     normal
 }
 
-/// The folder that was resolved last: the next path is often in it.
-#[derive(Default)]
-struct Folder {
-    path: String,
-    real: PathBuf,
+/// Folders that were resolved: most paths are in one of them, or below the working folder.
+struct Folders<'c> {
+    cwd: &'c str,
+    real: HashMap<String, PathBuf>,
 }
 
-impl Folder {
+impl Folders<'_> {
     /// The path with symlinks followed as far as it exists. None if it takes too long.
     fn real(&mut self, path: &str, by: Instant) -> Option<String> {
         let (folder, name) = path.rsplit_once('/')?;
-        if self.path != folder || self.real.as_os_str().is_empty() {
-            self.real = follow(PathBuf::from("/"), Path::new(folder), by)?;
-            folder.clone_into(&mut self.path);
-        }
-        let real = follow(self.real.clone(), Path::new(name), by)?;
+        let real = follow(self.folder(folder, by)?, Path::new(name), by)?;
         real.into_os_string().into_string().ok()
+    }
+
+    fn folder(&mut self, folder: &str, by: Instant) -> Option<PathBuf> {
+        if let Some(real) = self.real.get(folder) {
+            return Some(real.clone());
+        }
+        let below = folder.strip_prefix(self.cwd);
+        let real = match below.and_then(|rest| rest.strip_prefix('/')) {
+            Some(rest) => follow(self.folder(self.cwd, by)?, Path::new(rest), by)?,
+            None => follow(PathBuf::from("/"), Path::new(folder), by)?,
+        };
+        self.real.insert(folder.to_owned(), real.clone());
+        Some(real)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
-use super::glob::{Bases, Paths, Words, word_matches};
+use super::glob::{Bases, Ends, Paths, Words, word_matches};
 use super::zone::{Zone, is_temporary};
 use crate::config::Origin;
 use crate::matcher::Matcher;
@@ -73,8 +73,8 @@ pub struct Rule {
 #[derive(Debug, Clone, Default)]
 pub struct Acts {
     pub commands: Vec<Command>,
-    /// The first letters of the commands.
-    pub letters: u32,
+    /// A bit for each program of the commands.
+    pub programs: u128,
     pub unwanted_commands: Vec<Command>,
     pub args: Words,
     pub flags: Vec<Flag>,
@@ -96,6 +96,7 @@ pub struct Touches {
 #[derive(Debug, Clone)]
 pub struct Command {
     program: String,
+    is_glob: bool,
     operands: Vec<String>,
 }
 
@@ -126,10 +127,14 @@ pub struct Scene<'a> {
 /// What many rules ask of a call, found once.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The first letters of all programs.
-    letters: u32,
+    /// A bit for the program of each act; all if it may be any.
+    programs: Vec<u128>,
+    /// The bits of all acts, and one that only rules for any program have.
+    any_program: u128,
     /// Where each touch lies, by its words and by its real path.
-    zones: Vec<[Option<Zone>; 2]>,
+    places: Vec<[Option<(Zone, Ends)>; 2]>,
+    /// The touches of each act, in order.
+    by_act: Vec<(Option<usize>, usize)>,
 }
 
 impl Seen {
@@ -148,30 +153,43 @@ impl Seen {
                 zone => zone,
             }
         };
-        let zones = call.touches.iter().map(|touch| {
-            let real = touch.real.as_deref().map(|path| zone(touch, path));
-            [Some(zone(touch, &touch.path)), real]
+        let places = call.touches.iter().map(|touch| {
+            let place = |path: &str| (zone(touch, path), Ends::of_path(path));
+            [Some(place(&touch.path)), touch.real.as_deref().map(place)]
         });
+        let by_act = call.touches.iter().enumerate();
+        let mut by_act: Vec<_> = by_act.map(|(nth, touch)| (touch.act, nth)).collect();
+        by_act.sort_unstable();
+        let programs: Vec<u128> = call.acts.iter().map(bit_of).collect();
         Self {
-            letters: call.acts.iter().fold(0, |all, act| all | letters_of(act)),
-            zones: zones.collect(),
+            any_program: programs.iter().fold(1 << 127, |all, bits| all | bits),
+            programs,
+            places: places.collect(),
+            by_act,
         }
     }
-}
 
-/// A bit for the first letter of a program.
-fn letter(program: &str) -> u32 {
-    match program.as_bytes().first() {
-        Some(first @ b'a'..=b'z') => 1 << (first - b'a'),
-        _ => 1 << 26,
+    /// The touches of an act, or of none.
+    fn of_act(&self, act: Option<usize>) -> impl Iterator<Item = usize> {
+        let from = self.by_act.partition_point(|(of, _)| *of < act);
+        let rest = self.by_act[from..].iter();
+        rest.take_while(move |(of, _)| *of == act)
+            .map(|(_, nth)| *nth)
     }
 }
 
-/// The first letters of the programs that an act may be.
-fn letters_of(act: &Act) -> u32 {
+/// A bit for a program, by its length and its ends: most programs differ there.
+fn bit(program: &str) -> u128 {
+    let bytes = program.as_bytes();
+    let [first, last] = [bytes.first(), bytes.last()].map(|byte| byte.map_or(0, |it| *it as usize));
+    1 << ((first * 31 + last * 7 + bytes.len()) % 127)
+}
+
+/// The bits of the programs that an act may be.
+fn bit_of(act: &Act) -> u128 {
     match is_module(act) {
-        true => u32::MAX,
-        false => letter(&act.program),
+        true => u128::MAX,
+        false => bit(&act.program),
     }
 }
 
@@ -193,8 +211,10 @@ pub enum Match {
 impl Rule {
     /// Whether the rule wants to say something about this call.
     pub fn matches(&self, scene: &Scene<'_>) -> Option<Match> {
-        let judges = self.prompt.is_empty() && self.concerns(scene);
-        if !judges {
+        // Most rules are about programs that the call does not start.
+        let may_hold = self.acts.programs & scene.seen.any_program != 0;
+        let judges = may_hold || self.closed || self.broken.is_some();
+        if !judges || !self.prompt.is_empty() || !self.concerns(scene) {
             return None;
         }
         if let Some(why) = &self.broken {
@@ -230,36 +250,43 @@ impl Rule {
             let of_check = check.holds(scene)?;
             found = found.or(Some(of_check));
         }
-        let touched = |wanted: &dyn Fn(&Touch) -> bool| {
-            let mut touches = scene.call.touches.iter().enumerate();
-            let found = touches.find(|(nth, it)| wanted(it) && self.touches.take(*nth, scene));
-            found.map(|(_, touch)| Match::Path(touch.path.clone()))
-        };
         if self.acts.is_empty() {
             if self.touches.is_empty() {
                 return found.or(Some(Match::Other));
             }
-            let path = touched(&|_| true)?;
+            let path = self.touched(0..scene.call.touches.len(), scene)?;
             return found.or(Some(path));
         }
-        let may_be = self.acts.letters & scene.seen.letters != 0;
-        for (nth, act) in scene.call.acts.iter().enumerate().filter(|_| may_be) {
+        for (nth, program) in scene.seen.programs.iter().enumerate() {
+            if self.acts.programs & program == 0 {
+                continue;
+            }
+            let act = &scene.call.acts[nth];
             if !self.acts.take(act) {
                 continue;
             }
             if self.touches.is_empty() {
                 return found.or(Some(Match::Program(act.program.clone())));
             }
-            if let Some(path) = touched(&|touch| touch.act == Some(nth)) {
+            if let Some(path) = self.touched(scene.seen.of_act(Some(nth)), scene) {
                 return found.or(Some(path));
             }
         }
         // Other tools have no acts to forbid.
         if self.acts.only_unwanted() {
-            let path = touched(&|touch| touch.act.is_none())?;
+            let path = self.touched(scene.seen.of_act(None), scene)?;
             return found.or(Some(path));
         }
         None
+    }
+
+    fn touched(
+        &self,
+        mut touches: impl Iterator<Item = usize>,
+        scene: &Scene<'_>,
+    ) -> Option<Match> {
+        let nth = touches.find(|nth| self.touches.take(*nth, scene))?;
+        Some(Match::Path(scene.call.touches[nth].path.clone()))
     }
 
     /// Why it cannot be known whether the rule holds.
@@ -362,9 +389,6 @@ impl Acts {
     }
 
     fn takes_program(&self, act: &Act) -> bool {
-        if self.letters & letters_of(act) == 0 {
-            return false;
-        }
         let any = |commands: &[Command]| commands.iter().any(|command| command.is(act));
         (self.commands.is_empty() || any(&self.commands)) && !any(&self.unwanted_commands)
     }
@@ -392,10 +416,7 @@ impl Touches {
 
     /// Whether this touch of the call is meant.
     fn take(&self, nth: usize, scene: &Scene<'_>) -> bool {
-        let (Some(touch), Some(zones)) = (scene.call.touches.get(nth), scene.seen.zones.get(nth))
-        else {
-            return false;
-        };
+        let (touch, places) = (&scene.call.touches[nth], &scene.seen.places[nth]);
         if !self.takes_access(touch) || self.recursive.is_some_and(|it| it != touch.recursive) {
             return false;
         }
@@ -405,15 +426,13 @@ impl Touches {
         };
         // A search through the whole home or project is no reading of each key in it, and unpacking
         // there no writing.
-        let with_below =
-            touch.recursive && (touch.access == Access::Delete || zones[0] != Some(Zone::Vital));
-        let places = [Some(&touch.path), touch.real.as_ref()];
-        places.into_iter().zip(zones).any(|(path, zone)| {
-            let in_zone = zone.is_some_and(|zone| self.zones.contains(&zone));
-            path.is_some_and(|path| {
-                (self.zones.is_empty() || in_zone)
-                    && (self.paths.is_empty() || self.paths.matches(path, with_below, bases))
-            })
+        let is_vital = places[0].is_some_and(|(zone, _)| zone == Zone::Vital);
+        let with_below = touch.recursive && (touch.access == Access::Delete || !is_vital);
+        let paths = [Some(&touch.path), touch.real.as_ref()];
+        let mut both = paths.into_iter().flatten().zip(places.iter().flatten());
+        both.any(|(path, (zone, ends))| {
+            (self.zones.is_empty() || self.zones.contains(zone))
+                && (self.paths.is_empty() || self.paths.matches(path, *ends, with_below, bases))
         })
     }
 }
@@ -430,43 +449,45 @@ impl Command {
             ));
         }
         Ok(Self {
+            is_glob: program.contains(['*', '?', '[', '\\']),
             program,
             operands: words.collect(),
         })
     }
 
-    /// The first letters of programs that one of them can be.
-    pub fn letters(commands: &[Self]) -> u32 {
-        let letters = |command: &Self| match command.program.starts_with(['*', '?', '[']) {
-            true => u32::MAX,
-            false => letter(&command.program),
+    /// The bits of all programs that one of them can be; without any, it is every program.
+    pub fn programs(commands: &[Self]) -> u128 {
+        let bits = |command: &Self| match command.is_glob {
+            true => u128::MAX,
+            false => bit(&command.program),
         };
-        match commands.is_empty() {
-            true => u32::MAX,
-            false => commands
-                .iter()
-                .fold(0, |all, command| all | letters(command)),
-        }
+        let all = commands.iter().map(bits).reduce(|all, bits| all | bits);
+        all.unwrap_or(u128::MAX)
     }
 
     fn is(&self, act: &Act) -> bool {
-        if word_matches(&self.program, &act.program) && self.begins(act, 0) {
+        if self.is_program(&act.program) && self.begins(act, 0) {
             return true;
         }
         // `python -m twine upload`
         let module = is_module(act)
             .then(|| operands(act, false).next())
             .flatten();
-        module.is_some_and(|module| word_matches(&self.program, module)) && self.begins(act, 1)
+        module.is_some_and(|module| self.is_program(module)) && self.begins(act, 1)
+    }
+
+    fn is_program(&self, name: &str) -> bool {
+        self.program == name || self.is_glob && word_matches(&self.program, name)
     }
 
     /// Whether the operands begin so. A word behind a flag may be its value or an operand.
     fn begins(&self, act: &Act, skip: usize) -> bool {
-        [false, true].into_iter().any(|values| {
-            let mut operands = operands(act, values).skip(skip);
-            (self.operands.iter())
-                .all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
-        })
+        self.operands.is_empty() && skip == 0
+            || [false, true].into_iter().any(|values| {
+                let mut operands = operands(act, values).skip(skip);
+                (self.operands.iter())
+                    .all(|glob| operands.next().is_some_and(|word| word_matches(glob, word)))
+            })
     }
 }
 

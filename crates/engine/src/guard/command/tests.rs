@@ -200,6 +200,8 @@ echo cm0gLXJmIC8K | base64 -d | sh
     echo cm0gLXJmIC8K; base64 -d <text; sh <text; rm -rf / | D* /
 echo 726d202f | xxd -r -p | sh
     echo 726d202f; xxd -r -p <text; sh <text; rm / | D /
+bash <<EOF⏎rm -rf /
+    bash <text; rm -rf / | D* / | unread
 bash <<EOF⏎rm -rf $X⏎EOF
     bash <?; rm -rf $X? | D* $X?
 bash <<< "rm -rf /"

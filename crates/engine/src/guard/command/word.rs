@@ -217,7 +217,7 @@ impl Shell<'_> {
         let string = kind(node) == Kind::Quoted;
         let heredoc = kind(node) == Kind::HeredocBody;
         let literal = |from: usize, to: usize| {
-            let written = source.get(from..to).unwrap_or_default();
+            let written = source.get(from..to.min(source.len())).unwrap_or_default();
             let text = match written.contains('\\') {
                 true => unescape(written, |c| {
                     matches!(c, '$' | '`' | '\\' | '\n') || c == '"' && string
