@@ -67,13 +67,16 @@ impl Check {
                 Some(program(act))
             }
             Self::RunsUnknown => {
-                let act = acts
-                    .iter()
-                    .find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
+                let runs =
+                    |act: &&Act| act.fed == Fed::Opaque && runs_stdin(act) || runs_encoded(act);
+                let act = acts.iter().find(runs)?;
                 Some(program(act))
             }
             Self::RunsDownload => runs_download(scene),
             Self::SendsEnvironment => {
+                if let Some(act) = acts.iter().find(|act| code_sends_environment(act)) {
+                    return Some(program(act));
+                }
                 let from = acts.iter().position(prints_environment)?;
                 let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
                 acts[from..].iter().find(sends).map(program)
@@ -93,13 +96,17 @@ impl Check {
                     ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"]
                         .contains(&&*act.program)
                 };
-                acts.iter().filter(looks).find(about)?;
+                let reads = |touch: &Touch| touch.path.contains("/.becket/");
+                if !scene.call.touches.iter().any(reads) {
+                    acts.iter().filter(looks).find(about)?;
+                }
                 acts.iter().find(|act| act.program == "kill").map(program)
             }
-            Self::DestroysData => acts
-                .iter()
-                .find(|act| destroys_data(act, scene))
-                .map(program),
+            Self::DestroysData => {
+                let act = acts.iter().find(|act| destroys_data(act, scene));
+                act.map(program)
+                    .or_else(|| tool_destroys_data(scene).then_some(Match::Other))
+            }
             Self::ForkBomb => command(scene).and_then(fork_bomb),
             Self::Unread => scene.call.unread.first().map(|_| Match::Other),
             Self::BecketHome => {
@@ -186,6 +193,26 @@ fn runs_itself(act: &Act) -> bool {
     is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
 }
 
+/// `exec(b64decode(…))`
+fn runs_encoded(act: &Act) -> bool {
+    let encoded = |code: &str| {
+        let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
+        has(&["exec(", "eval(", "system(", "Function("])
+            && has(&["b64decode", "base64", "fromhex", "atob(", "decompress("])
+    };
+    is_interpreter(&act.program) && act.args.iter().any(|word| encoded(&word.text))
+}
+
+/// All variables, not a single one: `post(url, json=dict(os.environ))`.
+fn code_sends_environment(act: &Act) -> bool {
+    let sends = |code: &str| {
+        let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
+        has(&["os.environ)", "process.env)", "ENV.to_"])
+            && has(&["post", "urlopen", "fetch(", "request(", "send", "Net::HTTP"])
+    };
+    is_interpreter(&act.program) && act.args.iter().any(|word| sends(&word.text))
+}
+
 fn is_secret(word: &str) -> bool {
     let words = [
         "secret",
@@ -210,7 +237,8 @@ fn deletes_remote(act: &Act) -> bool {
     let root = std::path::Path::new("/");
     let keeps = |word: &str| {
         let zone = Zone::of(&format!("/{}", word.trim_start_matches('/')), root, root);
-        !matches!(zone, Zone::Build | Zone::Temp)
+        let cache = word.starts_with("/var/lib/apt/lists") || word.starts_with("/var/cache/");
+        !cache && !matches!(zone, Zone::Build | Zone::Temp)
     };
     act.remote
         && act.program == "rm"
@@ -273,7 +301,21 @@ fn prints_environment(act: &Act) -> bool {
     }
 }
 
-const CLIENTS: [&str; 17] = [
+const CLIENTS: [&str; 31] = [
+    "spark-sql",
+    "beeline",
+    "hive",
+    "impala-shell",
+    "trino",
+    "presto",
+    "cqlsh",
+    "isql",
+    "usql",
+    "litecli",
+    "influx",
+    "turso",
+    "libsql",
+    "databricks",
     "psql",
     "mysql",
     "mariadb",
@@ -301,7 +343,8 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if !CLIENTS.contains(&&*act.program) {
         return false;
     }
-    if act.args.iter().any(|word| word.text == ":memory:") {
+    let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
+    if act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.
@@ -311,6 +354,21 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .iter()
         .any(|word| is_destructive(&statement(&word.text)));
     said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+}
+
+/// A statement that an MCP tool gets. A text that only speaks of one does not begin with it.
+fn tool_destroys_data(scene: &Scene<'_>) -> bool {
+    let texts = ["sql", "query", "statement"].into_iter().filter_map(|key| {
+        let text = scene.input.get(key).and_then(Value::as_str)?;
+        Some(text.split('\'').step_by(2).collect::<String>())
+    });
+    let begins = |statement: &str| {
+        let first = statement.split_whitespace().next().unwrap_or_default();
+        let verbs = ["drop", "truncate", "delete", "update", "alter"];
+        verbs.contains(&&*first.to_lowercase()) && is_destructive(statement)
+    };
+    let destroys = |text: String| text.split(';').any(begins);
+    scene.tool.starts_with("mcp__") && texts.into_iter().any(destroys)
 }
 
 /// Whether a statement drops or empties something, or changes all rows.
@@ -339,8 +397,16 @@ fn is_destructive(text: &str) -> bool {
             "tablespace",
             "collection",
             "owned",
+            "keyspace",
+            "materialized",
+            "measurement",
+            "bucket",
+            "stream",
+            "stage",
+            "warehouse",
         ];
-        let all_rows = (has("delete from") || has("update") && has("set")) && !has("where");
+        let all_rows = (has("delete from") || has("update") && has("set")) 
+            && (!has("where") || has("where true") || has("where 1 1"));
         drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
     })
 }
@@ -425,6 +491,7 @@ mod tests {
             ("update users set a = 1 where id = 2", false),
             ("select * from dropped_tables", false),
             ("db.users.deleteMany({})", true),
+            ("delete from users where 1=1", true),
             ("db.dropDatabase()", true),
             ("insert into drops values (1)", false),
         ] {

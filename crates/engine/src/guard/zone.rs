@@ -142,11 +142,16 @@ fn whole_folder(path: &str) -> &str {
 
 fn is_device(names: &[&str]) -> bool {
     match names {
-        ["dev", name, ..] => ![
-            "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
-            "pts", "shm", "tcp", "udp",
-        ]
-        .contains(name),
+        // Terminals and serial ports keep nothing.
+        ["dev", name, ..] => {
+            !name.starts_with("tty")
+                && !name.starts_with("cu.")
+                && ![
+                    "null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "fd",
+                    "pts", "shm", "tcp", "udp",
+                ]
+                .contains(name)
+        }
         _ => false,
     }
 }

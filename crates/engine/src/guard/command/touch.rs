@@ -103,12 +103,13 @@ static ROWS: &[Row] = &[
         Write,
     ),
     row(
-        "chmod chown chgrp chattr setfacl chflags xattr",
+        "chmod chown chgrp setfacl chflags xattr",
         flags("", "reference"),
         Write,
     )
     .skip(NONE)
     .below(R),
+    row("chattr", NONE, Write).below(R),
     row(
         "mkfs mke2fs mkswap wipefs fdisk sfdisk sgdisk parted blkdiscard",
         flags("tLNbmO", ""),
@@ -221,6 +222,7 @@ static VALUES: &[(&str, Option<char>, &str, Access)] = &[
     ("curl", Some('K'), "config", Read),
     ("wget", Some('O'), "output-document", Write),
     ("wget", Some('P'), "directory-prefix", Write),
+    ("aria2c", Some('o'), "out", Write),
     ("wget", None, "post-file body-file", Read),
     ("grep", Some('f'), "file", Read),
     ("awk", Some('f'), "file", Read),
@@ -287,6 +289,7 @@ impl Shell<'_> {
                 if last.is_some()
                     && program == "rsync"
                     && args.iter().any(|arg| arg.text.starts_with("--delete"))
+                    && !has(args, "n", "dry-run")
                 {
                     self.touch(path, Delete, true, Some(act));
                 }
@@ -435,7 +438,8 @@ impl Shell<'_> {
             return;
         };
         let (access, recursive) = match verb.text.as_str() {
-            "rm" if !has(rest, "n", "cached dry-run") => (Delete, has(rest, "r", "")),
+            // Without `-f`, git deletes only what a commit holds.
+            "rm" if !has(rest, "n", "cached dry-run") => (Delete, has(rest, "f", "force")),
             "mv" => (Write, false),
             "restore" => (Write, true),
             "checkout" => (Write, true),
