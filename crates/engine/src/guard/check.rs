@@ -20,7 +20,7 @@ pub enum Check {
     FindsSecrets,
     /// Something is deleted with all below it on another machine, or in a container.
     DeletesRemote,
-    /// A process of becket is looked for and ended.
+    /// A process or program of becket is looked for, and ended or changed.
     KillsBecket,
     /// SQL or the like that destroys data.
     DestroysData,
@@ -78,8 +78,27 @@ impl Check {
                     return Some(program(act));
                 }
                 let from = acts.iter().position(prints_environment)?;
-                let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
-                acts[from..].iter().find(sends).map(program)
+                let given = |act: &Act| {
+                    let marks = ["$(env", "$(printenv", "`env", "`printenv", "$(export"];
+                    let mut words = act.args.iter().filter(|word| word.opaque);
+                    words.any(|word| marks.iter().any(|mark| word.text.contains(mark)))
+                };
+                let by = |touch: &Touch| touch.act.and_then(|nth| acts.get(nth));
+                let touches = &scene.call.touches;
+                let reads = |nth: usize| {
+                    let read = touches.iter().filter(move |it| it.act == Some(nth));
+                    let wrote = |path: &str| {
+                        let mut same = touches.iter().filter(|it| it.path == path);
+                        same.any(|it| by(it).is_some_and(prints_environment))
+                    };
+                    read.into_iter().any(|it| wrote(&it.path))
+                };
+                let sends = |(nth, act): &(usize, &Act)| {
+                    is_network(&act.program)
+                        && (*nth > from && act.fed != Fed::Nothing || given(act) || reads(*nth))
+                };
+                let found = acts.iter().enumerate().find(sends);
+                found.map(|(_, act)| program(act))
             }
             Self::FindsSecrets => {
                 let from = acts.iter().position(prints_environment)?;
@@ -93,14 +112,24 @@ impl Check {
             Self::KillsBecket => {
                 let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
                 let looks = |act: &&Act| {
-                    ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"]
-                        .contains(&&*act.program)
+                    [
+                        "pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat", "which",
+                    ]
+                    .contains(&&*act.program)
                 };
                 let reads = |touch: &Touch| touch.path.contains("/.becket/");
                 if !scene.call.touches.iter().any(reads) {
                     acts.iter().filter(looks).find(about)?;
                 }
-                acts.iter().find(|act| act.program == "kill").map(program)
+                // `rm $(which becket)`
+                let changes = |act: &Act| {
+                    ["rm", "mv", "chmod", "unlink", "ln"].contains(&&*act.program)
+                        && acts.iter().any(|act| act.program == "which")
+                };
+                let mut ends = acts
+                    .iter()
+                    .filter(|act| act.program == "kill" || changes(act));
+                ends.next().map(program)
             }
             Self::DestroysData => {
                 let act = acts.iter().find(|act| destroys_data(act, scene));
@@ -368,7 +397,20 @@ fn tool_destroys_data(scene: &Scene<'_>) -> bool {
         verbs.contains(&&*first.to_lowercase()) && is_destructive(statement)
     };
     let destroys = |text: String| text.split(';').any(begins);
-    scene.tool.starts_with("mcp__") && texts.into_iter().any(destroys)
+    // `query` may be words to search for.
+    let data = [
+        "sql",
+        "db",
+        "data",
+        "postgres",
+        "supabase",
+        "snowflake",
+        "bigquery",
+        "neon",
+    ];
+    let for_data =
+        data.iter().any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
+    scene.tool.starts_with("mcp__") && for_data && texts.into_iter().any(destroys)
 }
 
 /// Whether a statement drops or empties something, or changes all rows.
@@ -405,7 +447,7 @@ fn is_destructive(text: &str) -> bool {
             "stage",
             "warehouse",
         ];
-        let all_rows = (has("delete from") || has("update") && has("set")) 
+        let all_rows = (has("delete from") || has("update") && has("set"))
             && (!has("where") || has("where true") || has("where 1 1"));
         drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
     })

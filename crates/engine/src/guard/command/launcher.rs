@@ -386,7 +386,14 @@ impl Shell<'_> {
 fn git_program(setting: &str) -> Option<&str> {
     let (key, program) = setting.split_once('=')?;
     let key = key.to_lowercase();
-    let runs = ["sshcommand", "pager", "editor", "fsmonitor", ".external", ".textconv"];
+    let runs = [
+        "sshcommand",
+        "pager",
+        "editor",
+        "fsmonitor",
+        ".external",
+        ".textconv",
+    ];
     let program = program.strip_prefix('!').unwrap_or(program);
     runs.iter().any(|it| key.ends_with(it)).then_some(program)
 }
@@ -395,16 +402,16 @@ fn git_program(setting: &str) -> Option<&str> {
 pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
     match program {
         "script" => Vec::from_iter(wrapper::value(args, Some('c'), "command")),
-        "npm" => Vec::from_iter(wrapper::value(args, Some('c'), "call")),
         "ansible" => Vec::from_iter(wrapper::value(args, Some('a'), "args")),
+        "nodemon" => Vec::from_iter(wrapper::value(args, Some('x'), "exec")),
+        "nix-shell" => Vec::from_iter(wrapper::value(args, None, "run command")),
         // `tmux new -d 'make'`, `tmux send-keys 'make' Enter`
-        "tmux" => {
+        "tmux" | "hyperfine" | "concurrently" | "entr" => {
             let words = args.iter().filter(|arg| arg.text.contains(' '));
-            words.filter(|arg| !arg.text.contains("#{")).cloned().collect()
-        }
-        "screen" => {
-            let words = &args[flags("SctTeph", "").skip(args)..];
-            Vec::from([Value::known(line(words))])
+            words
+                .filter(|arg| !arg.text.contains("#{"))
+                .cloned()
+                .collect()
         }
         "vim" | "vi" | "nvim" | "view" | "ex" => {
             let after = |at: usize| args[at - 1].text == "-c" || args[at - 1].text == "--cmd";

@@ -407,6 +407,11 @@ impl Shell<'_> {
                 }),
             };
             if let Some(file) = file.filter(|file| *file != "-") {
+                // `@~/x` is meant, though the shell does not expand it.
+                let file = match file.strip_prefix("~/") {
+                    Some(rest) => format!("{}/{rest}", self.home.display()),
+                    None => file.to_owned(),
+                };
                 self.touch(&arg.with(file), Read, false, Some(act));
             }
         }
