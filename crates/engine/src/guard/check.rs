@@ -128,7 +128,7 @@ impl Check {
                 };
                 let mut ends = acts
                     .iter()
-                    .filter(|act| act.program == "kill" || changes(act));
+                    .filter(|act| ["kill", "fuser"].contains(&&*act.program) || changes(act));
                 ends.next().map(program)
             }
             Self::DestroysData => {
@@ -330,46 +330,16 @@ fn prints_environment(act: &Act) -> bool {
     }
 }
 
-const CLIENTS: [&str; 31] = [
-    "spark-sql",
-    "beeline",
-    "hive",
-    "impala-shell",
-    "trino",
-    "presto",
-    "cqlsh",
-    "isql",
-    "usql",
-    "litecli",
-    "influx",
-    "turso",
-    "libsql",
-    "databricks",
-    "psql",
-    "mysql",
-    "mariadb",
-    "sqlite3",
-    "sqlcmd",
-    "sqlplus",
-    "clickhouse-client",
-    "clickhouse",
-    "cockroach",
-    "duckdb",
-    "bq",
-    "snowsql",
-    "mycli",
-    "pgcli",
-    "mongosh",
-    "mongo",
-    "wrangler",
-];
+const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
+    mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
+    pgcli mongosh mongo wrangler";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
-    if !CLIENTS.contains(&&*act.program) {
+    if !CLIENTS.split(' ').any(|client| client == act.program) {
         return false;
     }
     let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
@@ -427,29 +397,11 @@ fn is_destructive(text: &str) -> bool {
     }
     text.split(';').any(|statement| {
         let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
-        let drops = [
-            "table",
-            "database",
-            "schema",
-            "view",
-            "user",
-            "role",
-            "column",
-            "index",
-            "tablespace",
-            "collection",
-            "owned",
-            "keyspace",
-            "materialized",
-            "measurement",
-            "bucket",
-            "stream",
-            "stage",
-            "warehouse",
-        ];
+        let drops = "table database schema view user role column index tablespace collection owned keyspace \
+                     materialized measurement bucket stream stage warehouse";
         let all_rows = (has("delete from") || has("update") && has("set"))
             && (!has("where") || has("where true") || has("where 1 1"));
-        drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
+        drops.split(' ').any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
     })
 }
 
