@@ -134,11 +134,12 @@ static ROWS: &[Row] = &[
         "cat tac nl less more most bat batcat xxd hexdump hd strings base64 base32 gbase64 md5sum sha1sum \
          sha256sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
          comm join zcat zless bzcat xzcat gzcat view pr expand iconv split pygmentize glow source . open \
-         xdg-open head tail ghead gtail cut",
-        // The value of a flag (`head -n 5`) passes for a path: it costs nothing.
+         xdg-open cut",
+        // The value of a flag (`fold -w 80`) passes for a path: it costs nothing.
         NONE,
         Read,
     ),
+    row("head tail ghead gtail", flags("nc", "lines bytes"), Read),
     row("od", flags("AjNStw", ""), Read),
     row("perl ruby", flags("eEI", ""), Read),
     row(
