@@ -125,6 +125,7 @@ impl Check {
                 let changes = |act: &Act| {
                     ["rm", "mv", "chmod", "unlink", "ln"].contains(&&*act.program)
                         && acts.iter().any(|act| act.program == "which")
+                        && about(&act)
                 };
                 let mut ends = acts
                     .iter()
@@ -343,7 +344,8 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         return false;
     }
     let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
-    if act.args.iter().any(|word| is_scratch(&word.text)) {
+    let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
+    if in_file && act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.

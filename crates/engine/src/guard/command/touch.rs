@@ -442,8 +442,7 @@ impl Shell<'_> {
             return;
         };
         let (access, recursive) = match verb.text.as_str() {
-            // Without `-f`, git deletes only what a commit holds.
-            "rm" if !has(rest, "n", "cached dry-run") => (Delete, has(rest, "f", "force")),
+            "rm" if !has(rest, "n", "cached dry-run") => (Delete, has(rest, "r", "")),
             "mv" => (Write, false),
             "restore" => (Write, true),
             "checkout" => (Write, true),
