@@ -20,7 +20,7 @@ pub enum Check {
     FindsSecrets,
     /// Something is deleted with all below it on another machine, or in a container.
     DeletesRemote,
-    /// A process of becket is looked for and ended.
+    /// A process or program of becket is looked for, and ended or changed.
     KillsBecket,
     /// SQL or the like that destroys data.
     DestroysData,
@@ -67,16 +67,38 @@ impl Check {
                 Some(program(act))
             }
             Self::RunsUnknown => {
-                let act = acts
-                    .iter()
-                    .find(|act| act.fed == Fed::Opaque && runs_stdin(act))?;
+                let runs =
+                    |act: &&Act| act.fed == Fed::Opaque && runs_stdin(act) || runs_encoded(act);
+                let act = acts.iter().find(runs)?;
                 Some(program(act))
             }
             Self::RunsDownload => runs_download(scene),
             Self::SendsEnvironment => {
+                if let Some(act) = acts.iter().find(|act| code_sends_environment(act)) {
+                    return Some(program(act));
+                }
                 let from = acts.iter().position(prints_environment)?;
-                let sends = |act: &&Act| act.fed != Fed::Nothing && is_network(&act.program);
-                acts[from..].iter().find(sends).map(program)
+                let given = |act: &Act| {
+                    let marks = ["$(env", "$(printenv", "`env", "`printenv", "$(export"];
+                    let mut words = act.args.iter().filter(|word| word.opaque);
+                    words.any(|word| marks.iter().any(|mark| word.text.contains(mark)))
+                };
+                let by = |touch: &Touch| touch.act.and_then(|nth| acts.get(nth));
+                let touches = &scene.call.touches;
+                let reads = |nth: usize| {
+                    let read = touches.iter().filter(move |it| it.act == Some(nth));
+                    let wrote = |path: &str| {
+                        let mut same = touches.iter().filter(|it| it.path == path);
+                        same.any(|it| by(it).is_some_and(prints_environment))
+                    };
+                    read.into_iter().any(|it| wrote(&it.path))
+                };
+                let sends = |(nth, act): &(usize, &Act)| {
+                    is_network(&act.program)
+                        && (*nth > from && act.fed != Fed::Nothing || given(act) || reads(*nth))
+                };
+                let found = acts.iter().enumerate().find(sends);
+                found.map(|(_, act)| program(act))
             }
             Self::FindsSecrets => {
                 let from = acts.iter().position(prints_environment)?;
@@ -90,16 +112,31 @@ impl Check {
             Self::KillsBecket => {
                 let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
                 let looks = |act: &&Act| {
-                    ["pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat"]
-                        .contains(&&*act.program)
+                    [
+                        "pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat", "which",
+                    ]
+                    .contains(&&*act.program)
                 };
-                acts.iter().filter(looks).find(about)?;
-                acts.iter().find(|act| act.program == "kill").map(program)
+                let reads = |touch: &Touch| touch.path.contains("/.becket/");
+                if !scene.call.touches.iter().any(reads) {
+                    acts.iter().filter(looks).find(about)?;
+                }
+                // `rm $(which becket)`
+                let changes = |act: &Act| {
+                    ["rm", "mv", "chmod", "unlink", "ln"].contains(&&*act.program)
+                        && acts.iter().any(|act| act.program == "which")
+                        && about(&act)
+                };
+                let mut ends = acts
+                    .iter()
+                    .filter(|act| ["kill", "fuser"].contains(&&*act.program) || changes(act));
+                ends.next().map(program)
             }
-            Self::DestroysData => acts
-                .iter()
-                .find(|act| destroys_data(act, scene))
-                .map(program),
+            Self::DestroysData => {
+                let act = acts.iter().find(|act| destroys_data(act, scene));
+                act.map(program)
+                    .or_else(|| tool_destroys_data(scene).then_some(Match::Other))
+            }
             Self::ForkBomb => command(scene).and_then(fork_bomb),
             Self::Unread => scene.call.unread.first().map(|_| Match::Other),
             Self::BecketHome => {
@@ -186,6 +223,26 @@ fn runs_itself(act: &Act) -> bool {
     is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
 }
 
+/// `exec(b64decode(…))`
+fn runs_encoded(act: &Act) -> bool {
+    let encoded = |code: &str| {
+        let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
+        has(&["exec(", "eval(", "system(", "Function("])
+            && has(&["b64decode", "base64", "fromhex", "atob(", "decompress("])
+    };
+    is_interpreter(&act.program) && act.args.iter().any(|word| encoded(&word.text))
+}
+
+/// All variables, not a single one: `post(url, json=dict(os.environ))`.
+fn code_sends_environment(act: &Act) -> bool {
+    let sends = |code: &str| {
+        let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
+        has(&["os.environ)", "process.env)", "ENV.to_"])
+            && has(&["post", "urlopen", "fetch(", "request(", "send", "Net::HTTP"])
+    };
+    is_interpreter(&act.program) && act.args.iter().any(|word| sends(&word.text))
+}
+
 fn is_secret(word: &str) -> bool {
     let words = [
         "secret",
@@ -210,7 +267,8 @@ fn deletes_remote(act: &Act) -> bool {
     let root = std::path::Path::new("/");
     let keeps = |word: &str| {
         let zone = Zone::of(&format!("/{}", word.trim_start_matches('/')), root, root);
-        !matches!(zone, Zone::Build | Zone::Temp)
+        let cache = word.starts_with("/var/lib/apt/lists") || word.starts_with("/var/cache/");
+        !cache && !matches!(zone, Zone::Build | Zone::Temp)
     };
     act.remote
         && act.program == "rm"
@@ -273,35 +331,21 @@ fn prints_environment(act: &Act) -> bool {
     }
 }
 
-const CLIENTS: [&str; 17] = [
-    "psql",
-    "mysql",
-    "mariadb",
-    "sqlite3",
-    "sqlcmd",
-    "sqlplus",
-    "clickhouse-client",
-    "clickhouse",
-    "cockroach",
-    "duckdb",
-    "bq",
-    "snowsql",
-    "mycli",
-    "pgcli",
-    "mongosh",
-    "mongo",
-    "wrangler",
-];
+const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
+    mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
+    pgcli mongosh mongo wrangler";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
-    if !CLIENTS.contains(&&*act.program) {
+    if !CLIENTS.split(' ').any(|client| client == act.program) {
         return false;
     }
-    if act.args.iter().any(|word| word.text == ":memory:") {
+    let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
+    let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
+    if in_file && act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.
@@ -311,6 +355,34 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .iter()
         .any(|word| is_destructive(&statement(&word.text)));
     said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+}
+
+/// A statement that an MCP tool gets. A text that only speaks of one does not begin with it.
+fn tool_destroys_data(scene: &Scene<'_>) -> bool {
+    let texts = ["sql", "query", "statement"].into_iter().filter_map(|key| {
+        let text = scene.input.get(key).and_then(Value::as_str)?;
+        Some(text.split('\'').step_by(2).collect::<String>())
+    });
+    let begins = |statement: &str| {
+        let first = statement.split_whitespace().next().unwrap_or_default();
+        let verbs = ["drop", "truncate", "delete", "update", "alter"];
+        verbs.contains(&&*first.to_lowercase()) && is_destructive(statement)
+    };
+    let destroys = |text: String| text.split(';').any(begins);
+    // `query` may be words to search for.
+    let data = [
+        "sql",
+        "db",
+        "data",
+        "postgres",
+        "supabase",
+        "snowflake",
+        "bigquery",
+        "neon",
+    ];
+    let for_data =
+        data.iter().any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
+    scene.tool.starts_with("mcp__") && for_data && texts.into_iter().any(destroys)
 }
 
 /// Whether a statement drops or empties something, or changes all rows.
@@ -327,21 +399,11 @@ fn is_destructive(text: &str) -> bool {
     }
     text.split(';').any(|statement| {
         let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
-        let drops = [
-            "table",
-            "database",
-            "schema",
-            "view",
-            "user",
-            "role",
-            "column",
-            "index",
-            "tablespace",
-            "collection",
-            "owned",
-        ];
-        let all_rows = (has("delete from") || has("update") && has("set")) && !has("where");
-        drops.iter().any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
+        let drops = "table database schema view user role column index tablespace collection owned keyspace \
+                     materialized measurement bucket stream stage warehouse";
+        let all_rows = (has("delete from") || has("update") && has("set"))
+            && (!has("where") || has("where true") || has("where 1 1"));
+        drops.split(' ').any(|what| has(&format!("drop {what}"))) || has("truncate") || all_rows
     })
 }
 
@@ -425,6 +487,7 @@ mod tests {
             ("update users set a = 1 where id = 2", false),
             ("select * from dropped_tables", false),
             ("db.users.deleteMany({})", true),
+            ("delete from users where 1=1", true),
             ("db.dropDatabase()", true),
             ("insert into drops values (1)", false),
         ] {

@@ -142,18 +142,32 @@ fn whole_folder(path: &str) -> &str {
 
 fn is_device(names: &[&str]) -> bool {
     match names {
-        ["dev", name, ..] => ![
-            "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
-            "pts", "shm", "tcp", "udp",
-        ]
-        .contains(name),
+        // Terminals and serial ports keep nothing.
+        ["dev", name, ..] => {
+            !name.starts_with("tty")
+                && !name.starts_with("cu.")
+                && ![
+                    "null", "zero", "full", "random", "urandom", "stdin", "stdout", "stderr", "fd",
+                    "pts", "shm", "tcp", "udp",
+                ]
+                .contains(name)
+        }
         _ => false,
     }
 }
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const NAMES: [&str; 69] = [
+    const NAMES: [&str; 78] = [
+        ".idea",
+        ".netlify",
+        ".vercel",
+        ".vscode-test",
+        "__snapshots__",
+        "cdk.out",
+        "generated",
+        "output",
+        ".pnpm-store",
         "target",
         "node_modules",
         "dist",
@@ -227,9 +241,18 @@ fn is_built(rest: &str) -> bool {
     rest.split('/').any(|name| {
         NAMES.contains(&name)
             || name.ends_with(".egg-info")
+            || name.ends_with(".tsbuildinfo")
+            || name.starts_with("build-")
             || name.starts_with("cmake-build-")
             || name.starts_with("bazel-")
-    }) || rest.contains("vendor/bundle")
+    }) || [
+        "vendor/bundle",
+        ".cargo/registry",
+        ".m2/repository",
+        "go/pkg/mod",
+    ]
+    .iter()
+    .any(|folder| rest.contains(folder))
 }
 
 /// Whether a path that is not known whole begins with the temp folder.

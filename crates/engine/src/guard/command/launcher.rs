@@ -202,9 +202,13 @@ impl Shell<'_> {
             .position(|arg| matches!(arg.text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch"));
         if let Some(at) = at {
             let folders = FD.operands(&args[..at]).into_iter().skip(1);
-            let below = |folder: &Value| format!("{}/**", folder.text.trim_end_matches('/'));
+            let ending = wrapper::value(&args[..at], Some('e'), "extension");
+            let file = ending.map_or(String::new(), |ending| format!("/*.{}", ending.text));
+            let below = |folder: &Value| format!("{}/**{file}", folder.text.trim_end_matches('/'));
             let mut names: Vec<Value> = folders.map(|it| Value::unknown(below(it))).collect();
-            if names.is_empty() {
+            if names.is_empty() && !file.is_empty() {
+                names.push(Value::unknown(format!("./**{file}")));
+            } else if names.is_empty() {
                 names.push(Value::unknown(UNKNOWN_NAME));
             }
             let mut words = replaced(&args[at + 1..], "{}", &names);
@@ -288,7 +292,12 @@ impl Shell<'_> {
                         .filter(|path| path.starts_with('/'))
                         .map(PathBuf::from);
                 }
-                ("-c" | "--config-env", Some(setting)) => self.git_alias(&setting.text),
+                ("-c" | "--config-env", Some(setting)) => {
+                    self.git_alias(&setting.text);
+                    if let Some(script) = git_program(&setting.text) {
+                        self.within("git -c", |shell| shell.script(script, &Output::Nothing));
+                    }
+                }
                 _ => {}
             }
             let two = matches!(
@@ -354,6 +363,9 @@ impl Shell<'_> {
                         .join(" ")
                 })
             }
+            "ls-files" if args.len() == 1 || args.len() == 2 && args[1].text == "-z" => {
+                return Output::Names(vec![Value::known(".")]);
+            }
             "rebase" => wrapper::value(args, Some('x'), "exec").map(|script| script.text),
             "filter-branch" => {
                 wrapper::value(args, None, "tree-filter index-filter msg-filter env-filter")
@@ -370,10 +382,37 @@ impl Shell<'_> {
     }
 }
 
+/// The program of a setting that makes git run one.
+fn git_program(setting: &str) -> Option<&str> {
+    let (key, program) = setting.split_once('=')?;
+    let key = key.to_lowercase();
+    let runs = [
+        "sshcommand",
+        "pager",
+        "editor",
+        "fsmonitor",
+        ".external",
+        ".textconv",
+    ];
+    let program = program.strip_prefix('!').unwrap_or(program);
+    runs.iter().any(|it| key.ends_with(it)).then_some(program)
+}
+
 /// The commands that a program takes as values of its flags.
 pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
     match program {
         "script" => Vec::from_iter(wrapper::value(args, Some('c'), "command")),
+        "ansible" => Vec::from_iter(wrapper::value(args, Some('a'), "args")),
+        "nodemon" => Vec::from_iter(wrapper::value(args, Some('x'), "exec")),
+        "nix-shell" => Vec::from_iter(wrapper::value(args, None, "run command")),
+        // `tmux new -d 'make'`, `tmux send-keys 'make' Enter`
+        "tmux" | "hyperfine" | "concurrently" | "entr" => {
+            let words = args.iter().filter(|arg| arg.text.contains(' '));
+            words
+                .filter(|arg| !arg.text.contains("#{"))
+                .cloned()
+                .collect()
+        }
         "vim" | "vi" | "nvim" | "view" | "ex" => {
             let after = |at: usize| args[at - 1].text == "-c" || args[at - 1].text == "--cmd";
             let lines = args.iter().enumerate().filter_map(|(at, arg)| {

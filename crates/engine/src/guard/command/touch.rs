@@ -103,12 +103,13 @@ static ROWS: &[Row] = &[
         Write,
     ),
     row(
-        "chmod chown chgrp chattr setfacl chflags xattr",
+        "chmod chown chgrp setfacl chflags xattr",
         flags("", "reference"),
         Write,
     )
     .skip(NONE)
     .below(R),
+    row("chattr", NONE, Write).below(R),
     row(
         "mkfs mke2fs mkswap wipefs fdisk sfdisk sgdisk parted blkdiscard",
         flags("tLNbmO", ""),
@@ -133,13 +134,12 @@ static ROWS: &[Row] = &[
         "cat tac nl less more most bat batcat xxd hexdump hd strings base64 base32 gbase64 md5sum sha1sum \
          sha256sum sha512sum shasum b2sum md5 cksum wc uniq paste column fold fmt rev diff sdiff colordiff cmp \
          comm join zcat zless bzcat xzcat gzcat view pr expand iconv split pygmentize glow source . open \
-         xdg-open head tail ghead gtail cut",
-        flags(
-            "ncwsdftlNjAHb",
-            "lines bytes width language style theme delimiter fields",
-        ),
+         xdg-open cut",
+        // The value of a flag (`fold -w 80`) passes for a path: it costs nothing.
+        NONE,
         Read,
     ),
+    row("head tail ghead gtail", flags("nc", "lines bytes"), Read),
     row("od", flags("AjNStw", ""), Read),
     row("perl ruby", flags("eEI", ""), Read),
     row(
@@ -221,6 +221,7 @@ static VALUES: &[(&str, Option<char>, &str, Access)] = &[
     ("curl", Some('K'), "config", Read),
     ("wget", Some('O'), "output-document", Write),
     ("wget", Some('P'), "directory-prefix", Write),
+    ("aria2c", Some('o'), "out", Write),
     ("wget", None, "post-file body-file", Read),
     ("grep", Some('f'), "file", Read),
     ("awk", Some('f'), "file", Read),
@@ -287,6 +288,7 @@ impl Shell<'_> {
                 if last.is_some()
                     && program == "rsync"
                     && args.iter().any(|arg| arg.text.starts_with("--delete"))
+                    && !has(args, "n", "dry-run")
                 {
                     self.touch(path, Delete, true, Some(act));
                 }
@@ -404,6 +406,11 @@ impl Shell<'_> {
                 }),
             };
             if let Some(file) = file.filter(|file| *file != "-") {
+                // `@~/x` is meant, though the shell does not expand it.
+                let file = match file.strip_prefix("~/") {
+                    Some(rest) => format!("{}/{rest}", self.home.display()),
+                    None => file.to_owned(),
+                };
                 self.touch(&arg.with(file), Read, false, Some(act));
             }
         }

@@ -72,6 +72,12 @@ static WRAPPERS: &[Wrapper] = &[
     plain("coproc", flags("", ""), 0),
     plain("unbuffer", flags("", ""), 0),
     plain("caffeinate", flags("tw", ""), 0),
+    plain("screen", flags("SctTeph", ""), 0),
+    plain("fakeroot", flags("", ""), 0),
+    plain("xvfb-run", flags("ens", ""), 0),
+    plain("aws-vault exec", flags("d", "duration"), 1),
+    plain("heroku run", flags("a", "app"), 0),
+    plain("doppler run", flags("pc", "project config"), 0),
     plain("strace", flags("eopsuaIOPSUX", ""), 0),
     plain(
         "flock",
