@@ -62,9 +62,11 @@ pub fn is_plain(c: char) -> bool {
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut out = String::new();
     for c in serde_json::to_string(value)?.chars() {
-        match is_inert(c) {
-            true => out.push(c),
-            false => out += &format!("\\u{:04x}", u32::from(c)),
+        match c {
+            // Between the tokens of a payload that is shown as it came: none stands within a text.
+            '\t' | '\n' | '\r' => out.push(' '),
+            c if is_inert(c) => out.push(c),
+            c => out += &format!("\\u{:04x}", u32::from(c)),
         }
     }
     Ok(out)
