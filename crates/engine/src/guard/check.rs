@@ -428,7 +428,12 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
         below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     let paths = [Some(&touch.path), touch.real.as_ref()];
-    paths.into_iter().flatten().any(|path| match touch.access {
+    let act = touch.act.and_then(|act| scene.call.acts.get(act));
+    let access = match act.is_some_and(changes_sqlite) {
+        true => Access::Write,
+        false => touch.access,
+    };
+    paths.into_iter().flatten().any(|path| match access {
         Access::Read | Access::List => is_in(path, &format!("{home}/run/guard")),
         Access::Write => is_in(path, home),
         Access::Delete => {
@@ -436,6 +441,17 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
             is_in(path, home) || around
         }
     })
+}
+
+/// sqlite3 with anything but a query.
+fn changes_sqlite(act: &Act) -> bool {
+    let mut words = act.args.iter().map(|word| word.text.to_ascii_lowercase());
+    act.program == "sqlite3"
+        && words.any(|word| {
+            ["delete", "update", "insert", "drop", "alter", "replace"]
+                .iter()
+                .any(|verb| word.trim_start().starts_with(verb))
+        })
 }
 
 /// Whether hooks are switched off in this text of a settings file.
