@@ -47,9 +47,12 @@ fn payload(name: &str) -> Vec<u8> {
         .to_string()
         .into_bytes()
     };
-    let words = "grep -rn 'fn main' crates | sort | head -20; ";
-    let missing = SIZE - event("").len();
-    event(&words.repeat(SIZE / words.len() + 1)[..missing])
+    // Three pipelines of 130 characters, and a text for a file: most of a long command is text.
+    let words = "grep -rn 'fn main' crates | sort | head -20; ".repeat(3);
+    let text = "What was found is written down, line by line. ";
+    let with = |text: &str| event(&format!("{words}cat > notes.md <<'END'\n{text}\nEND"));
+    let missing = SIZE - with("").len();
+    with(&text.repeat(SIZE / text.len() + 1)[..missing])
 }
 
 /// Where a text that will be overwritten stands.
