@@ -163,6 +163,10 @@ pub(super) fn one_of<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, Stri
     })
 }
 
+fn all_of<T: Copy>(names: &[(&str, T)], texts: &[String]) -> Result<Vec<T>, String> {
+    texts.iter().map(|text| one_of(names, text)).collect()
+}
+
 /// The guards of a config, and every key of theirs that a file sets.
 #[derive(Debug, Default)]
 pub struct Guards {
@@ -327,7 +331,6 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
             Level::BuiltIn => Origin::BUILT_IN,
             _ => table.origin(),
         });
-    let wanted = parse(wanted)?;
     let rule = Rule {
         id: id.to_owned(),
         say: text("answer").map_or(Ok(Say::Deny), |it| one_of(&Say::NAMES, &it))?,
@@ -340,33 +343,23 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         patterns: words("patterns"),
         prompt: words("prompt"),
         acts: Acts {
-            programs: Command::programs(&wanted),
-            commands: wanted,
+            commands: parse(wanted)?,
             unwanted_commands: parse(unwanted)?,
             args: Words::parse(&words("args")),
             flags: words("flags")
                 .iter()
                 .map(|it| Flag::parse(it))
                 .collect::<Result<_, _>>()?,
-            fed: words("fed")
-                .iter()
-                .map(|it| one_of(&FED, it))
-                .collect::<Result<_, _>>()?,
+            fed: all_of(&FED, &words("fed"))?,
             elevated: flag("elevated"),
             opaque: flag("opaque"),
         },
-        touches: Touches {
-            paths: Paths::parse(&words("paths"))?,
-            access: words("access")
-                .iter()
-                .map(|it| one_of(&ACCESS, it))
-                .collect::<Result<_, _>>()?,
-            zones: words("zones")
-                .iter()
-                .map(|it| one_of(&Zone::NAMES, it))
-                .collect::<Result<_, _>>()?,
-            recursive: flag("recursive"),
-        },
+        touches: Touches::new(
+            Paths::parse(&words("paths"))?,
+            &all_of(&ACCESS, &words("access"))?,
+            &all_of(&Zone::NAMES, &words("zones"))?,
+            flag("recursive"),
+        ),
         check: text(CHECK).map_or(Ok(None), |it| one_of(&Check::NAMES, &it).map(Some))?,
         broken: tables.iter().find_map(|table| table.broken.clone()),
         off: off.map(|(table, key)| Origin::of(table, key.at.line)),

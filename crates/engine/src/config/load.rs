@@ -20,7 +20,7 @@ use super::overrides::{parse_pairs, parse_variables};
 use super::problem::{Problem, Severity};
 use super::{Config, ConfigError, LONGEST_FILE, hook, parse_layer, skill};
 use crate::effort::skill::Skills;
-use crate::guard::rule::Rule;
+use crate::guard::rule::Rules;
 use crate::hooks::Hook;
 use crate::replace;
 use crate::stamp::{Seen, is_absence, is_settled, read_text};
@@ -103,7 +103,7 @@ pub struct Snapshot {
     /// The named hooks in the order in which they are declared, with those that are off or untrusted.
     pub hooks: Vec<Arc<Hook>>,
     /// The guards, with those that are off: the user's and the project's, then the default pack.
-    pub guards: Vec<Arc<Rule>>,
+    pub guards: Rules,
     /// The skills, with those that come with becket.
     pub skills: Skills,
     pub files: Vec<Report>,
@@ -311,7 +311,7 @@ impl Loader {
             config,
             settings,
             hooks: named.hooks,
-            guards: guards.rules,
+            guards: Rules::new(guards.rules),
             skills: skills.skills,
             files: self.files.iter().map(report).collect(),
             problems,

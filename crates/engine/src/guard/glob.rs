@@ -85,6 +85,8 @@ fn one(pattern: &[u8], byte: u8, is_path: bool) -> Option<usize> {
     }
 }
 
+const SPECIAL: [char; 4] = ['*', '?', '[', '\\'];
+
 /// The alternatives of `{a,b}`, written out.
 fn alternatives(pattern: &str) -> Vec<String> {
     let braces = pattern.find('{').and_then(|open| {
@@ -157,6 +159,8 @@ struct PathGlob {
     pattern: String,
     /// A name that the pattern matches.
     sample: String,
+    /// How much of the pattern has no special character.
+    literal: usize,
     /// Of the last name in the pattern that is more than `*`.
     ends: Ends,
     takes: bool,
@@ -167,12 +171,18 @@ struct PathGlob {
 pub struct Ends(u128, u128);
 
 impl Ends {
+    pub const NONE: Self = Self(0, 0);
+    pub const ANY: Self = Self(u128::MAX, u128::MAX);
+
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0, self.1 | other.1)
+    }
+
     /// Of every name in a path.
     pub fn of_path(path: &str) -> Self {
         // The highest bit is for globs that match any letter, or no name at all.
         names(path).fold(Self(1 << 127, 1 << 127), |all, name| {
-            let name = Self::of(name);
-            Self(all.0 | name.0, all.1 | name.1)
+            all.with(Self::of(name))
         })
     }
 
@@ -184,7 +194,7 @@ impl Ends {
         Self(bit(name.first()), bit(name.last()))
     }
 
-    fn meet(self, other: Self) -> bool {
+    pub fn meet(self, other: Self) -> bool {
         self.0 & other.0 != 0 && self.1 & other.1 != 0
     }
 }
@@ -200,8 +210,45 @@ enum Base {
 /// Where globs are relative to.
 #[derive(Debug, Clone, Copy)]
 pub struct Bases<'a> {
-    pub home: &'a Path,
-    pub project: &'a Path,
+    home: &'a str,
+    project: &'a str,
+}
+
+impl<'a> Bases<'a> {
+    pub fn new(home: &'a Path, project: &'a Path) -> Self {
+        let text = |path: &'a Path| path.to_str().unwrap_or_default().trim_end_matches('/');
+        Self {
+            home: text(home),
+            project: text(project),
+        }
+    }
+}
+
+/// A path as globs look at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Located {
+    pub ends: Ends,
+    /// A glob of the shell stands in it.
+    is_glob: bool,
+    /// Where the part below the home and below the project begins.
+    home: Option<usize>,
+    project: Option<usize>,
+}
+
+impl Bases<'_> {
+    pub fn locate(&self, path: &str) -> Located {
+        let below = |base: &str| {
+            let rest = path.strip_prefix(base)?;
+            let is_below = rest.is_empty() || rest.starts_with('/');
+            is_below.then(|| (base.len() + 1).min(path.len()))
+        };
+        Located {
+            ends: Ends::of_path(path),
+            is_glob: path.contains(SPECIAL),
+            home: below(self.home),
+            project: below(self.project),
+        }
+    }
 }
 
 impl Paths {
@@ -230,6 +277,7 @@ impl Paths {
                 PathGlob {
                     base,
                     sample: pattern.replace("**", "x").replace(['*', '?'], "x"),
+                    literal: pattern.find(SPECIAL).unwrap_or(pattern.len()),
                     ends: Ends::of(name.unwrap_or_default().as_bytes()),
                     pattern,
                     takes,
@@ -243,12 +291,20 @@ impl Paths {
         self.0.is_empty()
     }
 
+    /// Of the names that a path of them has.
+    pub fn ends(&self) -> Ends {
+        let wanted = self.0.iter().filter(|glob| glob.takes);
+        let all = wanted.map(|glob| glob.ends).reduce(Ends::with);
+        all.unwrap_or(Ends::ANY)
+    }
+
     /// Whether it is one of them. `recursive`: so is a folder that has one of them in it.
-    pub fn matches(&self, path: &str, ends: Ends, recursive: bool, bases: Bases<'_>) -> bool {
+    pub fn matches(&self, path: &str, located: Located, recursive: bool, bases: Bases<'_>) -> bool {
         let found = self.0.iter().rev();
         let mut found = found.filter(|glob| {
             let recursive = recursive && glob.takes && glob.base != Base::Name;
-            (recursive || glob.ends.meet(ends)) && glob.matches(path, recursive, bases)
+            (recursive || glob.ends.meet(located.ends))
+                && glob.matches(path, located, recursive, bases)
         });
         match found.next() {
             Some(glob) => glob.takes,
@@ -258,63 +314,53 @@ impl Paths {
 }
 
 impl PathGlob {
-    fn matches(&self, path: &str, recursive: bool, bases: Bases<'_>) -> bool {
-        let base = match self.base {
+    fn matches(&self, path: &str, located: Located, recursive: bool, bases: Bases<'_>) -> bool {
+        let (base, below) = match self.base {
             // A folder of that name stands for what is in it.
             Base::Name => {
-                return names(path).any(|name| self.is_name(name));
+                return names(path).any(|name| self.is_name(name, located.is_glob));
             }
-            Base::Home => bases.home,
-            Base::Project => bases.project,
-            Base::Root => Path::new("/"),
+            Base::Home => (bases.home, located.home),
+            Base::Project => (bases.project, located.project),
+            Base::Root => ("", path.starts_with('/').then_some(1)),
         };
-        let above = |base: &str| {
+        let Some(below) = below else {
             let below = base.strip_prefix(path.trim_end_matches('/'));
-            recursive && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            return recursive && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         };
-        let base = base.to_str().unwrap_or_default().trim_end_matches('/');
-        let Some(rest) = path.strip_prefix(base) else {
-            return above(base);
-        };
-        let rest = match rest.strip_prefix('/') {
-            Some(rest) => rest,
-            None if rest.is_empty() => rest,
-            None => return false,
-        };
+        let rest = &path[below..];
         let pattern = self.pattern.as_bytes();
-        if let ([first, ..], [byte, ..]) = (pattern, rest.as_bytes())
-            && first != byte
-            && !b"*?[\\".contains(first)
-        {
-            return false;
-        }
-        if matches(pattern, rest.as_bytes(), true) {
-            return true;
-        }
-        let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
-        let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
-        if folders.any(|folder| matches(pattern, folder.as_bytes(), true)) {
-            return true;
+        if rest.as_bytes().starts_with(&pattern[..self.literal]) {
+            let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
+            let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
+            if matches(pattern, rest.as_bytes(), true)
+                || folders.any(|folder| matches(pattern, folder.as_bytes(), true))
+            {
+                return true;
+            }
         }
         if !recursive {
             return false;
         }
-        let literal = self.pattern.find(['*', '?', '[']);
-        let literal = &self.pattern[..literal.unwrap_or(self.pattern.len())];
+        let literal = &self.pattern[..self.literal];
         let below = literal.trim_end_matches('/').strip_prefix(rest);
         rest.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
     }
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
-    fn is_name(&self, name: &[u8]) -> bool {
-        if !self.ends.meet(Ends::of(name)) {
+    fn is_name(&self, name: &[u8], is_glob: bool) -> bool {
+        if name == self.pattern.as_bytes() {
+            return true;
+        }
+        let is_literal = self.literal == self.pattern.len();
+        if is_literal && !is_glob || !self.ends.meet(Ends::of(name)) {
             return false;
         }
         if matches(self.pattern.as_bytes(), name, true) {
             return true;
         }
-        let is_glob = name.iter().any(|byte| b"*?[".contains(byte));
         let letters = name.iter().filter(|byte| !b"*?[]".contains(byte)).count();
+        let is_glob = is_glob && name.iter().any(|byte| b"*?[".contains(byte));
         self.takes && is_glob && letters > 1 && matches(name, self.sample.as_bytes(), true)
     }
 }
@@ -352,10 +398,7 @@ mod tests {
 
     #[test]
     fn paths() {
-        let bases = Bases {
-            home: Path::new("/home/u"),
-            project: Path::new("/home/u/p"),
-        };
+        let bases = Bases::new(Path::new("/home/u"), Path::new("/home/u/p"));
         let globs = |text: &str| {
             let globs: Vec<String> = text.split(' ').map(str::to_owned).collect();
             Paths::parse(&globs).unwrap()
@@ -386,18 +429,18 @@ mod tests {
         ] {
             let globs = globs(text);
             assert_eq!(
-                globs.matches(path, Ends::of_path(path), false, bases),
+                globs.matches(path, bases.locate(path), false, bases),
                 expected,
                 "{text} {path}"
             );
         }
         let ssh = globs("~/.ssh/**");
         assert!(
-            ssh.matches("/home/u", Ends::of_path("/home/u"), true, bases),
+            ssh.matches("/home/u", bases.locate("/home/u"), true, bases),
             "what is in it goes with it"
         );
-        assert!(ssh.matches("/", Ends::of_path("/"), true, bases));
-        assert!(!ssh.matches("/home/u/p", Ends::of_path("/home/u/p"), true, bases));
+        assert!(ssh.matches("/", bases.locate("/"), true, bases));
+        assert!(!ssh.matches("/home/u/p", bases.locate("/home/u/p"), true, bases));
         assert!(Paths::parse(&["".to_owned()]).is_err());
     }
 }

@@ -1,13 +1,15 @@
 //! One guard: what it asks about a call, and what it answers. Pure.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
-use super::glob::{Bases, Ends, Paths, Words, word_matches};
+use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
 use super::zone::{Zone, is_temporary};
 use crate::config::Origin;
 use crate::matcher::Matcher;
@@ -73,8 +75,6 @@ pub struct Rule {
 #[derive(Debug, Clone, Default)]
 pub struct Acts {
     pub commands: Vec<Command>,
-    /// A bit for each program of the commands.
-    pub programs: u128,
     pub unwanted_commands: Vec<Command>,
     pub args: Words,
     pub flags: Vec<Flag>,
@@ -84,12 +84,12 @@ pub struct Acts {
 }
 
 /// What a rule asks about a path.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Touches {
-    pub paths: Paths,
-    pub access: Vec<Access>,
-    pub zones: Vec<Zone>,
-    pub recursive: Option<bool>,
+    paths: Paths,
+    recursive: Option<bool>,
+    /// What a touch has to have.
+    wanted: Traits,
 }
 
 /// A program, and the operands that it begins with: `git push`. Each is a glob.
@@ -113,8 +113,8 @@ pub struct Scene<'a> {
     pub tool: &'a str,
     pub input: &'a Value,
     pub call: &'a Call,
-    pub project: &'a Path,
     pub home: &'a Path,
+    pub bases: Bases<'a>,
     /// becket's own home.
     pub becket: &'a Path,
     pub mode: Option<&'a str>,
@@ -125,20 +125,36 @@ pub struct Scene<'a> {
 }
 
 /// What many rules ask of a call, found once.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Seen {
-    /// A bit for the program of each act; all if it may be any.
-    programs: Vec<u128>,
-    /// The bits of all acts, and one that only rules for any program have.
-    any_program: u128,
+    /// The program of each act, by its number among all that the call starts.
+    programs: Vec<u32>,
     /// Where each touch lies, by its words and by its real path.
-    places: Vec<[Option<(Zone, Ends)>; 2]>,
+    places: Vec<[Option<(Zone, Located)>; 2]>,
     /// The touches of each act, in order.
     by_act: Vec<(Option<usize>, usize)>,
+    any_touch: Traits,
+}
+
+/// What touches have in common, or what a rule wants of one: a bit for each access and zone, and the ends
+/// of names.
+#[derive(Debug, Clone, Copy)]
+struct Traits {
+    access: u16,
+    zones: u16,
+    ends: Ends,
+}
+
+impl Traits {
+    fn meet(&self, other: &Self) -> bool {
+        self.access & other.access != 0
+            && self.zones & other.zones != 0
+            && self.ends.meet(other.ends)
+    }
 }
 
 impl Seen {
-    pub fn of(call: &Call, project: &Path, home: &Path) -> Self {
+    pub fn of<'a>(call: &'a Call, project: &Path, home: &Path, bases: Bases<'_>) -> Self {
         let zone = |touch: &Touch, path: &str| {
             let act = touch.act.and_then(|nth| call.acts.get(nth));
             let remote = act.is_some_and(|act| act.remote);
@@ -153,19 +169,41 @@ impl Seen {
                 zone => zone,
             }
         };
+        let mut any_touch = Traits {
+            access: 0,
+            zones: 0,
+            ends: Ends::NONE,
+        };
         let places = call.touches.iter().map(|touch| {
-            let place = |path: &str| (zone(touch, path), Ends::of_path(path));
-            [Some(place(&touch.path)), touch.real.as_deref().map(place)]
+            let place = |path: &str| (zone(touch, path), bases.locate(path));
+            let places = [Some(place(&touch.path)), touch.real.as_deref().map(place)];
+            any_touch.access |= 1 << touch.access as u16;
+            for (zone, located) in places.iter().flatten() {
+                any_touch.zones |= 1 << *zone as u16;
+                // What is below may have any name.
+                let ends = if touch.recursive {
+                    Ends::ANY
+                } else {
+                    located.ends
+                };
+                any_touch.ends = any_touch.ends.with(ends);
+            }
+            places
         });
+        let places = places.collect();
         let by_act = call.touches.iter().enumerate();
         let mut by_act: Vec<_> = by_act.map(|(nth, touch)| (touch.act, nth)).collect();
         by_act.sort_unstable();
-        let programs: Vec<u128> = call.acts.iter().map(bit_of).collect();
+        let mut names: HashMap<&str, u32> = HashMap::new();
+        let mut number = |act: &'a Act| {
+            let next = names.len() as u32;
+            *names.entry(&*act.program).or_insert(next)
+        };
         Self {
-            any_program: programs.iter().fold(1 << 127, |all, bits| all | bits),
-            programs,
-            places: places.collect(),
+            programs: call.acts.iter().map(&mut number).collect(),
+            places,
             by_act,
+            any_touch,
         }
     }
 
@@ -175,21 +213,6 @@ impl Seen {
         let rest = self.by_act[from..].iter();
         rest.take_while(move |(of, _)| *of == act)
             .map(|(_, nth)| *nth)
-    }
-}
-
-/// A bit for a program, by its length and its ends: most programs differ there.
-fn bit(program: &str) -> u128 {
-    let bytes = program.as_bytes();
-    let [first, last] = [bytes.first(), bytes.last()].map(|byte| byte.map_or(0, |it| *it as usize));
-    1 << ((first * 31 + last * 7 + bytes.len()) % 127)
-}
-
-/// The bits of the programs that an act may be.
-fn bit_of(act: &Act) -> u128 {
-    match is_module(act) {
-        true => u128::MAX,
-        false => bit(&act.program),
     }
 }
 
@@ -208,19 +231,101 @@ pub enum Match {
     Other,
 }
 
+/// The rules of a config, and which of them a program may concern.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    all: Vec<Arc<Rule>>,
+    by_program: HashMap<String, Vec<u32>>,
+    /// Those for programs that a glob names.
+    by_glob: Vec<(String, u32)>,
+    /// Those for any program, and those that may judge what could not be read.
+    general: Vec<u32>,
+}
+
+impl Rules {
+    pub fn new(all: Vec<Arc<Rule>>) -> Self {
+        let mut rules = Self::default();
+        let judge_calls = |rule: &Rule| rule.off.is_none() && rule.prompt.is_empty();
+        for (nth, rule) in (0..).zip(&all).filter(|(_, rule)| judge_calls(rule)) {
+            let commands = &rule.acts.commands;
+            if rule.closed || rule.broken.is_some() || commands.is_empty() {
+                rules.general.push(nth);
+                continue;
+            }
+            for Command {
+                program, is_glob, ..
+            } in commands
+            {
+                match is_glob {
+                    true => rules.by_glob.push((program.clone(), nth)),
+                    false => {
+                        let same = rules.by_program.entry(program.clone());
+                        same.or_default().push(nth);
+                    }
+                }
+            }
+        }
+        Self { all, ..rules }
+    }
+
+    /// What the rules find in a call.
+    pub fn matches(&self, scene: &Scene<'_>) -> Vec<(&Arc<Rule>, Match)> {
+        let mut candidates: Vec<(u32, u32)> = Vec::new();
+        let mut known = 0;
+        for (act, number) in scene.call.acts.iter().zip(&scene.seen.programs) {
+            let module = is_module(act)
+                .then(|| operands(act, false).next())
+                .flatten();
+            if *number < known && module.is_none() {
+                continue;
+            }
+            known = known.max(number + 1);
+            for name in [Some(&*act.program), module].into_iter().flatten() {
+                let rules = self.by_program.get(name).into_iter().flatten();
+                let globs = self.by_glob.iter().filter(|it| word_matches(&it.0, name));
+                let rules = rules.chain(globs.map(|(_, rule)| rule));
+                candidates.extend(rules.map(|rule| (*rule, *number)));
+            }
+        }
+        candidates.sort_unstable();
+        candidates.dedup();
+        let by_program = candidates.chunk_by(|one, other| one.0 == other.0);
+        let by_program = by_program.map(|programs| (programs[0].0, programs));
+        let general = self.general.iter().map(|rule| (*rule, &[][..]));
+        let found = by_program.chain(general).filter_map(|(nth, programs)| {
+            let rule = &self.all[nth as usize];
+            Some((nth, rule.matches(scene, programs)?))
+        });
+        let mut found: Vec<(u32, Match)> = found.collect();
+        found.sort_by_key(|(nth, _)| *nth);
+        let with_rule = |(nth, found)| (&self.all[nth as usize], found);
+        found.into_iter().map(with_rule).collect()
+    }
+}
+
+impl std::ops::Deref for Rules {
+    type Target = [Arc<Rule>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.all
+    }
+}
+
 impl Rule {
-    /// Whether the rule wants to say something about this call.
-    pub fn matches(&self, scene: &Scene<'_>) -> Option<Match> {
-        // Most rules are about programs that the call does not start.
-        let may_hold = self.acts.programs & scene.seen.any_program != 0;
+    /// Whether the rule wants to say something about this call. `programs`: the numbers of those that its
+    /// commands may mean, or none for all.
+    fn matches(&self, scene: &Scene<'_>, programs: &[(u32, u32)]) -> Option<Match> {
+        // Most rules are about paths that the call does not touch.
+        let touches = &self.touches;
+        let may_hold = touches.is_empty() || touches.wanted.meet(&scene.seen.any_touch);
         let judges = may_hold || self.closed || self.broken.is_some();
-        if !judges || !self.prompt.is_empty() || !self.concerns(scene) {
+        if !judges || !self.concerns(scene) {
             return None;
         }
         if let Some(why) = &self.broken {
             return Some(Match::Unsure(why.clone()));
         }
-        self.found(scene)
+        self.found(scene, programs)
             .or_else(|| self.closed.then(|| self.unsure(scene)).flatten())
     }
 
@@ -239,7 +344,7 @@ impl Rule {
             && is_one(&self.agents, scene.agent.unwrap_or("main"))
     }
 
-    fn found(&self, scene: &Scene<'_>) -> Option<Match> {
+    fn found(&self, scene: &Scene<'_>, programs: &[(u32, u32)]) -> Option<Match> {
         let mut found = None;
         if !self.patterns.is_empty() {
             let command = scene.input.get("command").and_then(Value::as_str)?;
@@ -257,19 +362,20 @@ impl Rule {
             let path = self.touched(0..scene.call.touches.len(), scene)?;
             return found.or(Some(path));
         }
-        for (nth, program) in scene.seen.programs.iter().enumerate() {
-            if self.acts.programs & program == 0 {
-                continue;
-            }
-            let act = &scene.call.acts[nth];
-            if !self.acts.take(act) {
-                continue;
-            }
+        let is_meant = |program: &u32| {
+            programs.is_empty() || programs.iter().any(|(_, number)| number == program)
+        };
+        let acts = scene.call.acts.iter().zip(&scene.seen.programs);
+        for (nth, (act, _)) in acts.enumerate().filter(|(_, (_, it))| is_meant(it)) {
             if self.touches.is_empty() {
-                return found.or(Some(Match::Program(act.program.clone())));
+                if self.acts.take(act) {
+                    return found.or(Some(Match::Program(act.program.clone())));
+                }
+                continue;
             }
-            if let Some(path) = self.touched(scene.seen.of_act(Some(nth)), scene) {
-                return found.or(Some(path));
+            let path = self.touched(scene.seen.of_act(Some(nth)), scene);
+            if path.is_some() && self.acts.take(act) {
+                return found.or(path);
             }
         }
         // Other tools have no acts to forbid.
@@ -406,12 +512,28 @@ impl Acts {
 }
 
 impl Touches {
+    /// Each list allows everything if it is empty.
+    pub fn new(paths: Paths, access: &[Access], zones: &[Zone], recursive: Option<bool>) -> Self {
+        let bits = |bits: u16| if bits == 0 { u16::MAX } else { bits };
+        let wanted = Traits {
+            access: bits(access.iter().fold(0, |all, it| all | 1 << *it as u16)),
+            zones: bits(zones.iter().fold(0, |all, it| all | 1 << *it as u16)),
+            ends: paths.ends(),
+        };
+        Self {
+            paths,
+            recursive,
+            wanted,
+        }
+    }
+
     fn is_empty(&self) -> bool {
-        self.paths.is_empty() && self.zones.is_empty() && self.access.is_empty()
+        let (access, zones) = (self.wanted.access, self.wanted.zones);
+        self.paths.is_empty() && access == u16::MAX && zones == u16::MAX
     }
 
     fn takes_access(&self, touch: &Touch) -> bool {
-        self.access.is_empty() || self.access.contains(&touch.access)
+        self.wanted.access & 1 << touch.access as u16 != 0
     }
 
     /// Whether this touch of the call is meant.
@@ -420,19 +542,16 @@ impl Touches {
         if !self.takes_access(touch) || self.recursive.is_some_and(|it| it != touch.recursive) {
             return false;
         }
-        let bases = Bases {
-            home: scene.home,
-            project: scene.project,
-        };
         // A search through the whole home or project is no reading of each key in it, and unpacking
         // there no writing.
         let is_vital = places[0].is_some_and(|(zone, _)| zone == Zone::Vital);
         let with_below = touch.recursive && (touch.access == Access::Delete || !is_vital);
         let paths = [Some(&touch.path), touch.real.as_ref()];
         let mut both = paths.into_iter().flatten().zip(places.iter().flatten());
-        both.any(|(path, (zone, ends))| {
-            (self.zones.is_empty() || self.zones.contains(zone))
-                && (self.paths.is_empty() || self.paths.matches(path, *ends, with_below, bases))
+        both.any(|(path, (zone, located))| {
+            self.wanted.zones & 1 << *zone as u16 != 0
+                && (self.paths.is_empty()
+                    || self.paths.matches(path, *located, with_below, scene.bases))
         })
     }
 }
@@ -453,16 +572,6 @@ impl Command {
             program,
             operands: words.collect(),
         })
-    }
-
-    /// The bits of all programs that one of them can be; without any, it is every program.
-    pub fn programs(commands: &[Self]) -> u128 {
-        let bits = |command: &Self| match command.is_glob {
-            true => u128::MAX,
-            false => bit(&command.program),
-        };
-        let all = commands.iter().map(bits).reduce(|all, bits| all | bits);
-        all.unwrap_or(u128::MAX)
     }
 
     fn is(&self, act: &Act) -> bool {

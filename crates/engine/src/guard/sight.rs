@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use super::act::Call;
 use super::check::{Check, switches_off};
+use super::glob::Bases;
 use super::memory::{Key, Memory};
 use super::path;
-use super::rule::{Match, Rule, Say, Scene, Seen};
+use super::rule::{Match, Rule, Rules, Say, Scene, Seen};
 use crate::stamp::read_text;
 
 /// How long symlinks may take to be followed.
@@ -24,7 +25,7 @@ const LONGEST_SETTINGS: u64 = 1 << 20;
 /// What is around every event.
 #[derive(Debug, Clone, Copy)]
 pub struct Around<'a> {
-    pub rules: &'a [Arc<Rule>],
+    pub rules: &'a Rules,
     pub place: &'a Place,
     /// The user's home.
     pub home: &'a Path,
@@ -103,7 +104,7 @@ impl Sight {
             }
             EventName::UserPromptSubmit => {
                 let prompt = head.prompt.as_deref().unwrap_or_default();
-                let found = sorted(around.rules, |rule| rule.matches_prompt(prompt));
+                let found = find_by(around.rules, |rule| rule.matches_prompt(prompt));
                 (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, prompt)))
             }
             EventName::ConfigChange if !around.stalled => {
@@ -159,48 +160,49 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
     let call = path::call(tool, input, cwd, around.home, Instant::now() + look);
     let reads = tool == "Write" && !around.stalled;
     let settings = reads.then(|| settings(&call)).flatten();
-    let seen = Seen::of(&call, around.project, around.home);
+    let bases = Bases::new(around.home, around.project);
+    let seen = Seen::of(&call, around.project, around.home, bases);
     let scene = Scene {
         tool,
         input,
         call: &call,
-        project: around.project,
         home: around.home,
+        bases,
         becket: around.place.home(),
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
         settings: settings.as_deref(),
         seen: &seen,
     };
-    let found = sorted(around.rules, |rule| rule.matches(&scene));
+    let found = sorted(around.rules.matches(&scene));
     Judged { call, found }
 }
 
 /// What is said where the event cannot be read: a rule that is `fail = "closed"` denies.
-pub fn unreadable(rules: &[Arc<Rule>], why: &str) -> Vec<Found> {
+pub fn unreadable(rules: &Rules, why: &str) -> Vec<Found> {
     let unsure = |rule: &Rule| {
         let judges = rule.closed && rule.prompt.is_empty();
         judges.then(|| Match::Unsure(why.to_owned()))
     };
-    sorted(rules, unsure)
+    find_by(rules, unsure)
 }
 
-fn sorted(rules: &[Arc<Rule>], matches: impl Fn(&Rule) -> Option<Match>) -> Vec<Found> {
-    let found = rules.iter().filter(|rule| rule.off.is_none());
-    let mut found: Vec<Found> = found
-        .filter_map(|rule| {
-            let found = matches(rule)?;
-            let say = match found {
-                Match::Unsure(_) => Say::Deny,
-                _ => rule.say,
-            };
-            Some(Found {
-                say,
-                reason: rule.says(&found),
-                rule: Arc::clone(rule),
-            })
-        })
-        .collect();
+fn find_by(rules: &Rules, matches: impl Fn(&Rule) -> Option<Match>) -> Vec<Found> {
+    let rules = rules.iter().filter(|rule| rule.off.is_none());
+    sorted(rules.filter_map(|rule| Some((rule, matches(rule)?))))
+}
+
+/// The strictest first.
+fn sorted<'a>(found: impl IntoIterator<Item = (&'a Arc<Rule>, Match)>) -> Vec<Found> {
+    let found = found.into_iter().map(|(rule, found)| Found {
+        say: match found {
+            Match::Unsure(_) => Say::Deny,
+            _ => rule.say,
+        },
+        reason: rule.says(&found),
+        rule: Arc::clone(rule),
+    });
+    let mut found: Vec<Found> = found.collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.say));
     found
 }
@@ -247,7 +249,7 @@ fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Fo
     let mut texts = files.map(|file| read_settings(&file));
     let is_registered = !is_known || texts.any(|text| text.contains("becket-hook"));
     let is_off = switches_off(&read_settings(changed));
-    sorted(around.rules, |rule| {
+    find_by(around.rules, |rule| {
         let cuts_off = is_off || !is_registered && around.registered_by_settings;
         let path = || Match::Path(changed.display().to_string());
         (rule.check == Some(Check::Unregisters) && cuts_off).then(path)

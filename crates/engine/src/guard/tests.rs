@@ -1,19 +1,18 @@
 //! Rules on calls, as they come out of a config.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use becket_wire::{Head, Place};
 use serde_json::{Value, json};
 
-use super::rule::{Rule, Say};
+use super::rule::{Rules, Say};
 use super::sight::{Around, judge_call};
 use crate::config::ConfigCache;
 
 const HOME: &str = "/home/u";
 
 /// The rules of this config, with the default pack or without it.
-fn rules(config: &str, with_pack: bool) -> Vec<Arc<Rule>> {
+fn rules(config: &str, with_pack: bool) -> Rules {
     let folder = tempfile::tempdir().unwrap();
     let place = Place::new(folder.path());
     std::fs::write(place.config(), config).unwrap();
@@ -21,18 +20,12 @@ fn rules(config: &str, with_pack: bool) -> Vec<Arc<Rule>> {
     let problems: Vec<String> = snapshot.problems.iter().map(ToString::to_string).collect();
     assert_eq!(problems, [""; 0], "{config}");
     let rules = snapshot.guards.iter().cloned();
-    rules
-        .filter(|rule| with_pack || rule.declared.file.is_some())
-        .collect()
+    let rules = rules.filter(|rule| with_pack || rule.declared.file.is_some());
+    Rules::new(rules.collect())
 }
 
 /// The strictest rule on a call, its answer and reason.
-fn judged(
-    rules: &[Arc<Rule>],
-    tool: &str,
-    input: &Value,
-    extra: &str,
-) -> Option<(String, Say, String)> {
+fn judged(rules: &Rules, tool: &str, input: &Value, extra: &str) -> Option<(String, Say, String)> {
     let payload = format!(r#"{{"cwd":"{HOME}/p"{extra}}}"#);
     let head = Head::read(payload.as_bytes()).unwrap();
     let around = Around {
@@ -50,7 +43,7 @@ fn judged(
     Some((found.rule.id.clone(), found.say, found.reason))
 }
 
-fn bash(rules: &[Arc<Rule>], command: &str) -> Option<(String, Say, String)> {
+fn bash(rules: &Rules, command: &str) -> Option<(String, Say, String)> {
     judged(rules, "Bash", &json!({ "command": command }), "")
 }
 
@@ -167,7 +160,7 @@ fn what_cannot_be_known_is_denied_where_the_rule_says_so() {
 fn the_advice_of_the_pack_is_not_stopped_by_it() {
     let rules = rules("", true);
     assert!(rules.len() > 80);
-    for rule in &rules {
+    for rule in rules.iter() {
         let advice = rule.instead.as_deref().unwrap_or_default();
         let commands = advice.split('`').skip(1).step_by(2);
         for command in commands.filter(|command| !command.starts_with('-')) {
