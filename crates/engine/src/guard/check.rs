@@ -329,16 +329,45 @@ fn prints_environment(act: &Act) -> bool {
     }
 }
 
-const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
-    mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
-    pgcli mongosh mongo wrangler";
+const CLIENTS: [&str; 30] = [
+    "spark-sql",
+    "beeline",
+    "hive",
+    "impala-shell",
+    "trino",
+    "presto",
+    "cqlsh",
+    "isql",
+    "usql",
+    "litecli",
+    "influx",
+    "turso",
+    "libsql",
+    "psql",
+    "mysql",
+    "mariadb",
+    "sqlite3",
+    "sqlcmd",
+    "sqlplus",
+    "clickhouse-client",
+    "clickhouse",
+    "cockroach",
+    "duckdb",
+    "bq",
+    "snowsql",
+    "mycli",
+    "pgcli",
+    "mongosh",
+    "mongo",
+    "wrangler",
+];
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
-    if !CLIENTS.split(' ').any(|client| client == act.program) {
+    if !CLIENTS.contains(&&*act.program) {
         return false;
     }
     let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");

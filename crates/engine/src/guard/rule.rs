@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use memchr::memmem;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -348,7 +349,9 @@ impl Rule {
         let mut found = None;
         if !self.patterns.is_empty() {
             let command = scene.input.get("command").and_then(Value::as_str)?;
-            let pattern = self.patterns.iter().find(|it| command.contains(&***it))?;
+            let is_in =
+                |text: &&String| memmem::find(command.as_bytes(), text.as_bytes()).is_some();
+            let pattern = self.patterns.iter().find(is_in)?;
             found = Some(Match::Pattern(pattern.clone()));
         }
         if let Some(check) = self.check {
