@@ -1,6 +1,6 @@
-//! The events that are sent: of 2 KB, with new ids each time. To the shim goes the beginning of a
-//! call, and now and then the end of all; to the socket the end of one: a session has no more calls open than a
-//! real one.
+//! The events that are sent, with new ids each time. To the shim goes the beginning of a call (a Bash command
+//! of 200 characters, or an edit of 2 KB), and now and then the end of all; to the socket the end of an edit:
+//! a session has no more calls open than a real one.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,9 +9,9 @@ use anyhow::{Context, Result};
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{Envelope, encode_event};
 use becket_wire::{EventId, Place, Version};
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// What one payload weighs.
+/// What an edit weighs.
 pub const SIZE: usize = 2048;
 /// Events are spread over so many sessions where there are many of them.
 const SESSIONS: u64 = 500;
@@ -29,9 +29,21 @@ pub fn now_ms() -> i64 {
         .map_or(0, |since| since.as_millis() as i64)
 }
 
-/// A payload as Claude Code sends it for a Bash call.
-fn payload(name: &str) -> Vec<u8> {
-    let event = |command: &str| {
+/// What Claude wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Bash,
+    Edit,
+}
+
+/// A command of 200 characters: eight programs.
+const COMMAND: &str = "cd web && npm run build -- --mode production 2>&1 | tail -n 40 && grep -rn 'fn main' src \
+                       --include='*.rs' | sort | uniq -c | head -20; git commit -am 'docs: describe how pages \
+                       are built from parts an'";
+
+/// A payload as Claude Code sends it.
+fn payload(name: &str, call: Call) -> Vec<u8> {
+    let event = |tool: &str, input: Value| {
         json!({
             "session_id": SESSION,
             "transcript_path": format!("/home/user/.claude/projects/-home-user-project/{SESSION}.jsonl"),
@@ -40,17 +52,27 @@ fn payload(name: &str) -> Vec<u8> {
             "permission_mode": "default",
             "effort": {"level": "medium"},
             "hook_event_name": name,
-            "tool_name": "Bash",
-            "tool_input": {"command": command, "description": "Change what the bench asks for"},
+            "tool_name": tool,
+            "tool_input": input,
             "tool_use_id": TOOL_USE_ID,
         })
         .to_string()
         .into_bytes()
     };
-    // Three pipelines of 130 characters, and a text for a file: most of a long command is text.
-    let words = "grep -rn 'fn main' crates | sort | head -20; ".repeat(3);
+    if call == Call::Bash {
+        return event(
+            "Bash",
+            json!({"command": COMMAND, "description": "Build the pages"}),
+        );
+    }
+    let with = |text: &str| {
+        let path = "/home/user/project/src/pages/notes.rs";
+        event(
+            "Edit",
+            json!({"file_path": path, "old_string": "fn notes() {}", "new_string": text}),
+        )
+    };
     let text = "What was found is written down, line by line. ";
-    let with = |text: &str| event(&format!("{words}cat > notes.md <<'END'\n{text}\nEND"));
     let missing = SIZE - with("").len();
     with(&text.repeat(SIZE / text.len() + 1)[..missing])
 }
@@ -80,8 +102,8 @@ pub struct Payloads {
 }
 
 impl Payloads {
-    pub fn new() -> Result<Self> {
-        let bytes = payload("PreToolUse");
+    pub fn new(call: Call) -> Result<Self> {
+        let bytes = payload("PreToolUse", call);
         let id_at = find(&bytes, TOOL_USE_ID)? + TOOL_USE_ID.len() - 16;
         Ok(Self {
             bytes,
@@ -146,7 +168,7 @@ impl Frames {
             ]),
             cut: None,
         };
-        let bytes = encode_event(&envelope, &payload(EVENT))?;
+        let bytes = encode_event(&envelope, &payload(EVENT, Call::Edit))?;
         let first = find(&bytes, SESSION)?;
         let second = first + 36 + find(&bytes[first + 36..], SESSION)?;
         Ok(Self {
@@ -239,13 +261,16 @@ mod tests {
 
     #[test]
     fn every_payload_is_another_call_of_the_same_size() {
-        let mut payloads = Payloads::new().unwrap();
-        let first = payloads.next_payload().to_vec();
-        let second = payloads.next_payload().to_vec();
-        assert_eq!((first.len(), second.len()), (SIZE, SIZE));
-        assert_ne!(
-            Head::read(&first).unwrap().tool_use_id,
-            Head::read(&second).unwrap().tool_use_id
-        );
+        for call in [Call::Bash, Call::Edit] {
+            let mut payloads = Payloads::new(call).unwrap();
+            let first = payloads.next_payload().to_vec();
+            let second = payloads.next_payload().to_vec();
+            assert_eq!(first.len(), second.len());
+            assert_ne!(
+                Head::read(&first).unwrap().tool_use_id,
+                Head::read(&second).unwrap().tool_use_id
+            );
+        }
+        assert_eq!(COMMAND.len(), 200);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use crate::args::Order;
-use crate::event::Payloads;
+use crate::event::{Call, Payloads};
 use crate::report::{Bar, Report, Table, number};
 use crate::world::{Programs, World};
 
@@ -31,7 +31,7 @@ pub fn count(programs: &Programs, rounds: usize) -> Result<Option<Vec<u64>>> {
         return Ok(None);
     }
     let daemon = world.daemon()?;
-    let mut payloads = Payloads::new()?;
+    let mut payloads = Payloads::new(Call::Edit)?;
     let counts = (0..rounds)
         .map(|_| count_one(&world, payloads.next_payload()))
         .collect::<Result<_>>()?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::args::Order;
 use crate::busy::{Load, Spinners};
-use crate::event::{Payloads, SESSION};
+use crate::event::{Call, Payloads, SESSION};
 use crate::nothing;
 use crate::report::{Bar, Report, Table, number};
 use crate::samples::{Figures, Samples};
@@ -23,6 +23,8 @@ const SLOW: usize = 20;
 const WARM_UP: usize = 100;
 /// becket where the session works on an effort.
 const IN_EFFORT: &str = "becket, effort";
+/// becket with an event of 2 KB.
+const OF_EDIT: &str = "becket, 2 KB";
 
 /// A program that takes part.
 struct Rival {
@@ -43,7 +45,7 @@ impl Rival {
     }
 
     fn is_becket(&self) -> bool {
-        self.name == "becket" || self.name == IN_EFFORT
+        self.name.starts_with("becket")
     }
 
     /// One call, as Claude Code makes it: the event on stdin, stdout read to its end.
@@ -100,18 +102,20 @@ pub fn run(order: &Order) -> Result<Report> {
     let mut rivals = rivals(&world, order, &mut report.notes)?;
     let rounds = order.rounds.unwrap_or(ROUNDS);
     let daemon = world.daemon()?;
-    let mut payloads = Payloads::new()?;
+    let mut payloads = Payloads::new(Call::Bash)?;
+    let mut edits = Payloads::new(Call::Edit)?;
     let at_work = World::new(&Programs::find(order)?)?;
     let _daemon_at_work = start_effort(&at_work, payloads.next_payload())?;
     rivals.insert(
         1,
         Rival::new(IN_EFFORT, &at_work.hook, at_work.hook_args(), 1),
     );
+    rivals.insert(1, Rival::new(OF_EDIT, &world.hook, world.hook_args(), 1));
     let mut runs = Vec::new();
     for _ in 0..order.runs {
         for &load in &order.loads {
             let spinners = Spinners::start(load)?;
-            let figures = measure(&world, &rivals, rounds, &mut payloads)?;
+            let figures = measure(&world, &rivals, rounds, [&mut payloads, &mut edits])?;
             drop(spinners);
             runs.push(Run { load, figures });
         }
@@ -205,7 +209,7 @@ fn measure(
     world: &World,
     rivals: &[Rival],
     rounds: usize,
-    payloads: &mut Payloads,
+    [payloads, edits]: [&mut Payloads; 2],
 ) -> Result<Vec<(String, Figures)>> {
     let mut samples = vec![Samples::default(); rivals.len()];
     let warm_up = WARM_UP.min(rounds);
@@ -217,7 +221,11 @@ fn measure(
             if round % rival.every != 0 {
                 continue;
             }
-            let took = rival.call(world, payloads.next_payload())?;
+            let payload = match &*rival.name {
+                OF_EDIT => edits.next_payload(),
+                _ => payloads.next_payload(),
+            };
+            let took = rival.call(world, payload)?;
             if warm {
                 samples[at].push(took);
             }
@@ -319,6 +327,12 @@ fn bars(best: &Run, report: &mut Report) {
                 Bar::at_most("idle: median × true", median, 1.0, None),
                 Bar::at_most("idle: p99 × true", p99, 1.5, None),
             ]);
+            if let (Some(edit), Some(truth)) = (best.of(OF_EDIT), best.of("/bin/true")) {
+                let ratio = edit.median / truth.median;
+                report
+                    .bars
+                    .push(Bar::at_most("idle, 2 KB: median × true", ratio, 1.0, None));
+            }
             if let (Some(with), Some(without)) = (best.of(IN_EFFORT), best.of("becket")) {
                 let ratio = with.median / without.median;
                 let what = "idle: median with an effort × without";

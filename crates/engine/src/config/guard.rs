@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
+use memchr::memmem::Finder;
 use toml::de::{DeTable, DeValue};
 
 use super::hook::{TableKey, any_text, likest};
@@ -340,7 +341,10 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         tools: Matcher::parse(&text("tools").unwrap_or_default())?,
         modes: words("mode"),
         agents: words("agents"),
-        patterns: words("patterns"),
+        patterns: words("patterns")
+            .iter()
+            .map(|text| Finder::new(text).into_owned())
+            .collect(),
         prompt: words("prompt"),
         acts: Acts {
             commands: parse(wanted)?,

@@ -168,28 +168,26 @@ struct PathGlob {
 
 /// The first and the last letters of names, a bit each: most globs differ there from all names of a path.
 #[derive(Debug, Clone, Copy)]
-pub struct Ends(u128, u128);
+pub struct Ends(u64, u64);
 
 impl Ends {
     pub const NONE: Self = Self(0, 0);
-    pub const ANY: Self = Self(u128::MAX, u128::MAX);
+    pub const ANY: Self = Self(u64::MAX, u64::MAX);
 
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0, self.1 | other.1)
     }
 
     /// Of every name in a path.
-    pub fn of_path(path: &str) -> Self {
+    fn of_path(path: &str) -> Self {
         // The highest bit is for globs that match any letter, or no name at all.
-        names(path).fold(Self(1 << 127, 1 << 127), |all, name| {
-            all.with(Self::of(name))
-        })
+        names(path).fold(Self(1 << 63, 1 << 63), |all, name| all.with(Self::of(name)))
     }
 
     fn of(name: &[u8]) -> Self {
         let bit = |byte: Option<&u8>| match byte {
-            Some(byte) if byte.is_ascii() && !b"*?[]\\".contains(byte) => 1 << byte,
-            _ => u128::MAX,
+            Some(byte) if byte.is_ascii() && !b"*?[]\\".contains(byte) => 1 << (byte & 63),
+            _ => u64::MAX,
         };
         Self(bit(name.first()), bit(name.last()))
     }
@@ -230,23 +228,35 @@ pub struct Located {
     pub ends: Ends,
     /// A glob of the shell stands in it.
     is_glob: bool,
-    /// Where the part below the home and below the project begins.
-    home: Option<usize>,
-    project: Option<usize>,
+    home: Side,
+    project: Side,
+}
+
+/// Where a path lies, seen from a folder.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    /// In it; the rest begins there.
+    Below(usize),
+    Above,
+    Apart,
 }
 
 impl Bases<'_> {
     pub fn locate(&self, path: &str) -> Located {
-        let below = |base: &str| {
-            let rest = path.strip_prefix(base)?;
-            let is_below = rest.is_empty() || rest.starts_with('/');
-            is_below.then(|| (base.len() + 1).min(path.len()))
+        let is_below = |path: &str, folder: &str| {
+            let rest = path.strip_prefix(folder);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let side = |base: &str| match () {
+            () if is_below(path, base) => Side::Below((base.len() + 1).min(path.len())),
+            () if is_below(base, path.trim_end_matches('/')) => Side::Above,
+            () => Side::Apart,
         };
         Located {
             ends: Ends::of_path(path),
             is_glob: path.contains(SPECIAL),
-            home: below(self.home),
-            project: below(self.project),
+            home: side(self.home),
+            project: side(self.project),
         }
     }
 }
@@ -299,12 +309,17 @@ impl Paths {
     }
 
     /// Whether it is one of them. `recursive`: so is a folder that has one of them in it.
-    pub fn matches(&self, path: &str, located: Located, recursive: bool, bases: Bases<'_>) -> bool {
+    pub fn matches(&self, path: &str, located: &Located, recursive: bool) -> bool {
         let found = self.0.iter().rev();
         let mut found = found.filter(|glob| {
-            let recursive = recursive && glob.takes && glob.base != Base::Name;
-            (recursive || glob.ends.meet(located.ends))
-                && glob.matches(path, located, recursive, bases)
+            // `**/x` may be anywhere: no folder but the root is known to be above it.
+            let has_place = match glob.base {
+                Base::Name => false,
+                Base::Root => glob.literal > 0 || path == "/",
+                Base::Home | Base::Project => true,
+            };
+            let recursive = recursive && glob.takes && has_place;
+            (recursive || glob.ends.meet(located.ends)) && glob.matches(path, located, recursive)
         });
         match found.next() {
             Some(glob) => glob.takes,
@@ -314,23 +329,31 @@ impl Paths {
 }
 
 impl PathGlob {
-    fn matches(&self, path: &str, located: Located, recursive: bool, bases: Bases<'_>) -> bool {
-        let (base, below) = match self.base {
+    fn matches(&self, path: &str, located: &Located, recursive: bool) -> bool {
+        let below = match self.base {
             // A folder of that name stands for what is in it.
             Base::Name => {
                 return names(path).any(|name| self.is_name(name, located.is_glob));
             }
-            Base::Home => (bases.home, located.home),
-            Base::Project => (bases.project, located.project),
-            Base::Root => ("", path.starts_with('/').then_some(1)),
+            Base::Home => located.home,
+            Base::Project => located.project,
+            Base::Root if path.starts_with('/') => Side::Below(1),
+            Base::Root => Side::Apart,
         };
-        let Some(below) = below else {
-            let below = base.strip_prefix(path.trim_end_matches('/'));
-            return recursive && below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let rest = match below {
+            Side::Below(at) => &path[at..],
+            Side::Above => return recursive,
+            Side::Apart => return false,
         };
-        let rest = &path[below..];
-        let pattern = self.pattern.as_bytes();
-        if rest.as_bytes().starts_with(&pattern[..self.literal]) {
+        if rest.is_empty() {
+            return recursive || self.pattern.is_empty();
+        }
+        let literal = &self.pattern[..self.literal];
+        if !literal.is_empty() && literal.as_bytes()[0] != rest.as_bytes()[0] {
+            return false;
+        }
+        if rest.starts_with(literal) {
+            let pattern = self.pattern.as_bytes();
             let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
             let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
             if matches(pattern, rest.as_bytes(), true)
@@ -339,12 +362,8 @@ impl PathGlob {
                 return true;
             }
         }
-        if !recursive {
-            return false;
-        }
-        let literal = &self.pattern[..self.literal];
-        let below = literal.trim_end_matches('/').strip_prefix(rest);
-        rest.is_empty() || below.is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        let above = literal.trim_end_matches('/').strip_prefix(rest);
+        recursive && above.is_some_and(|it| it.is_empty() || it.starts_with('/'))
     }
 
     /// A name of the command may itself be a glob of the shell: `.e*` may be `.env`.
@@ -429,18 +448,18 @@ mod tests {
         ] {
             let globs = globs(text);
             assert_eq!(
-                globs.matches(path, bases.locate(path), false, bases),
+                globs.matches(path, &bases.locate(path), false),
                 expected,
                 "{text} {path}"
             );
         }
         let ssh = globs("~/.ssh/**");
         assert!(
-            ssh.matches("/home/u", bases.locate("/home/u"), true, bases),
+            ssh.matches("/home/u", &bases.locate("/home/u"), true),
             "what is in it goes with it"
         );
-        assert!(ssh.matches("/", bases.locate("/"), true, bases));
-        assert!(!ssh.matches("/home/u/p", bases.locate("/home/u/p"), true, bases));
+        assert!(ssh.matches("/", &bases.locate("/"), true));
+        assert!(!ssh.matches("/home/u/p", &bases.locate("/home/u/p"), true));
         assert!(Paths::parse(&["".to_owned()]).is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ pub struct Rule {
     /// Types of agents; `main` is the main agent.
     pub agents: Vec<String>,
     /// Texts of the command.
-    pub patterns: Vec<String>,
+    pub patterns: Vec<Finder<'static>>,
     /// Texts of a prompt: such a rule judges prompts and no calls.
     pub prompt: Vec<String>,
     pub acts: Acts,
@@ -115,7 +115,6 @@ pub struct Scene<'a> {
     pub input: &'a Value,
     pub call: &'a Call,
     pub home: &'a Path,
-    pub bases: Bases<'a>,
     /// becket's own home.
     pub becket: &'a Path,
     pub mode: Option<&'a str>,
@@ -349,10 +348,10 @@ impl Rule {
         let mut found = None;
         if !self.patterns.is_empty() {
             let command = scene.input.get("command").and_then(Value::as_str)?;
-            let is_in =
-                |text: &&String| memmem::find(command.as_bytes(), text.as_bytes()).is_some();
-            let pattern = self.patterns.iter().find(is_in)?;
-            found = Some(Match::Pattern(pattern.clone()));
+            let is_in = |text: &&Finder<'_>| text.find(command.as_bytes()).is_some();
+            let pattern = self.patterns.iter().find(is_in)?.needle();
+            let pattern = String::from_utf8_lossy(pattern).into_owned();
+            found = Some(Match::Pattern(pattern));
         }
         if let Some(check) = self.check {
             let of_check = check.holds(scene)?;
@@ -553,8 +552,7 @@ impl Touches {
         let mut both = paths.into_iter().flatten().zip(places.iter().flatten());
         both.any(|(path, (zone, located))| {
             self.wanted.zones & 1 << *zone as u16 != 0
-                && (self.paths.is_empty()
-                    || self.paths.matches(path, *located, with_below, scene.bases))
+                && (self.paths.is_empty() || self.paths.matches(path, located, with_below))
         })
     }
 }

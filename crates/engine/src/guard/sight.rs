@@ -167,7 +167,6 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
         input,
         call: &call,
         home: around.home,
-        bases,
         becket: around.place.home(),
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),

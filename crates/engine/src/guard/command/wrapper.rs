@@ -123,8 +123,11 @@ static WRAPPERS: &[Wrapper] = &[
 /// The wrapper that `program` with its arguments is, and where the arguments after its name begin.
 pub(super) fn find(program: &str, args: &[Value]) -> Option<(&'static Wrapper, usize)> {
     let second = args.first().map(|arg| arg.text.as_str());
+    let first = program.as_bytes().first()?;
+    let begin = |wrapper: &&Wrapper| wrapper.name.as_bytes()[0] == *first;
     WRAPPERS
         .iter()
+        .filter(begin)
         .find_map(|wrapper| match wrapper.name.strip_prefix(program)? {
             "" => Some((wrapper, 0)),
             rest => (rest.strip_prefix(' ') == second && second.is_some()).then_some((wrapper, 1)),
@@ -199,7 +202,17 @@ impl Flags {
 
 /// `name` is among the names, which are separated by blanks.
 pub(super) fn one_of(name: &str, names: &str) -> bool {
-    names.split_ascii_whitespace().any(|one| one == name)
+    let is_blank = |byte: Option<&u8>| byte.is_none_or(|byte| *byte == b' ');
+    let (text, names) = (name.as_bytes(), names.as_bytes());
+    let Some(first) = text.first() else {
+        return false;
+    };
+    memchr::memchr_iter(*first, names).any(|at| {
+        names[at..].starts_with(text)
+            && !text.contains(&b' ')
+            && is_blank(names.get(at + text.len()))
+            && is_blank(at.checked_sub(1).and_then(|before| names.get(before)))
+    })
 }
 
 pub(super) fn is_flag(text: &str) -> bool {
