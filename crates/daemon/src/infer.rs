@@ -133,8 +133,8 @@ impl Found {
         let usage = |finding: &Finding| matches!(finding.what, What::Usage(_));
         if findings.iter().any(usage) {
             self.figures = one.whole.then(|| followed.figures());
-            self.tokens = one.prompted_at.map(|_| followed.turn());
         }
+        self.tokens = one.prompted_at.and_then(|_| followed.more_tokens());
         if one.idle_since.is_some() {
             return;
         }
@@ -271,6 +271,26 @@ mod tests {
             transcripts.look(std::slice::from_ref(&one)).is_empty(),
             "nothing new"
         );
+    }
+
+    #[test]
+    fn a_reply_that_is_read_before_its_prompt_is_known_counts() {
+        let folder = folder();
+        let mut one = at_work(folder.path(), false);
+        let reply = r#"{"type":"assistant","timestamp":"2026-11-15T12:00:00.000Z","message":{"id":"m","model":"claude-opus-4-5","usage":{"input_tokens":10,"output_tokens":5}}}"#;
+        fs::write(&one.transcript, format!("{reply}\n")).unwrap();
+        let mut transcripts = Transcripts::default();
+        let mut told = |one: &AtWork| transcripts.look(std::slice::from_ref(one)).pop();
+        assert_eq!(told(&one), None);
+        let since = 1_794_744_000_000;
+        one.prompted_at = Some(since);
+        let tokens = TurnTokens {
+            since,
+            input: 10,
+            output: 5,
+        };
+        assert_eq!(told(&one).unwrap().tokens, Some(tokens));
+        assert_eq!(told(&one), None, "it was told");
     }
 
     #[test]

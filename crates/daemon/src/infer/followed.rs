@@ -27,6 +27,7 @@ pub(super) struct Followed {
     /// It was there once.
     seen: bool,
     in_vain: u32,
+    told: TurnTokens,
 }
 
 impl Followed {
@@ -61,8 +62,12 @@ impl Followed {
         self.tail.figures()
     }
 
-    pub(super) fn turn(&self) -> TurnTokens {
-        self.tail.turn()
+    /// The tokens of the turn, if there are more than were told last.
+    pub(super) fn more_tokens(&mut self) -> Option<TurnTokens> {
+        let turn = self.tail.turn();
+        let is_news = turn != self.told && turn.input + turn.output > 0;
+        self.told = turn;
+        is_news.then_some(turn)
     }
 
     fn read(
