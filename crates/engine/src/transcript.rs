@@ -337,8 +337,8 @@ const OPEN_REPLIES: usize = 64;
 
 #[derive(Debug, Clone, Default)]
 struct Reckoning {
-    /// The newest replies.
-    open: VecDeque<Reply>,
+    /// The newest replies: message, tokens, cost.
+    open: VecDeque<(String, Tokens, f64)>,
     cost: f64,
     /// A model without a price has replied.
     unknown_cost: bool,
@@ -369,14 +369,6 @@ struct State {
     api_duration_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone)]
-struct Reply {
-    message: String,
-    tokens: Tokens,
-    cost: f64,
-    by: Replied,
-}
-
 /// Who replied, and when.
 #[derive(Debug, Clone, Copy)]
 struct Replied {
@@ -404,14 +396,14 @@ impl Reckoning {
         let cost = price::cost(model, &tokens);
         self.unknown_cost |= cost.is_none();
         let cost = cost.unwrap_or(0.0);
-        let known = self.open.iter_mut().find(|open| open.message == id);
-        if let Some(known) = known {
-            if known.tokens == tokens {
+        let known = self.open.iter_mut().find(|(open, ..)| open == id);
+        if let Some((_, before, counted)) = known {
+            if *before == tokens {
                 return false;
             }
-            self.cost += cost - known.cost;
-            let before = std::mem::replace(&mut known.tokens, tokens);
-            known.cost = cost;
+            self.cost += cost - *counted;
+            let before = std::mem::replace(before, tokens);
+            *counted = cost;
             self.turn.add(before, tokens, by);
             return true;
         }
@@ -420,26 +412,17 @@ impl Reckoning {
         if self.open.len() == OPEN_REPLIES {
             self.open.pop_front();
         }
-        self.open.push_back(Reply {
-            message: id.to_owned(),
-            tokens,
-            cost,
-            by: *by,
-        });
+        self.open.push_back((id.to_owned(), tokens, cost));
         true
     }
 
-    /// From here on the tokens of replies since then are counted, anew if that is another turn. Its
-    /// first replies may have been read before its prompt was known here.
+    /// From here on the tokens of replies since then are counted, anew if that is another turn.
     fn count_since(&mut self, since: i64) {
         if self.turn.since != since {
             self.turn = TurnTokens {
                 since,
                 ..TurnTokens::default()
             };
-            for reply in &self.open {
-                (self.turn).add(Tokens::default(), reply.tokens, &reply.by);
-            }
         }
     }
 
@@ -457,6 +440,7 @@ impl Reckoning {
         if let Some(total) = line["totalCostUSD"].as_f64() {
             self.cost = total;
             self.unknown_cost = line["hasUnknownModelCost"] == true;
+            self.open.clear();
         }
         let count = |field: &str| line[field].as_u64();
         self.state = State {

@@ -190,11 +190,6 @@ fn the_tokens_of_a_turn_are_those_of_the_main_agent_since_its_prompt() {
     assert_eq!(tail.turn(), tokens(at(2), 15, 20), "the message grew");
     tail.count_since(at(5));
     assert_eq!(tail.turn(), tokens(at(5), 0, 0), "another turn");
-    let account = "{\"type\":\"cost-state\",\"totalCostUSD\":1.0}\n";
-    tail.push((line(7, "d", 30, "") + account).as_bytes());
-    tail.count_since(at(6));
-    let late = "the prompt is known after its reply";
-    assert_eq!(tail.turn(), tokens(at(6), 15, 30), "{late}");
 }
 
 /// Some versions write the first block of a message before they know all of its output.
