@@ -277,7 +277,7 @@ mod tests {
     fn of_a_long_past_only_the_end_is_read() {
         let folder = folder();
         let one = at_work(folder.path(), false);
-        let past = format!("{INTERRUPTED}\n").repeat(2_000);
+        let past = format!("{INTERRUPTED}\n").repeat(10_000);
         fs::write(&one.transcript, past).unwrap();
         let found = Transcripts::default().look(std::slice::from_ref(&one));
         let lines = found[0].inferences.len() as u64;
@@ -285,6 +285,24 @@ mod tests {
             lines > 100 && lines * INTERRUPTED.len() as u64 <= followed::OF_THE_PAST,
             "{lines}"
         );
+    }
+
+    #[test]
+    fn the_reply_of_a_turn_counts_however_much_is_written_after_it() {
+        let folder = folder();
+        let mut one = at_work(folder.path(), false);
+        one.prompted_at = Some(7);
+        let reply = r#"{"type":"assistant","timestamp":"2026-11-15T12:00:00.000Z","message":{"id":"m","model":"claude-opus-4-5","usage":{"input_tokens":10,"output_tokens":5}}}"#;
+        let after = "x".repeat(400 << 10);
+        let lines = format!("{reply}\n{{\"type\":\"attachment\",\"text\":\"{after}\"}}\n");
+        fs::write(&one.transcript, lines).unwrap();
+        let found = Transcripts::default().look(std::slice::from_ref(&one));
+        let tokens = TurnTokens {
+            since: 7,
+            input: 10,
+            output: 5,
+        };
+        assert_eq!(found[0].tokens, Some(tokens));
     }
 
     #[test]

@@ -245,9 +245,13 @@ impl<'a> Person<'a> {
     }
 
     /// Types a line and sends it. What is typed has to be on the screen first, or the program
-    /// would take text and Enter for something pasted.
+    /// would take text and Enter for something pasted. The prompt of a turn that was interrupted may
+    /// have come back into the input late.
     #[track_caller]
     pub fn submits(&self, text: &str) {
+        if input(&self.screen()).is_some_and(|typed| !typed.is_empty()) {
+            self.press("C-u");
+        }
         self.type_text(text);
         self.wait_text(text);
         self.press("Enter");

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::Terminal;
+use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use serde_json::json;
 
@@ -187,7 +188,9 @@ fn bash_completes_sessions() {
     assert!(names.contains("a1b2c3d4\tFix the login\n"), "{names}");
     world.run(&["daemon", "stop"]);
     assert_eq!(world.run(&["sessions", "--names"]), names);
-    assert_eq!(world.daemon_pid(), None, "a daemon was started");
+    // Its process outlives the lock for a moment.
+    let gone = wait::until(PATIENCE, || world.daemon_pid().is_none().then_some(()));
+    assert!(gone.is_some(), "a daemon was started");
 }
 
 #[test]

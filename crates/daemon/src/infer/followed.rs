@@ -11,8 +11,9 @@ use rustix::fs::OFlags;
 
 /// What is read of one transcript at once.
 const AT_ONCE: u64 = 8 << 20;
-/// Where somebody attends, the status line tells of context and cost: the past is not needed.
-pub(super) const OF_THE_PAST: u64 = 64 << 10;
+/// Where the user attends, the status line tells of context and cost: of the past only the tokens of
+/// the turn are needed. Claude Code 2.1.325 writes 115 KB after the reply of a short first turn.
+pub(super) const OF_THE_PAST: u64 = 1 << 20;
 /// A transcript is made with the first reply, which takes its time. After so many looks in vain it
 /// is missing.
 pub(super) const IN_VAIN: u32 = 60;

@@ -205,7 +205,8 @@ fn instead_of_a_compaction_a_fresh_claude_code_starts() {
                     bash("echo engine").usage(975_000, 100),
                     say("too full").usage(975_000, 100).halfway("never"),
                 ],
-            );
+            )
+            .since("2.1.325", "compaction on the model's word alone");
         let story = configured(given, Becket::default(), "")?;
         runs(&story, &["effort", "start", "implement"]);
         runs(&story, &["log", "the engine is next"]);

@@ -139,7 +139,7 @@ fn strict_blocks_when_the_shim_is_gone() {
     for (args, is_made) in [(&["--strict"][..], false), (&[], true)] {
         story(|given| {
             let story = given
-                .needs(&["onFailure"])
+                .needs(&["hook_on_failure_supported"])
                 .on("make it", [bash("touch made"), say("done")])
                 .registered(Becket::default().init(args))
                 .begin()?;
