@@ -264,7 +264,7 @@ pub fn print(output: &Output) -> ExitCode {
 }
 
 /// How long the answer is waited for without going to sleep.
-const AWAKE: Duration = Duration::from_micros(200);
+const AWAKE: Duration = Duration::from_micros(400);
 
 /// One connection to the daemon, with a deadline that holds for connecting, sending and receiving.
 #[derive(Debug)]
@@ -322,7 +322,7 @@ impl Link {
 
     pub fn receive(&mut self) -> Result<Response, Missed> {
         let mut buffer = [0; 512];
-        // Most answers come within 0.2 ms, and waking a core that went to sleep takes 40 µs of that.
+        // Most answers come within 0.4 ms, and waking a core that went to sleep takes 40 µs of that.
         let awake = Instant::now() + AWAKE;
         loop {
             if let Some(frame) = self.decoder.next_frame().map_err(|_| Missed::Broken)? {
