@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::act::{Access, Act, Fed, Touch};
+use super::command::one_of;
 use super::rule::{Match, Scene};
 use super::zone::Zone;
 
@@ -111,12 +112,8 @@ impl Check {
             Self::DeletesRemote => acts.iter().find(|act| deletes_remote(act)).map(program),
             Self::KillsBecket => {
                 let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
-                let looks = |act: &&Act| {
-                    [
-                        "pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat", "which",
-                    ]
-                    .contains(&&*act.program)
-                };
+                let looks =
+                    |act: &&Act| one_of(&act.program, "pgrep pidof ps lsof fuser grep cat which");
                 let reads = |touch: &Touch| touch.path.contains("/.becket/");
                 if !scene.call.touches.iter().any(reads) {
                     acts.iter().filter(looks).find(about)?;
@@ -154,28 +151,17 @@ fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
 }
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
-const INTERPRETERS: [&str; 9] = [
-    "node",
-    "perl",
-    "ruby",
-    "php",
-    "deno",
-    "bun",
-    "lua",
-    "osascript",
-    "tclsh",
-];
+const INTERPRETERS: &str = "node perl ruby php deno bun lua osascript tclsh";
 
 fn is_interpreter(program: &str) -> bool {
-    INTERPRETERS.contains(&program) || program.starts_with("python") || program.starts_with("pypy")
+    one_of(program, INTERPRETERS) || program.starts_with("python") || program.starts_with("pypy")
 }
 
 fn is_network(program: &str) -> bool {
-    let names = [
-        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet",
-        "ftp", "aria2c", "fetch",
-    ];
-    names.contains(&program)
+    one_of(
+        program,
+        "curl wget nc ncat netcat socat ssh http https xh telnet ftp aria2c fetch iwr irm",
+    )
 }
 
 /// Whether what it reads on its standard input is a program to it.
@@ -244,16 +230,8 @@ fn code_sends_environment(act: &Act) -> bool {
 }
 
 fn is_secret(word: &str) -> bool {
-    let words = [
-        "secret",
-        "token",
-        "passw",
-        "api_key",
-        "apikey",
-        "private_key",
-        "credential",
-    ];
-    words.iter().any(|secret| word.contains(secret))
+    let mut words = "secret token passw api_key apikey private_key credential".split(' ');
+    words.any(|secret| word.contains(secret))
 }
 
 /// Build folders and temporary ones may go there, too.
@@ -326,7 +304,9 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
 fn prints_environment(act: &Act) -> bool {
     match &*act.program {
         "printenv" => true,
-        "env" | "set" | "export" => act.args.iter().all(|word| word.text.starts_with('-')),
+        "env" | "set" | "export" | "declare" | "typeset" => {
+            act.args.iter().all(|word| word.text.starts_with('-'))
+        }
         _ => false,
     }
 }
@@ -340,7 +320,7 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
-    if !CLIENTS.split(' ').any(|client| client == act.program) {
+    if !one_of(&act.program, CLIENTS) {
         return false;
     }
     let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
@@ -354,7 +334,24 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .args
         .iter()
         .any(|word| is_destructive(&statement(&word.text)));
-    said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+    said || fed_script(act, scene)
+        || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+}
+
+/// A file that a client runs, and that tells by its name what it does: `psql < drop_all.sql`.
+fn fed_script(act: &Act, scene: &Scene<'_>) -> bool {
+    let destroys = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let mut words = "drop truncate wipe reset destroy purge delete nuke".split(' ');
+        name.ends_with(".sql") && words.any(|word| name.contains(word))
+    };
+    let read = scene
+        .call
+        .touches
+        .iter()
+        .filter(|it| it.access == Access::Read);
+    act.args.iter().any(|word| destroys(&word.text))
+        || act.fed != Fed::Nothing && read.into_iter().any(|it| destroys(&it.path))
 }
 
 /// A statement that an MCP tool gets. A text that only speaks of one does not begin with it.
@@ -370,18 +367,8 @@ fn tool_destroys_data(scene: &Scene<'_>) -> bool {
     };
     let destroys = |text: String| text.split(';').any(begins);
     // `query` may be words to search for.
-    let data = [
-        "sql",
-        "db",
-        "data",
-        "postgres",
-        "supabase",
-        "snowflake",
-        "bigquery",
-        "neon",
-    ];
-    let for_data =
-        data.iter().any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
+    let mut data = "sql db data postgres supabase snowflake bigquery neon".split(' ');
+    let for_data = data.any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
     scene.tool.starts_with("mcp__") && for_data && texts.into_iter().any(destroys)
 }
 

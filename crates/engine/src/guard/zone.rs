@@ -238,6 +238,10 @@ fn is_built(rest: &str) -> bool {
         "uv.lock",
         "Gemfile.lock",
     ];
+    const SHORT: [&str; 12] = [
+        "site", "result", "vendor", "reports", "release", "Debug", "Release", ".build", ".kotlin",
+        ".nx", ".yarn", "artifact",
+    ];
     rest.split('/').any(|name| {
         NAMES.contains(&name)
             || name.ends_with(".egg-info")
@@ -245,6 +249,10 @@ fn is_built(rest: &str) -> bool {
             || name.starts_with("build-")
             || name.starts_with("cmake-build-")
             || name.starts_with("bazel-")
+            || SHORT.contains(&name)
+            || ["cache", "-report", "-results", "-output", "-stuff"]
+                .iter()
+                .any(|end| name.len() > end.len() && name.ends_with(end))
     }) || [
         "vendor/bundle",
         ".cargo/registry",

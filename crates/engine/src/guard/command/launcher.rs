@@ -7,7 +7,7 @@ use super::super::act::Access;
 use super::shell::{Output, Shell};
 use super::start::line;
 use super::word::Value;
-use super::wrapper::{self, Flags, flags, has, is_flag};
+use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
 const SSH: Flags = flags("bcDEeFIiJLlmOopQRSWw", "");
 const DOCKER: Flags = flags(
@@ -25,6 +25,8 @@ const XARGS: Flags = flags(
     "IdEnPLsa",
     "replace delimiter max-args max-procs max-lines max-chars arg-file",
 );
+/// Of `find`: what chooses no files, and has no value.
+const NO_TEST: &str = "-print -print0 -depth -xdev -mount -ls -prune -o -a ! -not ( ) -follow -noleaf -ignore_readdir_race -d";
 const FD: Flags = flags(
     "teEdcjSo",
     "type extension exclude max-depth min-depth threads size owner",
@@ -162,23 +164,7 @@ impl Shell<'_> {
                     at += 1;
                 }
                 "-type" | "-maxdepth" | "-mindepth" | "-D" | "-printf" => at += 1,
-                "-print"
-                | "-print0"
-                | "-depth"
-                | "-xdev"
-                | "-mount"
-                | "-ls"
-                | "-prune"
-                | "-o"
-                | "-a"
-                | "!"
-                | "-not"
-                | "("
-                | ")"
-                | "-follow"
-                | "-noleaf"
-                | "-ignore_readdir_race"
-                | "-d" => {}
+                test if one_of(test, NO_TEST) => {}
                 _ => {
                     filtered = true;
                     at +=
@@ -280,6 +266,49 @@ impl Shell<'_> {
         })
     }
 
+    /// A makefile that the script gives or wrote: its recipes.
+    pub(super) fn make(&mut self, program: &str, args: &[Value], stdin: &Output) -> Output {
+        self.act(program, args, stdin.fed());
+        let file = wrapper::value(args, Some('f'), "file makefile");
+        // The grammar drops a `-` before a here-document.
+        let makefile = match file {
+            Some(file) if !matches!(&*file.text, "-" | "/dev/stdin") => self.printed_by_file(&file),
+            None if !has(args, "f", "") => self.printed_by_file(&Value::known("Makefile")),
+            _ => stdin.clone(),
+        };
+        if let Output::Text(text, _) = makefile {
+            let recipes = text.lines().filter_map(|line| line.strip_prefix('\t'));
+            let recipes: Vec<&str> = recipes
+                .map(|it| it.trim_start_matches(['@', '-']))
+                .collect();
+            let script = recipes
+                .join("\n")
+                .replace("$(HOME)", "$HOME")
+                .replace("$$", "$");
+            self.within(program, |shell| {
+                shell.subshell(|shell| shell.script(&script, &Output::Nothing))
+            });
+        }
+        Output::Opaque
+    }
+
+    /// `cargo run -p NAME -- ARGS` starts NAME.
+    pub(super) fn cargo_run(&mut self, args: &[Value], stdin: &Output) -> Output {
+        self.act("cargo", args, stdin.fed());
+        let end = args.iter().position(|arg| arg.text == "--");
+        let (own, rest) = args.split_at(end.unwrap_or(args.len()));
+        match wrapper::value(own, None, "bin").or(wrapper::value(own, Some('p'), "package")) {
+            Some(name) => {
+                let words: Vec<Value> = [name]
+                    .into_iter()
+                    .chain(rest.iter().skip(1).cloned())
+                    .collect();
+                self.within("cargo run", |shell| shell.start(&words, stdin))
+            }
+            None => Output::Opaque,
+        }
+    }
+
     pub(super) fn git(&mut self, args: &[Value], stdin: &Output) -> Output {
         let scope = self.scope.cwd.clone();
         let mut at = 0;
@@ -300,15 +329,8 @@ impl Shell<'_> {
                 }
                 _ => {}
             }
-            let two = matches!(
-                flag.text.as_str(),
-                "-C" | "-c"
-                    | "--git-dir"
-                    | "--work-tree"
-                    | "--namespace"
-                    | "--config-env"
-                    | "--exec-path"
-            );
+            const TWO: &str = "-C -c --git-dir --work-tree --namespace --config-env --exec-path";
+            let two = one_of(&flag.text, TWO);
             at += 1 + usize::from(two);
         }
         let rest = args.get(at..).unwrap_or_default();
@@ -386,16 +408,9 @@ impl Shell<'_> {
 fn git_program(setting: &str) -> Option<&str> {
     let (key, program) = setting.split_once('=')?;
     let key = key.to_lowercase();
-    let runs = [
-        "sshcommand",
-        "pager",
-        "editor",
-        "fsmonitor",
-        ".external",
-        ".textconv",
-    ];
+    let mut runs = "sshcommand pager editor fsmonitor .external .textconv".split(' ');
     let program = program.strip_prefix('!').unwrap_or(program);
-    runs.iter().any(|it| key.ends_with(it)).then_some(program)
+    runs.any(|it| key.ends_with(it)).then_some(program)
 }
 
 /// The commands that a program takes as values of its flags.
@@ -405,6 +420,11 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
         "ansible" => Vec::from_iter(wrapper::value(args, Some('a'), "args")),
         "nodemon" => Vec::from_iter(wrapper::value(args, Some('x'), "exec")),
         "nix-shell" => Vec::from_iter(wrapper::value(args, None, "run command")),
+        "sed" | "gsed" => args
+            .iter()
+            .filter(|arg| !is_flag(&arg.text))
+            .flat_map(executed)
+            .collect(),
         // `tmux new -d 'make'`, `tmux send-keys 'make' Enter`
         "tmux" | "hyperfine" | "concurrently" | "entr" => {
             let words = args.iter().filter(|arg| arg.text.contains(' '));
@@ -432,6 +452,22 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
         }
         _ => Vec::new(),
     }
+}
+
+/// The commands that a script of sed runs: `1e cmd`, `s/x/cmd/e`.
+fn executed(script: &Value) -> Vec<Value> {
+    let parts = script.text.split([';', '\n']).filter_map(|part| {
+        let part = part.trim_start_matches(|c: char| c.is_ascii_digit() || " ,$!".contains(c));
+        if let Some(command) = part.strip_prefix("e ") {
+            return Some(command);
+        }
+        let rest = part.strip_prefix('s')?;
+        let mark = rest.chars().next().filter(char::is_ascii_punctuation)?;
+        let mut fields = rest.split(mark).skip(2);
+        let (command, flags) = (fields.next()?, fields.next()?);
+        (flags.contains('e') && fields.next().is_none()).then_some(command)
+    });
+    parts.map(|command| script.with(command)).collect()
 }
 
 /// A name that comes from input: it stays unknown if a shell reads it again.

@@ -101,6 +101,10 @@ impl Shell<'_> {
                 self.container(program, args, stdin)
             }
             "git" => self.git(args, stdin),
+            "make" | "gmake" => self.make(program, args, stdin),
+            "cargo" if args.first().is_some_and(|arg| arg.text == "run") => {
+                self.cargo_run(args, stdin)
+            }
             _ => self.plain(name, program, args, stdin),
         }
     }
@@ -214,9 +218,10 @@ impl Shell<'_> {
             return self.within("env", |shell| shell.script(&line.text, stdin));
         }
         let mut at = wrapper.command(args);
-        let variables = self.scope.variables.clone();
-        if matches!(program, "env" | "sudo" | "doas") {
+        let (variables, env) = (self.scope.variables.clone(), self.context.env.len());
+        if matches!(program, "env" | "sudo" | "doas" | "cross-env") {
             while let Some((name, value)) = args.get(at).and_then(|arg| arg.text.split_once('=')) {
+                self.export(name, value);
                 let value = args[at].with(value);
                 self.set(name.to_owned(), value);
                 at += 1;
@@ -224,7 +229,7 @@ impl Shell<'_> {
         }
         let inner = &args[at..];
         let script = match program {
-            "flock" | "npx" => wrapper::value(&args[..at], Some('c'), "command call"),
+            "flock" | "npx" | "npm" => wrapper::value(&args[..at], Some('c'), "command call"),
             // `watch 'a b'` and the like give one word to a shell.
             "watch" if inner.len() == 1 => inner.first().cloned(),
             _ => None,
@@ -245,6 +250,7 @@ impl Shell<'_> {
             )
         };
         self.scope.variables = variables;
+        self.context.env.truncate(env);
         output
     }
 

@@ -82,7 +82,7 @@ rm a; rm b && rm c || rm d & rm e
 (cd /tmp && rm a); rm b
     cd /tmp; rm a; rm b | D /tmp/a, D /p/b
 { rm a; } > out
-    rm a | D /p/a, W /p/out
+    rm a; truncate -s 0 out | D /p/a, W /p/out
 echo $(rm a) `rm b` "$(rm c)"
     rm a; rm b; rm c; echo $(rm a)? `rm b`? $(rm c)? | D /p/a, D /p/b, D /p/c
 diff <(rm a) <(rm b)
@@ -486,7 +486,28 @@ fn a_redirection_belongs_to_its_act() {
     let read = read_here("ls; echo $(date) > f");
     let touch = read.touches.last().expect("a touch");
     assert_eq!((touch.path.as_str(), touch.act), ("/p/f", Some(2)));
-    assert_eq!(read_here("> f").touches[0].act, None);
+    let emptied = read_here("> f");
+    assert_eq!(emptied.acts[0].program, "truncate");
+    assert_eq!(emptied.touches[0].act, Some(0));
+}
+
+#[test]
+fn an_act_has_the_variables_that_are_set_for_it() {
+    for (command, expected) in [
+        ("A=1 B=$A ls", "A=1 B=1"),
+        ("env -i A=1 ls; ls", ""),
+        ("sudo A=1 ls", "A=1"),
+        ("export A=1; ls", "A=1"),
+        ("A=1; export A; ls", "A=1"),
+        ("A=1; (export A); ls", ""),
+        ("A=1 pwd; ls", ""),
+    ] {
+        let read = read_here(command);
+        let act = read.acts.last().expect("an act");
+        assert_eq!(act.env.join(" "), expected, "{command}");
+    }
+    let run = read_here("GIT_SSH_COMMAND='sh -c \"rm a\"' git fetch");
+    assert!(run.acts.iter().any(|act| act.program == "rm"));
 }
 
 /// The grammar's scanner reads past a table of C here, if it gets the text as it is.

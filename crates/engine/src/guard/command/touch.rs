@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::super::act::Access::{self, Delete, List, Read, Write};
+use super::super::zone::Zone;
 use super::shell::Shell;
 use super::word::Value;
 use super::wrapper::{Flags, flags, has, is_flag, value};
@@ -272,6 +273,13 @@ impl Shell<'_> {
         }
         let target = matches!(program, "cp" | "mv" | "ln" | "install")
             && value(args, Some('t'), "target-directory").is_some();
+        // What is moved to the temp folder is as good as deleted.
+        let root = std::path::Path::new("/");
+        let is_temp = |to: &&Value| {
+            let to = self.absolute(to);
+            to.is_some_and(|to| matches!(Zone::of(&format!("{to}/x"), root, root), Zone::Temp))
+        };
+        let lost = program == "mv" && paths.last().is_some_and(|to| is_temp(to));
         let folders = program == "install" && has(args, "d", "directory");
         for (at, path) in paths.iter().enumerate() {
             let remote = matches!(program, "scp" | "rsync") && remote(&path.text);
@@ -284,6 +292,8 @@ impl Shell<'_> {
                 } else {
                     last.unwrap_or(access)
                 };
+                let is_folder = || !path.text.trim_start_matches('.').contains('.');
+                let recursive = recursive || lost && access == Delete && is_folder();
                 self.touch(path, access, recursive, Some(act));
                 if last.is_some()
                     && program == "rsync"
@@ -448,14 +458,17 @@ impl Shell<'_> {
             "checkout" => (Write, true),
             _ => return,
         };
-        let from = match verb.text.as_str() {
-            "checkout" => rest
-                .iter()
-                .position(|arg| arg.text == "--")
-                .map_or(rest.len(), |at| at + 1),
-            _ => 0,
-        };
-        for path in FLAGS.operands(&rest[from..]) {
+        let dashes = rest.iter().position(|arg| arg.text == "--");
+        let (before, files) = rest.split_at(dashes.unwrap_or(0));
+        let is_checkout = verb.text == "checkout";
+        // A file of another branch is brought in; one of this commit throws changes away.
+        let other = |arg: &Value| !is_flag(&arg.text) && !arg.text.starts_with(['H', '@']);
+        let brings = is_checkout && before.iter().any(other);
+        for path in FLAGS.operands(files) {
+            let whole = matches!(path.text.as_str(), "." | ":/") || path.text.starts_with("./");
+            if is_checkout && !whole && (dashes.is_none() || brings) {
+                continue;
+            }
             self.touch(path, access, recursive, Some(act));
         }
     }

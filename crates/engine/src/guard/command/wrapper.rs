@@ -55,6 +55,7 @@ static WRAPPERS: &[Wrapper] = &[
     elevated("run0", flags("u", "user")),
     elevated("gosu", flags("", "")),
     plain("env", flags("uCS", "unset chdir split-string"), 0),
+    plain("cross-env", flags("", ""), 0),
     plain("nohup", flags("", ""), 0),
     plain("nice", flags("n", "adjustment"), 0),
     plain("ionice", flags("cnpPu", "class classdata"), 0),
@@ -198,7 +199,7 @@ impl Flags {
 }
 
 /// `name` is among the names, which are separated by blanks.
-pub(super) fn one_of(name: &str, names: &str) -> bool {
+pub(in crate::guard) fn one_of(name: &str, names: &str) -> bool {
     names.split_ascii_whitespace().any(|one| one == name)
 }
 
