@@ -112,8 +112,12 @@ impl Check {
             Self::DeletesRemote => acts.iter().find(|act| deletes_remote(act)).map(program),
             Self::KillsBecket => {
                 let about = |act: &&Act| act.args.iter().any(|word| word.text.contains("becket"));
-                let looks =
-                    |act: &&Act| one_of(&act.program, "pgrep pidof ps lsof fuser grep cat which");
+                let looks = |act: &&Act| {
+                    [
+                        "pgrep", "pidof", "ps", "lsof", "fuser", "grep", "cat", "which",
+                    ]
+                    .contains(&&*act.program)
+                };
                 let reads = |touch: &Touch| touch.path.contains("/.becket/");
                 if !scene.call.touches.iter().any(reads) {
                     acts.iter().filter(looks).find(about)?;
@@ -204,7 +208,7 @@ fn runs_itself(act: &Act) -> bool {
     let itself = |code: &str| {
         let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
         has(&["exec(", "eval", "Function("]) && has(&["http", "urlopen", "fetch(", "socket"])
-            || has(&["socket"]) && has(&["/bin/sh", "/bin/bash", "pty.spawn"])
+            || has(&["sock"]) && has(&["/bin/sh", "/bin/bash", "pty.spawn"])
     };
     is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
 }
@@ -232,6 +236,7 @@ fn code_sends_environment(act: &Act) -> bool {
 fn is_secret(word: &str) -> bool {
     let mut words = "secret token passw api_key apikey private_key credential".split(' ');
     words.any(|secret| word.contains(secret))
+        || ["aws", "key", "keys", "cred"].contains(&word.trim_matches(['^', '_', '=', '*', '.']))
 }
 
 /// Build folders and temporary ones may go there, too.
@@ -248,10 +253,12 @@ fn deletes_remote(act: &Act) -> bool {
         let cache = word.starts_with("/var/lib/apt/lists") || word.starts_with("/var/cache/");
         !cache && !matches!(zone, Zone::Build | Zone::Temp)
     };
-    act.remote
-        && act.program == "rm"
-        && recursive
-        && words().filter(|word| !is_flag(word)).any(keeps)
+    let deletes = match &*act.program {
+        "rm" => recursive,
+        "find" => words().any(|word| word == "-delete"),
+        _ => false,
+    };
+    act.remote && deletes && words().filter(|word| !is_flag(word)).any(keeps)
 }
 
 fn runs_files(act: &Act) -> bool {
@@ -303,7 +310,8 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
 
 fn prints_environment(act: &Act) -> bool {
     match &*act.program {
-        "printenv" => true,
+        "printenv" | "history" => true,
+        "docker" | "podman" => act.args.first().is_some_and(|word| word.text == "inspect"),
         "env" | "set" | "export" | "declare" | "typeset" => {
             act.args.iter().all(|word| word.text.starts_with('-'))
         }

@@ -163,7 +163,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ),
     ("eval Function", Function::Code),
     (
-        "rmtree rm_rf rm_r remove_tree remove_entry_secure rimraf rimrafSync removeSync emptyDirSync emptyDir",
+        "rmtree rm_rf rm_r remove_tree remove_dir remove_entry remove_entry_secure rimraf rimrafSync removeSync emptyDirSync emptyDir",
         Function::Touch(Delete, true),
     ),
     (

@@ -159,7 +159,10 @@ impl Shell<'_> {
                         filtered = true;
                         let negated =
                             at >= 2 && matches!(tests[at - 2].text.as_str(), "!" | "-not");
-                        names.extend(pattern.rsplit('/').next().filter(|_| !negated));
+                        // The names from the last one on that is more than `*`.
+                        let from = pattern.trim_end_matches(['*', '/']).rfind('/');
+                        let name = &pattern[from.map_or(0, |at| at + 1)..];
+                        names.extend(Some(name).filter(|_| !negated));
                     }
                     at += 1;
                 }
@@ -299,10 +302,7 @@ impl Shell<'_> {
         let (own, rest) = args.split_at(end.unwrap_or(args.len()));
         match wrapper::value(own, None, "bin").or(wrapper::value(own, Some('p'), "package")) {
             Some(name) => {
-                let words: Vec<Value> = [name]
-                    .into_iter()
-                    .chain(rest.iter().skip(1).cloned())
-                    .collect();
+                let words = [&[name], rest.get(1..).unwrap_or_default()].concat();
                 self.within("cargo run", |shell| shell.start(&words, stdin))
             }
             None => Output::Opaque,
@@ -375,15 +375,7 @@ impl Shell<'_> {
                 let at = args
                     .iter()
                     .position(|arg| matches!(arg.text.as_str(), "foreach" | "run"));
-                at.map(|at| {
-                    let words = args[at + 1..]
-                        .iter()
-                        .filter(|arg| arg.text != "--recursive");
-                    words
-                        .map(|arg| arg.text.as_str())
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                })
+                at.map(|at| line(&args[at + 1..]).replace("--recursive ", ""))
             }
             "ls-files" if args.len() == 1 || args.len() == 2 && args[1].text == "-z" => {
                 return Output::Names(vec![Value::known(".")]);

@@ -111,6 +111,8 @@ pub(super) struct Shell<'h> {
     pub(super) files: HashMap<String, Output>,
     pub(super) aliases: HashMap<String, String>,
     pub(super) calls: Vec<String>,
+    /// Scripts that run at the end.
+    pub(super) traps: Vec<String>,
     pub(super) read: Read,
     depth: usize,
     steps: usize,
@@ -133,6 +135,7 @@ impl<'h> Shell<'h> {
             files: HashMap::new(),
             aliases: HashMap::new(),
             calls: Vec::new(),
+            traps: Vec::new(),
             read: Read::default(),
             depth: 0,
             steps: 0,
@@ -143,6 +146,9 @@ impl<'h> Shell<'h> {
 
     pub(super) fn read(mut self, command: &str) -> Read {
         self.script(command, &Output::Nothing);
+        for trap in std::mem::take(&mut self.traps) {
+            self.within("trap", |shell| shell.script(&trap, &Output::Nothing));
+        }
         self.read
     }
 

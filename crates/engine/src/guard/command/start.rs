@@ -67,11 +67,7 @@ impl Shell<'_> {
                     .iter()
                     .find(|arg| !is_flag(&arg.text))
                     .filter(|_| args.len() > 1);
-                if let Some(script) = script {
-                    self.within("trap", |shell| {
-                        shell.subshell(|shell| shell.script(&script.text, &Output::Nothing))
-                    });
-                }
+                self.traps.extend(script.map(|script| script.text.clone()));
                 Output::Nothing
             }
             "alias" => {

@@ -346,7 +346,7 @@ tee a b < c | sudo tee -a /etc/hosts
 dd if=/dev/zero of=/dev/sda bs=1M
     dd if=/dev/zero of=/dev/sda bs=1M | R /dev/zero, W /dev/sda
 cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b
-    cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b | R* /p/a, W* /p/b, R /p/a, R /p/b, W /p/c, W /p/d, R /p/a, D /p/a, W /p/b, R /etc/passwd, W /p/l, R /p/a, W /b
+    cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b | R* /p/a, W* /p/b, R /p/a, R /p/b, W /p/c/a, W /p/c/b, W /p/c, W /p/d, R /p/a, D /p/a, W /p/b, R /etc/passwd, W /p/l, R /p/a, W /b
 rsync -a --delete s/ d/; rsync a h:/b; scp -i k f h:/x
     rsync -a --delete s/ d/; rsync a h:/b; scp -i k f h:/x | R* /p/s, W* /p/d, D* /p/d, R /p/a, R /p/f
 tar czf - . ; tar xzf a.tgz -C /opt; tar -cf b.tar -C /src x; zip -r a.zip d; unzip a.zip -d /x

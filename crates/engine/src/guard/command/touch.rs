@@ -294,6 +294,13 @@ impl Shell<'_> {
                 };
                 let is_folder = || !path.text.trim_start_matches('.').contains('.');
                 let recursive = recursive || lost && access == Delete && is_folder();
+                // `cp a b/` writes `b/a`.
+                let into = path.text.ends_with('/') && last == Some(Write) && !recursive;
+                for from in paths[..at].iter().filter(|_| into) {
+                    let name = from.text.rsplit('/').next().unwrap_or_default();
+                    let file = path.with(path.text.clone() + name);
+                    self.touch(&file, access, false, Some(act));
+                }
                 self.touch(path, access, recursive, Some(act));
                 if last.is_some()
                     && program == "rsync"

@@ -168,14 +168,8 @@ impl Flags {
             return one_of(name, self.long);
         }
         let letters = flag.trim_start_matches('-');
-        letters
-            .char_indices()
-            .any(|(at, c)| at + c.len_utf8() == letters.len() && self.short.contains(c))
-            && !letters
-                .chars()
-                .rev()
-                .skip(1)
-                .any(|c| self.short.contains(c))
+        let first = letters.find(|c| self.short.contains(c));
+        first.is_some_and(|at| letters[at..].chars().nth(1).is_none())
     }
 
     /// The words that are neither flags nor their values.
