@@ -171,7 +171,9 @@ fn is_network(program: &str) -> bool {
 /// Whether what it reads on its standard input is a program to it.
 fn runs_stdin(act: &Act) -> bool {
     let words = || act.args.iter().map(|word| &*word.text);
-    let operand = words().find(|word| *word == "-" || !word.starts_with('-'));
+    // `deno run -`
+    let mut operands = words().filter(|word| *word == "-" || !word.starts_with('-'));
+    let operand = operands.find(|word| *word != "run");
     let is_stdin =
         operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
     let short = |letters: &[char]| {
@@ -321,7 +323,7 @@ fn prints_environment(act: &Act) -> bool {
 
 const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
     mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
-    pgcli mongosh mongo wrangler";
+    pgcli mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
@@ -331,9 +333,12 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if !one_of(&act.program, CLIENTS) {
         return false;
     }
-    let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
     let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
-    if in_file && act.args.iter().any(|word| is_scratch(&word.text)) {
+    let is_scratch = |text: &str| {
+        let test = text.ends_with("_test") || text.starts_with("test_");
+        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(' ')
+    };
+    if act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.
@@ -388,8 +393,8 @@ fn is_destructive(text: &str) -> bool {
         .map(str::to_lowercase)
         .collect();
     let text = words.join(" ");
-    let mongo = ["dropdatabase", ".drop", ".deletemany {}", ".remove {}"];
-    if mongo.iter().any(|word| text.contains(word)) {
+    let mut others = "dropdatabase|.drop|.deletemany {}|.remove {}|flushall|flushdb".split('|');
+    if others.any(|word| text.contains(word)) {
         return true;
     }
     text.split(';').any(|statement| {

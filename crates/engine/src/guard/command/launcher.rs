@@ -366,10 +366,10 @@ impl Shell<'_> {
                 let mut words = args[1..]
                     .iter()
                     .filter(|arg| !is_flag(&arg.text) && arg.text != "set");
-                if let (Some(key), Some(value)) = (words.next(), words.next()) {
+                words.next().zip(words.next()).and_then(|(key, value)| {
                     self.git_alias(&format!("{}={}", key.text, value.text));
-                }
-                None
+                    value.text.strip_prefix('!').map(str::to_owned)
+                })
             }
             "submodule" | "bisect" => {
                 let at = args
@@ -489,13 +489,13 @@ fn replaced(words: &[Value], mark: &str, names: &[Value]) -> Vec<Value> {
     all
 }
 
-/// What `find` would name: the folders themselves if nothing is filtered, a pattern below them otherwise.
+/// What `find` would name: all in the folders if nothing is filtered, a pattern below them otherwise.
 fn found(roots: &[Value], names: &[&str], filtered: bool) -> Vec<Value> {
     let mut all = Vec::new();
     for root in roots {
         let folder = root.text.trim_end_matches('/');
         if !filtered {
-            all.push(root.clone());
+            all.push(root.with(format!("{folder}/*")));
         } else if names.is_empty() {
             all.push(Value::unknown(format!("{folder}/**")));
         }

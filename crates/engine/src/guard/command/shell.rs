@@ -543,15 +543,16 @@ impl<'h> Shell<'h> {
         for (kind, child) in children(node) {
             match kind {
                 Kind::Token => keyword = text(child, source),
-                Kind::Assignment => self.assign(child, source),
-                Kind::VariableName => {}
-                _ => self.fields(child, source, &mut words),
-            }
-            if matches!(kind, Kind::Assignment | Kind::VariableName) {
-                sets = true;
-                if keyword == "export" {
-                    self.export_name(child, source);
+                Kind::Assignment | Kind::VariableName => {
+                    sets = true;
+                    if kind == Kind::Assignment {
+                        self.assign(child, source);
+                    }
+                    if keyword == "export" {
+                        self.export_name(child, source);
+                    }
                 }
+                _ => self.fields(child, source, &mut words),
             }
         }
         if sets {
@@ -645,7 +646,8 @@ impl<'h> Shell<'h> {
         }
         let opaque = word.opaque || !path.starts_with('/');
         // `rm src/*` leaves an empty folder.
-        let recursive = recursive || access == Access::Delete && path.ends_with("/*");
+        let all = path.ends_with("/*") || path.ends_with("/**");
+        let recursive = recursive || access == Access::Delete && all;
         self.read.touches.push(Touch {
             path,
             real: None,

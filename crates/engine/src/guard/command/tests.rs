@@ -257,13 +257,13 @@ parallel 'rm -rf {}' ::: /a /b
 find / -name '*.pyc' -delete
     find / -name *.pyc -delete | L* /, D /**/*.pyc?
 find / -type f -delete
-    find / -type f -delete | L* /, D* /
+    find / -type f -delete | L* /, D* /*
 find . -exec rm -rf {} \;
-    find . -exec rm -rf {} ;; rm -rf . | L* /p, D* /p
+    find . -exec rm -rf {} ;; rm -rf ./* | L* /p, D* /p/*
 find a b -name x -o -name y | xargs rm
     find a b -name x -o -name y; rm a/**/x? a/**/y? b/**/x? b/**/y? | L* /p/a, L* /p/b, D /p/a/**/x?, D /p/a/**/y?, D /p/b/**/x?, D /p/b/**/y?
 find / | while read f; do rm "$f"; done
-    find /; read f <?; rm / <? | L* /, D /
+    find /; read f <?; rm /* <? | L* /, D* /*
 "##;
 
 const OTHER_MACHINES: &str = r##"
@@ -285,7 +285,7 @@ git -C /x push --force
 git -c alias.x='!rm -rf /' x; git -c alias.p='push --force' p origin
     rm -rf /; git push --force origin | D* /
 git config alias.nuke '!rm -rf /' && git nuke
-    git config alias.nuke !rm -rf /; rm -rf / | D* /
+    git config alias.nuke !rm -rf /; rm -rf /; rm -rf / | D* /, D* /
 git submodule foreach 'rm a'; git rebase -x 'rm b' main
     git submodule foreach rm a; rm a; git rebase -x rm b main; rm b | D /p/a, D /p/b
 "##;

@@ -292,8 +292,9 @@ impl Shell<'_> {
                 } else {
                     last.unwrap_or(access)
                 };
-                let is_folder = || !path.text.trim_start_matches('.').contains('.');
-                let recursive = recursive || lost && access == Delete && is_folder();
+                let name = path.text.rsplit('/').find(|name| !name.is_empty());
+                let is_folder = name.is_some_and(|it| !it.trim_start_matches('.').contains('.'));
+                let recursive = recursive || lost && access == Delete && is_folder;
                 // `cp a b/` writes `b/a`.
                 let into = path.text.ends_with('/') && last == Some(Write) && !recursive;
                 for from in paths[..at].iter().filter(|_| into) {
