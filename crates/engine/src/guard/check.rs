@@ -155,17 +155,21 @@ fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
 }
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
-const INTERPRETERS: &str = "node perl ruby php deno bun lua osascript tclsh";
+const INTERPRETERS: [&str; 8] = ["node", "perl", "ruby", "php", "deno", "bun", "lua", "tclsh"];
 
 fn is_interpreter(program: &str) -> bool {
-    one_of(program, INTERPRETERS) || program.starts_with("python") || program.starts_with("pypy")
+    INTERPRETERS.contains(&program)
+        || program == "osascript"
+        || program.starts_with("python")
+        || program.starts_with("pypy")
 }
 
 fn is_network(program: &str) -> bool {
-    one_of(
-        program,
-        "curl wget nc ncat netcat socat ssh http https xh telnet ftp aria2c fetch iwr irm",
-    )
+    let names = [
+        "curl", "wget", "nc", "ncat", "netcat", "socat", "ssh", "http", "https", "xh", "telnet",
+        "ftp", "aria2c", "fetch",
+    ];
+    names.contains(&program)
 }
 
 /// Whether what it reads on its standard input is a program to it.
@@ -238,7 +242,8 @@ fn code_sends_environment(act: &Act) -> bool {
 fn is_secret(word: &str) -> bool {
     let mut words = "secret token passw api_key apikey private_key credential".split(' ');
     words.any(|secret| word.contains(secret))
-        || ["aws", "key", "keys", "cred"].contains(&word.trim_matches(['^', '_', '=', '*', '.']))
+        || ["aws", "key", "keys", "cred", "pass", "pwd"]
+            .contains(&word.trim_matches(['^', '_', '=', '*', '.']))
 }
 
 /// Build folders and temporary ones may go there, too.
@@ -255,11 +260,8 @@ fn deletes_remote(act: &Act) -> bool {
         let cache = word.starts_with("/var/lib/apt/lists") || word.starts_with("/var/cache/");
         !cache && !matches!(zone, Zone::Build | Zone::Temp)
     };
-    let deletes = match &*act.program {
-        "rm" => recursive,
-        "find" => words().any(|word| word == "-delete"),
-        _ => false,
-    };
+    let finds = || act.program == "find" && words().any(|word| word == "-delete");
+    let deletes = act.program == "rm" && recursive || finds();
     act.remote && deletes && words().filter(|word| !is_flag(word)).any(keeps)
 }
 
@@ -283,7 +285,7 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
                 true => script.map_or("", |word| word.text.trim_start_matches("./")),
                 false => &*act.program,
             };
-            let is_url = |word: &str| word.contains("://") && word.ends_with(&format!("/{name}"));
+            let is_url = |word: &str| word.contains('/') && word.ends_with(&format!("/{name}"));
             !name.is_empty() && network.args.iter().any(|word| is_url(&word.text))
         };
         if let Some(act) = acts[nth + 1..].iter().find(named) {
@@ -329,6 +331,10 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
+    }
+    if is_interpreter(&act.program) {
+        let runs = |code: &str| code.contains("execute(") && is_destructive(code);
+        return act.args.iter().any(|word| runs(&word.text));
     }
     if !one_of(&act.program, CLIENTS) {
         return false;

@@ -189,13 +189,15 @@ fn is_built(rest: &str) -> bool {
         ".vscode-test",
     ];
     let begins = ["build-", "cmake-build-", "bazel-"];
-    let ends = "cache -report -results -output -stuff .egg-info .tsbuildinfo .lock";
+    let ends = ["cache", "-report", "-results", "-output", "-stuff", ".lock"];
     let is_one = |name: &str| {
         let ended = |end: &str| name.len() > end.len() && name.ends_with(end);
         SHORT.contains(&name)
             || LONG.contains(&name)
             || begins.iter().any(|begin| name.starts_with(begin))
-            || ends.split(' ').any(ended)
+            || ends.into_iter().any(ended)
+            || name.ends_with(".egg-info")
+            || name.ends_with(".tsbuildinfo")
     };
     let folders = [".cargo/registry", ".m2/repository", "go/pkg/mod"];
     rest.split('/').any(is_one) || folders.iter().any(|folder| rest.contains(folder))

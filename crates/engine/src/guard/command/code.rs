@@ -156,7 +156,7 @@ impl Language {
 static FUNCTIONS: &[(&str, Function)] = &[
     (
         "system popen shell_exec passthru proc_open getoutput getstatusoutput check_call check_output Popen \
-         execute capture2 capture2e capture3 popen3 execvp execv execve execvpe execlp execl spawnlp spawnvp \
+         os.execute capture2 capture2e capture3 popen3 execvp execv execve execvpe execlp execl spawnlp spawnvp \
          create_subprocess_shell create_subprocess_exec pcntl_exec execSync execFileSync spawnSync execFile \
          subprocess.run sp.run subprocess.call sp.call exec spawn",
         Function::Start,

@@ -46,10 +46,8 @@ impl Shell<'_> {
 
     /// `: > file` is `truncate -s 0 file`.
     pub(super) fn emptied(&mut self, redirects: &Redirects, output: &Output) -> Option<usize> {
-        let target = redirects.stdout.as_ref().filter(|_| redirects.anew)?;
-        if target.text.starts_with("/dev/") {
-            return None;
-        }
+        let target = redirects.stdout.as_ref();
+        let target = target.filter(|it| redirects.anew && !it.text.starts_with("/dev/"))?;
         let is_empty = match output {
             Output::Nothing => true,
             Output::Text(text, _) => text.trim().is_empty(),

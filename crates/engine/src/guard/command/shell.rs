@@ -628,20 +628,16 @@ impl<'h> Shell<'h> {
         recursive: bool,
         act: Option<usize>,
     ) {
-        const STREAMS: [&str; 5] = [
-            "/dev/null",
-            "/dev/stdin",
-            "/dev/stdout",
-            "/dev/stderr",
-            "/dev/tty",
-        ];
-        if self.context.remote || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
+        const STREAMS: &str = "/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty";
+        // Another machine has secrets too; the rest of it is not ours.
+        let foreign = self.context.remote && access != Access::Read;
+        if foreign || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
             return;
         }
         let Some(path) = self.absolute(word) else {
             return;
         };
-        if STREAMS.contains(&path.as_str()) || path.starts_with("/dev/fd/") {
+        if path.starts_with("/dev/") && one_of(&path, STREAMS) || path.starts_with("/dev/fd/") {
             return;
         }
         let opaque = word.opaque || !path.starts_with('/');

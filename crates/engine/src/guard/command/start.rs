@@ -108,9 +108,7 @@ impl Shell<'_> {
     /// An act with the paths that its arguments name.
     pub(super) fn act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {
         let act = self.push_act(program, args, fed);
-        if !self.context.remote {
-            self.touches(program, args, act);
-        }
+        self.touches(program, args, act);
         act
     }
 

@@ -224,7 +224,8 @@ static VALUES: &[(&str, Option<char>, &str, Access)] = &[
     ("wget", Some('P'), "directory-prefix", Write),
     ("aria2c", Some('o'), "out", Write),
     ("wget", None, "post-file body-file", Read),
-    ("grep", Some('f'), "file", Read),
+    ("grep", Some('f'), "file include", Read),
+    ("rg", Some('g'), "glob iglob", Read),
     ("awk", Some('f'), "file", Read),
     ("sed", Some('f'), "file", Read),
     ("patch", Some('i'), "input", Read),
@@ -279,7 +280,7 @@ impl Shell<'_> {
             let to = self.absolute(to);
             to.is_some_and(|to| matches!(Zone::of(&format!("{to}/x"), root, root), Zone::Temp))
         };
-        let lost = program == "mv" && paths.last().is_some_and(|to| is_temp(to));
+        let lost = program == "mv" && paths.last().is_some_and(is_temp);
         let folders = program == "install" && has(args, "d", "directory");
         for (at, path) in paths.iter().enumerate() {
             let remote = matches!(program, "scp" | "rsync") && remote(&path.text);
@@ -417,6 +418,7 @@ impl Shell<'_> {
             let text = arg.text.as_str();
             let file = match text.strip_prefix("file://") {
                 Some(file) => Some(file),
+                None if text.contains("=<") => text.split_once("=<").map(|(_, file)| file),
                 None => text.split_once('@').and_then(|(before, file)| {
                     let sent =
                         before.is_empty() || before.ends_with('=') || before.starts_with('-');
