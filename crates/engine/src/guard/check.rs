@@ -301,9 +301,9 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
         let after = acts.iter().skip(download.act? + 1);
         let runs = |act: &&Act| {
             let is_it = |word: &str| word == name || word.ends_with(&format!("/{name}"));
-            let runs = runs_files(act);
             let mut words = act.args.iter().filter(|word| !word.text.starts_with('-'));
-            act.program == name || runs && words.next().is_some_and(|word| is_it(&word.text))
+            act.program == name
+                || runs_files(act) && words.next().is_some_and(|word| is_it(&word.text))
         };
         if let Some(act) = after.into_iter().find(runs) {
             return Some(Match::Program(act.program.clone()));
@@ -451,13 +451,10 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
 
 /// sqlite3 with anything but a query.
 fn changes_sqlite(act: &Act) -> bool {
-    let mut words = act.args.iter().map(|word| word.text.to_ascii_lowercase());
-    act.program == "sqlite3"
-        && words.any(|word| {
-            ["delete", "update", "insert", "drop", "alter", "replace"]
-                .iter()
-                .any(|verb| word.trim_start().starts_with(verb))
-        })
+    let first = |word: &str| word.split_whitespace().next().map(str::to_lowercase);
+    let verbs = "delete update insert drop alter replace";
+    let changes = |word: &str| first(word).is_some_and(|verb| one_of(&verb, verbs));
+    act.program == "sqlite3" && act.args.iter().any(|word| changes(&word.text))
 }
 
 /// Whether hooks are switched off in this text of a settings file.

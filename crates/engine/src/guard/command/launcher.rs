@@ -446,20 +446,13 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
     }
 }
 
-/// The commands that a script of sed runs: `1e cmd`, `s/x/cmd/e`.
-fn executed(script: &Value) -> Vec<Value> {
+/// The commands that a script of sed runs: `1e cmd`.
+fn executed(script: &Value) -> impl Iterator<Item = Value> {
     let parts = script.text.split([';', '\n']).filter_map(|part| {
-        let part = part.trim_start_matches(|c: char| c.is_ascii_digit() || " ,$!".contains(c));
-        if let Some(command) = part.strip_prefix("e ") {
-            return Some(command);
-        }
-        let rest = part.strip_prefix('s')?;
-        let mark = rest.chars().next().filter(char::is_ascii_punctuation)?;
-        let mut fields = rest.split(mark).skip(2);
-        let (command, flags) = (fields.next()?, fields.next()?);
-        (flags.contains('e') && fields.next().is_none()).then_some(command)
+        let at = part.trim_start_matches(|c: char| c.is_ascii_digit() || " ,$!".contains(c));
+        at.strip_prefix("e ")
     });
-    parts.map(|command| script.with(command)).collect()
+    parts.map(|command| script.with(command))
 }
 
 /// A name that comes from input: it stays unknown if a shell reads it again.
