@@ -275,10 +275,10 @@ impl Shell<'_> {
         let target = matches!(program, "cp" | "mv" | "ln" | "install")
             && value(args, Some('t'), "target-directory").is_some();
         // What is moved to the temp folder is as good as deleted.
-        let root = std::path::Path::new("/");
+        let here = self.scope.cwd.as_deref().unwrap_or(self.home);
         let is_temp = |to: &&Value| {
             let to = self.absolute(to);
-            to.is_some_and(|to| matches!(Zone::of(&format!("{to}/x"), root, root), Zone::Temp))
+            to.is_some_and(|to| Zone::of(&format!("{to}/x"), here, self.home) == Zone::Temp)
         };
         let lost = program == "mv" && paths.last().is_some_and(is_temp);
         let folders = program == "install" && has(args, "d", "directory");
