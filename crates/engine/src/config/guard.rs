@@ -88,6 +88,11 @@ pub const GUARD_KEYS: &[TableKey] = &[
         "Globs: one of the arguments matches; `!` excludes",
     ),
     key(
+        "env",
+        Form::Words(filled),
+        "Globs over the variables that are set for it, `RAILS_ENV=test`: one matches; `!` excludes",
+    ),
+    key(
         "flags",
         Form::Words(|text| Flag::parse(text).map(drop)),
         "Flags that are all given, each by its names with bars between them; `!` is one that is not given",
@@ -350,6 +355,7 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
             commands: parse(wanted)?,
             unwanted_commands: parse(unwanted)?,
             args: Words::parse(&words("args")),
+            env: Words::parse(&words("env")),
             flags: words("flags")
                 .iter()
                 .map(|it| Flag::parse(it))

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::act::{Access, Act, Fed, Touch};
+use super::command::one_of;
 use super::rule::{Match, Scene};
 use super::zone::Zone;
 
@@ -152,20 +153,13 @@ fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
 }
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
-const INTERPRETERS: [&str; 9] = [
-    "node",
-    "perl",
-    "ruby",
-    "php",
-    "deno",
-    "bun",
-    "lua",
-    "osascript",
-    "tclsh",
-];
+const INTERPRETERS: [&str; 8] = ["node", "perl", "ruby", "php", "deno", "bun", "lua", "tclsh"];
 
 fn is_interpreter(program: &str) -> bool {
-    INTERPRETERS.contains(&program) || program.starts_with("python") || program.starts_with("pypy")
+    INTERPRETERS.contains(&program)
+        || program == "osascript"
+        || program.starts_with("python")
+        || program.starts_with("pypy")
 }
 
 fn is_network(program: &str) -> bool {
@@ -179,7 +173,9 @@ fn is_network(program: &str) -> bool {
 /// Whether what it reads on its standard input is a program to it.
 fn runs_stdin(act: &Act) -> bool {
     let words = || act.args.iter().map(|word| &*word.text);
-    let operand = words().find(|word| *word == "-" || !word.starts_with('-'));
+    // `deno run -`
+    let mut operands = words().filter(|word| *word == "-" || !word.starts_with('-'));
+    let operand = operands.find(|word| *word != "run");
     let is_stdin =
         operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
     let short = |letters: &[char]| {
@@ -216,7 +212,7 @@ fn runs_itself(act: &Act) -> bool {
     let itself = |code: &str| {
         let has = |words: &[&str]| words.iter().any(|it| code.contains(it));
         has(&["exec(", "eval", "Function("]) && has(&["http", "urlopen", "fetch(", "socket"])
-            || has(&["socket"]) && has(&["/bin/sh", "/bin/bash", "pty.spawn"])
+            || has(&["sock"]) && has(&["/bin/sh", "/bin/bash", "pty.spawn"])
     };
     is_interpreter(&act.program) && act.args.iter().any(|word| itself(&word.text))
 }
@@ -242,16 +238,10 @@ fn code_sends_environment(act: &Act) -> bool {
 }
 
 fn is_secret(word: &str) -> bool {
-    let words = [
-        "secret",
-        "token",
-        "passw",
-        "api_key",
-        "apikey",
-        "private_key",
-        "credential",
-    ];
-    words.iter().any(|secret| word.contains(secret))
+    let mut words = "secret token passw api_key apikey private_key credential".split(' ');
+    words.any(|secret| word.contains(secret))
+        || ["aws", "key", "keys", "cred", "pass", "pwd"]
+            .contains(&word.trim_matches(['^', '_', '=', '*', '.']))
 }
 
 /// Build folders and temporary ones may go there, too.
@@ -268,10 +258,9 @@ fn deletes_remote(act: &Act) -> bool {
         let cache = word.starts_with("/var/lib/apt/lists") || word.starts_with("/var/cache/");
         !cache && !matches!(zone, Zone::Build | Zone::Temp)
     };
-    act.remote
-        && act.program == "rm"
-        && recursive
-        && words().filter(|word| !is_flag(word)).any(keeps)
+    let finds = || act.program == "find" && words().any(|word| word == "-delete");
+    let deletes = act.program == "rm" && recursive || finds();
+    act.remote && deletes && words().filter(|word| !is_flag(word)).any(keeps)
 }
 
 fn runs_files(act: &Act) -> bool {
@@ -294,7 +283,7 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
                 true => script.map_or("", |word| word.text.trim_start_matches("./")),
                 false => &*act.program,
             };
-            let is_url = |word: &str| word.contains("://") && word.ends_with(&format!("/{name}"));
+            let is_url = |word: &str| word.contains('/') && word.ends_with(&format!("/{name}"));
             !name.is_empty() && network.args.iter().any(|word| is_url(&word.text))
         };
         if let Some(act) = acts[nth + 1..].iter().find(named) {
@@ -310,9 +299,9 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
         let after = acts.iter().skip(download.act? + 1);
         let runs = |act: &&Act| {
             let is_it = |word: &str| word == name || word.ends_with(&format!("/{name}"));
-            let runs = runs_files(act);
             let mut words = act.args.iter().filter(|word| !word.text.starts_with('-'));
-            act.program == name || runs && words.next().is_some_and(|word| is_it(&word.text))
+            act.program == name
+                || runs_files(act) && words.next().is_some_and(|word| is_it(&word.text))
         };
         if let Some(act) = after.into_iter().find(runs) {
             return Some(Match::Program(act.program.clone()));
@@ -323,56 +312,37 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
 
 fn prints_environment(act: &Act) -> bool {
     match &*act.program {
-        "printenv" => true,
-        "env" | "set" | "export" => act.args.iter().all(|word| word.text.starts_with('-')),
+        "printenv" | "history" => true,
+        "docker" | "podman" => act.args.first().is_some_and(|word| word.text == "inspect"),
+        "env" | "set" | "export" | "declare" | "typeset" => {
+            act.args.iter().all(|word| word.text.starts_with('-'))
+        }
         _ => false,
     }
 }
 
-const CLIENTS: [&str; 30] = [
-    "spark-sql",
-    "beeline",
-    "hive",
-    "impala-shell",
-    "trino",
-    "presto",
-    "cqlsh",
-    "isql",
-    "usql",
-    "litecli",
-    "influx",
-    "turso",
-    "libsql",
-    "psql",
-    "mysql",
-    "mariadb",
-    "sqlite3",
-    "sqlcmd",
-    "sqlplus",
-    "clickhouse-client",
-    "clickhouse",
-    "cockroach",
-    "duckdb",
-    "bq",
-    "snowsql",
-    "mycli",
-    "pgcli",
-    "mongosh",
-    "mongo",
-    "wrangler",
-];
+const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
+    mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
+    pgcli mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
         return has("DELETE") && (has(":9200/") || has("/_all"));
     }
-    if !CLIENTS.contains(&&*act.program) {
+    if is_interpreter(&act.program) {
+        let runs = |code: &str| code.contains("execute(") && is_destructive(code);
+        return act.args.iter().any(|word| runs(&word.text));
+    }
+    if !one_of(&act.program, CLIENTS) {
         return false;
     }
-    let is_scratch = |text: &str| text == ":memory:" || text.starts_with("/tmp/");
     let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
-    if in_file && act.args.iter().any(|word| is_scratch(&word.text)) {
+    let is_scratch = |text: &str| {
+        let test = text.ends_with("_test") || text.starts_with("test_");
+        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(' ')
+    };
+    if act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.
@@ -381,7 +351,24 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .args
         .iter()
         .any(|word| is_destructive(&statement(&word.text)));
-    said || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+    said || fed_script(act, scene)
+        || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+}
+
+/// A file that a client runs, and that tells by its name what it does: `psql < drop_all.sql`.
+fn fed_script(act: &Act, scene: &Scene<'_>) -> bool {
+    let destroys = |path: &str| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let mut words = "drop truncate wipe reset destroy purge delete nuke".split(' ');
+        name.ends_with(".sql") && words.any(|word| name.contains(word))
+    };
+    let read = scene
+        .call
+        .touches
+        .iter()
+        .filter(|it| it.access == Access::Read);
+    act.args.iter().any(|word| destroys(&word.text))
+        || act.fed != Fed::Nothing && read.into_iter().any(|it| destroys(&it.path))
 }
 
 /// A statement that an MCP tool gets. A text that only speaks of one does not begin with it.
@@ -397,18 +384,8 @@ fn tool_destroys_data(scene: &Scene<'_>) -> bool {
     };
     let destroys = |text: String| text.split(';').any(begins);
     // `query` may be words to search for.
-    let data = [
-        "sql",
-        "db",
-        "data",
-        "postgres",
-        "supabase",
-        "snowflake",
-        "bigquery",
-        "neon",
-    ];
-    let for_data =
-        data.iter().any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
+    let mut data = "sql db data postgres supabase snowflake bigquery neon".split(' ');
+    let for_data = data.any(|it| scene.tool.contains(it)) || scene.input.get("sql").is_some();
     scene.tool.starts_with("mcp__") && for_data && texts.into_iter().any(destroys)
 }
 
@@ -420,8 +397,8 @@ fn is_destructive(text: &str) -> bool {
         .map(str::to_lowercase)
         .collect();
     let text = words.join(" ");
-    let mongo = ["dropdatabase", ".drop", ".deletemany {}", ".remove {}"];
-    if mongo.iter().any(|word| text.contains(word)) {
+    let mut others = "dropdatabase|.drop|.deletemany {}|.remove {}|flushall|flushdb".split('|');
+    if others.any(|word| text.contains(word)) {
         return true;
     }
     text.split(';').any(|statement| {
@@ -473,13 +450,10 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
 
 /// sqlite3 with anything but a query.
 fn changes_sqlite(act: &Act) -> bool {
-    let mut words = act.args.iter().map(|word| word.text.to_ascii_lowercase());
-    act.program == "sqlite3"
-        && words.any(|word| {
-            ["delete", "update", "insert", "drop", "alter", "replace"]
-                .iter()
-                .any(|verb| word.trim_start().starts_with(verb))
-        })
+    let first = |word: &str| word.split_whitespace().next().map(str::to_lowercase);
+    let verbs = "delete update insert drop alter replace";
+    let changes = |word: &str| first(word).is_some_and(|verb| one_of(&verb, verbs));
+    act.program == "sqlite3" && act.args.iter().any(|word| changes(&word.text))
 }
 
 /// Whether hooks are switched off in this text of a settings file.

@@ -19,6 +19,8 @@ mod touch;
 mod word;
 mod wrapper;
 
+pub(super) use wrapper::one_of;
+
 #[cfg(test)]
 mod tests;
 

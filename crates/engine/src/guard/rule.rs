@@ -78,6 +78,7 @@ pub struct Acts {
     pub commands: Vec<Command>,
     pub unwanted_commands: Vec<Command>,
     pub args: Words,
+    pub env: Words,
     pub flags: Vec<Flag>,
     pub fed: Vec<Fed>,
     pub elevated: Option<bool>,
@@ -485,6 +486,7 @@ impl Acts {
     fn asks_nothing_else(&self) -> bool {
         self.commands.is_empty()
             && self.args.is_empty()
+            && self.env.is_empty()
             && self.flags.is_empty()
             && self.fed.is_empty()
             && self.elevated.is_none()
@@ -508,6 +510,7 @@ impl Acts {
             && self.opaque.is_none_or(|it| {
                 it == (act.program.is_empty() || act.args.iter().any(|word| word.opaque))
             })
+            && (self.env.is_empty() || self.env.take(&act.env.iter().map(|it| &**it)))
             && self.args.take(&act.args.iter().map(|word| &*word.text))
             && self.flags.iter().all(|flag| flag.holds(act))
     }

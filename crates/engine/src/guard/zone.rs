@@ -158,101 +158,49 @@ fn is_device(names: &[&str]) -> bool {
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const NAMES: [&str; 78] = [
-        ".idea",
-        ".netlify",
-        ".vercel",
-        ".vscode-test",
-        "__snapshots__",
-        "cdk.out",
-        "generated",
-        "output",
-        ".pnpm-store",
-        "target",
-        "node_modules",
-        "dist",
-        "build",
-        "out",
-        ".next",
-        ".nuxt",
-        ".output",
-        ".svelte-kit",
-        ".astro",
-        ".angular",
-        ".turbo",
-        ".vite",
-        ".parcel-cache",
-        ".cache",
-        ".npm",
-        "Caches",
-        "__pycache__",
-        ".pytest_cache",
-        ".mypy_cache",
-        ".ruff_cache",
-        ".tox",
-        ".nox",
-        ".venv",
-        "venv",
-        ".eggs",
-        "htmlcov",
-        "coverage",
-        ".coverage",
-        ".expo",
-        ".nyc_output",
-        ".gradle",
-        ".terraform",
-        ".dart_tool",
-        "_build",
-        "DerivedData",
-        "Pods",
-        ".serverless",
-        ".webpack",
-        ".docusaurus",
-        "storybook-static",
-        "test-results",
-        "playwright-report",
-        "bazel-out",
-        "obj",
-        "tmp",
-        "temp",
-        ".tmp",
-        ".temp",
-        ".eslintcache",
-        ".stylelintcache",
-        ".sass-cache",
-        ".jekyll-cache",
-        "_site",
-        ".bundle",
-        ".elixir_ls",
-        "zig-cache",
-        "zig-out",
-        "deps",
-        "log",
-        "logs",
-        "package-lock.json",
-        "yarn.lock",
-        "pnpm-lock.yaml",
-        "bun.lockb",
-        "Cargo.lock",
-        "poetry.lock",
-        "uv.lock",
-        "Gemfile.lock",
+    const SHORT: [&str; 52] = [
+        ".angular", ".astro", "build", ".build", "_build", ".bundle", "Caches", "cdk.out",
+        "coverage", "Debug", "deps", "dist", ".eggs", ".expo", ".gradle", "htmlcov", ".idea",
+        ".kotlin", "log", "logs", ".netlify", ".next", ".nox", ".npm", ".nuxt", ".nx", "obj",
+        "out", ".output", "output", "Pods", "Release", "release", "reports", "result", "_site",
+        "site", "target", ".temp", "temp", ".tmp", "tmp", ".tox", ".turbo", "vendor", ".venv",
+        "venv", ".vercel", ".vite", ".webpack", ".yarn", "zig-out",
     ];
-    rest.split('/').any(|name| {
-        NAMES.contains(&name)
+    const LONG: [&str; 20] = [
+        "artifacts",
+        "bun.lockb",
+        ".coverage",
+        ".dart_tool",
+        "DerivedData",
+        ".docusaurus",
+        ".elixir_ls",
+        "generated",
+        "node_modules",
+        ".nyc_output",
+        "package-lock.json",
+        "pnpm-lock.yaml",
+        ".pnpm-store",
+        "__pycache__",
+        ".serverless",
+        "__snapshots__",
+        "storybook-static",
+        ".svelte-kit",
+        ".terraform",
+        ".vscode-test",
+    ];
+    let begins = ["build-", "cmake-build-", "bazel-"];
+    let ends = ["cache", "-report", "-results", "-output", "-stuff", ".lock"];
+    let is_one = |name: &str| {
+        let ended = |end: &str| name.len() > end.len() && name.ends_with(end);
+        SHORT.contains(&name)
+            || LONG.contains(&name)
+            || begins.iter().any(|begin| name.starts_with(begin))
+            || ends.into_iter().any(ended)
             || name.ends_with(".egg-info")
             || name.ends_with(".tsbuildinfo")
-            || name.starts_with("build-")
-            || name.starts_with("cmake-build-")
-            || name.starts_with("bazel-")
-    }) || [
-        "vendor/bundle",
-        ".cargo/registry",
-        ".m2/repository",
-        "go/pkg/mod",
-    ]
-    .iter()
-    .any(|folder| rest.contains(folder))
+    };
+    let folders = [".cargo/registry", ".m2/repository", "go/pkg/mod"];
+    rest.split('/').any(is_one) || folders.iter().any(|folder| rest.contains(folder))
 }
 
 /// Whether a path that is not known whole begins with the temp folder.

@@ -156,14 +156,14 @@ impl Language {
 static FUNCTIONS: &[(&str, Function)] = &[
     (
         "system popen shell_exec passthru proc_open getoutput getstatusoutput check_call check_output Popen \
-         execute capture2 capture2e capture3 popen3 execvp execv execve execvpe execlp execl spawnlp spawnvp \
+         os.execute capture2 capture2e capture3 popen3 execvp execv execve execvpe execlp execl spawnlp spawnvp \
          create_subprocess_shell create_subprocess_exec pcntl_exec execSync execFileSync spawnSync execFile \
          subprocess.run sp.run subprocess.call sp.call exec spawn",
         Function::Start,
     ),
     ("eval Function", Function::Code),
     (
-        "rmtree rm_rf rm_r remove_tree remove_entry_secure rimraf rimrafSync removeSync emptyDirSync emptyDir",
+        "rmtree rm_rf rm_r remove_tree remove_dir remove_entry remove_entry_secure rimraf rimrafSync removeSync emptyDirSync emptyDir",
         Function::Touch(Delete, true),
     ),
     (
@@ -363,8 +363,28 @@ impl<'c> Scan<'c> {
             let method = at > 0 && self.byte(at - 1) == b'.';
             self.receiver.clone().filter(|_| method)
         });
+        let deletes = matches!(function, Function::Touch(Delete, _));
+        let known = receiver.clone().or_else(|| text_at(&arguments, 0));
+        let listed = (deletes && known.is_none_or(|path| path.opaque)).then(|| self.listed());
+        let receiver = listed.flatten().or(receiver);
         self.apply(function, &arguments, receiver);
         if call { next + 1 } else { end }
+    }
+
+    /// The files that a loop goes over, if it does not choose: `for p in Path("src").glob("*")`.
+    fn listed(&mut self) -> Option<Value> {
+        let mut lists =
+            "glob( globSync( readdirSync( listdir( scandir( os.walk( iterdir(".split(' ');
+        let (list, at) = lists.find_map(|list| Some((list, self.code.find(list)?)))?;
+        let before = self.code[..at].trim_end_matches(['.', 'r', 'i']);
+        let folder = before
+            .strip_suffix(')')
+            .and_then(|it| it.rsplit_once("Path("));
+        let folder = folder.map(|(_, it)| it.trim_matches(['"', '\'']).to_owned());
+        let first = text_at(&self.arguments(at + list.len(), true).0, 0).map(|it| it.text);
+        let all = (!list.contains("glob")).then(|| "*".to_owned());
+        let parts: Vec<String> = folder.into_iter().chain(first).chain(all).collect();
+        (!self.code.contains("if ")).then(|| Value::known(parts.join("/")))
     }
 
     fn apply(&mut self, function: Function, arguments: &[Argument], receiver: Option<Value>) {
@@ -388,17 +408,10 @@ impl<'c> Scan<'c> {
                     }
                 }
                 _ => {
-                    let sources = [
-                        "urlopen",
-                        "requests.get",
-                        "urllib",
-                        "http.get",
-                        "https.get",
-                        "fetch(",
-                        "open-uri",
-                        "LWP",
-                    ];
-                    if sources.iter().any(|source| self.code.contains(source)) {
+                    let mut sources =
+                        "urlopen requests.get urllib http.get https.get fetch( open-uri LWP"
+                            .split(' ');
+                    if sources.any(|source| self.code.contains(source)) {
                         self.effects.push(Effect::Network);
                     }
                 }

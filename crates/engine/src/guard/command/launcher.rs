@@ -7,7 +7,7 @@ use super::super::act::Access;
 use super::shell::{Output, Shell};
 use super::start::line;
 use super::word::Value;
-use super::wrapper::{self, Flags, flags, has, is_flag};
+use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
 const SSH: Flags = flags("bcDEeFIiJLlmOopQRSWw", "");
 const DOCKER: Flags = flags(
@@ -25,6 +25,8 @@ const XARGS: Flags = flags(
     "IdEnPLsa",
     "replace delimiter max-args max-procs max-lines max-chars arg-file",
 );
+/// Of `find`: what chooses no files, and has no value.
+const NO_TEST: &str = "-print -print0 -depth -xdev -mount -ls -prune -o -a ! -not ( ) -follow -noleaf -ignore_readdir_race -d";
 const FD: Flags = flags(
     "teEdcjSo",
     "type extension exclude max-depth min-depth threads size owner",
@@ -157,28 +159,15 @@ impl Shell<'_> {
                         filtered = true;
                         let negated =
                             at >= 2 && matches!(tests[at - 2].text.as_str(), "!" | "-not");
-                        names.extend(pattern.rsplit('/').next().filter(|_| !negated));
+                        // The names from the last one on that is more than `*`.
+                        let from = pattern.trim_end_matches(['*', '/']).rfind('/');
+                        let name = &pattern[from.map_or(0, |at| at + 1)..];
+                        names.extend(Some(name).filter(|_| !negated));
                     }
                     at += 1;
                 }
                 "-type" | "-maxdepth" | "-mindepth" | "-D" | "-printf" => at += 1,
-                "-print"
-                | "-print0"
-                | "-depth"
-                | "-xdev"
-                | "-mount"
-                | "-ls"
-                | "-prune"
-                | "-o"
-                | "-a"
-                | "!"
-                | "-not"
-                | "("
-                | ")"
-                | "-follow"
-                | "-noleaf"
-                | "-ignore_readdir_race"
-                | "-d" => {}
+                test if one_of(test, NO_TEST) => {}
                 _ => {
                     filtered = true;
                     at +=
@@ -280,6 +269,46 @@ impl Shell<'_> {
         })
     }
 
+    /// A makefile that the script gives or wrote: its recipes.
+    pub(super) fn make(&mut self, program: &str, args: &[Value], stdin: &Output) -> Output {
+        self.act(program, args, stdin.fed());
+        let file = wrapper::value(args, Some('f'), "file makefile");
+        // The grammar drops a `-` before a here-document.
+        let makefile = match file {
+            Some(file) if !matches!(&*file.text, "-" | "/dev/stdin") => self.printed_by_file(&file),
+            None if !has(args, "f", "") => self.printed_by_file(&Value::known("Makefile")),
+            _ => stdin.clone(),
+        };
+        if let Output::Text(text, _) = makefile {
+            let recipes = text.lines().filter_map(|line| line.strip_prefix('\t'));
+            let recipes: Vec<&str> = recipes
+                .map(|it| it.trim_start_matches(['@', '-']))
+                .collect();
+            let script = recipes
+                .join("\n")
+                .replace("$(HOME)", "$HOME")
+                .replace("$$", "$");
+            self.within(program, |shell| {
+                shell.subshell(|shell| shell.script(&script, &Output::Nothing))
+            });
+        }
+        Output::Opaque
+    }
+
+    /// `cargo run -p NAME -- ARGS` starts NAME.
+    pub(super) fn cargo_run(&mut self, args: &[Value], stdin: &Output) -> Output {
+        self.act("cargo", args, stdin.fed());
+        let end = args.iter().position(|arg| arg.text == "--");
+        let (own, rest) = args.split_at(end.unwrap_or(args.len()));
+        match wrapper::value(own, None, "bin").or(wrapper::value(own, Some('p'), "package")) {
+            Some(name) => {
+                let words = [&[name], rest.get(1..).unwrap_or_default()].concat();
+                self.within("cargo run", |shell| shell.start(&words, stdin))
+            }
+            None => Output::Opaque,
+        }
+    }
+
     pub(super) fn git(&mut self, args: &[Value], stdin: &Output) -> Output {
         let scope = self.scope.cwd.clone();
         let mut at = 0;
@@ -300,15 +329,8 @@ impl Shell<'_> {
                 }
                 _ => {}
             }
-            let two = matches!(
-                flag.text.as_str(),
-                "-C" | "-c"
-                    | "--git-dir"
-                    | "--work-tree"
-                    | "--namespace"
-                    | "--config-env"
-                    | "--exec-path"
-            );
+            const TWO: &str = "-C -c --git-dir --work-tree --namespace --config-env --exec-path";
+            let two = one_of(&flag.text, TWO);
             at += 1 + usize::from(two);
         }
         let rest = args.get(at..).unwrap_or_default();
@@ -344,24 +366,16 @@ impl Shell<'_> {
                 let mut words = args[1..]
                     .iter()
                     .filter(|arg| !is_flag(&arg.text) && arg.text != "set");
-                if let (Some(key), Some(value)) = (words.next(), words.next()) {
+                words.next().zip(words.next()).and_then(|(key, value)| {
                     self.git_alias(&format!("{}={}", key.text, value.text));
-                }
-                None
+                    value.text.strip_prefix('!').map(str::to_owned)
+                })
             }
             "submodule" | "bisect" => {
                 let at = args
                     .iter()
                     .position(|arg| matches!(arg.text.as_str(), "foreach" | "run"));
-                at.map(|at| {
-                    let words = args[at + 1..]
-                        .iter()
-                        .filter(|arg| arg.text != "--recursive");
-                    words
-                        .map(|arg| arg.text.as_str())
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                })
+                at.map(|at| line(&args[at + 1..]).replace("--recursive ", ""))
             }
             "ls-files" if args.len() == 1 || args.len() == 2 && args[1].text == "-z" => {
                 return Output::Names(vec![Value::known(".")]);
@@ -386,16 +400,9 @@ impl Shell<'_> {
 fn git_program(setting: &str) -> Option<&str> {
     let (key, program) = setting.split_once('=')?;
     let key = key.to_lowercase();
-    let runs = [
-        "sshcommand",
-        "pager",
-        "editor",
-        "fsmonitor",
-        ".external",
-        ".textconv",
-    ];
+    let mut runs = "sshcommand pager editor fsmonitor .external .textconv".split(' ');
     let program = program.strip_prefix('!').unwrap_or(program);
-    runs.iter().any(|it| key.ends_with(it)).then_some(program)
+    runs.any(|it| key.ends_with(it)).then_some(program)
 }
 
 /// The commands that a program takes as values of its flags.
@@ -405,6 +412,11 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
         "ansible" => Vec::from_iter(wrapper::value(args, Some('a'), "args")),
         "nodemon" => Vec::from_iter(wrapper::value(args, Some('x'), "exec")),
         "nix-shell" => Vec::from_iter(wrapper::value(args, None, "run command")),
+        "sed" | "gsed" => args
+            .iter()
+            .filter(|arg| !is_flag(&arg.text))
+            .flat_map(executed)
+            .collect(),
         // `tmux new -d 'make'`, `tmux send-keys 'make' Enter`
         "tmux" | "hyperfine" | "concurrently" | "entr" => {
             let words = args.iter().filter(|arg| arg.text.contains(' '));
@@ -434,6 +446,15 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
     }
 }
 
+/// The commands that a script of sed runs: `1e cmd`.
+fn executed(script: &Value) -> impl Iterator<Item = Value> {
+    let parts = script.text.split([';', '\n']).filter_map(|part| {
+        let at = part.trim_start_matches(|c: char| c.is_ascii_digit() || " ,$!".contains(c));
+        at.strip_prefix("e ")
+    });
+    parts.map(|command| script.with(command))
+}
+
 /// A name that comes from input: it stays unknown if a shell reads it again.
 const UNKNOWN_NAME: &str = "$ARG";
 
@@ -461,13 +482,13 @@ fn replaced(words: &[Value], mark: &str, names: &[Value]) -> Vec<Value> {
     all
 }
 
-/// What `find` would name: the folders themselves if nothing is filtered, a pattern below them otherwise.
+/// What `find` would name: all in the folders if nothing is filtered, a pattern below them otherwise.
 fn found(roots: &[Value], names: &[&str], filtered: bool) -> Vec<Value> {
     let mut all = Vec::new();
     for root in roots {
         let folder = root.text.trim_end_matches('/');
         if !filtered {
-            all.push(root.clone());
+            all.push(root.with(format!("{folder}/*")));
         } else if names.is_empty() {
             all.push(Value::unknown(format!("{folder}/**")));
         }

@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::super::act::Access;
+use super::super::act::{Access, Fed};
 use super::shell::{Output, Shell};
 use super::syntax::{Kind, children, kind, text};
 use super::word::Value;
@@ -12,6 +12,8 @@ use super::word::Value;
 pub(super) struct Redirects<'t> {
     pub(super) stdin: Option<Output>,
     pub(super) stdout: Option<Value>,
+    /// It begins anew: `>`, not `>>`.
+    pub(super) anew: bool,
     pub(super) touches: Vec<(Value, Access)>,
     /// Words and statements that the grammar hangs below a here-document.
     pub(super) words: Vec<Node<'t>>,
@@ -28,6 +30,7 @@ impl Shell<'_> {
         first: usize,
     ) -> Output {
         let act = (self.read.acts.len() > first).then(|| self.read.acts.len() - 1);
+        let act = self.emptied(&redirects, &output).or(act);
         for (target, access) in &redirects.touches {
             self.touch(target, *access, false, act);
         }
@@ -39,6 +42,19 @@ impl Shell<'_> {
             };
         }
         output
+    }
+
+    /// `: > file` is `truncate -s 0 file`.
+    pub(super) fn emptied(&mut self, redirects: &Redirects, output: &Output) -> Option<usize> {
+        let target = redirects.stdout.as_ref();
+        let target = target.filter(|it| redirects.anew && !it.text.starts_with("/dev/"))?;
+        let is_empty = match output {
+            Output::Nothing => true,
+            Output::Text(text, _) => text.trim().is_empty(),
+            _ => false,
+        };
+        let args = [Value::known("-s"), Value::known("0"), target.clone()];
+        is_empty.then(|| self.push_act("truncate", &args, Fed::Nothing))
     }
 
     /// What is printed into a file is remembered.
@@ -91,6 +107,7 @@ impl Shell<'_> {
                         into.touches.push((target.clone(), Access::Write));
                         if matches!(descriptor, "" | "1") {
                             into.stdout = Some(target);
+                            into.anew = operator == ">" || operator == ">|";
                         }
                     }
                 }
@@ -109,6 +126,7 @@ impl Shell<'_> {
         let special = ["/dev/", "/proc/"];
         match self.files.get(&path) {
             Some(content) => content.clone(),
+            None if path == "/dev/null" => Output::Nothing,
             None if special.iter().any(|folder| path.starts_with(folder)) => Output::Opaque,
             None => Output::File,
         }

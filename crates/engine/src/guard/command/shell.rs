@@ -13,6 +13,7 @@ use super::Read;
 use super::redirect::Redirects;
 use super::syntax::{self, Kind, children, kind, text};
 use super::word::Value;
+use super::wrapper::one_of;
 
 /// How much script is read, nested scripts included.
 const BYTES: usize = 128 * 1024;
@@ -96,6 +97,8 @@ pub(super) struct Context {
     pub(super) elevated: bool,
     pub(super) remote: bool,
     pub(super) via: Vec<String>,
+    /// `NAME=value` of the variables that they get.
+    pub(super) env: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -108,6 +111,8 @@ pub(super) struct Shell<'h> {
     pub(super) files: HashMap<String, Output>,
     pub(super) aliases: HashMap<String, String>,
     pub(super) calls: Vec<String>,
+    /// Scripts that run at the end.
+    pub(super) traps: Vec<String>,
     pub(super) read: Read,
     depth: usize,
     steps: usize,
@@ -130,6 +135,7 @@ impl<'h> Shell<'h> {
             files: HashMap::new(),
             aliases: HashMap::new(),
             calls: Vec::new(),
+            traps: Vec::new(),
             read: Read::default(),
             depth: 0,
             steps: 0,
@@ -140,6 +146,9 @@ impl<'h> Shell<'h> {
 
     pub(super) fn read(mut self, command: &str) -> Read {
         self.script(command, &Output::Nothing);
+        for trap in std::mem::take(&mut self.traps) {
+            self.within("trap", |shell| shell.script(&trap, &Output::Nothing));
+        }
         self.read
     }
 
@@ -193,9 +202,10 @@ impl<'h> Shell<'h> {
     }
 
     pub(super) fn subshell<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
-        let scope = self.scope.clone();
+        let (scope, env) = (self.scope.clone(), self.context.env.len());
         let result = body(self);
         self.scope = scope;
+        self.context.env.truncate(env);
         result
     }
 
@@ -265,7 +275,7 @@ impl<'h> Shell<'h> {
                 self.assign(node, source);
                 Output::Nothing
             }
-            Kind::Declaration => self.sequence(node, source, stdin),
+            Kind::Declaration => self.declaration(node, source, stdin),
             Kind::Unset => {
                 for (_, name) in children(node).filter(|(kind, _)| *kind == Kind::VariableName) {
                     self.scope.variables.remove(text(name, source));
@@ -300,8 +310,9 @@ impl<'h> Shell<'h> {
             Kind::FileRedirect => {
                 let mut redirects = Redirects::default();
                 self.redirect(node, source, &mut redirects);
+                let act = self.emptied(&redirects, &Output::Nothing);
                 for (target, access) in &redirects.touches {
-                    self.touch(target, *access, false, None);
+                    self.touch(target, *access, false, act);
                 }
                 self.settle(&redirects, &Output::Nothing);
                 redirects.stdin.unwrap_or_default()
@@ -512,15 +523,64 @@ impl<'h> Shell<'h> {
         let output = if assignments.is_empty() {
             self.start(&words, stdin)
         } else {
-            let variables = self.scope.variables.clone();
+            let (variables, env) = (self.scope.variables.clone(), self.context.env.len());
             for assignment in assignments {
                 self.assign(assignment, source);
+                self.export_name(assignment, source);
             }
             let output = self.start(&words, stdin);
             self.scope.variables = variables;
+            self.context.env.truncate(env);
             output
         };
         self.finish(redirects, source, output, first)
+    }
+
+    /// `export A=1`, `declare -x A=1`; without a name it prints all variables.
+    fn declaration(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let (mut words, mut sets) = (Vec::new(), false);
+        let mut keyword = "";
+        for (kind, child) in children(node) {
+            match kind {
+                Kind::Token => keyword = text(child, source),
+                Kind::Assignment | Kind::VariableName => {
+                    sets = true;
+                    if kind == Kind::Assignment {
+                        self.assign(child, source);
+                    }
+                    if keyword == "export" {
+                        self.export_name(child, source);
+                    }
+                }
+                _ => self.fields(child, source, &mut words),
+            }
+        }
+        if sets {
+            return Output::Nothing;
+        }
+        self.push_act(keyword, &words, stdin.fed());
+        Output::Opaque
+    }
+
+    /// What is started from now on gets this variable.
+    fn export_name(&mut self, node: Node, source: &str) {
+        let name = children(node).find(|(kind, _)| *kind == Kind::VariableName);
+        let name = text(name.map_or(node, |(_, name)| name), source);
+        let variable = self.scope.variables.get(name);
+        if let Some(value) = variable.and_then(|it| it.values.first()).cloned() {
+            self.export(name, &value.text);
+        }
+    }
+
+    pub(super) fn export(&mut self, name: &str, value: &str) {
+        const RUNS: &str = "GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR \
+            GIT_ASKPASS SSH_ASKPASS PAGER MANPAGER EDITOR VISUAL PROMPT_COMMAND LESSOPEN RSYNC_RSH BROWSER";
+        if one_of(name, RUNS) {
+            self.within(name, |shell| {
+                shell.subshell(|shell| shell.script(value, &Output::Nothing))
+            });
+        }
+        self.context.env.push(format!("{name}={value}"));
     }
 
     pub(super) fn set(&mut self, name: impl Into<String>, value: Value) {
@@ -534,6 +594,7 @@ impl<'h> Shell<'h> {
             program: program.to_owned(),
             args: args.iter().map(Value::word).collect(),
             cwd: self.scope.cwd.clone(),
+            env: self.context.env.clone(),
             fed,
             elevated: self.context.elevated,
             remote: self.context.remote,
@@ -567,23 +628,22 @@ impl<'h> Shell<'h> {
         recursive: bool,
         act: Option<usize>,
     ) {
-        const STREAMS: [&str; 5] = [
-            "/dev/null",
-            "/dev/stdin",
-            "/dev/stdout",
-            "/dev/stderr",
-            "/dev/tty",
-        ];
-        if self.context.remote || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
+        const STREAMS: &str = "/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty";
+        // Another machine has secrets too; the rest of it is not ours.
+        let foreign = self.context.remote && access != Access::Read;
+        if foreign || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
             return;
         }
         let Some(path) = self.absolute(word) else {
             return;
         };
-        if STREAMS.contains(&path.as_str()) || path.starts_with("/dev/fd/") {
+        if path.starts_with("/dev/") && one_of(&path, STREAMS) || path.starts_with("/dev/fd/") {
             return;
         }
         let opaque = word.opaque || !path.starts_with('/');
+        // `rm src/*` leaves an empty folder.
+        let all = path.ends_with("/*") || path.ends_with("/**");
+        let recursive = recursive || access == Access::Delete && all;
         self.read.touches.push(Touch {
             path,
             real: None,

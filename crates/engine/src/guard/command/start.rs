@@ -67,11 +67,7 @@ impl Shell<'_> {
                     .iter()
                     .find(|arg| !is_flag(&arg.text))
                     .filter(|_| args.len() > 1);
-                if let Some(script) = script {
-                    self.within("trap", |shell| {
-                        shell.subshell(|shell| shell.script(&script.text, &Output::Nothing))
-                    });
-                }
+                self.traps.extend(script.map(|script| script.text.clone()));
                 Output::Nothing
             }
             "alias" => {
@@ -101,6 +97,10 @@ impl Shell<'_> {
                 self.container(program, args, stdin)
             }
             "git" => self.git(args, stdin),
+            "make" | "gmake" => self.make(program, args, stdin),
+            "cargo" if args.first().is_some_and(|arg| arg.text == "run") => {
+                self.cargo_run(args, stdin)
+            }
             _ => self.plain(name, program, args, stdin),
         }
     }
@@ -108,9 +108,7 @@ impl Shell<'_> {
     /// An act with the paths that its arguments name.
     pub(super) fn act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {
         let act = self.push_act(program, args, fed);
-        if !self.context.remote {
-            self.touches(program, args, act);
-        }
+        self.touches(program, args, act);
         act
     }
 
@@ -214,9 +212,10 @@ impl Shell<'_> {
             return self.within("env", |shell| shell.script(&line.text, stdin));
         }
         let mut at = wrapper.command(args);
-        let variables = self.scope.variables.clone();
-        if matches!(program, "env" | "sudo" | "doas") {
+        let (variables, env) = (self.scope.variables.clone(), self.context.env.len());
+        if matches!(program, "env" | "sudo" | "doas" | "cross-env") {
             while let Some((name, value)) = args.get(at).and_then(|arg| arg.text.split_once('=')) {
+                self.export(name, value);
                 let value = args[at].with(value);
                 self.set(name.to_owned(), value);
                 at += 1;
@@ -224,7 +223,7 @@ impl Shell<'_> {
         }
         let inner = &args[at..];
         let script = match program {
-            "flock" | "npx" => wrapper::value(&args[..at], Some('c'), "command call"),
+            "flock" | "npx" | "npm" => wrapper::value(&args[..at], Some('c'), "command call"),
             // `watch 'a b'` and the like give one word to a shell.
             "watch" if inner.len() == 1 => inner.first().cloned(),
             _ => None,
@@ -245,6 +244,7 @@ impl Shell<'_> {
             )
         };
         self.scope.variables = variables;
+        self.context.env.truncate(env);
         output
     }
 

@@ -82,7 +82,7 @@ rm a; rm b && rm c || rm d & rm e
 (cd /tmp && rm a); rm b
     cd /tmp; rm a; rm b | D /tmp/a, D /p/b
 { rm a; } > out
-    rm a | D /p/a, W /p/out
+    rm a; truncate -s 0 out | D /p/a, W /p/out
 echo $(rm a) `rm b` "$(rm c)"
     rm a; rm b; rm c; echo $(rm a)? `rm b`? $(rm c)? | D /p/a, D /p/b, D /p/c
 diff <(rm a) <(rm b)
@@ -257,13 +257,13 @@ parallel 'rm -rf {}' ::: /a /b
 find / -name '*.pyc' -delete
     find / -name *.pyc -delete | L* /, D /**/*.pyc?
 find / -type f -delete
-    find / -type f -delete | L* /, D* /
+    find / -type f -delete | L* /, D* /*
 find . -exec rm -rf {} \;
-    find . -exec rm -rf {} ;; rm -rf . | L* /p, D* /p
+    find . -exec rm -rf {} ;; rm -rf ./* | L* /p, D* /p/*
 find a b -name x -o -name y | xargs rm
     find a b -name x -o -name y; rm a/**/x? a/**/y? b/**/x? b/**/y? | L* /p/a, L* /p/b, D /p/a/**/x?, D /p/a/**/y?, D /p/b/**/x?, D /p/b/**/y?
 find / | while read f; do rm "$f"; done
-    find /; read f <?; rm / <? | L* /, D /
+    find /; read f <?; rm /* <? | L* /, D* /*
 "##;
 
 const OTHER_MACHINES: &str = r##"
@@ -285,7 +285,7 @@ git -C /x push --force
 git -c alias.x='!rm -rf /' x; git -c alias.p='push --force' p origin
     rm -rf /; git push --force origin | D* /
 git config alias.nuke '!rm -rf /' && git nuke
-    git config alias.nuke !rm -rf /; rm -rf / | D* /
+    git config alias.nuke !rm -rf /; rm -rf /; rm -rf / | D* /, D* /
 git submodule foreach 'rm a'; git rebase -x 'rm b' main
     git submodule foreach rm a; rm a; git rebase -x rm b main; rm b | D /p/a, D /p/b
 "##;
@@ -346,7 +346,7 @@ tee a b < c | sudo tee -a /etc/hosts
 dd if=/dev/zero of=/dev/sda bs=1M
     dd if=/dev/zero of=/dev/sda bs=1M | R /dev/zero, W /dev/sda
 cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b
-    cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b | R* /p/a, W* /p/b, R /p/a, R /p/b, W /p/c, W /p/d, R /p/a, D /p/a, W /p/b, R /etc/passwd, W /p/l, R /p/a, W /b
+    cp -r a b; cp a b c/; cp -t d a; mv a b; ln -s /etc/passwd l; install -m 755 a /b | R* /p/a, W* /p/b, R /p/a, R /p/b, W /p/c/a, W /p/c/b, W /p/c, W /p/d, R /p/a, D /p/a, W /p/b, R /etc/passwd, W /p/l, R /p/a, W /b
 rsync -a --delete s/ d/; rsync a h:/b; scp -i k f h:/x
     rsync -a --delete s/ d/; rsync a h:/b; scp -i k f h:/x | R* /p/s, W* /p/d, D* /p/d, R /p/a, R /p/f
 tar czf - . ; tar xzf a.tgz -C /opt; tar -cf b.tar -C /src x; zip -r a.zip d; unzip a.zip -d /x
@@ -486,7 +486,28 @@ fn a_redirection_belongs_to_its_act() {
     let read = read_here("ls; echo $(date) > f");
     let touch = read.touches.last().expect("a touch");
     assert_eq!((touch.path.as_str(), touch.act), ("/p/f", Some(2)));
-    assert_eq!(read_here("> f").touches[0].act, None);
+    let emptied = read_here("> f");
+    assert_eq!(emptied.acts[0].program, "truncate");
+    assert_eq!(emptied.touches[0].act, Some(0));
+}
+
+#[test]
+fn an_act_has_the_variables_that_are_set_for_it() {
+    for (command, expected) in [
+        ("A=1 B=$A ls", "A=1 B=1"),
+        ("env -i A=1 ls; ls", ""),
+        ("sudo A=1 ls", "A=1"),
+        ("export A=1; ls", "A=1"),
+        ("A=1; export A; ls", "A=1"),
+        ("A=1; (export A); ls", ""),
+        ("A=1 pwd; ls", ""),
+    ] {
+        let read = read_here(command);
+        let act = read.acts.last().expect("an act");
+        assert_eq!(act.env.join(" "), expected, "{command}");
+    }
+    let run = read_here("GIT_SSH_COMMAND='sh -c \"rm a\"' git fetch");
+    assert!(run.acts.iter().any(|act| act.program == "rm"));
 }
 
 /// The grammar's scanner reads past a table of C here, if it gets the text as it is.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::super::act::Access::{self, Delete, List, Read, Write};
+use super::super::zone::Zone;
 use super::shell::Shell;
 use super::word::Value;
 use super::wrapper::{Flags, flags, has, is_flag, value};
@@ -223,7 +224,8 @@ static VALUES: &[(&str, Option<char>, &str, Access)] = &[
     ("wget", Some('P'), "directory-prefix", Write),
     ("aria2c", Some('o'), "out", Write),
     ("wget", None, "post-file body-file", Read),
-    ("grep", Some('f'), "file", Read),
+    ("grep", Some('f'), "file include", Read),
+    ("rg", Some('g'), "glob iglob", Read),
     ("awk", Some('f'), "file", Read),
     ("sed", Some('f'), "file", Read),
     ("patch", Some('i'), "input", Read),
@@ -272,6 +274,13 @@ impl Shell<'_> {
         }
         let target = matches!(program, "cp" | "mv" | "ln" | "install")
             && value(args, Some('t'), "target-directory").is_some();
+        // What is moved to the temp folder is as good as deleted.
+        let here = self.scope.cwd.as_deref().unwrap_or(self.home);
+        let is_temp = |to: &&Value| {
+            let to = self.absolute(to);
+            to.is_some_and(|to| Zone::of(&format!("{to}/x"), here, self.home) == Zone::Temp)
+        };
+        let lost = program == "mv" && paths.last().is_some_and(is_temp);
         let folders = program == "install" && has(args, "d", "directory");
         for (at, path) in paths.iter().enumerate() {
             let remote = matches!(program, "scp" | "rsync") && remote(&path.text);
@@ -284,6 +293,16 @@ impl Shell<'_> {
                 } else {
                     last.unwrap_or(access)
                 };
+                let name = path.text.rsplit('/').find(|name| !name.is_empty());
+                let is_folder = name.is_some_and(|it| !it.trim_start_matches('.').contains('.'));
+                let recursive = recursive || lost && access == Delete && is_folder;
+                // `cp a b/` writes `b/a`.
+                let into = path.text.ends_with('/') && last == Some(Write) && !recursive;
+                for from in paths[..at].iter().filter(|_| into) {
+                    let name = from.text.rsplit('/').next().unwrap_or_default();
+                    let file = path.with(path.text.clone() + name);
+                    self.touch(&file, access, false, Some(act));
+                }
                 self.touch(path, access, recursive, Some(act));
                 if last.is_some()
                     && program == "rsync"
@@ -399,6 +418,7 @@ impl Shell<'_> {
             let text = arg.text.as_str();
             let file = match text.strip_prefix("file://") {
                 Some(file) => Some(file),
+                None if text.contains("=<") => text.split_once("=<").map(|(_, file)| file),
                 None => text.split_once('@').and_then(|(before, file)| {
                     let sent =
                         before.is_empty() || before.ends_with('=') || before.starts_with('-');
@@ -448,14 +468,17 @@ impl Shell<'_> {
             "checkout" => (Write, true),
             _ => return,
         };
-        let from = match verb.text.as_str() {
-            "checkout" => rest
-                .iter()
-                .position(|arg| arg.text == "--")
-                .map_or(rest.len(), |at| at + 1),
-            _ => 0,
-        };
-        for path in FLAGS.operands(&rest[from..]) {
+        let dashes = rest.iter().position(|arg| arg.text == "--");
+        let (before, files) = rest.split_at(dashes.unwrap_or(0));
+        let is_checkout = verb.text == "checkout";
+        // A file of another branch is brought in; one of this commit throws changes away.
+        let other = |arg: &Value| !is_flag(&arg.text) && !arg.text.starts_with(['H', '@']);
+        let brings = is_checkout && before.iter().any(other);
+        for path in FLAGS.operands(files) {
+            let whole = matches!(path.text.as_str(), "." | ":/") || path.text.starts_with("./");
+            if is_checkout && !whole && (dashes.is_none() || brings) {
+                continue;
+            }
             self.touch(path, access, recursive, Some(act));
         }
     }

@@ -55,6 +55,7 @@ static WRAPPERS: &[Wrapper] = &[
     elevated("run0", flags("u", "user")),
     elevated("gosu", flags("", "")),
     plain("env", flags("uCS", "unset chdir split-string"), 0),
+    plain("cross-env", flags("", ""), 0),
     plain("nohup", flags("", ""), 0),
     plain("nice", flags("n", "adjustment"), 0),
     plain("ionice", flags("cnpPu", "class classdata"), 0),
@@ -170,14 +171,8 @@ impl Flags {
             return one_of(name, self.long);
         }
         let letters = flag.trim_start_matches('-');
-        letters
-            .char_indices()
-            .any(|(at, c)| at + c.len_utf8() == letters.len() && self.short.contains(c))
-            && !letters
-                .chars()
-                .rev()
-                .skip(1)
-                .any(|c| self.short.contains(c))
+        let first = letters.find(|c| self.short.contains(c));
+        first.is_some_and(|at| letters[at..].chars().nth(1).is_none())
     }
 
     /// The words that are neither flags nor their values.
@@ -201,7 +196,7 @@ impl Flags {
 }
 
 /// `name` is among the names, which are separated by blanks.
-pub(super) fn one_of(name: &str, names: &str) -> bool {
+pub(in crate::guard) fn one_of(name: &str, names: &str) -> bool {
     let is_blank = |byte: Option<&u8>| byte.is_none_or(|byte| *byte == b' ');
     let (text, names) = (name.as_bytes(), names.as_bytes());
     let Some(first) = text.first() else {
