@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use becket_engine::hooks::Hook;
+use becket_engine::config::Snapshot;
 use becket_engine::hooks::slash::{ALL, Acted, Scene, Verb, act};
 use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
@@ -65,33 +65,29 @@ impl SwitchArgs {
             false => name(self.hook)?,
         };
         let meant = Meant::find(world, self.session.as_deref())?;
-        let hooks = hooks_of(world, &meant);
+        let config = configured(world, &meant.project);
         let scene = Scene {
             place: &world.place,
             session: &meant.session,
             cwd: &world.cwd,
             agent_type: None,
-            hooks: &hooks,
+            hooks: &config.hooks,
+            guards: &config.guards,
         };
         Ok(act(verb, &name, &scene))
     }
 }
 
-/// Those that the config names, for the project in which that session works.
-pub fn hooks_of(world: &World, meant: &Meant) -> Vec<Arc<Hook>> {
-    configured(world, &meant.project)
-}
-
-/// The hooks that the config names for a project. What is wrong with it is told: a hook that is not
+/// The config of a project. What is wrong with it is told: a hook that is not
 /// there may be one that does not count.
-pub fn configured(world: &World, project: &Path) -> Vec<Arc<Hook>> {
+pub fn configured(world: &World, project: &Path) -> Arc<Snapshot> {
     let config = world.loader(Some(project)).current();
     for error in config.errors() {
         let said = error.to_string();
         let first = visible(said.lines().next().unwrap_or_default());
         anstream::eprintln!("{WARN}warning:{WARN:#} {first} (`becket config check` shows it)");
     }
-    config.hooks.clone()
+    config
 }
 
 /// The name as it was typed, or as stdin has it; empty if there is none.

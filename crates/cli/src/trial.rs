@@ -71,7 +71,7 @@ impl<'a> Bench<'a> {
         let ending = cancel.clone();
         leave::when_asked(move || ending.cancel());
         Ok(Self {
-            hooks: switch::configured(world, &project),
+            hooks: switch::configured(world, &project).hooks.clone(),
             world,
             project,
             kit,

@@ -214,6 +214,7 @@ pub fn switch(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict
         cwd: head.cwd.as_deref().unwrap_or_default().as_ref(),
         agent_type: None,
         hooks: &event.config.hooks,
+        guards: &event.config.guards,
     };
     let acted = slash::act(slash.verb, &slash.argument, &scene);
     let answer = slash::answer(verdict.event().clone(), &acted.lines);

@@ -114,6 +114,15 @@ fn a_slash_command_names_no_session() {
 }
 
 #[test]
+fn a_guard_is_no_hook_and_the_way_round_it_is_told() {
+    let world = world_with(&["typecheck"]);
+    let (text, code) = say(&world, &["disable", "delete-folder"]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("'delete-folder' is a guard"), "{text}");
+    assert!(text.contains("[guards.delete-folder]"), "{text}");
+}
+
+#[test]
 fn exit_codes_tell_ambiguous_from_missing_and_slash_tells_nothing() {
     let world = world_with(&["typecheck-mine", "lint-mine"]);
     for (args, code, line) in [

@@ -74,7 +74,7 @@ impl Switch {
         world.refuse_set(verb)?;
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
-        let hooks = switching::configured(world, project);
+        let hooks = switching::configured(world, project).hooks.clone();
         let name = find(&hook, &hooks).map_err(|error| match is_guard(world, project, &hook) {
             true => {
                 let set = format!("write [guards.{hook}] and enabled = {on}");
@@ -157,7 +157,7 @@ impl Hooks {
             Some(meant) => meant.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
-        let hooks = switching::configured(world, &project);
+        let hooks = switching::configured(world, &project).hooks.clone();
         let wanted = match name::find(&name, hooks.iter().map(|hook| &*hook.name)) {
             _ if name.is_empty() => None,
             Match::One(one) => Some(vec![one.to_owned()]),
@@ -237,6 +237,7 @@ fn say(
         cwd: &world.cwd,
         agent_type: None,
         hooks,
+        guards: &[],
     };
     let acted = act(Verb::Status, name, &scene);
     println!("{}", acted.lines);

@@ -14,9 +14,9 @@ use tracing::warn;
 use super::open::WRITER_BUSY;
 
 /// A log of so many pages (64 MB) is begun anew. Under constant load it does not begin anew by itself.
-const LONG: i64 = 8 << 10;
+const LONG: i64 = 16 << 10;
 /// The writer moves at most so many pages (8 MB) itself; the thread moves the others first.
-const LITTLE: i64 = 1 << 10;
+const LITTLE: i64 = 2 << 10;
 
 /// The log, in pages.
 #[derive(Debug, Default)]

@@ -122,8 +122,6 @@ fn try_open(path: &Path) -> rusqlite::Result<(Option<Connection>, i64)> {
     if found != 0 && found != VERSION {
         return Ok((None, found));
     }
-    // Three events of 2 KB fit into a page of this size, and one into SQLite's usual page.
-    connection.pragma_update(None, "page_size", 8192)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     // Checkpoints run on a thread of their own: one inside a commit took 1.8 ms in the p99.

@@ -14,6 +14,7 @@ use super::Hook;
 use super::name::{self, Match};
 use super::switch::{self, State, SwitchError, Switched, Switches, state};
 use crate::config::Origin;
+use crate::guard::rule::Rule;
 
 /// What the switch is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct Scene<'a> {
     pub agent_type: Option<&'a str>,
     /// Those that the config of this project names, in its order.
     pub hooks: &'a [Arc<Hook>],
+    /// Its guards, which no session switches.
+    pub guards: &'a [Arc<Rule>],
 }
 
 /// What was done, in words for the person.
@@ -127,7 +130,11 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
         return Acted::new(lines.join("\n"), exit);
     }
     let names = scene.hooks.iter().map(|hook| hook.name.as_str());
+    let mut guards = scene.guards.iter();
     match name::find(argument, names) {
+        Match::None { .. } if guards.any(|guard| guard.id == argument) => {
+            Acted::new(is_guard(argument), 3)
+        }
         _ if argument.is_empty() => with_switches(scene, |switches| {
             let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
             let listed = match verb {
@@ -264,6 +271,12 @@ fn off_in_config(hook: &str, origin: &Origin) -> String {
 
 fn managed(hook: &str, origin: &Origin) -> String {
     format!("⚠️  Hook '{hook}' is managed on this machine, and no session switches it: {origin}")
+}
+
+fn is_guard(id: &str) -> String {
+    format!(
+        "⚠️  '{id}' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.{id}] with enabled = false in your config.toml"
+    )
 }
 
 fn not_trusted() -> String {

@@ -64,6 +64,7 @@ impl Talk {
             cwd: self.home.path(),
             agent_type: self.agent_type,
             hooks: &self.hooks,
+            guards: &[],
         };
         let acted = act(verb, argument, &scene);
         let lines = acted.lines;
