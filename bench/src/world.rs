@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use becket_wire::process::ARENAS;
 use becket_wire::{Notice, Place};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -148,6 +149,7 @@ impl World {
         let child = self
             .command(&self.becket)
             .args(["daemon", "run"])
+            .env(ARENAS.0, ARENAS.1)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()

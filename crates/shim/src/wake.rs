@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
 use becket_wire::place::UNREGISTERED;
-use becket_wire::process::{FOR_DAEMON, PATH};
+use becket_wire::process::{ARENAS, FOR_DAEMON, PATH};
 use becket_wire::rpc::read_environment;
 use becket_wire::{Missed, Notice, Place};
 
@@ -77,6 +77,7 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
         .arg(place.home())
         .env_clear()
         .envs(environment(place))
+        .env(ARENAS.0, ARENAS.1)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(OwnedFd::from(theirs))

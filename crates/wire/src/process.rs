@@ -1,6 +1,9 @@
 //! What a line of `/proc/PID/stat` says. The name in it may hold anything, so fields are counted
 //! from its end.
 
+/// A variable of the daemon's own, for glibc: an arena for each of its threads would cost 8 MB.
+pub const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "4");
+
 /// What a daemon gets of the environment that `becket init` saw. A shim's own may be a repository's.
 pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
 /// The daemon's PATH where no `becket init` has run.
