@@ -143,7 +143,12 @@ pub fn word_matches(glob: &str, word: &str) -> bool {
     {
         return false;
     }
-    matches(glob.as_bytes(), word.as_bytes(), false)
+    // Most that begin with a star end with one, and are a text between them.
+    let between = glob.strip_prefix('*').and_then(|it| it.strip_suffix('*'));
+    match between.filter(|text| !text.contains(SPECIAL)) {
+        Some(text) => word.contains(text),
+        None => matches(glob.as_bytes(), word.as_bytes(), false),
+    }
 }
 
 /// Globs over absolute paths; `!` takes away again, the last that matches wins.
@@ -352,7 +357,10 @@ impl PathGlob {
         if !literal.is_empty() && literal.as_bytes()[0] != rest.as_bytes()[0] {
             return false;
         }
-        if rest.starts_with(literal) {
+        // The name in `**/name/…` has to be there.
+        let name = self.pattern.strip_prefix("**/").unwrap_or_default();
+        let name = name.find(SPECIAL).map_or(name, |end| &name[..end]);
+        if rest.starts_with(literal) && rest.contains(name.trim_end_matches('/')) {
             let pattern = self.pattern.as_bytes();
             let folders = rest.match_indices('/').map(|(at, _)| &rest[..at]);
             let mut folders = folders.filter(|_| !self.pattern.ends_with("**"));
