@@ -215,8 +215,21 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
 /// `import x as y` undone, and `glob "…"` of Perl is its pattern.
 fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
     let mut code = Cow::Borrowed(code);
+    for home in [
+        "process.env.HOME",
+        "os.environ['HOME']",
+        "os.environ[\"HOME\"]",
+        "ENV['HOME']",
+        "ENV[\"HOME\"]",
+    ] {
+        if language != Language::Perl && code.contains(home) {
+            code = code.replace(home, "'~'").into();
+        }
+    }
     match language {
-        Language::Perl if code.contains("glob ") => code = code.replace("glob ", "").into(),
+        Language::Perl if code.contains("glob") => {
+            code = code.replace("glob ", "").replace("glob(", "(").into();
+        }
         Language::Python if code.contains(" as ") => {
             let text = code.clone();
             let words: Vec<&str> = text.split([' ', '\n', ';', ',']).collect();
@@ -701,6 +714,9 @@ fn made(name: &str, arguments: &[Argument]) -> Value {
         | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" | "glob"
         | "iglob" => first.clone(),
         "home" | "homedir" => Some(Value::known("~")),
+        "getenv" | "get" if first.as_ref().is_some_and(|name| name.text == "HOME") => {
+            Some(Value::known("~"))
+        }
         "gettempdir" | "tmpdir" => Some(Value::known("/tmp")),
         "mkdtemp" | "mkdtempSync" | "mktmpdir" => Some(Value::known("/tmp/tmp.d")),
         "join" if name != "join" => {

@@ -236,7 +236,7 @@ impl Shell<'_> {
     /// Adds the touches of one act.
     pub(super) fn touches(&mut self, program: &str, args: &[Value], act: usize) {
         for (_, short, long, access) in VALUES.iter().filter(|(name, ..)| *name == program) {
-            if let Some(path) = value(args, *short, long).filter(|path| path.text != "-") {
+            if let Some(path) = value(args, *short, long).filter(|path| !path.text.starts_with('!') && path.text != "-") {
                 self.touch(&path, *access, false, Some(act));
             }
         }
@@ -474,14 +474,25 @@ impl Shell<'_> {
         // A file of another branch is brought in; one of this commit throws changes away.
         let other = |arg: &Value| !is_flag(&arg.text) && !arg.text.starts_with(['H', '@']);
         let brings = is_checkout && before.iter().any(other);
-        for path in FLAGS.operands(files) {
+        let operands = FLAGS.operands(files);
+        let brings = brings || dashes.is_none() && operands.len() > 1 && other(operands[0]);
+        for path in operands {
             let whole = matches!(path.text.as_str(), "." | ":/") || path.text.starts_with("./");
-            if is_checkout && !whole && (dashes.is_none() || brings) {
+            let named = dashes.is_some() || is_file(&path.text);
+            if is_checkout && !whole && (!named || brings) {
                 continue;
             }
             self.touch(path, access, recursive, Some(act));
         }
     }
+}
+
+/// `src/` or `app.ts`, not a branch or a tag: `feature/x`, `v1.x`.
+fn is_file(text: &str) -> bool {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let lower = ending.bytes().all(|c| c.is_ascii_lowercase());
+    name.is_empty() || (2..5).contains(&ending.len()) && lower
 }
 
 /// `host:path`
