@@ -332,7 +332,8 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     }
     if is_interpreter(&act.program) {
         let runs = |code: &str| code.contains("execute(") && is_destructive(code);
-        let fed = || act.fed == Fed::Text && command(scene).is_some_and(|it| it.contains("connect"));
+        let fed =
+            || act.fed == Fed::Text && command(scene).is_some_and(|it| it.contains("connect"));
         return act.args.iter().any(|word| runs(&word.text))
             || fed() && command(scene).is_some_and(runs);
     }

@@ -180,7 +180,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ),
     (
         "readFileSync readFile read_text read_bytes file_get_contents createReadStream readTextFile \
-         readTextFileSync readfile File.read IO.read File.readlines IO.readlines File.foreach",
+         readTextFileSync readfile dotenv_values File.read IO.read File.readlines IO.readlines File.foreach",
         Function::Touch(Read, false),
     ),
     (
@@ -204,6 +204,7 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
         language,
         code,
         constants: HashMap::new(),
+        loops: HashMap::new(),
         receiver: None,
         effects: Vec::new(),
         level: 0,
@@ -215,13 +216,8 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
 /// `import x as y` undone, and `glob "…"` of Perl is its pattern.
 fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
     let mut code = Cow::Borrowed(code);
-    for home in [
-        "process.env.HOME",
-        "os.environ['HOME']",
-        "os.environ[\"HOME\"]",
-        "ENV['HOME']",
-        "ENV[\"HOME\"]",
-    ] {
+    let homes = r#"process.env.HOME os.environ['HOME'] os.environ["HOME"] ENV['HOME'] ENV["HOME"]"#;
+    for home in homes.split(' ') {
         if language != Language::Perl && code.contains(home) {
             code = code.replace(home, "'~'").into();
         }
@@ -258,6 +254,8 @@ struct Scan<'c> {
     language: Language,
     code: &'c str,
     constants: HashMap<&'c str, Value>,
+    /// The values that a variable of a loop takes.
+    loops: HashMap<&'c str, Vec<Value>>,
     /// The path of the last `Path("…")`.
     receiver: Option<Value>,
     effects: Vec<Effect>,
@@ -347,6 +345,10 @@ impl<'c> Scan<'c> {
             }
             return next + 1;
         }
+        if path == "for" {
+            self.loop_over(next);
+            return end;
+        }
         let call = self.byte(next) == b'(';
         let bare = !call
             && next > end
@@ -367,10 +369,12 @@ impl<'c> Scan<'c> {
             {
                 let (arguments, _) = self.arguments(next + 1, true);
                 self.receiver = text_at(&arguments, 0);
+            } else if call && path.ends_with("Path.home") {
+                self.receiver = text_at(&[self.value(at).0], 0);
             }
             return if call { next + 1 } else { end };
         };
-        let (arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
+        let (mut arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
         let owner = path.rsplit_once('.').map_or("", |(owner, _)| owner);
         let receiver = self.constants.get(owner).cloned().or_else(|| {
             let method = at > 0 && self.byte(at - 1) == b'.';
@@ -380,8 +384,30 @@ impl<'c> Scan<'c> {
         let known = receiver.clone().or_else(|| text_at(&arguments, 0));
         let listed = (deletes && known.is_none_or(|path| path.opaque)).then(|| self.listed());
         let receiver = listed.flatten().or(receiver);
-        self.apply(function, &arguments, receiver);
+        let first = text_at(&arguments, 0).filter(|first| first.opaque);
+        match first.and_then(|first| self.loops.get(&*first.text).cloned()) {
+            Some(values) => {
+                for value in values {
+                    arguments[0] = Argument::One(value);
+                    self.apply(function, &arguments, receiver.clone());
+                }
+            }
+            None => self.apply(function, &arguments, receiver),
+        }
         if call { next + 1 } else { end }
+    }
+
+    /// `for f in ["a", "b"]:`, `for (const f of ["a", "b"])`
+    fn loop_over(&mut self, at: usize) {
+        let code = self.code;
+        let word = [" in ", " of "][usize::from(self.language == Language::JavaScript)];
+        let head = code.get(at..code.len().min(at + 128)).unwrap_or_default();
+        if let Some((names, _)) = head.split_once(word)
+            && let (Argument::Many(values), _) = self.value(at + names.len() + word.len())
+        {
+            let name = names.rsplit([' ', '(']).next().unwrap_or_default();
+            self.loops.insert(name, values);
+        }
     }
 
     /// The files that a loop goes over, if it does not choose: `for p in Path("src").glob("*")`.
@@ -411,6 +437,7 @@ impl<'c> Scan<'c> {
                             language: self.language,
                             code: &code.text,
                             constants: HashMap::new(),
+                            loops: HashMap::new(),
                             receiver: None,
                             effects: Vec::new(),
                             level: self.level + 1,
@@ -654,6 +681,8 @@ impl<'c> Scan<'c> {
                         let value = made(name, &arguments);
                         if !method {
                             add(&mut all, value);
+                        } else if let ("joinpath", Some(part)) = (name, text_at(&arguments, 0)) {
+                            add(&mut all, part.with(format!("/{}", part.text)));
                         } else if !value.opaque && all.as_ref().is_none_or(|all| all.opaque) {
                             // `__import__("base64").b64decode("…")`
                             all = Some(value);

@@ -382,6 +382,10 @@ impl Shell<'_> {
             "ls-files" if args[1..].iter().all(|arg| one_of(&arg.text, ALL_FILES)) => {
                 return Output::Names(vec![Value::known(".")]);
             }
+            "ls-files" if !args[1..].iter().any(|arg| is_flag(&arg.text)) => {
+                let below = |it: &Value| Value::unknown(format!("./**/{}", it.text));
+                return Output::Names(args[1..].iter().map(below).collect());
+            }
             "rebase" => wrapper::value(args, Some('x'), "exec").map(|script| script.text),
             "filter-branch" => {
                 wrapper::value(args, None, "tree-filter index-filter msg-filter env-filter")
