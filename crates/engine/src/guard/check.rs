@@ -328,7 +328,7 @@ const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh is
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
-        return has("DELETE") && (has(":9200/") || has("/_all"));
+        return has("DELETE") && (has(":9200/") || has("/_all")) || has("/_delete_by_query");
     }
     if is_interpreter(&act.program) {
         let runs = |code: &str| code.contains("execute(") && is_destructive(code);
@@ -342,8 +342,8 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     }
     let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
     let is_scratch = |text: &str| {
-        let test = text.ends_with("_test") || text.starts_with("test_");
-        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(' ')
+        let test = text.ends_with("_test") || text.starts_with("test_") && !text.contains(' ');
+        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(';')
     };
     if act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;

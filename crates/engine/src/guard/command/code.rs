@@ -91,6 +91,7 @@ impl Language {
             let long = matches!(arg.text.as_str(), "--eval" | "--print" | "eval" | "--run");
             let short = is_flag(&arg.text)
                 && !arg.text.starts_with("--")
+                && !arg.text.starts_with("-M")
                 && arg.text.ends_with(|c| letters.contains(c));
             if !(short || long && self == Language::JavaScript) {
                 if !is_flag(&arg.text) {
