@@ -323,7 +323,7 @@ fn prints_environment(act: &Act) -> bool {
 
 const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
     mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
-    pgcli mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
+    pgcli heroku mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
