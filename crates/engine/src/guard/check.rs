@@ -323,24 +323,27 @@ fn prints_environment(act: &Act) -> bool {
 
 const CLIENTS: &str = "spark-sql beeline hive impala-shell trino presto cqlsh isql usql litecli influx turso libsql psql \
     mysql mariadb sqlite3 sqlcmd sqlplus clickhouse-client clickhouse cockroach duckdb bq snowsql mycli \
-    pgcli mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
+    pgcli heroku mongosh mongo wrangler redis-cli valkey-cli keydb-cli";
 
 fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
     if act.program == "curl" {
         let has = |text: &str| act.args.iter().any(|word| word.text.contains(text));
-        return has("DELETE") && (has(":9200/") || has("/_all"));
+        return has("DELETE") && (has(":9200/") || has("/_all")) || has("/_delete_by_query");
     }
     if is_interpreter(&act.program) {
         let runs = |code: &str| code.contains("execute(") && is_destructive(code);
-        return act.args.iter().any(|word| runs(&word.text));
+        let fed =
+            || act.fed == Fed::Text && command(scene).is_some_and(|it| it.contains("connect"));
+        return act.args.iter().any(|word| runs(&word.text))
+            || fed() && command(scene).is_some_and(runs);
     }
     if !one_of(&act.program, CLIENTS) {
         return false;
     }
     let in_file = ["sqlite3", "duckdb"].contains(&&*act.program);
     let is_scratch = |text: &str| {
-        let test = text.ends_with("_test") || text.starts_with("test_");
-        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(' ')
+        let test = text.ends_with("_test") || text.starts_with("test_") && !text.contains(' ');
+        in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(';')
     };
     if act.args.iter().any(|word| is_scratch(&word.text)) {
         return false;
@@ -351,8 +354,12 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .args
         .iter()
         .any(|word| is_destructive(&statement(&word.text)));
-    said || fed_script(act, scene)
-        || act.fed == Fed::Text && command(scene).is_some_and(is_destructive)
+    // Of a command with a here-document, only that counts.
+    let fed = |command: &str| match command.split_once('\n') {
+        Some((line, text)) if line.contains("<<") => is_destructive(&statement(text)),
+        _ => is_destructive(command),
+    };
+    said || fed_script(act, scene) || act.fed == Fed::Text && command(scene).is_some_and(fed)
 }
 
 /// A file that a client runs, and that tells by its name what it does: `psql < drop_all.sql`.
@@ -475,8 +482,8 @@ fn unregisters(scene: &Scene<'_>) -> Option<Match> {
     let one = [scene.input.clone()];
     let edits = scene.input.get("edits").and_then(Value::as_array);
     let bad = edits.map_or(&one[..], |edits| edits).iter().any(|edit| {
-        let before = text(edit, "old_string");
-        let after = text(edit, "new_string") + &text(edit, "content");
+        let before = text(edit, "old_string") + &text(edit, "oldText");
+        let after = text(edit, "new_string") + &text(edit, "newText") + &text(edit, "content");
         switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
     });
     let is_users = std::path::Path::new(&touch.path) == scene.home.join(".claude/settings.json");
@@ -484,8 +491,9 @@ fn unregisters(scene: &Scene<'_>) -> Option<Match> {
         || scene
             .settings
             .is_some_and(|text| text.contains("becket-hook"));
-    let whole =
-        scene.tool == "Write" && has_entry && !text(scene.input, "content").contains("becket-hook");
+    let content = text(scene.input, "content") + &text(scene.input, "new_source");
+    let writes = edits.is_none() && !["Bash", "Edit"].contains(&scene.tool);
+    let whole = writes && has_entry && !content.contains("becket-hook");
     (bad || whole).then(|| Match::Path(touch.path.clone()))
 }
 

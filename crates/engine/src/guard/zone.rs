@@ -166,7 +166,7 @@ fn is_built(rest: &str) -> bool {
         "site", "target", ".temp", "temp", ".tmp", "tmp", ".tox", ".turbo", "vendor", ".venv",
         "venv", ".vercel", ".vite", ".webpack", ".yarn", "zig-out",
     ];
-    const LONG: [&str; 20] = [
+    const LONG: [&str; 21] = [
         "artifacts",
         "bun.lockb",
         ".coverage",
@@ -186,6 +186,7 @@ fn is_built(rest: &str) -> bool {
         "storybook-static",
         ".svelte-kit",
         ".terraform",
+        ".terraform.lock.hcl",
         ".vscode-test",
     ];
     let begins = ["build-", "cmake-build-", "bazel-"];

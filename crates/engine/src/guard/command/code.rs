@@ -91,6 +91,7 @@ impl Language {
             let long = matches!(arg.text.as_str(), "--eval" | "--print" | "eval" | "--run");
             let short = is_flag(&arg.text)
                 && !arg.text.starts_with("--")
+                && !arg.text.starts_with("-M")
                 && arg.text.ends_with(|c| letters.contains(c));
             if !(short || long && self == Language::JavaScript) {
                 if !is_flag(&arg.text) {
@@ -180,7 +181,7 @@ static FUNCTIONS: &[(&str, Function)] = &[
     ),
     (
         "readFileSync readFile read_text read_bytes file_get_contents createReadStream readTextFile \
-         readTextFileSync readfile File.read IO.read File.readlines IO.readlines File.foreach",
+         readTextFileSync readfile dotenv_values File.read IO.read File.readlines IO.readlines File.foreach",
         Function::Touch(Read, false),
     ),
     (
@@ -204,6 +205,7 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
         language,
         code,
         constants: HashMap::new(),
+        loops: HashMap::new(),
         receiver: None,
         effects: Vec::new(),
         level: 0,
@@ -215,8 +217,16 @@ pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
 /// `import x as y` undone, and `glob "…"` of Perl is its pattern.
 fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
     let mut code = Cow::Borrowed(code);
+    let homes = r#"process.env.HOME os.environ['HOME'] os.environ["HOME"] ENV['HOME'] ENV["HOME"]"#;
+    for home in homes.split(' ') {
+        if language != Language::Perl && code.contains(home) {
+            code = code.replace(home, "'~'").into();
+        }
+    }
     match language {
-        Language::Perl if code.contains("glob ") => code = code.replace("glob ", "").into(),
+        Language::Perl if code.contains("glob") => {
+            code = code.replace("glob ", "").replace("glob(", "(").into();
+        }
         Language::Python if code.contains(" as ") => {
             let text = code.clone();
             let words: Vec<&str> = text.split([' ', '\n', ';', ',']).collect();
@@ -245,6 +255,8 @@ struct Scan<'c> {
     language: Language,
     code: &'c str,
     constants: HashMap<&'c str, Value>,
+    /// The values that a variable of a loop takes.
+    loops: HashMap<&'c str, Vec<Value>>,
     /// The path of the last `Path("…")`.
     receiver: Option<Value>,
     effects: Vec<Effect>,
@@ -334,6 +346,10 @@ impl<'c> Scan<'c> {
             }
             return next + 1;
         }
+        if path == "for" {
+            self.loop_over(next);
+            return end;
+        }
         let call = self.byte(next) == b'(';
         let bare = !call
             && next > end
@@ -354,10 +370,12 @@ impl<'c> Scan<'c> {
             {
                 let (arguments, _) = self.arguments(next + 1, true);
                 self.receiver = text_at(&arguments, 0);
+            } else if call && path.ends_with("Path.home") {
+                self.receiver = text_at(&[self.value(at).0], 0);
             }
             return if call { next + 1 } else { end };
         };
-        let (arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
+        let (mut arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
         let owner = path.rsplit_once('.').map_or("", |(owner, _)| owner);
         let receiver = self.constants.get(owner).cloned().or_else(|| {
             let method = at > 0 && self.byte(at - 1) == b'.';
@@ -367,8 +385,30 @@ impl<'c> Scan<'c> {
         let known = receiver.clone().or_else(|| text_at(&arguments, 0));
         let listed = (deletes && known.is_none_or(|path| path.opaque)).then(|| self.listed());
         let receiver = listed.flatten().or(receiver);
-        self.apply(function, &arguments, receiver);
+        let first = text_at(&arguments, 0).filter(|first| first.opaque);
+        match first.and_then(|first| self.loops.get(&*first.text).cloned()) {
+            Some(values) => {
+                for value in values {
+                    arguments[0] = Argument::One(value);
+                    self.apply(function, &arguments, receiver.clone());
+                }
+            }
+            None => self.apply(function, &arguments, receiver),
+        }
         if call { next + 1 } else { end }
+    }
+
+    /// `for f in ["a", "b"]:`, `for (const f of ["a", "b"])`
+    fn loop_over(&mut self, at: usize) {
+        let code = self.code;
+        let word = [" in ", " of "][usize::from(self.language == Language::JavaScript)];
+        let head = code.get(at..code.len().min(at + 128)).unwrap_or_default();
+        if let Some((names, _)) = head.split_once(word)
+            && let (Argument::Many(values), _) = self.value(at + names.len() + word.len())
+        {
+            let name = names.rsplit([' ', '(']).next().unwrap_or_default();
+            self.loops.insert(name, values);
+        }
     }
 
     /// The files that a loop goes over, if it does not choose: `for p in Path("src").glob("*")`.
@@ -398,6 +438,7 @@ impl<'c> Scan<'c> {
                             language: self.language,
                             code: &code.text,
                             constants: HashMap::new(),
+                            loops: HashMap::new(),
                             receiver: None,
                             effects: Vec::new(),
                             level: self.level + 1,
@@ -641,6 +682,8 @@ impl<'c> Scan<'c> {
                         let value = made(name, &arguments);
                         if !method {
                             add(&mut all, value);
+                        } else if let ("joinpath", Some(part)) = (name, text_at(&arguments, 0)) {
+                            add(&mut all, part.with(format!("/{}", part.text)));
                         } else if !value.opaque && all.as_ref().is_none_or(|all| all.opaque) {
                             // `__import__("base64").b64decode("…")`
                             all = Some(value);
@@ -701,6 +744,9 @@ fn made(name: &str, arguments: &[Argument]) -> Value {
         | "String" | "split" | "bytes" | "compile" | "File" | "expand_path" | "qw" | "glob"
         | "iglob" => first.clone(),
         "home" | "homedir" => Some(Value::known("~")),
+        "getenv" | "get" if first.as_ref().is_some_and(|name| name.text == "HOME") => {
+            Some(Value::known("~"))
+        }
         "gettempdir" | "tmpdir" => Some(Value::known("/tmp")),
         "mkdtemp" | "mkdtempSync" | "mktmpdir" => Some(Value::known("/tmp/tmp.d")),
         "join" if name != "join" => {

@@ -25,6 +25,8 @@ const XARGS: Flags = flags(
     "IdEnPLsa",
     "replace delimiter max-args max-procs max-lines max-chars arg-file",
 );
+/// Of `git ls-files`: what names every file, or every new one.
+const ALL_FILES: &str = "-z -c --cached -o --others --exclude-standard";
 /// Of `find`: what chooses no files, and has no value.
 const NO_TEST: &str = "-print -print0 -depth -xdev -mount -ls -prune -o -a ! -not ( ) -follow -noleaf -ignore_readdir_race -d";
 const FD: Flags = flags(
@@ -377,8 +379,12 @@ impl Shell<'_> {
                     .position(|arg| matches!(arg.text.as_str(), "foreach" | "run"));
                 at.map(|at| line(&args[at + 1..]).replace("--recursive ", ""))
             }
-            "ls-files" if args.len() == 1 || args.len() == 2 && args[1].text == "-z" => {
+            "ls-files" if args[1..].iter().all(|arg| one_of(&arg.text, ALL_FILES)) => {
                 return Output::Names(vec![Value::known(".")]);
+            }
+            "ls-files" if !args[1..].iter().any(|arg| is_flag(&arg.text)) => {
+                let below = |it: &Value| Value::unknown(format!("./**/{}", it.text));
+                return Output::Names(args[1..].iter().map(below).collect());
             }
             "rebase" => wrapper::value(args, Some('x'), "exec").map(|script| script.text),
             "filter-branch" => {

@@ -148,7 +148,7 @@ static ROWS: &[Row] = &[
         flags("ktSTo", "key field-separator output"),
         Read,
     ),
-    row("jq yq gojq", flags("", "indent"), Read).skip(flags("f", "from-file")),
+    row("jq yq gojq", flags("", "indent arg argjson"), Read).skip(flags("f", "from-file")),
     row(
         "awk gawk mawk nawk",
         flags("vFf", "assign field-separator"),
@@ -236,7 +236,9 @@ impl Shell<'_> {
     /// Adds the touches of one act.
     pub(super) fn touches(&mut self, program: &str, args: &[Value], act: usize) {
         for (_, short, long, access) in VALUES.iter().filter(|(name, ..)| *name == program) {
-            if let Some(path) = value(args, *short, long).filter(|path| path.text != "-") {
+            if let Some(path) = value(args, *short, long)
+                .filter(|path| !path.text.starts_with('!') && path.text != "-")
+            {
                 self.touch(&path, *access, false, Some(act));
             }
         }
@@ -414,14 +416,17 @@ impl Shell<'_> {
 
     /// Files that a request sends: `-d @f`, `-F x=@f`, `file://…`.
     fn request(&mut self, args: &[Value], act: usize) {
-        for arg in args {
+        for (at, arg) in args.iter().enumerate() {
             let text = arg.text.as_str();
+            let named = at > 0 && args[at - 1].text == "--data-urlencode";
             let file = match text.strip_prefix("file://") {
                 Some(file) => Some(file),
                 None if text.contains("=<") => text.split_once("=<").map(|(_, file)| file),
                 None => text.split_once('@').and_then(|(before, file)| {
-                    let sent =
-                        before.is_empty() || before.ends_with('=') || before.starts_with('-');
+                    let sent = before.is_empty()
+                        || named
+                        || before.ends_with('=')
+                        || before.starts_with('-');
                     (sent && !file.contains('@')).then(|| file.split(';').next().unwrap_or(file))
                 }),
             };
@@ -474,14 +479,28 @@ impl Shell<'_> {
         // A file of another branch is brought in; one of this commit throws changes away.
         let other = |arg: &Value| !is_flag(&arg.text) && !arg.text.starts_with(['H', '@']);
         let brings = is_checkout && before.iter().any(other);
-        for path in FLAGS.operands(files) {
+        let operands = FLAGS.operands(files);
+        let from = operands
+            .first()
+            .filter(|it| dashes.is_none() && !is_file(&it.text));
+        let brings = brings || operands.len() > 1 && from.is_some_and(|it| other(it));
+        for path in operands {
             let whole = matches!(path.text.as_str(), "." | ":/") || path.text.starts_with("./");
-            if is_checkout && !whole && (dashes.is_none() || brings) {
+            let named = dashes.is_some() || is_file(&path.text);
+            if is_checkout && !whole && (!named || brings) {
                 continue;
             }
             self.touch(path, access, recursive, Some(act));
         }
     }
+}
+
+/// `src/` or `app.ts`, not a branch or a tag: `feature/x`, `v1.x`.
+fn is_file(text: &str) -> bool {
+    let name = text.rsplit('/').next().unwrap_or_default();
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let lower = ending.bytes().all(|c| c.is_ascii_lowercase());
+    name.is_empty() || (2..5).contains(&ending.len()) && lower
 }
 
 /// `host:path`
