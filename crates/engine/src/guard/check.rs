@@ -1,5 +1,7 @@
 //! Conditions of the default pack that globs cannot say. Pure.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::act::{Access, Act, Fed, Touch};
@@ -271,43 +273,53 @@ fn runs_files(act: &Act) -> bool {
 
 fn runs_download(scene: &Scene<'_>) -> Option<Match> {
     let acts = &scene.call.acts;
-    // `wget URL` names the file after the URL.
-    let from = acts
+    // What is fetched, by the last part of its name: by which act, and the URL if the file is named after it.
+    let mut fetched: HashMap<&str, Vec<(usize, Option<&str>)>> = HashMap::new();
+    for (nth, act) in acts.iter().enumerate() {
+        if is_network(&act.program) {
+            let words = act.args.iter().map(|word| &*word.text);
+            for url in words.filter(|word| word.contains('/')) {
+                fetched
+                    .entry(last_name(url))
+                    .or_default()
+                    .push((nth, Some(url)));
+            }
+        }
+    }
+    for touch in &scene.call.touches {
+        let act = touch.act.and_then(|nth| Some((nth, acts.get(nth)?)));
+        if let Some((nth, act)) = act.filter(|_| touch.access == Access::Write)
+            && is_network(&act.program)
+        {
+            fetched
+                .entry(last_name(&touch.path))
+                .or_default()
+                .push((nth, None));
+        }
+    }
+    let runs = |(at, act): &(usize, &Act)| {
+        let script = act.args.iter().find(|word| !word.text.starts_with('-'));
+        let name = match runs_files(act) {
+            true => script.map_or("", |word| word.text.trim_start_matches("./")),
+            false => &*act.program,
+        };
+        let is_url = |url: &str| {
+            url.strip_suffix(name)
+                .is_some_and(|rest| rest.ends_with('/'))
+        };
+        let mut from = fetched.get(last_name(name)).into_iter().flatten();
+        !name.is_empty() && from.any(|(nth, url)| nth < at && url.is_none_or(is_url))
+    };
+    let found = acts
         .iter()
         .enumerate()
-        .filter(|(_, act)| is_network(&act.program));
-    for (nth, network) in from {
-        let named = |act: &&Act| {
-            let script = act.args.iter().find(|word| !word.text.starts_with('-'));
-            let name = match runs_files(act) {
-                true => script.map_or("", |word| word.text.trim_start_matches("./")),
-                false => &*act.program,
-            };
-            let is_url = |word: &str| word.contains('/') && word.ends_with(&format!("/{name}"));
-            !name.is_empty() && network.args.iter().any(|word| is_url(&word.text))
-        };
-        if let Some(act) = acts[nth + 1..].iter().find(named) {
-            return Some(Match::Program(act.program.clone()));
-        }
-    }
-    let downloads = scene.call.touches.iter().filter(|touch| {
-        let act = touch.act.and_then(|nth| acts.get(nth));
-        touch.access == Access::Write && act.is_some_and(|act| is_network(&act.program))
-    });
-    for download in downloads {
-        let name = download.path.rsplit('/').next().unwrap_or_default();
-        let after = acts.iter().skip(download.act? + 1);
-        let runs = |act: &&Act| {
-            let is_it = |word: &str| word == name || word.ends_with(&format!("/{name}"));
-            let mut words = act.args.iter().filter(|word| !word.text.starts_with('-'));
-            act.program == name
-                || runs_files(act) && words.next().is_some_and(|word| is_it(&word.text))
-        };
-        if let Some(act) = after.into_iter().find(runs) {
-            return Some(Match::Program(act.program.clone()));
-        }
-    }
-    None
+        .filter(|_| !fetched.is_empty())
+        .find(runs);
+    found.map(|(_, act)| Match::Program(act.program.clone()))
+}
+
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or_default()
 }
 
 fn prints_environment(act: &Act) -> bool {
@@ -446,7 +458,10 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
         false => touch.access,
     };
     paths.into_iter().flatten().any(|path| match access {
-        Access::Read | Access::List => is_in(path, &format!("{home}/run/guard")),
+        Access::Read | Access::List => {
+            let below = path.strip_prefix(home);
+            below.is_some_and(|rest| is_in(rest, "/run/guard"))
+        }
         Access::Write => is_in(path, home),
         Access::Delete => {
             let around = touch.recursive && is_in(home, path.trim_end_matches('/'));
