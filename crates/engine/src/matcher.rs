@@ -67,13 +67,13 @@ impl Matcher {
     }
 
     pub fn matches(&self, value: &str) -> bool {
-        let renamed = RENAMED.iter().filter(|(_, new)| *new == value);
-        let mut names = std::iter::once(value).chain(renamed.map(|(old, _)| *old));
-        match &self.0 {
+        let is_one = |name: &str| match &self.0 {
             Rule::All => true,
-            Rule::Words(words) => names.any(|name| words.iter().any(|word| word == name)),
-            Rule::Pattern(pattern) => names.any(|name| pattern.is_match(name.as_bytes())),
-        }
+            Rule::Words(words) => words.iter().any(|word| word == name),
+            Rule::Pattern(pattern) => pattern.is_match(name.as_bytes()),
+        };
+        let is_renamed = |(old, new): &(&str, &str)| *new == value && is_one(old);
+        is_one(value) || RENAMED.iter().any(is_renamed)
     }
 }
 

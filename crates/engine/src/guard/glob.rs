@@ -317,14 +317,18 @@ impl Paths {
     pub fn matches(&self, path: &str, located: &Located, recursive: bool) -> bool {
         let found = self.0.iter().rev();
         let mut found = found.filter(|glob| {
+            let meets = glob.ends.meet(located.ends);
+            if !recursive {
+                return meets && glob.matches(path, located, false);
+            }
             // `**/x` may be anywhere: no folder but the root is known to be above it.
             let has_place = match glob.base {
                 Base::Name => false,
                 Base::Root => glob.literal > 0 || path == "/",
                 Base::Home | Base::Project => true,
             };
-            let recursive = recursive && glob.takes && has_place;
-            (recursive || glob.ends.meet(located.ends)) && glob.matches(path, located, recursive)
+            let recursive = glob.takes && has_place;
+            (recursive || meets) && glob.matches(path, located, recursive)
         });
         match found.next() {
             Some(glob) => glob.takes,
