@@ -259,15 +259,14 @@ fn a_project_that_switches_hooks_off_is_found_by_coverage() {
         // Once hooks run again, the end of the session tells the daemon.
         story.home.set_settings(Scope::Project, &json!({}));
         print("third thing").resume(&heard).run().succeeded();
+        // The end of the first run may be compared while the second writes: a smaller number then.
         let told = wait::until(PATIENCE, || {
             let row = story.session(&heard);
-            row["troubles"][0].as_str().map(str::to_owned)
+            let told = row["troubles"][0].as_str().unwrap_or_default();
+            told.contains("no guard saw 3 of its 4 tool calls")
+                .then_some(())
         });
-        let told = told.expect("a trouble of the session");
-        assert!(
-            told.contains("no guard saw 3 of its 4 tool calls"),
-            "{told}"
-        );
+        assert!(told.is_some(), "{:#}", story.session(&heard)["troubles"]);
         Ok(())
     });
 }
