@@ -66,7 +66,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let wait = patience(&place, line);
     let link = connect(&place, wait);
     let by_settings = line || registration.from.as_deref() == Some("settings");
-    let envelope = envelope(&place, registration);
+    let envelope = ManuallyDrop::new(envelope(&place, registration));
     let frame = EventFrame::begin(&envelope).and_then(|mut frame| {
         let cut = read_payload(frame.buffer());
         frame.finish(kind, now().as_millis() as i64, cut)
@@ -256,10 +256,15 @@ fn hold(link: &mut Link, need_env: bool) -> Result<Response, Missed> {
 
 /// Prints the answer. A reader that has gone away changes nothing.
 pub fn print(output: &Output) -> ExitCode {
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(&output.stdout);
-    drop(written.and_then(|()| stdout.flush()));
-    drop(io::stderr().write_all(&output.stderr));
+    // Most answers are silent, and stdout makes a buffer even for nothing.
+    if !output.stdout.is_empty() {
+        let mut stdout = io::stdout().lock();
+        let written = stdout.write_all(&output.stdout);
+        drop(written.and_then(|()| stdout.flush()));
+    }
+    if !output.stderr.is_empty() {
+        drop(io::stderr().write_all(&output.stderr));
+    }
     ExitCode::from(output.exit)
 }
 
