@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::act::{Access, Act, Fed, Touch};
 use super::command::one_of;
 use super::rule::{Match, Scene};
-use super::zone::Zone;
+use super::zone::{Zone, whole_folder};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
@@ -177,7 +177,8 @@ fn runs_stdin(act: &Act) -> bool {
     let words = || act.args.iter().map(|word| &*word.text);
     // `deno run -`
     let mut operands = words().filter(|word| *word == "-" || !word.starts_with('-'));
-    let operand = operands.find(|word| *word != "run");
+    let has_run = ["deno", "bun"].contains(&&*act.program);
+    let operand = operands.find(|word| !(has_run && *word == "run"));
     let is_stdin =
         operand.is_none_or(|word| ["-", "/dev/stdin", "/proc/self/fd/0"].contains(&word));
     let short = |letters: &[char]| {
@@ -278,7 +279,7 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
     for (nth, act) in acts.iter().enumerate() {
         if is_network(&act.program) {
             let words = act.args.iter().map(|word| &*word.text);
-            for url in words.filter(|word| word.contains('/')) {
+            for url in words.filter(|word| act.program != "ssh" && is_url(word)) {
                 fetched
                     .entry(last_name(url))
                     .or_default()
@@ -303,12 +304,14 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
             true => script.map_or("", |word| word.text.trim_start_matches("./")),
             false => &*act.program,
         };
-        let is_url = |url: &str| {
+        let is_it = |url: &str| {
             url.strip_suffix(name)
                 .is_some_and(|rest| rest.ends_with('/'))
         };
         let mut from = fetched.get(last_name(name)).into_iter().flatten();
-        !name.is_empty() && from.any(|(nth, url)| nth < at && url.is_none_or(is_url))
+        let mut program = fetched.get(&*act.program).into_iter().flatten();
+        !name.is_empty() && from.any(|(nth, url)| nth < at && url.is_none_or(is_it))
+            || program.any(|(nth, url)| nth < at && url.is_none())
     };
     let found = acts
         .iter()
@@ -316,6 +319,13 @@ fn runs_download(scene: &Scene<'_>) -> Option<Match> {
         .filter(|_| !fetched.is_empty())
         .find(runs);
     found.map(|(_, act)| Match::Program(act.program.clone()))
+}
+
+/// `https://host/x`, `host.tld/x`
+fn is_url(word: &str) -> bool {
+    let host = word.split('/').next().unwrap_or_default();
+    let is_host = host.len() < word.len() && host.contains('.') && !host.starts_with('.');
+    word.contains("://") || is_host && !host.contains(['=', '@'])
 }
 
 fn last_name(path: &str) -> &str {
@@ -343,7 +353,7 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         return has("DELETE") && (has(":9200/") || has("/_all")) || has("/_delete_by_query");
     }
     if is_interpreter(&act.program) {
-        let runs = |code: &str| code.contains("execute(") && is_destructive(code);
+        let runs = |code: &str| code.contains("execute(") && is_destructive_sql(&plain_words(code));
         let fed =
             || act.fed == Fed::Text && command(scene).is_some_and(|it| it.contains("connect"));
         return act.args.iter().any(|word| runs(&word.text))
@@ -357,7 +367,11 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         let test = text.ends_with("_test") || text.starts_with("test_") && !text.contains(' ');
         in_file && (text == ":memory:" || text.starts_with("/tmp/")) || test && !text.contains(';')
     };
-    if act.args.iter().any(|word| is_scratch(&word.text)) {
+    // The database, not the user or the host.
+    let before = std::iter::once("").chain(act.args.iter().map(|word| &*word.text));
+    let is_value = |flag: &str| "-U -u -h -H -p -P -a".split(' ').any(|it| it == flag);
+    let mut pairs = before.zip(&act.args);
+    if pairs.any(|(before, word)| !is_value(before) && is_scratch(&word.text)) {
         return false;
     }
     // What stands in quotes is a value.
@@ -368,7 +382,9 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         .any(|word| is_destructive(&statement(&word.text)));
     // Of a command with a here-document, only that counts.
     let fed = |command: &str| match command.split_once('\n') {
-        Some((line, text)) if line.contains("<<") => is_destructive(&statement(text)),
+        Some((line, text)) if line.contains("<<") && !line.contains("<<<") => {
+            is_destructive(&statement(line)) || is_destructive(&statement(text))
+        }
         _ => is_destructive(command),
     };
     said || fed_script(act, scene) || act.fed == Fed::Text && command(scene).is_some_and(fed)
@@ -379,7 +395,8 @@ fn fed_script(act: &Act, scene: &Scene<'_>) -> bool {
     let destroys = |path: &str| {
         let name = path.rsplit('/').next().unwrap_or_default();
         let mut words = "drop truncate wipe reset destroy purge delete nuke".split(' ');
-        name.ends_with(".sql") && words.any(|word| name.contains(word))
+        let parts = || name.split(|c: char| !c.is_alphanumeric());
+        name.ends_with(".sql") && words.any(|word| parts().any(|part| part == word))
     };
     let read = scene
         .call
@@ -410,16 +427,23 @@ fn tool_destroys_data(scene: &Scene<'_>) -> bool {
 
 /// Whether a statement drops or empties something, or changes all rows.
 fn is_destructive(text: &str) -> bool {
+    let text = plain_words(text);
+    let mut others = "dropdatabase|.deletemany {}|.remove {}|flushall|flushdb".split('|');
+    let drops = text.split([' ', ';']).any(|word| word.ends_with(".drop"));
+    drops || others.any(|word| text.contains(word)) || is_destructive_sql(&text)
+}
+
+/// In lower case, without quotes and brackets.
+fn plain_words(text: &str) -> String {
     let words: Vec<String> = text
         .split(|c: char| c.is_whitespace() || "\"'`()=".contains(c))
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
         .collect();
-    let text = words.join(" ");
-    let mut others = "dropdatabase|.drop|.deletemany {}|.remove {}|flushall|flushdb".split('|');
-    if others.any(|word| text.contains(word)) {
-        return true;
-    }
+    words.join(" ")
+}
+
+fn is_destructive_sql(text: &str) -> bool {
     text.split(';').any(|statement| {
         let has = |words: &str| format!(" {statement} ").contains(&format!(" {words} "));
         let drops = "table database schema view user role column index tablespace collection owned keyspace \
@@ -464,7 +488,7 @@ fn touches_becket(touch: &Touch, scene: &Scene<'_>) -> bool {
         }
         Access::Write => is_in(path, home),
         Access::Delete => {
-            let around = touch.recursive && is_in(home, path.trim_end_matches('/'));
+            let around = touch.recursive && is_in(home, whole_folder(path));
             is_in(path, home) || around
         }
     })

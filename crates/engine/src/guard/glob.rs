@@ -355,7 +355,7 @@ impl PathGlob {
             Side::Apart => return false,
         };
         if rest.is_empty() {
-            return recursive || self.pattern.is_empty();
+            return recursive || matches(self.pattern.as_bytes(), b"", true);
         }
         let literal = &self.pattern[..self.literal];
         if !literal.is_empty() && literal.as_bytes()[0] != rest.as_bytes()[0] {
@@ -455,6 +455,7 @@ mod tests {
             ("**/bin/becket", "/home/u/.local/bin/becket", true),
             ("**/bin/becket", "/home/u/.local/xbin/becket", false),
             ("~", "/home/u", true),
+            ("~/**", "/home/u", true),
             ("!*.md", "/x/y.rs", true),
             ("!*.md", "/x/y.md", false),
         ] {

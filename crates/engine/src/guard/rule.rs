@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
-use super::zone::{Zone, is_temporary};
+use super::zone::{Zone, is_temporary, whole_folder};
 use crate::config::Origin;
 use crate::matcher::Matcher;
 
@@ -176,7 +176,7 @@ impl Seen {
             ends: Ends::NONE,
         };
         let places = call.touches.iter().map(|touch| {
-            let place = |path: &str| (zone(touch, path), bases.locate(path));
+            let place = |path: &str| (zone(touch, path), bases.locate(folder_of(touch, path)));
             let places = [Some(place(&touch.path)), touch.real.as_deref().map(place)];
             any_touch.access |= 1 << touch.access as u16;
             for (zone, located) in places.iter().flatten() {
@@ -214,6 +214,14 @@ impl Seen {
         let rest = self.by_act[from..].iter();
         rest.take_while(move |(of, _)| *of == act)
             .map(|(_, nth)| *nth)
+    }
+}
+
+/// `rm -r x/*` is `rm -r x` to a rule about something in `x`.
+fn folder_of<'p>(touch: &Touch, path: &'p str) -> &'p str {
+    match touch.recursive {
+        true => whole_folder(path),
+        false => path,
     }
 }
 
@@ -283,7 +291,10 @@ impl Rules {
             known = known.max(number + 1);
             for name in [Some(&*act.program), module].into_iter().flatten() {
                 let rules = self.by_program.get(name).into_iter().flatten();
-                let globs = self.by_glob.iter().filter(|it| word_matches(&it.0, name));
+                let globs = self
+                    .by_glob
+                    .iter()
+                    .filter(|it| it.0 == name || word_matches(&it.0, name));
                 let rules = rules.chain(globs.map(|(_, rule)| rule));
                 candidates.extend(rules.map(|rule| (*rule, *number)));
             }
@@ -555,7 +566,10 @@ impl Touches {
         let mut both = paths.into_iter().flatten().zip(places.iter().flatten());
         both.any(|(path, (zone, located))| {
             self.wanted.zones & 1 << *zone as u16 != 0
-                && (self.paths.is_empty() || self.paths.matches(path, located, with_below))
+                && (self.paths.is_empty()
+                    || self
+                        .paths
+                        .matches(folder_of(touch, path), located, with_below))
         })
     }
 }

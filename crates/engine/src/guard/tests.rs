@@ -51,6 +51,16 @@ fn bash(rules: &Rules, command: &str) -> Option<(String, Say, String)> {
 fn each_key_has_to_hold() {
     for (keys, matching, others) in [
         (
+            "paths = ['src/keep/**']\naccess = 'delete'",
+            "rm -rf src/*",
+            &["rm -rf lib/*", "ls src"][..],
+        ),
+        (
+            "paths = ['src/keep/**']\naccess = 'delete'",
+            "find src -type f -delete",
+            &["find lib -delete"],
+        ),
+        (
             "command = 'psql'\nargs = ['*prod*']",
             "psql -h db.prod",
             &["psql -h stage", "echo prod"][..],

@@ -70,7 +70,7 @@ impl Zone {
             (folder != Path::new("/")).then(|| rest.to_str().unwrap_or_default())
         };
         if let Some(rest) = below(project) {
-            return match is_built(rest) {
+            return match is_built(rest) || is_built_in_project(rest) {
                 true => Self::Build,
                 false => Self::Project,
             };
@@ -125,7 +125,7 @@ const SYSTEM: [&str; 26] = [
 ];
 
 /// `x/*` and `x/.*` are all of `x`.
-fn whole_folder(path: &str) -> &str {
+pub fn whole_folder(path: &str) -> &str {
     let mut path = path;
     loop {
         let shorter = path.trim_end_matches('/');
@@ -158,16 +158,14 @@ fn is_device(names: &[&str]) -> bool {
 
 /// Whether one of its folders is one that tools make and can make again.
 fn is_built(rest: &str) -> bool {
-    const SHORT: [&str; 52] = [
+    const SHORT: [&str; 45] = [
         ".angular", ".astro", "build", ".build", "_build", ".bundle", "Caches", "cdk.out",
-        "coverage", "Debug", "deps", "dist", ".eggs", ".expo", ".gradle", "htmlcov", ".idea",
-        ".kotlin", "log", "logs", ".netlify", ".next", ".nox", ".npm", ".nuxt", ".nx", "obj",
-        "out", ".output", "output", "Pods", "Release", "release", "reports", "result", "_site",
-        "site", "target", ".temp", "temp", ".tmp", "tmp", ".tox", ".turbo", "vendor", ".venv",
-        "venv", ".vercel", ".vite", ".webpack", ".yarn", "zig-out",
+        "coverage", "deps", "dist", ".eggs", ".expo", ".gradle", "htmlcov", ".idea", ".kotlin",
+        "log", "logs", ".netlify", ".next", ".nox", ".npm", ".nuxt", ".nx", "obj", "out",
+        ".output", "output", "Pods", "_site", "target", ".temp", "temp", ".tmp", "tmp", ".tox",
+        ".turbo", ".venv", "venv", ".vercel", ".vite", ".webpack", ".yarn", "zig-out",
     ];
     const LONG: [&str; 21] = [
-        "artifacts",
         "bun.lockb",
         ".coverage",
         ".dart_tool",
@@ -188,20 +186,31 @@ fn is_built(rest: &str) -> bool {
         ".terraform",
         ".terraform.lock.hcl",
         ".vscode-test",
+        "zig-cache",
     ];
     let begins = ["build-", "cmake-build-", "bazel-"];
-    let ends = ["cache", "-report", "-results", "-output", "-stuff", ".lock"];
     let is_one = |name: &str| {
-        let ended = |end: &str| name.len() > end.len() && name.ends_with(end);
         SHORT.contains(&name)
             || LONG.contains(&name)
             || begins.iter().any(|begin| name.starts_with(begin))
-            || ends.into_iter().any(ended)
+            || name.starts_with('.') && name.ends_with("cache")
+            || name.len() > ".lock".len() && name.ends_with(".lock")
             || name.ends_with(".egg-info")
             || name.ends_with(".tsbuildinfo")
     };
     let folders = [".cargo/registry", ".m2/repository", "go/pkg/mod"];
     rest.split('/').any(is_one) || folders.iter().any(|folder| rest.contains(folder))
+}
+
+/// Names that tools make too, but people as well: at the top of a project they are made.
+fn is_built_in_project(rest: &str) -> bool {
+    let top = "artifacts release reports result site vendor".split(' ');
+    let first = rest.split('/').next().unwrap_or_default();
+    top.into_iter().any(|name| name == first)
+        || rest.split('/').any(|name| {
+            let ends = ["-report", "-results", "-output"];
+            ["Debug", "Release"].contains(&name) || ends.iter().any(|end| name.ends_with(end))
+        })
 }
 
 /// Whether a path that is not known whole begins with the temp folder.

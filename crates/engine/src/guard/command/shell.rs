@@ -202,10 +202,10 @@ impl<'h> Shell<'h> {
     }
 
     pub(super) fn subshell<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
-        let (scope, env) = (self.scope.clone(), self.context.env.len());
+        let (scope, env) = (self.scope.clone(), self.context.env.clone());
         let result = body(self);
         self.scope = scope;
-        self.context.env.truncate(env);
+        self.context.env = env;
         result
     }
 
@@ -279,6 +279,7 @@ impl<'h> Shell<'h> {
             Kind::Unset => {
                 for (_, name) in children(node).filter(|(kind, _)| *kind == Kind::VariableName) {
                     self.scope.variables.remove(text(name, source));
+                    self.forget_exported(text(name, source));
                 }
                 Output::Nothing
             }
@@ -523,20 +524,20 @@ impl<'h> Shell<'h> {
         let output = if assignments.is_empty() {
             self.start(&words, stdin)
         } else {
-            let (variables, env) = (self.scope.variables.clone(), self.context.env.len());
+            let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
             for assignment in assignments {
                 self.assign(assignment, source);
                 self.export_name(assignment, source);
             }
             let output = self.start(&words, stdin);
             self.scope.variables = variables;
-            self.context.env.truncate(env);
+            self.context.env = env;
             output
         };
         self.finish(redirects, source, output, first)
     }
 
-    /// `export A=1`, `declare -x A=1`; without a name it prints all variables.
+    /// `export A=1`; without a name it prints all variables.
     fn declaration(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
         let (mut words, mut sets) = (Vec::new(), false);
         let mut keyword = "";
@@ -580,7 +581,13 @@ impl<'h> Shell<'h> {
                 shell.subshell(|shell| shell.script(value, &Output::Nothing))
             });
         }
+        self.forget_exported(name);
         self.context.env.push(format!("{name}={value}"));
+    }
+
+    fn forget_exported(&mut self, name: &str) {
+        let is_it = |it: &String| it.split('=').next() == Some(name);
+        self.context.env.retain(|it| !is_it(it));
     }
 
     pub(super) fn set(&mut self, name: impl Into<String>, value: Value) {

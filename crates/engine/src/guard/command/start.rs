@@ -186,11 +186,17 @@ impl Shell<'_> {
         remote: bool,
         body: impl FnOnce(&mut Self) -> R,
     ) -> R {
-        self.within(via, |shell| {
+        let env = self.context.env.clone();
+        let result = self.within(via, |shell| {
             shell.context.elevated |= elevated;
             shell.context.remote |= remote;
+            if remote {
+                shell.context.env.clear();
+            }
             body(shell)
-        })
+        });
+        self.context.env = env;
+        result
     }
 
     fn wrapped(
@@ -212,7 +218,7 @@ impl Shell<'_> {
             return self.within("env", |shell| shell.script(&line.text, stdin));
         }
         let mut at = wrapper.command(args);
-        let (variables, env) = (self.scope.variables.clone(), self.context.env.len());
+        let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
         if matches!(program, "env" | "sudo" | "doas" | "cross-env") {
             while let Some((name, value)) = args.get(at).and_then(|arg| arg.text.split_once('=')) {
                 self.export(name, value);
@@ -244,7 +250,7 @@ impl Shell<'_> {
             )
         };
         self.scope.variables = variables;
-        self.context.env.truncate(env);
+        self.context.env = env;
         output
     }
 

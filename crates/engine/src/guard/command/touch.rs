@@ -477,7 +477,9 @@ impl Shell<'_> {
         let (before, files) = rest.split_at(dashes.unwrap_or(0));
         let is_checkout = verb.text == "checkout";
         // A file of another branch is brought in; one of this commit throws changes away.
-        let other = |arg: &Value| !is_flag(&arg.text) && !arg.text.starts_with(['H', '@']);
+        let other = |arg: &Value| {
+            !is_flag(&arg.text) && !arg.text.starts_with("HEAD") && !arg.text.starts_with('@')
+        };
         let brings = is_checkout && before.iter().any(other);
         let operands = FLAGS.operands(files);
         let from = operands
