@@ -117,7 +117,7 @@ pub fn run(order: &Order) -> Result<Report> {
         }
         short.samples.push(took);
         // Between blocks: a process that was started leaves cold caches behind.
-        if (round - WARM_UP) % BLOCK == 0 {
+        if (round - WARM_UP).is_multiple_of(BLOCK) {
             for _ in 0..BLOCK / SLOW {
                 long.samples
                     .push(timed(|| black_box(stops(&script, &around)).map(drop))?);
