@@ -39,9 +39,10 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         path: path.clone(),
         why,
     };
+    let pid = std::process::id().to_string();
     let lock = open(&path).map_err(failed)?;
     match lock.try_lock() {
-        Ok(()) => return Ok(signed(lock)),
+        Ok(()) => return Ok(signed(lock, &pid)),
         Err(TryLockError::WouldBlock) => {}
         Err(TryLockError::Error(why)) => return Err(failed(why)),
     }
@@ -53,13 +54,19 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
         match yield_to(place, version) {
             Holder::By(running) => return Err(LifeError::Running(running)),
             Holder::Yielding if next.is_none() => {
-                let lock = open(&place.next_lock()).map_err(failed)?;
-                // One waits for it to end; others would only wait behind that one.
-                if lock.try_lock().is_err() {
-                    return Err(LifeError::Running(version));
-                }
-                next = Some(lock);
                 until = began + DRAINED;
+                let lock = open(&place.next_lock()).map_err(failed)?;
+                match lock.try_lock() {
+                    Ok(()) => next = Some(signed(lock, &version.to_string())),
+                    // One waits for it to end; another that is not newer would only wait behind that one.
+                    Err(_) => {
+                        let waits = io::read_to_string(lock).unwrap_or_default();
+                        let waits = waits.trim().parse::<Version>().ok();
+                        if let Some(waits) = waits.filter(|waits| *waits >= version) {
+                            return Err(LifeError::Running(waits));
+                        }
+                    }
+                }
             }
             Holder::Yielding => {}
             // One that no longer listens may be about to end. Another one may be faster than we
@@ -67,7 +74,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
             Holder::Silent => {}
         }
         match waiting.recv_timeout(ASK_AGAIN) {
-            Ok(lock) => return Ok(signed(lock)),
+            Ok(lock) => return Ok(signed(lock, &pid)),
             Err(_) if Instant::now() < until => {}
             Err(_) => return Err(LifeError::Hung(path)),
         }
@@ -80,13 +87,12 @@ fn open(path: &Path) -> io::Result<File> {
     options.mode(0o600).open(path)
 }
 
-/// Says in the lock's file who holds it: for people who look, nobody relies on it.
-fn signed(mut lock: File) -> File {
-    let pid = format!("{}\n", std::process::id());
+/// Says in the lock's file who holds it: the pid for people who look, the version for others that wait.
+fn signed(mut lock: File, text: &str) -> File {
     drop(
         lock.set_len(0)
             .and_then(|()| lock.rewind())
-            .and_then(|()| lock.write_all(pid.as_bytes())),
+            .and_then(|()| writeln!(lock, "{text}")),
     );
     lock
 }
