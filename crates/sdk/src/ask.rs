@@ -1,4 +1,4 @@
-//! A prompt on its way, and what has to be over before it goes out.
+//! A prompt that is about to be sent, and the end of the turn before it.
 
 use std::collections::VecDeque;
 use std::future::IntoFuture;
@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::hooks::registry::LONGEST;
+use crate::hooks::registry::MAX_TIMEOUT;
 use crate::hooks::scope::Scope;
 use crate::protocol::frames;
 use crate::turn::{OpenTurn, ends_turn};
 use crate::{Claude, Error, Message, Turn};
 
 /// How long an interrupted turn may take to end before the next one can start.
-const INTERRUPTED: Duration = Duration::from_secs(10);
+const INTERRUPT_WAIT: Duration = Duration::from_secs(10);
 
 /// A prompt that is about to be given. Await it for the [`Turn`].
 #[derive(Debug)]
@@ -35,29 +35,31 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// How long the callbacks of this turn have, all together: what is left of it bounds each call, if
-    /// that is less than the call's own timeout. The turn itself may take longer.
+    /// Until when the callbacks of this turn may run, counted from the prompt. A call whose own timeout
+    /// is later is cut to it, and a call after it fails at once (`hook_timeout`). The turn itself may
+    /// take longer.
     pub fn deadline(mut self, limit: Duration) -> Self {
-        self.deadline = Some(limit.min(LONGEST));
+        self.deadline = Some(limit.min(MAX_TIMEOUT));
         self
     }
 
     async fn begin(self) -> Result<Turn<'a>, Error> {
         let claude = self.claude;
-        let early = claude.catch_up().await?;
+        let unasked = claude.end_last_turn().await?;
         let link = &claude.link;
-        if let Some(error) = link.dead() {
+        if let Some(error) = link.exit_error() {
             return Err(error);
         }
         let scope = Scope {
             token: link.client.child_token(),
             deadline: self.deadline.map(|limit| Instant::now() + limit),
         };
-        link.service.enter(scope.clone());
+        link.service.set_scope(scope.clone());
+        link.early_interrupt.prompted();
         link.writer.send(&frames::user_message(&self.prompt));
         let open = Arc::new(OpenTurn::new(Arc::clone(link), scope.token));
         claude.open = Some(Arc::clone(&open));
-        Ok(Turn::new(claude, early, open))
+        Ok(Turn::new(claude, unasked, open))
     }
 }
 
@@ -71,20 +73,20 @@ impl<'a> IntoFuture for Ask<'a> {
 }
 
 impl Claude {
-    /// Ends the turn before, and gives what came since. That is not of the next turn, so no result
-    /// among it ends that one.
-    async fn catch_up(&mut self) -> Result<VecDeque<Result<Message, Error>>, Error> {
+    /// Waits for the end of a turn that was dropped. Returns the messages that came after it: they
+    /// belong to no prompt, so a result among them does not end the next turn.
+    async fn end_last_turn(&mut self) -> Result<VecDeque<Result<Message, Error>>, Error> {
         // It stays open until its result has come, also if this future is dropped meanwhile.
         if let Some(open) = self.open.clone()
             && open.abandon()
         {
-            let limit = INTERRUPTED;
-            let skipped = tokio::time::timeout(limit, self.skip_to_result()).await;
-            skipped.map_err(|_| Error::NoAnswer {
-                request: "interrupt".to_owned(),
-                limit,
-                stderr: self.link.stderr.text(),
-            })?;
+            let skipped = tokio::time::timeout(INTERRUPT_WAIT, self.skip_to_result()).await;
+            if skipped.is_err() {
+                // For the next try.
+                self.link.send_interrupt();
+                let limit = INTERRUPT_WAIT;
+                return Err(Error::TurnNotEnded { limit });
+            }
         }
         self.open = None;
         Ok(std::iter::from_fn(|| self.messages.try_recv().ok()).collect())

@@ -1,12 +1,13 @@
-//! becket in front of the callbacks: the same judgement as over a command hook.
+//! becket before the callbacks: the same judgement as over a command hook.
 //!
-//! The road is `becket-hook` itself, so that waiting for named hooks, standalone and a slow daemon have
-//! one implementation. Measured with 2.1.325: the `input` of a callback has the bytes of the command
+//! Each event goes through `becket-hook` itself, so that waiting for named hooks, standalone and a slow
+//! daemon have one implementation. Measured with 2.1.325: the `input` of a callback has the bytes of the command
 //! hook's stdin, but for the newline at its end. With that newline becket's rule for double
 //! registrations holds, and a machine where becket is registered as well runs its named hooks once.
 
-mod front;
-mod road;
+mod gate;
+mod hook_process;
+mod verdict;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,8 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::EventName;
-pub(crate) use front::Front;
-pub(crate) use road::Road;
+pub(crate) use gate::Gate;
+pub(crate) use hook_process::BecketHook;
 
 use crate::hooks::registry::Registry;
 use crate::hooks::{Hook, Matcher, OnFailure};
@@ -32,7 +33,7 @@ pub(crate) struct BecketOptions {
 
 /// becket's guards and named hooks.
 impl Builder {
-    /// Puts becket's guards and named hooks in front of the callbacks, for every event that a callback
+    /// Runs becket's guards and named hooks before the callbacks, for every event that a callback
     /// can get. An event that becket refuses does not reach them; an input that becket rewrites reaches
     /// them as rewritten. The permission callback is the exception: Claude Code asks it and
     /// PermissionRequest hooks at the same time, and the first answer counts.
@@ -60,31 +61,37 @@ impl Builder {
 }
 
 impl BecketOptions {
-    pub(crate) fn road(self, options: &Options) -> Result<Arc<Road>, Error> {
-        let on_path = || find_on_path("becket-hook", options.variable("PATH").as_deref());
+    pub(crate) fn hook(self, options: &Options) -> Result<Arc<BecketHook>, Error> {
+        let on_path = || {
+            find_on_path(
+                "becket-hook",
+                options.environment.variable("PATH").as_deref(),
+            )
+        };
         let program = self.program.or_else(on_path).ok_or(Error::NoBecket)?;
         let home = self
             .home
             .map(|home| [OsString::from("--home"), home.into()]);
         let args = home.into_iter().flatten().collect();
-        Ok(Arc::new(Road::new(program, args, options.environment())))
+        let environment = options.environment.clone();
+        Ok(Arc::new(BecketHook::new(program, args, environment)))
     }
 }
 
 /// becket's own callbacks, one per event, under ids beside `hook_1` and the others.
-pub(crate) fn register(registry: &mut Registry, road: &Arc<Road>) {
-    registry.put_behind_becket(|event| match is_judged(event) {
+pub(crate) fn register(registry: &mut Registry, becket: &Arc<BecketHook>) {
+    registry.set_becket_wait(|event| match is_judged(event) {
         true => event.waits(),
         false => Duration::ZERO,
     });
     for event in EventName::ALL.into_iter().filter(is_judged) {
-        let (of_callback, road) = (event.clone(), Arc::clone(road));
-        let hook = Hook::stored(
+        let (of_callback, becket) = (event.clone(), Arc::clone(becket));
+        let hook = Hook::erased(
             event.clone(),
             Matcher::Any,
             Arc::new(move |input, context| {
-                let (event, road) = (of_callback.clone(), Arc::clone(&road));
-                Box::pin(async move { road.own(&event, input, &context).await })
+                let (event, becket) = (of_callback.clone(), Arc::clone(&becket));
+                Box::pin(async move { becket.callback(&event, input, &context).await })
             }),
         );
         // As over a command hook: a becket that cannot be run lets Claude Code go on.

@@ -7,15 +7,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
-use crate::becket::{BecketOptions, Road, register};
-use crate::hooks::registry::{LONGEST, Registry};
+use crate::becket::{BecketHook, BecketOptions, register};
+use crate::hooks::registry::{MAX_TIMEOUT, Registry};
 use crate::hooks::service::Service;
 use crate::hooks::{CallbackResult, Context, Hook, Matcher, Selector};
 use crate::options::Options;
 use crate::permission::{PermissionCallback, PermissionFunction, PermissionResult, ToolRequest};
 use crate::process::{Process, Stderr};
 use crate::protocol::writer::Writer;
-use crate::protocol::{Death, Link};
+use crate::protocol::{Exit, Link};
 use crate::{Claude, Error};
 
 /// How long a callback may take, unless it is told otherwise.
@@ -106,16 +106,16 @@ impl Builder {
     pub async fn start(mut self) -> Result<Claude, Error> {
         let service = self.service()?;
         let (process, stdin, stdout) = Process::start(self.options.command()?)?;
-        if let Some(road) = &service.0.road {
-            let _ = road.pid.set(process.pid);
+        if let Some(becket) = &service.0.becket {
+            let _ = becket.pid.set(process.pid);
         }
-        let ends = (process.ended(), process.death());
+        let ends = (process.ended(), process.exit());
         let streams = (stdout, stdin, process.stderr.clone());
         self.begin(service, streams, ends, Some(process)).await
     }
 
     /// Talks to a Claude Code that something else has started, in a container say: its stdout and its
-    /// stdin. The options that are for the program's command line count for nothing.
+    /// stdin. The options of the program's command line are ignored.
     pub async fn connect(
         mut self,
         output: impl AsyncRead + Send + Unpin + 'static,
@@ -123,24 +123,25 @@ impl Builder {
     ) -> Result<Claude, Error> {
         let service = self.service()?;
         let streams = (output, input, Stderr::default());
-        let ends = (std::future::pending(), async { Death::default() });
+        let ends = (std::future::pending(), async { Exit::default() });
         self.begin(service, streams, ends, None).await
     }
 
     fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
         let timeout = self.timeout.unwrap_or(TIMEOUT);
         let mut registry = Registry::new(std::mem::take(&mut self.hooks), timeout)?;
-        let road = self.becket.take().map(|becket| becket.road(&self.options));
-        let road: Option<Arc<Road>> = road.transpose()?;
-        if let Some(road) = &road {
-            register(&mut registry, road);
+        let becket = self.becket.take();
+        let becket = becket.map(|becket| becket.hook(&self.options));
+        let becket: Option<Arc<BecketHook>> = becket.transpose()?;
+        if let Some(becket) = &becket {
+            register(&mut registry, becket);
         }
         let permission = self.permission.take().map(|function| PermissionCallback {
             function,
-            timeout: self.permission_timeout.unwrap_or(timeout).min(LONGEST),
+            timeout: self.permission_timeout.unwrap_or(timeout).min(MAX_TIMEOUT),
         });
         let client = CancellationToken::new();
-        Ok((Service::new(registry, permission, road, &client), client))
+        Ok((Service::new(registry, permission, becket, &client), client))
     }
 
     async fn begin(
@@ -151,16 +152,17 @@ impl Builder {
             impl AsyncWrite + Send + Unpin + 'static,
             Stderr,
         ),
-        (ended, death): (
+        (ended, exit): (
             impl Future<Output = ()> + Send + 'static,
-            impl Future<Output = Death> + Send + 'static,
+            impl Future<Output = Exit> + Send + 'static,
         ),
         process: Option<Process>,
     ) -> Result<Claude, Error> {
-        let (link, messages) = Link::new(Writer::start(input), service, stderr, client);
-        link.read_from(output, self.options.max_message, ended, death);
+        let writer = Writer::start(input, client.clone());
+        let (link, messages) = Link::new(writer, service, stderr, client);
+        link.read_from(output, self.options.max_message, ended, exit);
         let mut claude = Claude::new(link, messages, process);
-        claude.greet(self.options.start_timeout).await?;
+        claude.initialize(self.options.start_timeout).await?;
         Ok(claude)
     }
 }

@@ -23,7 +23,7 @@ pub struct Claude {
     /// The last turn.
     pub(crate) open: Option<Arc<OpenTurn>>,
     process: Option<Process>,
-    greeting: Value,
+    server_info: Value,
 }
 
 impl Claude {
@@ -38,18 +38,18 @@ impl Claude {
             messages,
             open: None,
             process,
-            greeting: Value::Null,
+            server_info: Value::Null,
         }
     }
 
-    pub(crate) async fn greet(&mut self, limit: Duration) -> Result<(), Error> {
-        self.greeting = self.link.initialize(limit).await?.0;
+    pub(crate) async fn initialize(&mut self, limit: Duration) -> Result<(), Error> {
+        self.server_info = self.link.initialize(limit).await?;
         Ok(())
     }
 
     /// Gives a prompt. Await it for the [`Turn`](crate::Turn), the stream of what happens.
     ///
-    /// A turn that was dropped before its end was interrupted; this waits for that interrupt first.
+    /// A turn that was dropped before its end was interrupted; this first waits until it has ended.
     pub fn ask(&mut self, prompt: impl Into<String>) -> Ask<'_> {
         Ask::new(self, prompt.into())
     }
@@ -81,26 +81,27 @@ impl Claude {
 
     /// Claude Code's version. Absent in versions that do not say it.
     pub fn version(&self) -> Option<&str> {
-        self.greeting["claude_code_version"].as_str()
+        self.server_info["claude_code_version"].as_str()
     }
 
     /// What Claude Code said of itself when it started: commands, models, account.
-    pub fn greeting(&self) -> &Value {
-        &self.greeting
+    pub fn server_info(&self) -> &Value {
+        &self.server_info
     }
 
     /// Ends Claude Code in order: its input is closed, and it may finish for five seconds.
     ///
-    /// Returns an error if it ended with another exit code than 0.
+    /// Returns an error if it had to be ended, or ended with another exit code than 0 and 1: it exits
+    /// with 1 if its last turn failed or was interrupted, which that turn's result says already.
     pub async fn close(self) -> Result<(), Error> {
         self.link.writer.close();
         let Some(process) = &self.process else {
             return Ok(());
         };
-        let death = process.end().await;
-        match death.status {
-            Some(status) if status.success() => Ok(()),
-            _ => Err(death.error()),
+        let exit = process.end().await;
+        match exit.status.and_then(|status| status.code()) {
+            Some(0 | 1) => Ok(()),
+            _ => Err(exit.error()),
         }
     }
 }

@@ -38,9 +38,9 @@ impl Control {
 
     /// Interrupts what Claude Code is doing. The turn's stream then ends with its result.
     pub async fn interrupt(&self) -> Result<(), Error> {
-        self.request(json!({"subtype": "interrupt"}))
-            .await
-            .map(drop)
+        self.0.early_interrupt.interrupted();
+        let body = json!({"subtype": "interrupt"});
+        self.request(body).await.map(drop)
     }
 
     /// Changes how much Claude Code may do without asking.

@@ -61,6 +61,14 @@ pub enum Error {
         /// The end of what it wrote to stderr.
         stderr: String,
     },
+    /// A turn that was dropped did not end after its interrupt, so the next prompt was not sent.
+    #[error(
+        "the turn before did not end within {limit:?} of its interrupt\nhint: ask again, or drop the client"
+    )]
+    TurnNotEnded {
+        /// The time that it had.
+        limit: Duration,
+    },
     /// Claude Code answered a request with an error.
     #[error("Claude Code refused `{request}`: {message}")]
     Refused {

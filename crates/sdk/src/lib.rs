@@ -49,7 +49,8 @@
 //! A callback has 30 seconds, unless the [client](Builder::timeout), the [hook](Hook::timeout) or the
 //! [turn](Ask::deadline) says otherwise. Its future is dropped when its time is up, when the turn is
 //! cancelled, when Claude Code takes the request back, or when the client is dropped. What it holds is
-//! cleaned up then, as with every dropped future. [`Context::ended`] tells the two cases apart.
+//! cleaned up then, as with every dropped future. [`Context::ended`] tells a timeout from a
+//! cancellation.
 //!
 //! A callback must not block its thread. The runtime cannot drop a future that does not yield, and on a
 //! current-thread runtime nothing else runs meanwhile. Use [`tokio::task::spawn_blocking`] for blocking
@@ -81,7 +82,7 @@ mod query;
 mod turn;
 
 pub use ask::Ask;
-pub use becket_wire::answer::{Change, Opinion};
+pub use becket_wire::answer::Change;
 pub use becket_wire::event::{self, Event, EventName, PermissionMode};
 pub use builder::Builder;
 pub use client::Claude;
@@ -89,7 +90,7 @@ pub use control::Control;
 pub use error::Error;
 pub use hooks::Matcher::Any;
 pub use hooks::*;
-pub use message::{Block, Conversation, Message, SystemMessage, TurnResult};
+pub use message::{Block, ChatMessage, Message, SystemMessage, TurnResult};
 pub use permission::{Permission, PermissionResult, ToolRequest};
 pub use query::query;
 pub use tokio_util::sync::CancellationToken;

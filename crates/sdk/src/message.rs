@@ -1,9 +1,9 @@
 //! What Claude Code says in the course of a turn.
 
-mod conversation;
+mod chat;
 mod result;
 
-pub use conversation::{Block, Conversation};
+pub use chat::{Block, ChatMessage};
 pub use result::TurnResult;
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 #[non_exhaustive]
 pub enum Message {
     /// The model's words and tool calls.
-    Assistant(Conversation),
+    Assistant(ChatMessage),
     /// What the model is given: tool results above all.
-    User(Conversation),
-    /// A word about the session: its start, a status, a warning.
+    User(ChatMessage),
+    /// About the session: its start, a status, a warning.
     System(SystemMessage),
     /// The end of the turn.
     Result(TurnResult),
@@ -23,7 +23,7 @@ pub enum Message {
     Other(Value),
 }
 
-/// A word about the session.
+/// A message about the session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SystemMessage(pub(crate) Value);
 
@@ -47,8 +47,8 @@ impl SystemMessage {
 impl Message {
     pub(crate) fn read(json: Value) -> Self {
         match text(&json, "type") {
-            "assistant" => Self::Assistant(Conversation(json)),
-            "user" => Self::User(Conversation(json)),
+            "assistant" => Self::Assistant(ChatMessage(json)),
+            "user" => Self::User(ChatMessage(json)),
             "system" => Self::System(SystemMessage(json)),
             "result" => Self::Result(TurnResult(json)),
             _ => Self::Other(json),
@@ -58,7 +58,7 @@ impl Message {
     /// The whole message, as it came.
     pub fn json(&self) -> &Value {
         match self {
-            Self::Assistant(conversation) | Self::User(conversation) => &conversation.0,
+            Self::Assistant(chat) | Self::User(chat) => &chat.0,
             Self::System(system) => &system.0,
             Self::Result(result) => &result.0,
             Self::Other(json) => json,
@@ -68,7 +68,7 @@ impl Message {
     /// The model's words in this message; empty if it has none.
     pub fn text(&self) -> String {
         match self {
-            Self::Assistant(conversation) => conversation.text(),
+            Self::Assistant(chat) => chat.text(),
             _ => String::new(),
         }
     }

@@ -21,7 +21,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Options {
     program: Option<PathBuf>,
-    environment: Environment,
+    pub(crate) environment: Environment,
     args: Vec<OsString>,
     pub(crate) asks_permission: bool,
     pub(crate) max_message: usize,

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
+use crate::hooks::execute::Call;
+use crate::hooks::scope::Scope;
 use crate::hooks::service::Service;
 use crate::hooks::{Boxed, CallbackError, CallbackFailure, Context};
 use crate::protocol::frames::Reply;
@@ -141,16 +142,12 @@ impl fmt::Debug for PermissionFunction {
 
 impl Service {
     /// Answers one `can_use_tool` request. A callback that fails denies.
-    pub(crate) async fn can_use_tool(
-        &self,
-        request: ToolRequest,
-        cancelled: CancellationToken,
-    ) -> Reply {
+    pub(crate) async fn can_use_tool(&self, request: ToolRequest, scope: Scope) -> Reply {
         let Some(permission) = &self.permission else {
             let id = ID.to_owned();
             return Reply::Error(CallbackFailure::Unknown { id }.to_string());
         };
-        let mut bounds = self.call(ID, permission.timeout, &cancelled);
+        let mut bounds = Call::new(ID, permission.timeout, &scope);
         self.describe_session(&mut bounds.context);
         bounds.context.tool_use_id.clone_from(&request.tool_use_id);
         bounds.context.agent_id.clone_from(&request.agent_id);

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::Error;
-use crate::protocol::Death;
+use crate::protocol::Exit;
 
 /// How long the process may take to end when it is told to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ impl Process {
             stop: CancellationToken::new(),
             ended,
         };
-        tokio::spawn(watch_over(child, process.stop.clone(), sender));
+        tokio::spawn(wait_or_terminate(child, process.stop.clone(), sender));
         Ok((process, stdin, stdout))
     }
 
@@ -63,29 +63,27 @@ impl Process {
         }
     }
 
-    /// How it ended, and what it wrote to stderr; waits for it.
-    pub(crate) fn death(&self) -> impl Future<Output = Death> + Send + 'static {
+    /// How it ended, and what it wrote to stderr. Waits for the end, five seconds at most.
+    pub(crate) fn exit(&self) -> impl Future<Output = Exit> + Send + 'static {
         let (mut ended, stderr) = (self.ended.clone(), self.stderr.clone());
         async move {
-            // A process that closes its output and stays is not waited for.
             let wait = ended.wait_for(Option::is_some);
             let status = tokio::time::timeout(GRACE, wait).await;
             let status = status.ok().and_then(Result::ok).and_then(|status| *status);
-            let stderr = stderr.last_words().await;
-            Death { status, stderr }
+            let stderr = stderr.text_after_exit().await;
+            Exit { status, stderr }
         }
     }
 
     /// Waits for it to end by itself, then ends it.
-    pub(crate) async fn end(&self) -> Death {
-        let death = self.death().await;
-        if death.status.is_some() {
-            return death;
+    pub(crate) async fn end(&self) -> Exit {
+        let exit = self.exit().await;
+        if exit.status.is_some() {
+            return exit;
         }
         self.stop();
-        // KILL sees to it.
         self.ended().await;
-        self.death().await
+        self.exit().await
     }
 
     pub(crate) fn stop(&self) {
@@ -93,8 +91,8 @@ impl Process {
     }
 }
 
-/// Waits for the end, and brings it about when told to: TERM, a grace, KILL.
-async fn watch_over(
+/// Waits for the end; `stop` brings it about.
+async fn wait_or_terminate(
     mut child: Child,
     stop: CancellationToken,
     ended: watch::Sender<Option<ExitStatus>>,
@@ -110,7 +108,8 @@ async fn watch_over(
     let _ = ended.send(status.ok());
 }
 
-async fn terminate(child: &mut Child) -> std::io::Result<ExitStatus> {
+/// SIGTERM, five seconds, SIGKILL.
+pub(crate) async fn terminate(child: &mut Child) -> std::io::Result<ExitStatus> {
     let pid = child.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
     if let Some(pid) = pid {
         // Not reaped yet, so the pid is still the child's.

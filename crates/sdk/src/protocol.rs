@@ -1,5 +1,6 @@
 //! The control protocol: frames in both directions, by id.
 
+mod early_interrupt;
 pub(crate) mod frames;
 mod handlers;
 mod initialize;
@@ -8,4 +9,4 @@ mod reader;
 mod requests;
 pub(crate) mod writer;
 
-pub(crate) use link::{Death, Link};
+pub(crate) use link::{Exit, Link};

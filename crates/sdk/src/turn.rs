@@ -18,20 +18,21 @@ use crate::{Claude, Error, Message, TurnResult};
 #[must_use = "a turn that is dropped is interrupted"]
 pub struct Turn<'a> {
     claude: &'a mut Claude,
-    early: VecDeque<Result<Message, Error>>,
-    open: Guard,
+    /// Messages from before the prompt that belong to no turn.
+    unasked: VecDeque<Result<Message, Error>>,
+    open: AbandonOnDrop,
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(
         claude: &'a mut Claude,
-        early: VecDeque<Result<Message, Error>>,
+        unasked: VecDeque<Result<Message, Error>>,
         open: Arc<OpenTurn>,
     ) -> Self {
-        let open = Guard(open);
+        let open = AbandonOnDrop(open);
         Self {
             claude,
-            early,
+            unasked,
             open,
         }
     }
@@ -41,8 +42,8 @@ impl<'a> Turn<'a> {
     /// An error is about one message, and the stream goes on, unless it is [`Error::Ended`]. It is safe
     /// to drop the returned future: no message is lost.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
-        if let Some(early) = self.early.pop_front() {
-            return Some(early);
+        if let Some(unasked) = self.unasked.pop_front() {
+            return Some(unasked);
         }
         if self.open.0.is_done() {
             return None;
@@ -64,7 +65,7 @@ impl<'a> Turn<'a> {
                 _ => {}
             }
         }
-        Err(self.claude.link.death().error())
+        Err(self.claude.link.exit().error())
     }
 
     /// Interrupts the turn. Its stream then ends with its result.
@@ -94,7 +95,7 @@ const RUNNING: u8 = 0;
 const DONE: u8 = 1;
 const ABANDONED: u8 = 2;
 
-/// A turn as the client knows it, also when its stream is gone.
+/// The state of a turn. It outlives the `Turn`, so that the client knows one that was dropped.
 pub(crate) struct OpenTurn {
     link: Arc<Link>,
     token: CancellationToken,
@@ -112,40 +113,40 @@ impl OpenTurn {
     }
 
     fn finish(&self) -> bool {
-        self.leave(DONE)
+        self.end(DONE)
     }
 
-    /// Cancels and interrupts it if it runs. Says whether its result is still to come.
+    /// Cancels and interrupts it if it runs. Returns whether its result is still to come.
     pub(crate) fn abandon(&self) -> bool {
-        if self.leave(ABANDONED) {
-            self.token.cancel();
-            self.link.interrupt_and_forget();
+        if self.end(ABANDONED) {
+            self.link.service.in_flight.cancel_turn(&self.token);
+            self.link.send_interrupt();
         }
         self.state.load(Ordering::Acquire) == ABANDONED
     }
 
-    fn leave(&self, state: u8) -> bool {
+    fn end(&self, state: u8) -> bool {
         let (set, seen) = (Ordering::AcqRel, Ordering::Acquire);
-        let left = self
+        let was_running = self
             .state
             .compare_exchange(RUNNING, state, set, seen)
             .is_ok();
-        if left {
+        if was_running {
             // Calls between turns belong to the client, and have no deadline.
-            self.link.service.enter(Scope {
+            self.link.service.set_scope(Scope {
                 token: self.link.client.child_token(),
                 deadline: None,
             });
         }
-        left
+        was_running
     }
 }
 
-/// Drops a turn's stream. It is a type of its own so that `Turn` has no `Drop`: the client can be used
-/// again after the last use of the turn, not only after the end of its scope.
-struct Guard(Arc<OpenTurn>);
+/// A type of its own so that `Turn` has no `Drop`: the client can be used again after the last use of
+/// the turn, not only after the end of its scope.
+struct AbandonOnDrop(Arc<OpenTurn>);
 
-impl Drop for Guard {
+impl Drop for AbandonOnDrop {
     fn drop(&mut self) {
         self.0.abandon();
     }

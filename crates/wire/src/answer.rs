@@ -209,6 +209,7 @@ macro_rules! changes {
     ($($(#[$meta:meta])* $name:ident($type:ty) = $key:literal, $wanted:literal;)*) => {
         /// One field of `hookSpecificOutput` that is neither a judgement nor context.
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum Change {
             $($(#[$meta])* $name($type),)*
         }

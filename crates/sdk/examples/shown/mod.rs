@@ -5,8 +5,8 @@ use becket_sdk::{Block, Message};
 /// Prints what a person wants to see.
 pub fn show(message: &Message) {
     match message {
-        Message::Assistant(conversation) | Message::User(conversation) => {
-            conversation.blocks().iter().for_each(show_block);
+        Message::Assistant(chat) | Message::User(chat) => {
+            chat.blocks().iter().for_each(show_block);
         }
         Message::Result(result) => {
             println!("[{}] {}", result.subtype(), result.session_id());

@@ -111,6 +111,11 @@ impl Answer {
         self.and(Part::Message(text.into()))
     }
 
+    /// An answer that is bound to its event already.
+    pub(crate) fn bound_to_event(answer: WireAnswer) -> Self {
+        Self::of(Part::Whole(Box::new(answer)))
+    }
+
     fn of(part: Part) -> Self {
         Self { parts: vec![part] }
     }
@@ -118,12 +123,5 @@ impl Answer {
     fn and(mut self, part: Part) -> Self {
         self.parts.push(part);
         self
-    }
-}
-
-/// An answer that is bound to its event already.
-impl From<WireAnswer> for Answer {
-    fn from(answer: WireAnswer) -> Self {
-        Self::of(Part::Whole(Box::new(answer)))
     }
 }

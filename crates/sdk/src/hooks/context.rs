@@ -18,7 +18,7 @@ pub enum Ended {
 }
 
 /// What a callback knows besides its event: where it happens, until when it may take, and whether it
-/// is still wanted.
+/// is still needed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Context {
@@ -42,16 +42,15 @@ pub struct Context {
     pub callback_id: String,
     /// When the call times out.
     pub deadline: Instant,
-    /// Cancelled when nobody waits for the answer any more: when it is given, on timeout, on cancel, on
-    /// drop. The callback's future is dropped then too, so only tasks that it started itself need to
-    /// look.
+    /// Cancelled when the call is over: answered, timed out, cancelled, or the client was dropped. The
+    /// callback's future is dropped then too, so only tasks that it started itself need this.
     pub cancellation: CancellationToken,
     pub(crate) ended: Arc<OnceLock<Ended>>,
 }
 
 impl Context {
-    /// A context of which only the id and the limits are known.
-    pub(crate) fn new(callback_id: &str, deadline: Instant) -> Self {
+    /// A context of which only the id and the deadline are known, for tests of a callback.
+    pub fn new(callback_id: &str, deadline: Instant) -> Self {
         Self {
             session_id: None,
             cwd: None,
@@ -66,13 +65,13 @@ impl Context {
         }
     }
 
-    /// Why the call ended before the callback did; `None` while it is wanted. For tasks that the
-    /// callback started, and for `Drop` implementations of what it holds.
+    /// Why the call ended before the callback did; `None` while it runs. For tasks that the
+    /// callback started, and for `Drop` implementations of the values that it holds.
     pub fn ended(&self) -> Option<Ended> {
         self.ended.get().copied()
     }
 
-    /// Says why before it cancels, so that a task that is woken by the cancellation can ask.
+    /// Sets the reason before it cancels: a task that the cancellation wakes can read it.
     pub(crate) fn end(&self, why: Ended) {
         // The first reason stays.
         let _ = self.ended.set(why);

@@ -5,21 +5,32 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::scope::Scope;
 use super::{CallbackError, CallbackFailure, Context, Ended};
 
 /// What bounds one call.
 pub(crate) struct Call {
     pub(crate) context: Context,
     /// The time that it had at the start.
-    pub(crate) limit: Duration,
-    /// Cancelled when Claude Code no longer waits, not when the time is up.
-    pub(crate) cancelled: CancellationToken,
+    limit: Duration,
+    /// Cancelled when the answer is no longer needed, not when the time is up.
+    cancelled: CancellationToken,
 }
 
 impl Call {
+    /// Bounded by its own timeout, or by the turn's deadline if that is earlier.
+    pub(crate) fn new(id: &str, timeout: Duration, scope: &Scope) -> Self {
+        let deadline = scope.deadline_after(timeout);
+        Self {
+            context: Context::new(id, deadline),
+            limit: deadline.saturating_duration_since(Instant::now()),
+            cancelled: scope.token.clone(),
+        }
+    }
+
     /// Runs the callback to its end, its deadline or its cancellation, whichever is first.
     ///
     /// It runs as a task of its own: its panic stays there, and a callback that blocks its thread does
@@ -28,10 +39,10 @@ impl Call {
         &self,
         callback: impl Future<Output = Result<T, CallbackError>> + Send + 'static,
     ) -> Result<T, CallbackFailure> {
-        // Whichever way the call ends, nobody waits for it then.
-        let _over = self.context.cancellation.clone().drop_guard();
+        let _cancel_at_end = self.context.cancellation.clone().drop_guard();
         let mut task = JoinSet::new();
-        task.spawn(callback);
+        // The error's text is made in there too: its `Display` is the user's code.
+        task.spawn(async { callback.await.map_err(|error| error.to_string()) });
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(self.cancel()),
@@ -40,13 +51,10 @@ impl Call {
         }
     }
 
-    fn read<T>(
-        &self,
-        joined: Result<Result<T, CallbackError>, JoinError>,
-    ) -> Result<T, CallbackFailure> {
+    fn read<T>(&self, joined: Result<Result<T, String>, JoinError>) -> Result<T, CallbackFailure> {
         match joined {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(CallbackFailure::failed(error.to_string())),
+            Ok(Err(error)) => Err(CallbackFailure::failed(error)),
             Err(error) => Err(self.lost(error)),
         }
     }

@@ -24,11 +24,11 @@ pub enum CallbackFailure {
         why: String,
     },
     /// The callback did not answer in time.
-    #[error("hook_timeout: {id} did not answer within {limit:?}")]
+    #[error("hook_timeout: {}", timeout_text(id, *limit))]
     TimedOut {
         /// The callback's id.
         id: String,
-        /// The time that it had.
+        /// The time that it had; zero if the turn's deadline had passed before the call.
         limit: Duration,
     },
     /// The call was cancelled. Claude Code is not answered.
@@ -45,6 +45,13 @@ pub enum CallbackFailure {
         /// The panic's message.
         message: String,
     },
+}
+
+fn timeout_text(id: &str, limit: Duration) -> String {
+    match limit.is_zero() {
+        true => format!("{id} was called after the turn's deadline"),
+        false => format!("{id} did not answer within {limit:?}"),
+    }
 }
 
 impl CallbackFailure {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use becket_wire::event::EventName;
 
-use super::types::{Callback, stored};
+use super::types::{Callback, erase_types};
 use super::{CallbackResult, Context, Matcher, Selector};
 use crate::Error;
 
@@ -60,11 +60,11 @@ impl Hook {
         R: Future<Output = CallbackResult> + Send + 'static,
     {
         let event = selector.event();
-        let callback = stored(selector, function);
-        Self::stored(event, matcher.into(), callback)
+        let callback = erase_types(selector, function);
+        Self::erased(event, matcher.into(), callback)
     }
 
-    pub(crate) fn stored(event: EventName, matcher: Matcher, callback: Callback) -> Self {
+    pub(crate) fn erased(event: EventName, matcher: Matcher, callback: Callback) -> Self {
         Self {
             event,
             matcher,

@@ -28,6 +28,11 @@ impl InFlight {
         });
     }
 
+    /// Cancels the calls of a turn. None of them is answered after this.
+    pub(crate) fn cancel_turn(&self, turn: &CancellationToken) {
+        self.with(|_| turn.cancel());
+    }
+
     pub(crate) fn cancel(&self, id: &str) {
         if let Some(token) = self.with(|requests| requests.remove(id)) {
             token.cancel();

@@ -14,7 +14,7 @@ use crate::protocol::frames::Reply;
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// A longer timeout means none. JavaScript's timers end at 24.8 days.
-pub(crate) const LONGEST: Duration = Duration::from_secs(24 * 24 * 60 * 60);
+pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
 /// A callback in force.
 pub(crate) struct Registered {
@@ -24,8 +24,8 @@ pub(crate) struct Registered {
     pub(crate) callback: Callback,
     pub(crate) timeout: Duration,
     pub(crate) on_failure: OnFailure,
-    /// How long becket may take before the callback is called.
-    pub(crate) behind: Duration,
+    /// How long becket may take before the callback is called; zero without becket.
+    pub(crate) becket_wait: Duration,
 }
 
 /// The callbacks of one client. It does not change once the client has started.
@@ -49,17 +49,17 @@ impl Registry {
             id,
             matcher: hook.matcher,
             callback: hook.callback,
-            timeout: hook.timeout.unwrap_or(timeout).min(LONGEST),
+            timeout: hook.timeout.unwrap_or(timeout).min(MAX_TIMEOUT),
             on_failure: hook.on_failure.unwrap_or(on_failure),
             event: hook.event,
-            behind: Duration::ZERO,
+            becket_wait: Duration::ZERO,
         });
     }
 
-    /// The callbacks so far wait for becket.
-    pub(crate) fn put_behind_becket(&mut self, waits: impl Fn(&EventName) -> Duration) {
+    /// The callbacks registered so far wait for becket.
+    pub(crate) fn set_becket_wait(&mut self, wait: impl Fn(&EventName) -> Duration) {
         for registered in &mut self.0 {
-            registered.behind = waits(&registered.event);
+            registered.becket_wait = wait(&registered.event);
         }
     }
 
@@ -87,7 +87,9 @@ impl Registry {
 
 impl Registered {
     fn to_json(&self) -> Value {
-        let seconds = (self.behind + self.timeout + MARGIN).as_secs_f64().ceil();
+        let seconds = (self.becket_wait + self.timeout + MARGIN)
+            .as_secs_f64()
+            .ceil();
         let mut group = json!({
             "matcher": self.matcher.to_json(),
             "hookCallbackIds": [self.id],
@@ -98,9 +100,7 @@ impl Registered {
         }
         group
     }
-}
 
-impl Registered {
     /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
     /// and counts with versions that do not know `onFailure`.
     pub(super) fn failed(&self, failure: &CallbackFailure) -> Reply {

@@ -1,7 +1,8 @@
-//! What the calls of now belong to.
+//! What a call belongs to: a turn, or the client between turns.
 
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,14 +12,30 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use super::service::Service;
 
-/// What the calls of now belong to: a turn, or the client between turns.
+/// What bounds the calls of a turn, or of the client between turns.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
     pub(crate) token: CancellationToken,
     pub(crate) deadline: Option<Instant>,
 }
 
-/// What the program said of its session, for requests that do not say it.
+impl Scope {
+    /// The scope of one call.
+    pub(crate) fn child(&self) -> Self {
+        Self {
+            token: self.token.child_token(),
+            deadline: self.deadline,
+        }
+    }
+
+    /// A timeout from now on, cut to the turn's deadline.
+    pub(super) fn deadline_after(&self, timeout: Duration) -> Instant {
+        let deadline = Instant::now() + timeout;
+        self.deadline.map_or(deadline, |turn| turn.min(deadline))
+    }
+}
+
+/// What Claude Code said of its session, for requests that do not say it.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Session {
     session_id: String,
@@ -26,12 +43,13 @@ pub(super) struct Session {
 }
 
 impl Service {
+    /// The current scope.
     pub(crate) fn scope(&self) -> Scope {
         self.lock().clone()
     }
 
     /// Calls that come from now on belong to this scope.
-    pub(crate) fn enter(&self, scope: Scope) {
+    pub(crate) fn set_scope(&self, scope: Scope) {
         *self.lock() = scope;
     }
 

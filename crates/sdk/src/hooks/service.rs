@@ -1,14 +1,12 @@
-//! Who answers Claude Code's callback requests: looks up, runs, checks, and applies the policy.
+//! Answers Claude Code's callback requests: looks up, runs, checks, and applies the policy.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use becket_wire::Head;
 use becket_wire::event::PermissionMode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::execute::Call;
@@ -16,7 +14,7 @@ use super::in_flight::InFlight;
 use super::registry::{Registered, Registry};
 use super::scope::{Scope, Session};
 use super::{Answer, CallbackFailure, Context};
-use crate::becket::{Front, Road};
+use crate::becket::{BecketHook, Gate};
 use crate::permission::PermissionCallback;
 use crate::protocol::frames::Reply;
 
@@ -25,8 +23,8 @@ pub(crate) struct Service {
     pub(crate) registry: Registry,
     pub(crate) permission: Option<PermissionCallback>,
     pub(crate) in_flight: InFlight,
-    /// becket, if it is in front.
-    pub(crate) road: Option<Arc<Road>>,
+    /// becket, if it judges before the callbacks.
+    pub(crate) becket: Option<Arc<BecketHook>>,
     pub(super) scope: Mutex<Scope>,
     pub(super) session: Mutex<Option<Session>>,
 }
@@ -44,52 +42,30 @@ impl Service {
     pub(crate) fn new(
         registry: Registry,
         permission: Option<PermissionCallback>,
-        road: Option<Arc<Road>>,
+        becket: Option<Arc<BecketHook>>,
         client: &CancellationToken,
     ) -> Self {
         let scope = Scope {
             token: client.child_token(),
             deadline: None,
         };
-        if let Some(road) = &road {
-            let _ = road.client.set(client.clone());
-        }
         Self {
             registry,
             permission,
             in_flight: InFlight::default(),
-            road,
+            becket,
             scope: Mutex::new(scope),
             session: Mutex::default(),
         }
     }
 
-    /// Bounds a call: its own timeout, or what is left of the turn's deadline if that is less.
-    pub(crate) fn call(&self, id: &str, timeout: Duration, cancelled: &CancellationToken) -> Call {
-        let now = Instant::now();
-        let deadline = now + timeout;
-        let deadline = self
-            .scope()
-            .deadline
-            .map_or(deadline, |turn| turn.min(deadline));
-        Call {
-            context: Context::new(id, deadline),
-            limit: deadline.saturating_duration_since(now),
-            cancelled: cancelled.clone(),
-        }
-    }
-
     /// Answers one `hook_callback` request.
-    pub(crate) async fn hook_callback(
-        &self,
-        call: HookCall,
-        cancelled: CancellationToken,
-    ) -> Reply {
+    pub(crate) async fn hook_callback(&self, call: HookCall, scope: Scope) -> Reply {
         let Some(registered) = self.registry.get(&call.callback_id) else {
             let id = call.callback_id;
             return Reply::Error(CallbackFailure::Unknown { id }.to_string());
         };
-        match self.run(registered, call, cancelled).await {
+        match self.run(registered, call, &scope).await {
             Ok(answer) => Reply::Success(answer),
             Err(failure) => registered.failed(&failure),
         }
@@ -99,13 +75,13 @@ impl Service {
         &self,
         registered: &Registered,
         call: HookCall,
-        cancelled: CancellationToken,
+        scope: &Scope,
     ) -> Result<Value, CallbackFailure> {
         let input = call.input.get().into();
-        let Some(input) = self.pass_becket(registered, input, &cancelled).await? else {
+        let Some(input) = self.pass_becket(registered, input, scope).await? else {
             return Answer::none().check(&registered.event);
         };
-        let mut bounds = self.call(&registered.id, registered.timeout, &cancelled);
+        let mut bounds = Call::new(&registered.id, registered.timeout, scope);
         bounds.context.tool_use_id = call.tool_use_id;
         describe(&mut bounds.context, &input);
         let callback = Arc::clone(&registered.callback);
@@ -120,29 +96,25 @@ impl Service {
         &self,
         registered: &Registered,
         input: Arc<str>,
-        cancelled: &CancellationToken,
+        scope: &Scope,
     ) -> Result<Option<Arc<str>>, CallbackFailure> {
-        let road = self.road.as_ref().filter(|_| !registered.behind.is_zero());
-        let Some(road) = road else {
+        let wait = registered.becket_wait;
+        let Some(becket) = self.becket.as_ref().filter(|_| !wait.is_zero()) else {
             return Ok(Some(input));
         };
         let id = registered.id.clone();
-        let deadline = Instant::now() + registered.behind;
-        let turn = self.scope().deadline;
-        let mut context = Context::new(&id, turn.map_or(deadline, |turn| turn.min(deadline)));
+        let mut context = Context::new(&id, scope.deadline_after(wait));
         describe(&mut context, &input);
-        match road
-            .front(&registered.event, input, &context, cancelled)
-            .await
-        {
-            Front::Passed(input) => Ok(Some(input)),
-            Front::Refused => Ok(None),
-            Front::Cancelled => Err(CallbackFailure::Cancelled { id }),
+        let gate = becket.gate(&registered.event, input, &context, &scope.token);
+        match gate.await {
+            Gate::Passed(input) => Ok(Some(input)),
+            Gate::Refused => Ok(None),
+            Gate::Cancelled => Err(CallbackFailure::Cancelled { id }),
         }
     }
 }
 
-/// What the payload says of the call, without taking the whole of it apart.
+/// What the payload says of the call, without parsing the whole of it.
 fn describe(context: &mut Context, input: &str) {
     let Ok(head) = Head::read(input.as_bytes()) else {
         return;

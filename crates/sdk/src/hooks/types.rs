@@ -76,8 +76,8 @@ impl Selector for EventName {
     }
 }
 
-/// Makes what is stored of what the user wrote: reads the event, then calls the function.
-pub(crate) fn stored<S, F, R>(selector: S, function: F) -> Callback
+/// A callback without its types: reads the event, then calls the user's function.
+pub(crate) fn erase_types<S, F, R>(selector: S, function: F) -> Callback
 where
     S: Selector,
     F: Fn(S::Input, Context) -> R + Send + Sync + 'static,

@@ -1,11 +1,10 @@
 //! The command line of Claude Code.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use tokio::process::Command;
 
-use super::{Environment, Options};
+use super::Options;
 use crate::Error;
 use crate::process::find_claude;
 
@@ -34,16 +33,8 @@ impl Options {
         if let Some(program) = &self.program {
             return Ok(program.clone());
         }
-        let home = self.variable("HOME").map(PathBuf::from);
-        find_claude(self.variable("PATH").as_deref(), home.as_deref())
-    }
-
-    /// A variable as Claude Code gets it, else our own.
-    pub(crate) fn variable(&self, name: &str) -> Option<OsString> {
-        self.environment.variable(name)
-    }
-
-    pub(crate) fn environment(&self) -> Environment {
-        self.environment.clone()
+        let home = self.environment.variable("HOME").map(PathBuf::from);
+        let path = self.environment.variable("PATH");
+        find_claude(path.as_deref(), home.as_deref())
     }
 }

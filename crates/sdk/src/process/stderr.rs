@@ -9,10 +9,10 @@ use tokio::process::ChildStderr;
 use tokio_util::sync::CancellationToken;
 
 /// How much of it is kept.
-const KEPT: usize = 16 << 10;
+const MAX_STDERR: usize = 16 << 10;
 
-/// How long its end is waited for when the process has ended: others may hold it open.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long its end is waited for when the process has ended: a grandchild may hold it open.
+const END_WAIT: Duration = Duration::from_millis(200);
 
 /// The last bytes of stderr.
 #[derive(Debug, Clone, Default)]
@@ -41,13 +41,13 @@ impl Stderr {
     fn push(&self, bytes: &[u8]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(bytes);
-        let over = kept.len().saturating_sub(KEPT);
+        let over = kept.len().saturating_sub(MAX_STDERR);
         kept.drain(..over);
     }
 
     /// What there is once the process has ended.
-    pub(super) async fn last_words(&self) -> String {
-        let _ = tokio::time::timeout(PATIENCE, self.ended.cancelled()).await;
+    pub(super) async fn text_after_exit(&self) -> String {
+        let _ = tokio::time::timeout(END_WAIT, self.ended.cancelled()).await;
         self.text()
     }
 

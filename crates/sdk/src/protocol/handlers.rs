@@ -5,30 +5,30 @@ use std::sync::Arc;
 use becket_wire::event::parse_json;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio_util::sync::CancellationToken;
 
 use super::frames::Reply;
 use super::link::Link;
 use crate::hooks::Boxed;
+use crate::hooks::scope::Scope;
 use crate::hooks::service::Service;
 
 /// Answers a request, given its body.
-type Handler = fn(Arc<Service>, String, CancellationToken) -> Boxed<Reply>;
+type Handler = fn(Arc<Service>, String, Scope) -> Boxed<Reply>;
 
 /// The subtypes that are understood. A new one is a line here.
 const HANDLERS: [(&str, Handler); 2] = [
-    ("hook_callback", |service, body, cancelled| {
+    ("hook_callback", |service, body, scope| {
         Box::pin(async move {
             match read(&body) {
-                Ok(call) => service.hook_callback(call, cancelled).await,
+                Ok(call) => service.hook_callback(call, scope).await,
                 Err(reply) => reply,
             }
         })
     }),
-    ("can_use_tool", |service, body, cancelled| {
+    ("can_use_tool", |service, body, scope| {
         Box::pin(async move {
             match read(&body) {
-                Ok(request) => service.can_use_tool(request, cancelled).await,
+                Ok(request) => service.can_use_tool(request, scope).await,
                 Err(reply) => reply,
             }
         })
@@ -51,9 +51,9 @@ impl Link {
             let text = format!("unknown_subtype: this client does not know {subtype}");
             return self.writer.send(&Reply::Error(text).into_frame(&id));
         };
-        let cancelled = self.service.scope().token.child_token();
-        self.service.in_flight.begin(&id, cancelled.clone());
-        let reply = handler(Arc::clone(&self.service), body, cancelled);
+        let scope = self.service.scope().child();
+        self.service.in_flight.begin(&id, scope.token.clone());
+        let reply = handler(Arc::clone(&self.service), body, scope);
         let link = Arc::clone(self);
         tokio::spawn(async move {
             let reply = reply.await;
@@ -67,9 +67,9 @@ impl Link {
 
 fn read<T: DeserializeOwned>(body: &str) -> Result<T, Reply> {
     let invalid = |why: String| Reply::Error(format!("invalid_request: {why}"));
-    // A body with a text that was cut inside a character is read all the same, if it is mended first.
+    // Claude Code may cut a string inside a character: `parse_json` repairs that.
     serde_json::from_str(body).or_else(|first| {
-        let mended = parse_json(body.as_bytes()).map_err(|why| invalid(why.to_string()))?;
-        serde_json::from_value(mended).map_err(|_| invalid(first.to_string()))
+        let repaired = parse_json(body.as_bytes()).map_err(|why| invalid(why.to_string()))?;
+        serde_json::from_value(repaired).map_err(|_| invalid(first.to_string()))
     })
 }

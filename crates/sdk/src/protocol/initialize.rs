@@ -11,44 +11,29 @@ use crate::Error;
 const OLDEST: [u32; 3] = [2, 0, 0];
 const OLDEST_TEXT: &str = "2.0.0";
 
-/// What Claude Code says of itself.
-#[derive(Debug, Clone)]
-pub(crate) struct Greeting(pub(crate) Value);
-
 impl Link {
-    /// Registers the hooks and waits for the answer.
-    pub(crate) async fn initialize(&self, limit: Duration) -> Result<Greeting, Error> {
+    /// Registers the hooks and waits for the answer: what Claude Code says of itself.
+    pub(crate) async fn initialize(&self, limit: Duration) -> Result<Value, Error> {
         let registry = &self.service.registry;
         let mut body = json!({"subtype": "initialize"});
         if !registry.is_empty() {
             body["hooks"] = registry.to_json();
         }
-        let greeting = Greeting(self.request(body, limit).await?);
-        greeting.check_version()?;
+        let info = self.request(body, limit).await?;
+        if let Some(version) = info["claude_code_version"].as_str() {
+            check_version(version)?;
+        }
         // A version that does not say so may have dropped them: that must not pass in silence.
-        if !registry.is_empty() && greeting.0["hooks_applied"] != true {
+        if !registry.is_empty() && info["hooks_applied"] != true {
             return Err(Error::HooksNotApplied);
         }
-        Ok(greeting)
+        Ok(info)
     }
 }
 
-impl Greeting {
-    /// The version, if Claude Code says it.
-    pub(crate) fn version(&self) -> Option<&str> {
-        self.0["claude_code_version"].as_str()
-    }
-
-    fn check_version(&self) -> Result<(), Error> {
-        match self.version() {
-            Some(version) => check_version(version),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Fails for a version that is too old. What is no version passes: it is newer than this crate.
-pub(crate) fn check_version(version: &str) -> Result<(), Error> {
+/// Fails for a version that is too old. A text that is not a version passes: it is newer than this
+/// crate.
+fn check_version(version: &str) -> Result<(), Error> {
     let parts = version.split(['.', '-', ' ']).map(str::parse::<u32>);
     let numbers: Vec<u32> = parts.map_while(Result::ok).collect();
     if numbers.len() < OLDEST.len() || numbers.as_slice() >= OLDEST.as_slice() {

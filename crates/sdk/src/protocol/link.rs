@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::early_interrupt::EarlyInterrupt;
 use super::frames;
 use super::requests::Requests;
 use super::writer::Writer;
@@ -17,12 +18,12 @@ use crate::{Error, Message};
 
 /// How Claude Code ended.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Death {
+pub(crate) struct Exit {
     pub(crate) status: Option<ExitStatus>,
     pub(crate) stderr: String,
 }
 
-impl Death {
+impl Exit {
     pub(crate) fn error(&self) -> Error {
         Error::Ended {
             status: self.status,
@@ -39,7 +40,8 @@ pub(crate) struct Link {
     pub(crate) stderr: Stderr,
     /// Cancelled when the client is dropped, or Claude Code has ended.
     pub(crate) client: CancellationToken,
-    death: OnceLock<Death>,
+    pub(crate) early_interrupt: EarlyInterrupt,
+    exit: OnceLock<Exit>,
     messages: Mutex<Option<mpsc::UnboundedSender<Result<Message, Error>>>>,
 }
 
@@ -59,7 +61,8 @@ impl Link {
             service: Arc::new(service),
             stderr,
             client,
-            death: OnceLock::new(),
+            early_interrupt: EarlyInterrupt::default(),
+            exit: OnceLock::new(),
             messages: Mutex::new(Some(sender)),
         };
         (Arc::new(link), messages)
@@ -73,7 +76,7 @@ impl Link {
         match tokio::time::timeout(limit, answer).await {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(message))) => Err(Error::Refused { request, message }),
-            Ok(Err(_)) => Err(self.death().error()),
+            Ok(Err(_)) => Err(self.exit().error()),
             Err(_) => {
                 self.requests.forget(&id);
                 let stderr = self.stderr.text();
@@ -86,10 +89,10 @@ impl Link {
         }
     }
 
-    /// Sends an interrupt whose answer nobody waits for.
-    pub(crate) fn interrupt_and_forget(&self) {
-        let (id, _) = self.requests.begin();
-        self.requests.forget(&id);
+    /// Sends an interrupt without waiting for the answer.
+    pub(crate) fn send_interrupt(&self) {
+        self.early_interrupt.interrupted();
+        let id = self.requests.next_id();
         let frame = frames::control_request(&id, &json!({"subtype": "interrupt"}));
         self.writer.send(&frame);
     }
@@ -102,11 +105,11 @@ impl Link {
     }
 
     /// Claude Code has ended: requests fail, callbacks are cancelled, the stream of messages ends.
-    pub(crate) fn end(&self, death: Death) {
-        let death = self.death.get_or_init(|| death);
+    pub(crate) fn end(&self, exit: Exit) {
+        let exit = self.exit.get_or_init(|| exit);
         self.requests.close();
         self.client.cancel();
-        self.deliver(Err(death.error()));
+        self.deliver(Err(exit.error()));
         self.messages
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -114,11 +117,11 @@ impl Link {
     }
 
     /// The error of every request to a Claude Code that has ended.
-    pub(crate) fn dead(&self) -> Option<Error> {
-        self.death.get().map(Death::error)
+    pub(crate) fn exit_error(&self) -> Option<Error> {
+        self.exit.get().map(Exit::error)
     }
 
-    pub(crate) fn death(&self) -> Death {
-        self.death.get().cloned().unwrap_or_default()
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit.get().cloned().unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! The only reader of Claude Code's stdout: routes each line to whom it is for.
+//! The only reader of Claude Code's stdout: routes each line to its handler.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 use super::frames::{Frame, Reply, Response};
-use super::link::{Death, Link};
+use super::link::{Exit, Link};
 use crate::process::{Line, Lines, Outline};
 use crate::{Error, Message};
 
@@ -19,35 +19,42 @@ use crate::{Error, Message};
 const DRAIN: Duration = Duration::from_secs(1);
 
 impl Link {
-    /// Starts reading, until the output ends, the client is dropped, or the process has ended: what it
-    /// started may hold its output open. Then `death` says how.
+    /// Starts reading, until the output ends, the client is dropped, or the process has ended (a
+    /// grandchild may hold its output open). Then `exit` says how it ended.
     pub(crate) fn read_from(
         self: &Arc<Self>,
         output: impl AsyncRead + Send + Unpin + 'static,
         bound: usize,
         ended: impl Future<Output = ()> + Send + 'static,
-        death: impl Future<Output = Death> + Send + 'static,
+        exit: impl Future<Output = Exit> + Send + 'static,
     ) {
         let link = Arc::clone(self);
-        let mut lines = Lines::new(output, bound);
+        let lines = Lines::new(output, bound);
         tokio::spawn(async move {
-            tokio::pin!(ended);
-            let mut left = Duration::MAX;
-            loop {
-                let line = tokio::select! {
-                    biased;
-                    line = timeout(left, lines.next()) => line.ok().flatten(),
-                    () = link.client.cancelled() => None,
-                    () = &mut ended, if left == Duration::MAX => {
-                        left = DRAIN;
-                        continue;
-                    }
-                };
-                let Some(line) = line else { break };
-                link.take_line(line, bound);
-            }
-            link.end(death.await);
+            link.read_lines(lines, bound, ended).await;
+            link.end(exit.await);
         });
+    }
+
+    async fn read_lines(
+        self: &Arc<Self>,
+        mut lines: Lines<impl AsyncRead + Unpin>,
+        bound: usize,
+        ended: impl Future<Output = ()>,
+    ) {
+        tokio::pin!(ended);
+        let mut left = Duration::MAX;
+        loop {
+            tokio::select! {
+                biased;
+                line = timeout(left, lines.next()) => match line {
+                    Ok(Some(line)) => self.take_line(line, bound),
+                    _ => return,
+                },
+                () = self.client.cancelled() => return,
+                () = &mut ended, if left == Duration::MAX => left = DRAIN,
+            }
+        }
     }
 
     fn take_line(self: &Arc<Self>, line: Line<'_>, bound: usize) {
@@ -68,48 +75,64 @@ impl Link {
             kind: String::new(),
             start: start(bytes),
         })?;
+        let id = frame.request_id.unwrap_or_default();
         match &*frame.kind {
             "control_request" => {
-                let id = frame.request_id.unwrap_or_default().into_owned();
-                let body = frame.request.map_or("null", |body| body.get()).to_owned();
-                self.serve(id, body);
+                let body = frame.request.map_or("null", |body| body.get());
+                self.serve(id.into_owned(), body.to_owned());
             }
             "control_response" => {
                 let body = frame.response.map_or("null", |body| body.get());
-                let response: Response = parse(body.as_bytes(), &frame.kind)?;
-                let id = response.request_id.clone();
-                self.requests.answer(&id, response.outcome());
+                self.take_response(parse(body.as_bytes(), &frame.kind)?);
             }
-            "control_cancel_request" => {
-                self.service
-                    .in_flight
-                    .cancel(&frame.request_id.unwrap_or_default());
-            }
+            "control_cancel_request" => self.service.in_flight.cancel(&id),
             kind => self.take_message(parse(bytes, kind)?),
         }
         Ok(())
     }
 
-    fn take_message(&self, json: Value) {
-        if json["type"] == "system" && json["subtype"] == "init" {
-            self.service.learn_session(&json);
-        }
-        self.deliver(Ok(Message::read(json)));
+    fn take_response(&self, response: Response) {
+        let id = response.request_id.clone();
+        self.requests.answer(&id, response.outcome());
     }
 
-    /// Claude Code waits for the answer to a request, also to one that is too long to be read.
-    fn take_too_long(&self, outline: Outline, bound: usize) {
-        if outline.kind == "control_request" {
-            let text = format!("request_too_long: it is longer than {bound} bytes");
-            let frame = Reply::Error(text).into_frame(&outline.request_id);
-            self.writer.send(&frame);
+    fn take_message(&self, json: Value) {
+        let message = Message::read(json);
+        match &message {
+            Message::System(init) if init.subtype() == "init" => {
+                self.service.learn_session(init.json());
+                if self.early_interrupt.take() {
+                    self.send_interrupt();
+                }
+            }
+            Message::Result(_) => drop(self.early_interrupt.take()),
+            _ => {}
         }
-        let kind = outline.kind;
+        self.deliver(Ok(message));
+    }
+
+    /// A request that is too long is answered, and so is our own request whose answer is too long.
+    fn take_too_long(&self, outline: Outline, bound: usize) {
+        let Outline {
+            kind, request_id, ..
+        } = outline;
+        match kind.as_str() {
+            "control_request" => {
+                let text = format!("request_too_long: it is longer than {bound} bytes");
+                self.writer
+                    .send(&Reply::Error(text).into_frame(&request_id));
+            }
+            "control_response" => {
+                let text = format!("the answer is longer than {bound} bytes");
+                self.requests.answer(&request_id, Err(text));
+            }
+            _ => {}
+        }
         self.deliver(Err(Error::TooLong { bound, kind }));
     }
 }
 
-/// Reads what Claude Code wrote. A text that it cut inside a character is no reason to lose the rest.
+/// Parses JSON. A string that Claude Code cut inside a character is repaired.
 fn parse<T: DeserializeOwned>(json: &[u8], kind: &str) -> Result<T, Error> {
     let failed = |why: String| Error::NotJson {
         why,

@@ -20,19 +20,30 @@ struct Waiting {
     closed: bool,
 }
 
+impl Waiting {
+    fn next_id(&mut self) -> String {
+        self.last += 1;
+        format!("req_{}", self.last)
+    }
+}
+
 impl Requests {
     /// Makes an id. The receiver fails at once if Claude Code has ended.
     pub(crate) fn begin(&self) -> (String, oneshot::Receiver<Outcome>) {
         let (sender, receiver) = oneshot::channel();
         let id = self.with(|waiting| {
-            waiting.last += 1;
-            let id = format!("req_{}", waiting.last);
+            let id = waiting.next_id();
             if !waiting.closed {
                 waiting.by_id.insert(id.clone(), sender);
             }
             id
         });
         (id, receiver)
+    }
+
+    /// An id for a request whose answer is ignored.
+    pub(crate) fn next_id(&self) -> String {
+        self.with(Waiting::next_id)
     }
 
     pub(crate) fn answer(&self, id: &str, outcome: Outcome) {
@@ -45,7 +56,7 @@ impl Requests {
         self.with(|waiting| waiting.by_id.remove(id));
     }
 
-    /// Nobody answers any more: every receiver fails.
+    /// Claude Code has ended: every receiver fails.
     pub(crate) fn close(&self) {
         self.with(|waiting| {
             waiting.closed = true;

@@ -1,5 +1,8 @@
 //! A call that fails has a text with a stable code, and the calls beside it go on.
 
+use std::fmt;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use becket_sdk::{Answer, Any, Builder, Claude, Hook, PostToolUse, PreToolUse, Stop};
@@ -16,8 +19,20 @@ fn text(frame: &Value) -> &str {
     text.unwrap_or_else(|| panic!("neither an error nor a refusal: {frame}"))
 }
 
+/// An error whose own text fails.
+#[derive(Debug)]
+struct Unprintable;
+
+impl std::error::Error for Unprintable {}
+
+impl fmt::Display for Unprintable {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        panic!("not printable")
+    }
+}
+
 async fn failing(builder: Builder) -> String {
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     peer.call("r1", "hook_1").await;
     text(&peer.receive().await).to_owned()
 }
@@ -40,6 +55,9 @@ async fn each_failure_has_its_code() {
     );
     let error = Claude::builder().on(PreToolUse, Any, |_, _| async { Err("no disk".into()) });
     assert_eq!(failing(error).await, "hook_execution_error: no disk");
+    let worse = Claude::builder().on(PreToolUse, Any, |_, _| async { Err(Unprintable.into()) });
+    let why = "hook_panicked: hook_1 panicked: not printable";
+    assert_eq!(failing(worse).await, why);
     let wrong = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::block("x")) });
     let why = "hook_execution_error: a PreToolUse event takes no block";
     assert_eq!(failing(wrong).await, why);
@@ -57,7 +75,7 @@ async fn a_panic_leaves_the_others_alone() {
     let builder = Claude::builder()
         .on(PreToolUse, Any, |_, _| async { panic!("by the test") })
         .on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     for round in 0..3 {
         peer.call(&format!("bad{round}"), "hook_1").await;
         assert!(text(&peer.receive().await).starts_with("hook_panicked: "));
@@ -70,7 +88,7 @@ async fn a_panic_leaves_the_others_alone() {
 #[tokio::test]
 async fn an_event_that_cannot_be_read_is_the_calls_failure() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     let nameless = json!({"hook_event_name": "PreToolUse", "tool_input": {}});
     peer.call_with("r1", "hook_1", nameless).await;
     let frame = peer.receive().await;
@@ -81,6 +99,34 @@ async fn an_event_that_cannot_be_read_is_the_calls_failure() {
     assert!(text(&frame).contains("tool_name"), "{frame}");
 }
 
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("the log").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn failures_are_logged() {
+    let log = Log::default();
+    let subscriber = tracing_subscriber::fmt().with_writer({
+        let log = log.clone();
+        move || log.clone()
+    });
+    let _logging = tracing::subscriber::set_default(subscriber.finish());
+    let panics = Claude::builder().on(PreToolUse, Any, |_, _| async { panic!("by the test") });
+    failing(panics).await;
+    let log = String::from_utf8(log.0.lock().expect("the log").clone()).expect("text");
+    let line = "hook_panicked: hook_1 panicked: by the test";
+    assert!(log.contains("ERROR") && log.contains(line), "{log}");
+}
+
 /// The least of client, callback and turn counts.
 #[tokio::test(start_paused = true)]
 async fn timeouts_per_client_callback_and_turn() {
@@ -89,7 +135,7 @@ async fn timeouts_per_client_callback_and_turn() {
         .timeout(Duration::from_secs(20))
         .on(PreToolUse, Any, never)
         .hook(Hook::new(PreToolUse, Any, never).timeout(Duration::from_secs(40)));
-    let (mut peer, mut claude, _) = Peer::greeted(builder).await;
+    let (mut peer, mut claude, _) = Peer::initialized(builder).await;
     assert_eq!(seconds(&mut peer, "hook_1").await, 20);
     assert_eq!(seconds(&mut peer, "hook_2").await, 40);
     let turn = claude
@@ -125,13 +171,13 @@ async fn seconds(peer: &mut Peer, callback: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_callback_that_blocks_its_thread_is_answered_in_time() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
-    let blocked = std::sync::Mutex::new(blocked);
+    let blocked = Mutex::new(blocked);
     let hook = Hook::new(PostToolUse, Any, move |_, _| {
         let _ = blocked.lock().expect("one call").recv();
         async { Ok(Answer::none()) }
     });
     let hook = hook.timeout(Duration::from_millis(100));
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     let input = json!({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {}});
     peer.call_with("r1", "hook_1", input).await;
     assert!(text(&peer.receive().await).starts_with("hook_timeout: "));

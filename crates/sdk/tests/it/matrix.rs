@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use becket_sdk::{Answer, Claude, Ended, Hook, OnFailure, PreToolUse};
+use becket_sdk::{Answer, Any, Claude, Ended, Hook, OnFailure, PreToolUse};
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -29,9 +29,10 @@ fn hanging() -> (Hook, Calls) {
 async fn completes() {
     let hook = Hook::new(PreToolUse, "Bash", |call, ctx| async move {
         assert_eq!(ctx.ended(), None);
+        assert_eq!((ctx.deadline - Instant::now()).as_secs(), 30);
         Ok(Answer::deny(format!("not {}", call.tool_input["command"])))
     });
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let response = json!({"hookSpecificOutput": {
         "hookEventName": "PreToolUse", "permissionDecision": "deny",
@@ -49,7 +50,7 @@ async fn completes() {
 async fn times_out() {
     let (hook, mut calls) = hanging();
     let hook = hook.on_failure(OnFailure::Open);
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     let before = Instant::now();
     peer.call("r1", "hook_1").await;
     let response = peer.receive().await["response"].clone();
@@ -66,7 +67,7 @@ async fn times_out() {
 #[tokio::test(start_paused = true)]
 async fn a_closed_hook_that_times_out_refuses() {
     let (hook, _calls) = hanging();
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let response = peer.receive().await["response"].clone();
     assert_eq!(response["subtype"], "success");
@@ -79,7 +80,7 @@ async fn a_closed_hook_that_times_out_refuses() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_with_the_stream() {
     let (hook, mut calls) = hanging();
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     let turn = claude.ask("look").await.expect("ask");
     assert_eq!(peer.receive().await["type"], "user");
     peer.call("r1", "hook_1").await;
@@ -93,7 +94,7 @@ async fn cancelled_with_the_stream() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_by_claude_code() {
     let (hook, mut calls) = hanging();
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     peer.call("r2", "hook_1").await;
     let (first, mut second) = (calls.recv().await.unwrap(), calls.recv().await.unwrap());
@@ -106,18 +107,51 @@ async fn cancelled_by_claude_code() {
 #[tokio::test(start_paused = true)]
 async fn cancelled_with_the_client() {
     let (hook, mut calls) = hanging();
-    let (mut peer, claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let ended = calls.recv().await.expect("a call");
     drop(claude);
     assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn cancelled_with_the_program() {
+    let (hook, mut calls) = hanging();
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
+    peer.call("r1", "hook_1").await;
+    let ended = calls.recv().await.expect("a call");
+    peer.hang_up().await;
+    assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
+}
+
+/// The token is for tasks that the callback started: they are not dropped with its future.
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_callback_see_why_it_ended() {
+    let (seen, mut ends) = mpsc::unbounded_channel();
+    let builder = Claude::builder().on(PreToolUse, Any, move |_, ctx| {
+        let seen = seen.clone();
+        seen.send(None).expect("the test looks");
+        tokio::spawn(async move {
+            ctx.cancellation.cancelled().await;
+            seen.send(ctx.ended()).expect("the test looks");
+        });
+        std::future::pending()
+    });
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
+    peer.call("r1", "hook_1").await;
+    assert_eq!(ends.recv().await, Some(None), "it runs");
+    assert_eq!(ends.recv().await, Some(Some(Ended::TimedOut)));
+    peer.call("r2", "hook_1").await;
+    assert_eq!(ends.recv().await, Some(None), "it runs");
+    peer.cancel("r2").await;
+    assert_eq!(ends.recv().await, Some(Some(Ended::Cancelled)));
+}
+
 /// Both: whichever comes first. A cancel before the deadline leaves nothing for the deadline.
 #[tokio::test(start_paused = true)]
 async fn cancelled_then_timed_out() {
     let (hook, mut calls) = hanging();
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let ended = calls.recv().await.expect("a call");
     tokio::time::advance(Duration::from_millis(29_900)).await;
@@ -130,7 +164,7 @@ async fn cancelled_then_timed_out() {
 #[tokio::test(start_paused = true)]
 async fn timed_out_then_cancelled() {
     let (hook, mut calls) = hanging();
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder().hook(hook)).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let frame = peer.receive().await;
     assert_eq!(frame["response"]["request_id"], "r1");

@@ -19,7 +19,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer, and the client that is about to be greeted.
+    /// The peer, and the client that waits to be initialized.
     pub fn new(builder: Builder) -> (Self, JoinHandle<Result<Claude, Error>>) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let (read, write) = tokio::io::split(theirs);
@@ -29,19 +29,15 @@ impl Peer {
         (Self { lines, output }, client)
     }
 
-    /// A peer that has greeted its client, and what the client registered.
-    pub async fn greeted(builder: Builder) -> (Self, Claude, Value) {
+    /// A peer that has initialized its client, and what the client registered.
+    pub async fn initialized(builder: Builder) -> (Self, Claude, Value) {
         let (mut peer, client) = Self::new(builder);
         let initialize = peer.receive().await;
-        peer.greet(&initialize, json!({"hooks_applied": true}))
+        assert_eq!(initialize["request"]["subtype"], "initialize");
+        peer.answer(&initialize, json!({"hooks_applied": true}))
             .await;
         let claude = client.await.expect("join").expect("start");
         (peer, claude, initialize["request"].clone())
-    }
-
-    pub async fn greet(&mut self, initialize: &Value, greeting: Value) {
-        assert_eq!(initialize["request"]["subtype"], "initialize");
-        self.answer(initialize, greeting).await;
     }
 
     /// Answers a request of the client.
@@ -99,6 +95,13 @@ impl Peer {
             .await;
         let frame = self.receive().await;
         assert_eq!(frame["response"]["request_id"], "marker", "{frame}");
+    }
+
+    /// Waits until the client has dropped its end.
+    pub async fn closed(&mut self) {
+        while self.output.write_all(b"\n").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Ends the output, as a process that dies does.

@@ -25,7 +25,7 @@ async fn a_permission_callback_that_fails_denies() {
         ),
     ];
     for (builder, code) in builders {
-        let (mut peer, _claude, _) = Peer::greeted(builder).await;
+        let (mut peer, _claude, _) = Peer::initialized(builder).await;
         peer.send(&ask).await;
         let answer = peer.receive().await["response"]["response"].clone();
         assert_eq!(answer["behavior"], "deny");
@@ -35,7 +35,7 @@ async fn a_permission_callback_that_fails_denies() {
         );
     }
     let builder = Claude::builder().can_use_tool(|_, _| async { Ok(Permission::allow()) });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     peer.send(&ask).await;
     let answer = peer.receive().await["response"]["response"].clone();
     assert_eq!(

@@ -7,7 +7,7 @@ use crate::peer::Peer;
 
 #[tokio::test]
 async fn unknown_subtypes_are_answered_with_an_error() {
-    let (mut peer, _claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder()).await;
     for (body, code) in [
         (
             json!({"subtype": "mcp_message", "server_name": "x"}),
@@ -36,7 +36,7 @@ async fn unknown_subtypes_are_answered_with_an_error() {
 
 #[tokio::test]
 async fn messages_of_unknown_type_are_kept() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let mut turn = claude.ask("look").await.expect("ask");
     let strange = json!({"type": "from_the_future", "x": [1, 2.50]});
     peer.send(&strange).await;
@@ -52,7 +52,7 @@ async fn messages_of_unknown_type_are_kept() {
 
 #[tokio::test]
 async fn broken_lines_are_errors_of_their_own() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder().max_message(1000)).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder().max_message(1000)).await;
     let mut turn = claude.ask("look").await.expect("ask");
     peer.send_text("not JSON\n\n[1]\n").await;
     peer.send(&json!({"type": "assistant", "x": "y".repeat(2000)}))
@@ -84,7 +84,7 @@ async fn broken_lines_are_errors_of_their_own() {
 async fn a_request_over_the_bound_is_answered() {
     let builder = Claude::builder().max_message(1000);
     let builder = builder.on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     let input = json!({"hook_event_name": "PreToolUse", "tool_name": "Write", "tool_input": "x".repeat(2000)});
     peer.call_with("r1", "hook_1", input).await;
     let response = peer.receive().await["response"].clone();
@@ -96,11 +96,61 @@ async fn a_request_over_the_bound_is_answered() {
     assert_eq!(peer.receive().await["response"]["response"], json!({}));
 }
 
+/// The id of an answer is read even if the answer is not.
+#[tokio::test]
+async fn an_answer_over_the_bound_is_the_requests_error() {
+    let builder = Claude::builder().max_message(1000);
+    let (mut peer, claude, _) = Peer::initialized(builder).await;
+    let control = claude.control();
+    let asked = tokio::spawn(async move { control.request(json!({"subtype": "x"})).await });
+    let request = peer.receive().await;
+    peer.answer(&request, json!("y".repeat(2000))).await;
+    let error = asked
+        .await
+        .expect("join")
+        .expect_err("too long")
+        .to_string();
+    assert_eq!(
+        error,
+        "Claude Code refused `x`: the answer is longer than 1000 bytes"
+    );
+}
+
+#[tokio::test]
+async fn the_context_has_what_the_payload_says() {
+    let builder = Claude::builder().on(PreToolUse, Any, |_, ctx| async move {
+        assert_eq!(ctx.agent_id.as_deref(), Some("a1"));
+        assert_eq!(ctx.permission_mode, Some("plan".into()));
+        assert_eq!(ctx.tool_use_id.as_deref(), Some("toolu_1"));
+        assert_eq!(
+            (ctx.session_id, ctx.cwd, ctx.transcript_path),
+            (None, None, None)
+        );
+        Ok(Answer::none())
+    });
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
+    let input = json!({
+        "hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "agent_id": "a1",
+        "permission_mode": "plan",
+    });
+    peer.call_with("r1", "hook_1", input).await;
+    assert_eq!(peer.receive().await["response"]["response"], json!({}));
+}
+
+/// A peer that does not read cannot keep the client's stream open.
+#[tokio::test]
+async fn a_dropped_client_closes_its_stream() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    drop(claude.ask("x".repeat(4 << 20)).await.expect("ask"));
+    drop(claude);
+    peer.closed().await;
+}
+
 /// Requests of both sides are under way at once, and answers come in any order.
 #[tokio::test]
 async fn requests_of_both_sides_are_matched_by_id() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
-    let (mut peer, claude, _) = Peer::greeted(builder).await;
+    let (mut peer, claude, _) = Peer::initialized(builder).await;
     let (one, two) = (claude.control(), claude.control());
     let first = tokio::spawn(async move { one.request(json!({"subtype": "first"})).await });
     let asked_first = peer.receive().await;
@@ -122,7 +172,7 @@ async fn twenty_calls_are_answered_each_by_its_id() {
         tokio::time::sleep(std::time::Duration::from_millis(100 - n * 5)).await;
         Ok(Answer::context(n.to_string()))
     });
-    let (mut peer, _claude, _) = Peer::greeted(builder).await;
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
     for n in 0..20 {
         let input =
             json!({"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"n": n}});

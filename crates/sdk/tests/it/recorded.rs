@@ -43,7 +43,7 @@ struct Player {
 }
 
 impl Player {
-    /// Plays the greeting.
+    /// Plays the first exchange.
     async fn begin(name: &str, builder: Builder) -> (Self, Claude) {
         let (peer, client) = Peer::new(builder);
         let mut player = Self {

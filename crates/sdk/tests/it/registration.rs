@@ -28,7 +28,7 @@ async fn hooks_are_registered_in_order_with_their_limits() {
                 .on_failure(OnFailure::Open),
         )
         .hook(quiet(EventName::Stop).on_failure(OnFailure::Closed));
-    let (_peer, _claude, initialize) = Peer::greeted(builder).await;
+    let (_peer, _claude, initialize) = Peer::initialized(builder).await;
     assert_eq!(
         initialize,
         json!({"subtype": "initialize", "hooks": {
@@ -81,7 +81,7 @@ async fn hooks_that_are_not_confirmed_are_an_error() {
         let builder = Claude::builder().on(Stop, Any, |_, _| async { Ok(Answer::none()) });
         let (mut peer, client) = Peer::new(builder);
         let initialize = peer.receive().await;
-        peer.greet(&initialize, greeting).await;
+        peer.answer(&initialize, greeting).await;
         let started = client.await.expect("join");
         assert!(
             matches!(started, Err(Error::HooksNotApplied)),
@@ -95,7 +95,7 @@ async fn hooks_that_are_not_confirmed_are_an_error() {
         json!(null),
         "there are none"
     );
-    peer.greet(&initialize, json!({})).await;
+    peer.answer(&initialize, json!({})).await;
     assert!(client.await.expect("join").is_ok());
 }
 
@@ -103,7 +103,7 @@ async fn hooks_that_are_not_confirmed_are_an_error() {
 async fn an_old_version_is_refused() {
     let (mut peer, client) = Peer::new(Claude::builder());
     let initialize = peer.receive().await;
-    peer.greet(&initialize, json!({"claude_code_version": "1.0.128"}))
+    peer.answer(&initialize, json!({"claude_code_version": "1.0.128"}))
         .await;
     let error = client
         .await

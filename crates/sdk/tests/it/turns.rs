@@ -18,7 +18,7 @@ fn result(text: &str) -> Value {
 
 #[tokio::test]
 async fn a_turn_ends_with_its_result() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     for (prompt, words) in [("one", "first"), ("two", "second")] {
         let mut turn = claude.ask(prompt).await.expect("ask");
         assert_eq!(peer.receive().await["message"]["content"], prompt);
@@ -36,7 +36,7 @@ async fn a_turn_ends_with_its_result() {
 /// A background task can make Claude Code speak, and end a turn, without being asked.
 #[tokio::test]
 async fn a_result_from_before_the_prompt_does_not_end_the_turn() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     peer.send(&assistant("by the way")).await;
     peer.send(&result("unasked")).await;
     peer.silent_so_far().await;
@@ -48,7 +48,7 @@ async fn a_result_from_before_the_prompt_does_not_end_the_turn() {
 
 #[tokio::test]
 async fn the_rest_of_a_dropped_turn_is_not_shown_to_the_next() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let turn = claude.ask("one").await.expect("ask");
     peer.receive().await;
     drop(turn);
@@ -68,7 +68,7 @@ async fn the_rest_of_a_dropped_turn_is_not_shown_to_the_next() {
 /// Without a `drop`: the next prompt ends the turn before it.
 #[tokio::test]
 async fn the_next_prompt_interrupts_an_unfinished_turn() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let mut turn = claude.ask("one").await.expect("ask");
     peer.receive().await;
     peer.send(&assistant("begun")).await;
@@ -92,9 +92,65 @@ async fn the_next_prompt_interrupts_an_unfinished_turn() {
     playing.await.expect("played").silent_so_far().await;
 }
 
+fn init() -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "s1", "cwd": "/home/user"})
+}
+
+/// Claude Code may lose an interrupt that comes before it has begun the turn.
+#[tokio::test]
+async fn an_early_interrupt_is_repeated_when_the_turn_begins() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    drop(claude.ask("one").await.expect("ask"));
+    peer.receive().await;
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    peer.send(&init()).await;
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    peer.send(&result("interrupted")).await;
+
+    let turn = claude.ask("two").await.expect("ask");
+    assert_eq!(peer.receive().await["message"]["content"], "two");
+    peer.send(&init()).await;
+    peer.silent_so_far().await;
+    peer.send(&result("done")).await;
+    assert_eq!(turn.result().await.expect("a result").text(), "done");
+}
+
+/// An interrupt that took effect at once, or came between turns, does not reach the next turn.
+#[tokio::test]
+async fn an_interrupt_is_repeated_for_its_own_turn_only() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    drop(claude.ask("one").await.expect("ask"));
+    peer.receive().await;
+    peer.receive().await;
+    peer.send(&result("interrupted")).await;
+    let control = claude.control();
+    let interrupt = tokio::spawn(async move { control.interrupt().await });
+    let request = peer.receive().await;
+    peer.answer(&request, json!({})).await;
+    interrupt.await.expect("join").expect("an answer");
+    peer.send(&init()).await;
+    peer.silent_so_far().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_cannot_be_interrupted_is_an_error() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    drop(claude.ask("one").await.expect("ask"));
+    let error = claude.ask("two").await.map(drop).expect_err("it goes on");
+    assert!(matches!(error, Error::TurnNotEnded { .. }), "{error}");
+    assert_eq!(peer.receive().await["message"]["content"], "one");
+    for _ in 0..2 {
+        assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    }
+    peer.send(&result("interrupted")).await;
+    let turn = claude.ask("two").await.expect("ask");
+    assert_eq!(peer.receive().await["message"]["content"], "two");
+    drop(turn);
+}
+
 #[tokio::test]
 async fn a_peer_that_dies_ends_everything() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let control = claude.control();
     let waiting = tokio::spawn(async move { control.interrupt().await });
     peer.receive().await;
@@ -113,7 +169,7 @@ async fn a_peer_that_dies_ends_everything() {
 /// JavaScript cuts a text inside a character now and then: its half is no reason to wait for ever.
 #[tokio::test]
 async fn a_result_with_half_a_character_ends_its_turn() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     let turn = claude.ask("one").await.expect("ask");
     peer.receive().await;
     let half = r#"{"type":"result","subtype":"success","result":"half \ud83d"}"#;
@@ -135,7 +191,7 @@ async fn a_result_with_half_a_character_ends_its_turn() {
 /// A prompt that was given up on while it waited for the turn before does not forget that turn.
 #[tokio::test]
 async fn a_late_result_never_ends_the_next_turn() {
-    let (mut peer, mut claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
     drop(claude.ask("one").await.expect("ask"));
     peer.receive().await;
     peer.receive().await;
@@ -157,7 +213,7 @@ async fn a_late_result_never_ends_the_next_turn() {
 
 #[tokio::test]
 async fn an_error_answer_is_the_requests_error() {
-    let (mut peer, claude, _) = Peer::greeted(Claude::builder()).await;
+    let (mut peer, claude, _) = Peer::initialized(Claude::builder()).await;
     let control = claude.control();
     let asked = tokio::spawn(async move { control.set_model("nonsense").await });
     let request = peer.receive().await;

@@ -6,6 +6,7 @@ macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($word:ident = $text:expr,)* }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
         pub enum $name {
             $($word,)*
             /// A word that becket does not know. Made by `from` only, so a known word is never here.
@@ -63,6 +64,7 @@ macro_rules! object {
     }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Default, PartialEq)]
+        #[non_exhaustive]
         pub struct $name {
             $($(#[$field_meta])* pub $field: Option<$type>,)*
             $(pub $rest: $crate::event::field::Rest,)?
@@ -117,6 +119,7 @@ macro_rules! events {
         $(
             $(#[$meta])*
             #[derive(Debug, Clone, PartialEq)]
+            #[non_exhaustive]
             pub struct $name {
                 pub common: Common,
                 $($(#[$field_meta])* pub $field: $type,)*
@@ -170,6 +173,7 @@ macro_rules! events {
 
         /// One event, typed.
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum Event {
             $($(#[$meta])* $name($name),)*
             /// An event of a newer Claude Code.

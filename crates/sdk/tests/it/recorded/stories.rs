@@ -53,7 +53,8 @@ async fn play_with(
     }
     let json: Vec<&Value> = messages.iter().map(Message::json).collect();
     assert_eq!(json, kinds(name).iter().collect::<Vec<_>>());
-    playing.await.expect("the transcript is played to its end");
+    let mut peer = playing.await.expect("the transcript is played to its end");
+    peer.silent_so_far().await;
     match messages.pop() {
         Some(Message::Result(result)) => result,
         other => panic!("{other:?}"),

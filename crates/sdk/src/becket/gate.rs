@@ -1,4 +1,4 @@
-//! What becket's verdict means for the callbacks behind it.
+//! What becket's verdict means for the callbacks after it.
 
 use std::sync::Arc;
 
@@ -9,39 +9,39 @@ use serde_json::Value;
 use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
-use super::Road;
+use super::BecketHook;
 use crate::hooks::Context;
 
 /// Whether a callback gets an event that becket has judged.
-pub(crate) enum Front {
+pub(crate) enum Gate {
     /// becket has refused it.
     Refused,
     /// It gets this input: as it came, or as becket has rewritten it.
     Passed(Arc<str>),
-    /// Nobody waits any more.
+    /// The call was cancelled.
     Cancelled,
 }
 
-impl Road {
-    /// Waits for becket's verdict, until the context's deadline. A becket that fails or is late is
-    /// answered for by its own callback.
-    pub(crate) async fn front(
+impl BecketHook {
+    /// Waits for becket's verdict, until the context's deadline. If becket fails or is late, the event
+    /// passes: becket's own callback reports it.
+    pub(crate) async fn gate(
         self: &Arc<Self>,
         event: &EventName,
         input: Arc<str>,
         context: &Context,
         cancelled: &CancellationToken,
-    ) -> Front {
+    ) -> Gate {
         let verdict = tokio::select! {
             biased;
-            () = cancelled.cancelled() => return Front::Cancelled,
+            () = cancelled.cancelled() => return Gate::Cancelled,
             verdict = self.verdict(event, Arc::clone(&input), context, false) => verdict,
-            () = sleep_until(context.deadline) => return Front::Passed(input),
+            () = sleep_until(context.deadline) => return Gate::Passed(input),
         };
         match verdict {
-            Ok(answer) if refuses(&answer) => Front::Refused,
-            Ok(answer) => Front::Passed(rewritten(&answer, &input).unwrap_or(input)),
-            Err(_) => Front::Passed(input),
+            Ok(answer) if refuses(&answer) => Gate::Refused,
+            Ok(answer) => Gate::Passed(rewritten(&answer, &input).unwrap_or(input)),
+            Err(_) => Gate::Passed(input),
         }
     }
 }

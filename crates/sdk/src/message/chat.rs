@@ -6,7 +6,7 @@ use super::text;
 
 /// A message of the conversation: the model's, or what the model is given.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Conversation(pub(crate) Value);
+pub struct ChatMessage(pub(crate) Value);
 
 /// One block of a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,7 +36,7 @@ pub enum Block<'a> {
     Other(&'a Value),
 }
 
-impl Conversation {
+impl ChatMessage {
     /// Its blocks, in order.
     pub fn blocks(&self) -> Vec<Block<'_>> {
         match &self.0["message"]["content"] {
