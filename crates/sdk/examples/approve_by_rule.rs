@@ -1,45 +1,34 @@
-//! Answers Claude Code's permission requests by a rule: commands that only look are allowed, everything
-//! else is denied.
+//! Answers Claude Code's permission requests by a rule: `mkdir` is allowed, everything else is denied.
 //!
-//! `cargo run --example approve_by_rule -- "Show what changed, then delete it"`
+//! `cargo run --example approve_by_rule -- "Make a folder for the docs, then delete it"`
 
-mod shown;
+mod print;
 
 use becket_sdk::{Claude, Error, Permission, ToolRequest};
 
-/// Commands that only look.
-const LOOKING: [&str; 3] = ["ls", "cat", "git status"];
-
-fn approve(request: &ToolRequest) -> Permission {
-    let command = request.input["command"].as_str().unwrap_or_default();
-    // Whatever could hold a second command is not looked into.
-    let plain = !command.contains([';', '&', '|', '`', '$', '<', '>', '(', ')', '\n']);
-    let looks = LOOKING.iter().any(|name| {
-        let rest = command.strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
-    });
-    match request.tool_name == "Bash" && plain && looks {
-        true => Permission::allow(),
-        false => Permission::deny("only commands that look are allowed here"),
-    }
+fn is_allowed(request: &ToolRequest, command: &str) -> bool {
+    // A character that could begin a second command is reason enough to deny.
+    let is_plain = !command.contains([';', '&', '|', '`', '$', '<', '>', '(', ')', '\n']);
+    request.tool_name == "Bash" && is_plain && command.starts_with("mkdir ")
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let mut claude = Claude::builder()
         .can_use_tool(|request, _ctx| async move {
-            let permission = approve(&request);
-            println!(
-                "asked: {} {} -> {permission:?}",
-                request.tool_name, request.input
-            );
-            Ok(permission)
+            let command = request.input["command"].as_str().unwrap_or_default();
+            if is_allowed(&request, command) {
+                println!("allowed: {command}");
+                return Ok(Permission::allow());
+            }
+            println!("denied: {command}");
+            Ok(Permission::deny("only mkdir is allowed here"))
         })
         .start()
         .await?;
-    let mut turn = claude.ask(shown::prompt()).await?;
+    let mut turn = claude.ask(print::prompt()).await?;
     while let Some(message) = turn.next().await {
-        shown::show(&message?);
+        print::show(&message?);
     }
     claude.close().await
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example block_patterns -- "Delete the build folder with rm -rf"`
 
-mod shown;
+mod print;
 
 use becket_sdk::{Claude, Error, PreToolUse, block_patterns};
 
@@ -12,9 +12,9 @@ async fn main() -> Result<(), Error> {
         .on(PreToolUse, "Bash", block_patterns(["rm -rf"]))
         .start()
         .await?;
-    let mut turn = claude.ask(shown::prompt()).await?;
+    let mut turn = claude.ask(print::prompt()).await?;
     while let Some(message) = turn.next().await {
-        shown::show(&message?);
+        print::show(&message?);
     }
     claude.close().await
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example log_tools -- "List the files here"`
 
-mod shown;
+mod print;
 
 use becket_sdk::{Answer, Any, Claude, Error, PostToolUse, PostToolUseFailure, PreToolUse};
 
@@ -32,9 +32,9 @@ async fn main() -> Result<(), Error> {
         })
         .start()
         .await?;
-    let mut turn = claude.ask(shown::prompt()).await?;
+    let mut turn = claude.ask(print::prompt()).await?;
     while let Some(message) = turn.next().await {
-        shown::show(&message?);
+        print::show(&message?);
     }
     claude.close().await
 }

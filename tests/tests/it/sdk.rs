@@ -125,16 +125,19 @@ fn log_tools_logs_each_call() {
 }
 
 #[test]
-fn approve_by_rule_allows_what_looks() {
+fn approve_by_rule_allows_what_its_rule_says() {
     story(|given| {
-        let calls = tools([bash("touch made"), bash("git log -3")]);
+        let calls = tools([bash("mkdir made"), bash("touch file; mkdir other")]);
         let story = begin(given.on("work", [calls, say("done")]))?;
         let printed = run_example(&story, "approve_by_rule", "work")?;
+        assert!(printed.contains("allowed: mkdir made\n"), "{printed}");
         assert!(
-            printed.contains("only commands that look are allowed here"),
+            printed.contains("denied: touch file; mkdir other\n"),
             "{printed}"
         );
-        assert!(!story.home.project().join("made").exists());
+        assert!(printed.contains("only mkdir is allowed here"), "{printed}");
+        let there = |name: &str| story.home.project().join(name).exists();
+        assert_eq!(["made", "file"].map(there), [true, false]);
         Ok(())
     });
 }

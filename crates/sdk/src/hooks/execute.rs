@@ -23,10 +23,11 @@ pub(crate) struct Call {
 impl Call {
     /// Bounded by its own timeout, or by the turn's deadline if that is earlier.
     pub(crate) fn new(id: &str, timeout: Duration, scope: &Scope) -> Self {
-        let deadline = scope.deadline_after(timeout);
+        let now = Instant::now();
+        let deadline = scope.deadline(now, timeout);
         Self {
             context: Context::new(id, deadline),
-            limit: deadline.saturating_duration_since(Instant::now()),
+            limit: deadline.saturating_duration_since(now),
             cancelled: scope.token.clone(),
         }
     }

@@ -28,9 +28,9 @@ impl Scope {
         }
     }
 
-    /// A timeout from now on, cut to the turn's deadline.
-    pub(super) fn deadline_after(&self, timeout: Duration) -> Instant {
-        let deadline = Instant::now() + timeout;
+    /// When a timeout ends, cut to the turn's deadline.
+    pub(super) fn deadline(&self, now: Instant, timeout: Duration) -> Instant {
+        let deadline = now + timeout;
         self.deadline.map_or(deadline, |turn| turn.min(deadline))
     }
 }

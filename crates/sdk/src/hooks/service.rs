@@ -7,6 +7,7 @@ use becket_wire::event::PermissionMode;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::execute::Call;
@@ -103,7 +104,7 @@ impl Service {
             return Ok(Some(input));
         };
         let id = registered.id.clone();
-        let mut context = Context::new(&id, scope.deadline_after(wait));
+        let mut context = Context::new(&id, scope.deadline(Instant::now(), wait));
         describe(&mut context, &input);
         let gate = becket.gate(&registered.event, input, &context, &scope.token);
         match gate.await {

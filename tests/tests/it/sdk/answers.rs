@@ -197,7 +197,7 @@ fn a_permission_request_hook_decides_too() {
 }
 
 #[test]
-fn the_context_says_where_the_call_is() {
+fn a_matching_callback_is_told_where_the_call_is() {
     story(|given| {
         let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
         let contexts: Arc<Mutex<Vec<Context>>> = Arc::default();
@@ -205,7 +205,10 @@ fn the_context_says_where_the_call_is() {
         let result = run(async {
             let mut claude = claude(&story)
                 .on(Stop, Any, |_, _| async { Ok(Answer::none()) })
-                .on(PreToolUse, Any, move |_, ctx| {
+                .on(PreToolUse, "Read|Write", |_, _| async {
+                    Ok(Answer::deny("it matches Bash, too"))
+                })
+                .on(PreToolUse, "^Ba.*", move |_, ctx| {
                     seen.lock().expect("contexts").push(ctx);
                     async { Ok(Answer::none()) }
                 })
@@ -219,7 +222,8 @@ fn the_context_says_where_the_call_is() {
         let [context] = &contexts[..] else {
             panic!("{contexts:?}");
         };
-        assert_eq!(context.callback_id, "hook_2");
+        assert!(!story.model.turns()[1].tool_results()[0].is_error);
+        assert_eq!(context.callback_id, "hook_3");
         assert_eq!(context.session_id.as_deref(), Some(result.session_id()));
         assert_eq!(context.cwd, Some(story.home.project()));
         assert_eq!(context.agent_id, None);
@@ -304,10 +308,10 @@ impl Drop for Cleanup {
 }
 
 /// For each call, why it ended.
-type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
+pub(super) type Calls = mpsc::UnboundedReceiver<oneshot::Receiver<Option<Ended>>>;
 
 /// A PreToolUse hook that says that it is called, and never answers.
-fn hanging() -> (Hook, Calls) {
+pub(super) fn hanging() -> (Hook, Calls) {
     let (called, calls) = mpsc::unbounded_channel();
     let hook = Hook::new(PreToolUse, Any, move |_, ctx| {
         let (sender, receiver) = oneshot::channel();
@@ -443,6 +447,31 @@ fn mode_and_model_change_while_it_runs() {
             turns[2].model()
         );
         assert!(story.home.project().join("one").exists());
+        assert!(!story.home.project().join("two").exists(), "it only plans");
+        Ok(())
+    });
+}
+
+/// Claude Code loses some of the interrupts that come before it has begun the turn.
+#[test]
+fn a_turn_can_be_interrupted_or_dropped_at_once() {
+    story(|given| {
+        let shut = (0..12).map(|_| gate("shut").then(say("too late")));
+        let story = begin(given.on("wait", shut).on("again", [say("fine")]))?;
+        run(async {
+            let mut claude = claude(&story).start().await.expect("start");
+            for _ in 0..5 {
+                let turn = claude.ask("wait").await.expect("ask");
+                turn.interrupt().await.expect("interrupt");
+                assert!(turn.result().await.expect("a result").is_error());
+                drop(claude.ask("wait").await.expect("ask"));
+            }
+            assert_eq!(ask(&mut claude, "again").await.text(), "fine");
+            let turn = claude.ask("wait").await.expect("ask");
+            turn.interrupt().await.expect("interrupt");
+            turn.result().await.expect("a result");
+            claude.close().await.expect("an interrupt is no failure");
+        });
         Ok(())
     });
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex};
 use becket_sdk::{Answer, Any, Builder, Error, Event, EventName, PreToolUse, UserPromptSubmit};
 use becket_tests::model::{Request, bash, say};
 use becket_tests::story::{Becket, Given, Recorder, Story, story};
+use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::World;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::life::script;
+use super::life::{pid_in, script, wait_gone};
 use super::{ask, begin, claude, run};
 
 /// Denies, rewrites, adds context and blocks a prompt; each run is counted.
@@ -31,13 +32,24 @@ run = """if grep -q whisper; then echo '{"hookSpecificOutput": {"hookEventName":
 on = "PostToolUse"
 run = """echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "additionalContext": "noted by becket"}}'"""
 
+[guards.no-deploys]
+tools = "Bash"
+command = "deploy"
+answer = "deny"
+reason = "deploys are for people"
+
 [hooks.no-poems]
 on = "UserPromptSubmit"
 run = "if grep -q poem; then echo 'no poems' >&2; exit 2; fi"
 "#;
 
 fn tale(given: Given) -> Given {
-    let turns = [bash("psql -c x"), bash("echo whisper"), say("done")];
+    let turns = [
+        bash("psql -c x"),
+        bash("echo whisper"),
+        bash("deploy now"),
+        say("done"),
+    ];
     // A project has a folder of becket's, else there is nothing to trust.
     let given = given.file(".becket/config.toml", "");
     given.on("look", turns).on("poem", [say("roses")])
@@ -114,6 +126,12 @@ fn both_roads_give_the_same_answers() {
             "{over_hooks:?}"
         );
         assert!(over_hooks[1].contains("no poems"), "{over_hooks:?}");
+        assert!(
+            over_hooks
+                .iter()
+                .any(|text| text.contains("deploys are for people")),
+            "{over_hooks:?}"
+        );
 
         let world = unregistered();
         let story = begin(tale(Given::default()))?;
@@ -175,6 +193,36 @@ fn becket_stands_in_front_of_the_callbacks() {
         );
         let runs = fs::read_to_string(story.home.project().join("runs")).expect("runs");
         assert_eq!(runs, "run\nrun\n", "asked once for all callbacks of a call");
+        Ok(())
+    });
+}
+
+/// As with a command hook, which Claude Code ends with SIGTERM.
+#[test]
+fn an_interrupt_ends_beckets_named_hooks() {
+    story(|given| {
+        let world = unregistered();
+        let hook = "[hooks.slow]\non = \"PreToolUse\"\nrun = \"echo $$ > pid; exec sleep 600\"\n";
+        fs::write(world.path("config.toml"), hook).expect("a config");
+        let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
+        run(async {
+            let builder = with_becket(&story, &world);
+            // A second callback of the event waits for the same verdict.
+            let builder = builder.on(PreToolUse, Any, |_, _| async { Ok(Answer::none()) });
+            let mut claude = builder.start().await.expect("start");
+            let turn = claude.ask("look").await.expect("ask");
+            let file = story.home.project().join("pid");
+            tokio::task::block_in_place(|| {
+                wait::until(PATIENCE, || {
+                    fs::read_to_string(&file)
+                        .ok()
+                        .filter(|pid| pid.ends_with('\n'))
+                })
+            });
+            turn.interrupt().await.expect("interrupt");
+            turn.result().await.expect("a result");
+            wait_gone(pid_in(&story)).await;
+        });
         Ok(())
     });
 }

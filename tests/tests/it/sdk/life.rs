@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use becket_sdk::{
-    Answer, Any, Claude, Error, Hook, Message, OnFailure, PostToolUse, PreToolUse, Stop,
+    Answer, Any, Claude, Ended, Error, Hook, Message, OnFailure, PostToolUse, PreToolUse, Stop,
 };
 use becket_tests::model::{bash, gate, say, tools};
 use becket_tests::story::{Story, story};
@@ -16,6 +16,7 @@ use becket_tests::wait::{self, PATIENCE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
+use super::answers::hanging;
 use super::{all, ask, begin, claude, run};
 
 /// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
@@ -29,13 +30,23 @@ pub(super) fn script(story: &Story, text: &str) -> PathBuf {
     file
 }
 
+/// The pid that a script left.
+pub(super) fn pid_in(story: &Story) -> u32 {
+    let pid = fs::read_to_string(story.home.project().join("pid")).expect("a pid");
+    pid.trim().parse().expect("a pid")
+}
+
+fn pid_of(pid: u32) -> Pid {
+    Pid::from_raw(pid.cast_signed()).expect("a pid")
+}
+
 /// Gone and reaped: a zombie would still have a folder.
 fn is_gone(pid: u32) -> bool {
     !Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// Keeps the runtime going until the process is gone.
-async fn wait_gone(pid: u32) {
+pub(super) async fn wait_gone(pid: u32) {
     let gone =
         tokio::task::spawn_blocking(move || wait::until(PATIENCE, || is_gone(pid).then_some(())));
     assert!(gone.await.expect("look").is_some(), "{pid} is still there");
@@ -54,8 +65,14 @@ fn a_session_is_resumed() {
             let mut second = resumed.await.expect("start again");
             let after = ask(&mut second, "and now").await;
             assert_eq!(after.session_id(), before.session_id());
+            second.close().await.expect("close");
+            let forked = claude(&story).resume_latest().fork().start();
+            let mut third = forked.await.expect("start a third time");
+            let fork = ask(&mut third, "and then").await;
+            assert_ne!(fork.session_id(), before.session_id());
         });
         assert!(story.model.turns()[1].contains("noted"));
+        assert!(story.model.turns()[2].contains("noted"));
         Ok(())
     });
 }
@@ -63,7 +80,11 @@ fn a_session_is_resumed() {
 #[test]
 fn options_reach_the_program() {
     story(|given| {
-        let calls = tools([bash("printenv COLOUR"), bash("pwd")]);
+        let calls = tools([
+            bash("printenv COLOUR SEASON"),
+            bash("pwd"),
+            bash("touch made"),
+        ]);
         let given = given.on("look", [calls, say("done")]);
         let story = begin(given)?;
         let folder = story
@@ -76,7 +97,11 @@ fn options_reach_the_program() {
             let mut claude = claude(&story)
                 .model("claude-sonnet-4-5")
                 .system_prompt("You are a lighthouse.")
-                .allowed_tools(["Bash(printenv:*)", "Bash(pwd)"])
+                .append_system_prompt("It is night.")
+                .allowed_tools(["Bash(printenv:*)", "Bash(touch made)"])
+                .settings(&json!({"env": {"SEASON": "winter"}}))
+                .arg("--name")
+                .arg("north")
                 .permission_mode("default")
                 .disallowed_tools(["WebFetch"])
                 .cwd(&folder)
@@ -91,9 +116,11 @@ fn options_reach_the_program() {
         let turns = story.model.turns();
         assert!(turns[0].model().contains("sonnet-4-5"));
         assert!(turns[0].system().contains("You are a lighthouse."));
+        assert!(turns[0].system().contains("It is night."));
         assert!(!turns[0].tools().contains(&"WebFetch"));
         let results = turns[1].tool_results();
-        assert!(results[0].text.starts_with("green"), "{results:?}");
+        assert_eq!(results[0].text, "green\nwinter", "{results:?}");
+        assert!(folder.join("made").exists(), "it is allowed");
         let folder = folder.display().to_string();
         assert!(results[1].text.starts_with(&folder), "{results:?}");
         Ok(())
@@ -139,8 +166,7 @@ fn a_killed_child_ends_the_turn_with_an_error() {
             let pid = claude.pid().expect("a pid");
             let mut turn = claude.ask("wait").await.expect("ask");
             tokio::task::block_in_place(|| story.model.wait_at("shut"));
-            let process = Pid::from_raw(pid.cast_signed()).expect("a pid");
-            kill_process(process, Signal::KILL).expect("kill it");
+            kill_process(pid_of(pid), Signal::KILL).expect("kill it");
             let mut last = None;
             while let Some(message) = turn.next().await {
                 last = Some(message);
@@ -158,6 +184,46 @@ fn a_killed_child_ends_the_turn_with_an_error() {
             let next = claude.ask("anything").await.map(drop);
             assert!(matches!(next, Err(Error::Ended { .. })), "{next:?}");
             assert!(is_gone(pid));
+        });
+        Ok(())
+    });
+}
+
+#[test]
+fn a_child_killed_in_a_callback_cancels_it() {
+    story(|given| {
+        let story = begin(given.on("look", [bash("echo x"), say("done")]))?;
+        let (hook, mut calls) = hanging();
+        run(async {
+            let mut claude = claude(&story).hook(hook).start().await.expect("start");
+            let pid = claude.pid().expect("a pid");
+            let turn = claude.ask("look").await.expect("ask");
+            let ended = calls.recv().await.expect("a call");
+            kill_process(pid_of(pid), Signal::KILL).expect("kill it");
+            assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
+            assert!(matches!(turn.result().await, Err(Error::Ended { .. })));
+        });
+        Ok(())
+    });
+}
+
+/// SIGTERM, five seconds, SIGKILL.
+#[test]
+fn a_dropped_client_ends_a_child_that_ignores_it() {
+    story(|given| {
+        let story = begin(given)?;
+        let stubborn = script(
+            &story,
+            "trap '' TERM; echo $$ > pid; read -r request; while :; do sleep 0.1; done",
+        );
+        run(async {
+            let limit = Duration::from_secs(1);
+            let started = claude(&story)
+                .program(stubborn)
+                .start_timeout(limit)
+                .start();
+            assert!(matches!(started.await, Err(Error::NoAnswer { .. })));
+            wait_gone(pid_in(&story)).await;
         });
         Ok(())
     });
@@ -195,8 +261,7 @@ fn a_child_that_never_answers_is_given_up() {
             let expected =
                 "Claude Code did not answer `initialize` within 1s\nstderr: thinking hard";
             assert_eq!(error, expected);
-            let pid = fs::read_to_string(story.home.project().join("pid")).expect("a pid");
-            wait_gone(pid.trim().parse().expect("a pid")).await;
+            wait_gone(pid_in(&story)).await;
         });
         Ok(())
     });
@@ -206,7 +271,9 @@ fn a_child_that_never_answers_is_given_up() {
 fn a_program_that_cannot_start_is_named() {
     story(|given| {
         let story = begin(given)?;
-        let failing = script(&story, "echo 'no licence' >&2; exit 3");
+        // Its own child keeps its output open.
+        let failing = "sleep 600 & echo $! > pid; echo 'no licence' >&2; exit 3";
+        let failing = script(&story, failing);
         run(async {
             let missing = Claude::builder()
                 .program("/nonexistent/claude")
@@ -220,6 +287,7 @@ fn a_program_that_cannot_start_is_named() {
                 error,
                 "Claude Code ended (exit status: 3)\nstderr: no licence"
             );
+            kill_process(pid_of(pid_in(&story)), Signal::KILL).expect("end the sleep");
             let nowhere = Claude::builder()
                 .env("PATH", "/nonexistent")
                 .env("HOME", "/nonexistent");
@@ -359,6 +427,39 @@ fn a_hanging_callback_is_refused_in_time() {
         let ours = "hook_timeout: hook_1 did not answer within 300ms";
         assert!(is_error && text.contains(ours), "{text}");
         assert!(!warned(&messages), "we answered before Claude Code gave up");
+        Ok(())
+    });
+}
+
+/// A callback that blocks the only thread silences the client. Claude Code then refuses the call.
+#[test]
+fn a_client_that_never_answers_is_refused_by_claude_code() {
+    story(|given| {
+        let story = story_of!(given);
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let blocked = Mutex::new(blocked);
+        let hook = Hook::new(PreToolUse, "Bash", move |_, _| {
+            let _ = blocked.lock().expect("one call").recv();
+            async { Ok(Answer::none()) }
+        });
+        let hook = hook.timeout(Duration::from_millis(100));
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                story.model.wait_for("the refused call", |requests| {
+                    (requests.len() > 1).then_some(())
+                });
+                drop(release);
+            });
+            runtime.block_on(async {
+                let mut claude = claude(&story).hook(hook).start().await.expect("start");
+                assert_eq!(ask(&mut claude, "look").await.text(), "done");
+            });
+        });
+        let (is_error, text) = tool_result(&story);
+        let theirs = "did not respond before its timeout";
+        assert!(is_error && text.contains(theirs), "{text}");
         Ok(())
     });
 }
