@@ -18,7 +18,7 @@ use crate::protocol::writer::Writer;
 use crate::protocol::{Exit, Link};
 use crate::{Claude, Error};
 
-/// How long a callback may take, unless it is told otherwise.
+/// The default timeout of a callback.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a client is made. See [`Claude::builder`].

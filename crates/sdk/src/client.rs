@@ -84,7 +84,7 @@ impl Claude {
         self.server_info["claude_code_version"].as_str()
     }
 
-    /// What Claude Code said of itself when it started: commands, models, account.
+    /// Claude Code's answer to `initialize`: commands, models, account.
     pub fn server_info(&self) -> &Value {
         &self.server_info
     }

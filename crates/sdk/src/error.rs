@@ -58,7 +58,7 @@ pub enum Error {
         request: String,
         /// The time that it had.
         limit: Duration,
-        /// The end of what it wrote to stderr.
+        /// The end of its stderr.
         stderr: String,
     },
     /// A turn that was dropped did not end after its interrupt, so the next prompt was not sent.
@@ -74,7 +74,7 @@ pub enum Error {
     Refused {
         /// The request's subtype.
         request: String,
-        /// Its words.
+        /// The error's text.
         message: String,
     },
     /// Claude Code ended, or closed its output.
@@ -82,7 +82,7 @@ pub enum Error {
     Ended {
         /// How it ended; `None` if only its output is closed.
         status: Option<ExitStatus>,
-        /// The end of what it wrote to stderr.
+        /// The end of its stderr.
         stderr: String,
     },
     /// One message is longer than the bound. The client goes on with the next one.

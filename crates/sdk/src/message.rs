@@ -1,4 +1,4 @@
-//! What Claude Code says in the course of a turn.
+//! The messages of a turn.
 
 mod chat;
 mod result;
@@ -11,9 +11,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// The model's words and tool calls.
+    /// The model's text and tool calls.
     Assistant(ChatMessage),
-    /// What the model is given: tool results above all.
+    /// Input of the model: tool results above all.
     User(ChatMessage),
     /// About the session: its start, a status, a warning.
     System(SystemMessage),
@@ -33,7 +33,7 @@ impl SystemMessage {
         text(&self.0, "subtype")
     }
 
-    /// What it says, if it is meant to be read.
+    /// Its text for people; empty if it has none.
     pub fn content(&self) -> &str {
         text(&self.0, "content")
     }
@@ -65,7 +65,7 @@ impl Message {
         }
     }
 
-    /// The model's words in this message; empty if it has none.
+    /// The model's text in this message; empty if it has none.
     pub fn text(&self) -> String {
         match self {
             Self::Assistant(chat) => chat.text(),

@@ -95,7 +95,7 @@ impl Builder {
         self
     }
 
-    /// Claude Code inherits no environment: only what [`env`](Self::env) says.
+    /// Claude Code inherits no environment: it gets the variables of [`env`](Self::env) only.
     pub fn env_clear(mut self) -> Self {
         self.options.environment.cleared = true;
         self

@@ -22,11 +22,11 @@ pub(crate) const ID: &str = "can_use_tool";
 pub struct ToolRequest {
     /// The tool.
     pub tool_name: String,
-    /// What it is to be called with.
+    /// The tool's input.
     pub input: Value,
     /// The tool's name for people. Absent in old versions.
     pub display_name: Option<String>,
-    /// What the model says that the call is for. Absent where the tool takes no description.
+    /// The model's description of the call. Absent where the tool takes none.
     pub description: Option<String>,
     /// Why permission is needed. Absent if Claude Code does not say.
     pub decision_reason: Option<String>,
@@ -37,7 +37,7 @@ pub struct ToolRequest {
     pub tool_use_id: Option<String>,
     /// The subagent that acts. Absent for the main agent.
     pub agent_id: Option<String>,
-    /// Everything else that Claude Code says.
+    /// All other fields of the request.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }

@@ -11,7 +11,7 @@ use crate::hooks::scope::Scope;
 use crate::protocol::Link;
 use crate::{Claude, Error, Message, TurnResult};
 
-/// The stream of one turn: everything that Claude Code says until the turn's result.
+/// The stream of one turn: every message up to the turn's result.
 ///
 /// Dropping it before the result cancels its callbacks and interrupts Claude Code. So does the next
 /// [`Claude::ask`].

@@ -1,4 +1,4 @@
-//! The corpus of calls over both roads to becket: the command hook and the SDK's callbacks.
+//! The corpus of calls, judged over the command hook and over the SDK's callbacks.
 
 use std::fs;
 
@@ -85,7 +85,7 @@ fn stops(answer: &Value) -> bool {
 }
 
 #[test]
-fn the_corpus_is_judged_alike_over_both_roads() {
+fn the_corpus_is_judged_alike_by_hook_and_callback() {
     let world = World::new();
     fs::create_dir_all(world.home.join("app/.git")).expect("a project");
     world.start_daemon();

@@ -16,7 +16,7 @@ use crate::hooks::{CallbackResult, Context};
 /// How long a verdict is kept. Claude Code calls the callbacks of one event together.
 const KEPT_FOR: Duration = Duration::from_secs(5);
 
-/// What becket said, or why it said nothing.
+/// becket's answer, or why there is none.
 pub(super) type Verdict = Result<Answer, String>;
 
 /// The events that are being judged or were judged just now, by their bytes.
@@ -52,7 +52,7 @@ impl BecketHook {
         Ok(crate::Answer::bound_to_event(verdict?))
     }
 
-    /// What becket says of an event. The first callback that asks starts `becket-hook`, in a task of its
+    /// becket's answer to an event. The first callback that asks starts `becket-hook`, in a task of its
     /// own: it goes on if that callback is cancelled, and ends when all of the event's are.
     pub(super) async fn verdict(
         self: &Arc<Self>,

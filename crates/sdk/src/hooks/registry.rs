@@ -1,4 +1,4 @@
-//! The registered callbacks: their ids, and what Claude Code is told of them.
+//! The registered callbacks: their ids, and how they are registered with Claude Code.
 
 use std::time::Duration;
 

@@ -35,7 +35,7 @@ impl Scope {
     }
 }
 
-/// What Claude Code said of its session, for requests that do not say it.
+/// The session as `init` described it, for requests without these fields.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Session {
     session_id: String,
@@ -53,7 +53,7 @@ impl Service {
         *self.lock() = scope;
     }
 
-    /// Takes over what an `init` message says.
+    /// Stores the session of an `init` message.
     pub(crate) fn learn_session(&self, init: &Value) {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         *session = Session::deserialize(init).ok();

@@ -1,4 +1,4 @@
-//! The types of a callback: what selects its event, what it is given, what it returns.
+//! The types of a callback: the selector of its event, its input, its result.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::text;
 
-/// A message of the conversation: the model's, or what the model is given.
+/// A message of the conversation: the model's, or input of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChatMessage(pub(crate) Value);
 
@@ -12,7 +12,7 @@ pub struct ChatMessage(pub(crate) Value);
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Block<'a> {
-    /// Words.
+    /// Text.
     Text(&'a str),
     /// A tool call.
     ToolUse {
@@ -20,14 +20,14 @@ pub enum Block<'a> {
         id: &'a str,
         /// The tool.
         name: &'a str,
-        /// What it is called with.
+        /// The tool's input.
         input: &'a Value,
     },
-    /// What a tool gave back.
+    /// The result of a tool call.
     ToolResult {
         /// The call's id.
         id: &'a str,
-        /// What it gave back: a text, or blocks.
+        /// A text, or blocks.
         content: &'a Value,
         /// Whether the call failed or was refused.
         is_error: bool,
@@ -46,7 +46,7 @@ impl ChatMessage {
         }
     }
 
-    /// Its words, without tool calls and their results.
+    /// Its text, without tool calls and their results.
     pub fn text(&self) -> String {
         let blocks = self.blocks().into_iter();
         let texts = blocks.filter_map(|block| match block {

@@ -11,7 +11,7 @@ use super::text;
 pub struct TurnResult(pub(crate) Value);
 
 impl TurnResult {
-    /// The last words of the model. Empty if the turn failed.
+    /// The last text of the model. Empty if the turn failed.
     pub fn text(&self) -> &str {
         text(&self.0, "result")
     }

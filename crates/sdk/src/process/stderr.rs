@@ -45,7 +45,7 @@ impl Stderr {
         kept.drain(..over);
     }
 
-    /// What there is once the process has ended.
+    /// The text after the process has ended.
     pub(super) async fn text_after_exit(&self) -> String {
         let _ = tokio::time::timeout(END_WAIT, self.ended.cancelled()).await;
         self.text()

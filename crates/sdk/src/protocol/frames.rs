@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What is read of every frame first.
+/// The fields of a frame that decide where it goes.
 #[derive(Deserialize)]
 pub(crate) struct Frame<'a> {
     #[serde(rename = "type", borrow, default)]
@@ -33,7 +33,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// What was answered, else the error's text.
+    /// The answer, or the error's text.
     pub(crate) fn outcome(self) -> Result<Value, String> {
         match self.subtype.as_str() {
             "error" => Err(self.error),

@@ -1,4 +1,4 @@
-//! What is done with a request of Claude Code, by its subtype.
+//! The handlers of Claude Code's requests, by subtype.
 
 use std::sync::Arc;
 

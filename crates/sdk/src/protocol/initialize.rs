@@ -12,7 +12,7 @@ const OLDEST: [u32; 3] = [2, 0, 0];
 const OLDEST_TEXT: &str = "2.0.0";
 
 impl Link {
-    /// Registers the hooks and waits for the answer: what Claude Code says of itself.
+    /// Registers the hooks, and returns Claude Code's answer.
     pub(crate) async fn initialize(&self, limit: Duration) -> Result<Value, Error> {
         let registry = &self.service.registry;
         let mut body = json!({"subtype": "initialize"});

@@ -1,4 +1,4 @@
-//! One judgement, two roads: becket over a command hook, and over the SDK's callbacks.
+//! becket judges alike as a command hook and in the SDK's callbacks.
 
 use std::fs;
 use std::sync::{Arc, Mutex};
@@ -43,7 +43,7 @@ on = "UserPromptSubmit"
 run = "if grep -q poem; then echo 'no poems' >&2; exit 2; fi"
 "#;
 
-fn tale(given: Given) -> Given {
+fn scenario(given: Given) -> Given {
     let turns = [
         bash("psql -c x"),
         bash("echo whisper"),
@@ -69,13 +69,13 @@ fn with_becket(story: &Story, world: &World) -> Builder {
         .becket_home(&world.becket_home)
 }
 
-/// Runs the tale, and gives what the model and the user get to see of becket.
-fn told(story: &Story, builder: Builder) -> Vec<String> {
-    told_by(story, builder).0
+/// Runs the scenario, and gives what the model and the user get to see of becket.
+fn run_scenario(story: &Story, builder: Builder) -> Vec<String> {
+    run_scenario_of(story, builder).0
 }
 
 /// The same, and the process.
-fn told_by(story: &Story, builder: Builder) -> (Vec<String>, u32) {
+fn run_scenario_of(story: &Story, builder: Builder) -> (Vec<String>, u32) {
     let (texts, pid) = run(async {
         let mut claude = builder.start().await.expect("start");
         let pid = claude.pid().expect("a pid");
@@ -109,11 +109,11 @@ fn decisions(world: &World) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn both_roads_give_the_same_answers() {
+fn a_command_hook_and_a_callback_answer_alike() {
     story(|given| {
         let by_hook = Becket::default().config(CONFIG);
-        let story = tale(given).registered(by_hook).begin()?;
-        let over_hooks = told(&story, claude(&story));
+        let story = scenario(given).registered(by_hook).begin()?;
+        let over_hooks = run_scenario(&story, claude(&story));
         let hook_decisions = decisions(story.becket());
         assert!(
             over_hooks
@@ -134,8 +134,8 @@ fn both_roads_give_the_same_answers() {
         );
 
         let world = unregistered();
-        let story = begin(tale(Given::default()))?;
-        let (over_callbacks, pid) = told_by(&story, with_becket(&story, &world));
+        let story = begin(scenario(Given::default()))?;
+        let (over_callbacks, pid) = run_scenario_of(&story, with_becket(&story, &world));
         assert_eq!(over_callbacks, over_hooks);
         assert_eq!(decisions(&world), hook_decisions);
         let sessions: Value =
@@ -146,12 +146,12 @@ fn both_roads_give_the_same_answers() {
 }
 
 #[test]
-fn registered_on_both_roads_becket_runs_its_hooks_once() {
+fn registered_twice_becket_runs_its_hooks_once() {
     story(|given| {
         let both = Becket::default().config(CONFIG);
-        let story = tale(given).registered(both).begin()?;
+        let story = scenario(given).registered(both).begin()?;
         let world = story.becket();
-        let texts = told(&story, with_becket(&story, world));
+        let texts = run_scenario(&story, with_becket(&story, world));
         assert!(
             texts
                 .iter()
@@ -165,10 +165,10 @@ fn registered_on_both_roads_becket_runs_its_hooks_once() {
 }
 
 #[test]
-fn becket_stands_in_front_of_the_callbacks() {
+fn becket_judges_before_the_callbacks() {
     story(|given| {
         let world = unregistered();
-        let story = begin(tale(given))?;
+        let story = begin(scenario(given))?;
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let (calls, prompts) = (Arc::clone(&seen), Arc::clone(&seen));
         let builder = with_becket(&story, &world)
@@ -184,7 +184,7 @@ fn becket_stands_in_front_of_the_callbacks() {
                 prompts.lock().expect("prompts").push(event.prompt);
                 async { Ok(Answer::none()) }
             });
-        told(&story, builder);
+        run_scenario(&story, builder);
         let seen = seen.lock().expect("calls");
         assert_eq!(
             *seen,
@@ -291,9 +291,9 @@ fn a_callbacks_input_has_the_bytes_of_the_command_hooks() {
     });
 }
 
-/// What the road tells becket of its surroundings is what Claude Code tells a command hook.
+/// The SDK gives `becket-hook` the variables that Claude Code gives a command hook.
 #[test]
-fn a_command_hooks_environment_is_as_the_road_sets_it() {
+fn a_command_hooks_environment_is_as_the_sdk_sets_it() {
     story(|given| {
         let given = given.on("look", [bash("touch x"), say("done")]);
         let story = given.registered(Recorder::witness()).begin()?;

@@ -354,7 +354,7 @@ fn a_message_over_the_bound_is_an_error_and_the_turn_goes_on() {
         let result = &story.model.turns()[1].tool_results()[0];
         assert!(
             result.is_error,
-            "nobody judged it, and the hook is closed: {}",
+            "no callback judged it, and the hook is closed: {}",
             result.text
         );
         Ok(())

@@ -57,8 +57,8 @@ impl Part {
     }
 }
 
-/// JSON is read as Claude Code reads a command hook's output, but nothing that it would pass over is
-/// passed over: what is no object is an error.
+/// Reads JSON as Claude Code reads a command hook's output. Claude Code would ignore anything but an
+/// object; here it is an error.
 fn read(event: &EventName, json: &Value) -> Result<WireAnswer, CallbackFailure> {
     if !json.is_object() {
         return Err(CallbackFailure::failed("the answer is JSON, but no object"));
