@@ -45,7 +45,7 @@ impl<'a> Ask<'a> {
 
     async fn begin(self) -> Result<Turn<'a>, Error> {
         let claude = self.claude;
-        let unasked = claude.end_last_turn().await?;
+        let before_prompt = claude.end_last_turn().await?;
         let link = &claude.link;
         if let Some(error) = link.exit_error() {
             return Err(error);
@@ -59,7 +59,7 @@ impl<'a> Ask<'a> {
         link.writer.send(&frames::user_message(&self.prompt));
         let open = Arc::new(OpenTurn::new(Arc::clone(link), scope.token));
         claude.open = Some(Arc::clone(&open));
-        Ok(Turn::new(claude, unasked, open))
+        Ok(Turn::new(claude, before_prompt, open))
     }
 }
 
@@ -80,13 +80,9 @@ impl Claude {
         if let Some(open) = self.open.clone()
             && open.abandon()
         {
-            let skipped = tokio::time::timeout(INTERRUPT_WAIT, self.skip_to_result()).await;
-            if skipped.is_err() {
-                // For the next try.
-                self.link.send_interrupt();
-                let limit = INTERRUPT_WAIT;
-                return Err(Error::TurnNotEnded { limit });
-            }
+            let limit = INTERRUPT_WAIT;
+            let skipped = tokio::time::timeout(limit, self.skip_to_result()).await;
+            skipped.map_err(|_| Error::TurnNotEnded { limit })?;
         }
         self.open = None;
         Ok(std::iter::from_fn(|| self.messages.try_recv().ok()).collect())

@@ -1,8 +1,8 @@
 //! becket before the callbacks: the same judgement as over a command hook.
 //!
 //! Each event goes through `becket-hook` itself, so that waiting for named hooks, standalone and a slow
-//! daemon have one implementation. Measured with 2.1.325: the `input` of a callback has the bytes of the command
-//! hook's stdin, but for the newline at its end. With that newline becket's rule for double
+//! daemon have one implementation. Measured with 2.1.325: the `input` of a callback has the bytes of the
+//! command hook's stdin, but for the newline at its end. With that newline becket's rule for double
 //! registrations holds, and a machine where becket is registered as well runs its named hooks once.
 
 mod gate;
@@ -18,7 +18,7 @@ use becket_wire::event::EventName;
 pub(crate) use gate::Gate;
 pub(crate) use hook_process::BecketHook;
 
-use crate::hooks::registry::Registry;
+use crate::hooks::registry::{BECKET_ID, Registry};
 use crate::hooks::{Hook, Matcher, OnFailure};
 use crate::options::Options;
 use crate::process::find_on_path;
@@ -96,7 +96,7 @@ pub(crate) fn register(registry: &mut Registry, becket: &Arc<BecketHook>) {
         );
         // As over a command hook: a becket that cannot be run lets Claude Code go on.
         let hook = hook.on_failure(OnFailure::Open);
-        registry.add(format!("becket_{event}"), hook, event.waits());
+        registry.add(format!("{BECKET_ID}{event}"), hook, event.waits());
     }
 }
 

@@ -91,25 +91,31 @@ impl Claude {
 
     /// Ends Claude Code in order: its input is closed, and it may finish for five seconds.
     ///
-    /// Returns an error if it had to be ended, or ended with another exit code than 0 and 1: it exits
-    /// with 1 if its last turn failed or was interrupted, which that turn's result says already.
+    /// Returns an error if it had ended before, had to be killed, or ended with another exit code than 0
+    /// and 1. It exits with 1 if its last turn failed or was interrupted, as that turn's result says.
     pub async fn close(self) -> Result<(), Error> {
         self.link.writer.close();
+        if let Some(error) = self.link.exit_error() {
+            return Err(error);
+        }
         let Some(process) = &self.process else {
             return Ok(());
         };
-        let exit = process.end().await;
-        match exit.status.and_then(|status| status.code()) {
-            Some(0 | 1) => Ok(()),
-            _ => Err(exit.error()),
+        let exit = process.exit().await;
+        if let Some(0 | 1) = exit.status.and_then(|status| status.code()) {
+            return Ok(());
         }
+        process.stop();
+        process.ended().await;
+        Err(process.exit().await.error())
     }
 }
 
 impl Drop for Claude {
     fn drop(&mut self) {
-        self.link.client.cancel();
+        // Closed first: what is queued is written before the cancellation is seen.
         self.link.writer.close();
+        self.link.client.cancel();
         if let Some(process) = &self.process {
             process.stop();
         }

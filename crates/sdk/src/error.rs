@@ -63,7 +63,7 @@ pub enum Error {
     },
     /// A turn that was dropped did not end after its interrupt, so the next prompt was not sent.
     #[error(
-        "the turn before did not end within {limit:?} of its interrupt\nhint: ask again, or drop the client"
+        "the previous turn did not end within {limit:?} of its interrupt\nhint: drop the client, and resume its session with another"
     )]
     TurnNotEnded {
         /// The time that it had.

@@ -75,17 +75,7 @@ impl Process {
         }
     }
 
-    /// Waits for it to end by itself, then ends it.
-    pub(crate) async fn end(&self) -> Exit {
-        let exit = self.exit().await;
-        if exit.status.is_some() {
-            return exit;
-        }
-        self.stop();
-        self.ended().await;
-        self.exit().await
-    }
-
+    /// Ends it: SIGTERM, five seconds, SIGKILL.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }

@@ -19,20 +19,20 @@ use crate::{Claude, Error, Message, TurnResult};
 pub struct Turn<'a> {
     claude: &'a mut Claude,
     /// Messages from before the prompt that belong to no turn.
-    unasked: VecDeque<Result<Message, Error>>,
+    before_prompt: VecDeque<Result<Message, Error>>,
     open: AbandonOnDrop,
 }
 
 impl<'a> Turn<'a> {
     pub(crate) fn new(
         claude: &'a mut Claude,
-        unasked: VecDeque<Result<Message, Error>>,
+        before_prompt: VecDeque<Result<Message, Error>>,
         open: Arc<OpenTurn>,
     ) -> Self {
         let open = AbandonOnDrop(open);
         Self {
             claude,
-            unasked,
+            before_prompt,
             open,
         }
     }
@@ -42,8 +42,8 @@ impl<'a> Turn<'a> {
     /// An error is about one message, and the stream goes on, unless it is [`Error::Ended`]. It is safe
     /// to drop the returned future: no message is lost.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
-        if let Some(unasked) = self.unasked.pop_front() {
-            return Some(unasked);
+        if let Some(before_prompt) = self.before_prompt.pop_front() {
+            return Some(before_prompt);
         }
         if self.open.0.is_done() {
             return None;

@@ -86,7 +86,7 @@ impl Verdicts {
             *judged = Judged::new(now);
         }
         judged.by_becket |= by_becket;
-        judged.waiter()
+        judged.waiter(now)
     }
 }
 
@@ -106,8 +106,12 @@ impl Judged {
         self.waiting.strong_count() > 0 || answered && now - self.begun < KEPT_FOR
     }
 
-    fn waiter(&mut self) -> Waiter {
+    fn waiter(&mut self, now: Instant) -> Waiter {
         let waiting = self.waiting.upgrade().unwrap_or_else(|| {
+            // The last waiter may have gone since `retain`, and its run is cancelled.
+            if self.verdict.get().is_none() {
+                *self = Self::new(now);
+            }
             let guard = Arc::new(self.cancelled.clone().drop_guard());
             self.waiting = Arc::downgrade(&guard);
             guard

@@ -40,6 +40,9 @@ impl Call {
         &self,
         callback: impl Future<Output = Result<T, CallbackError>> + Send + 'static,
     ) -> Result<T, CallbackFailure> {
+        if self.limit.is_zero() {
+            return Err(self.time_out());
+        }
         let _cancel_at_end = self.context.cancellation.clone().drop_guard();
         let mut task = JoinSet::new();
         // The error's text is made in there too: its `Display` is the user's code.

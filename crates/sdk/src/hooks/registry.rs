@@ -16,6 +16,9 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// A longer timeout means none. JavaScript's timers end at 24.8 days.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 24 * 60 * 60);
 
+/// How the ids of becket's own callbacks begin.
+pub(crate) const BECKET_ID: &str = "becket_";
+
 /// A callback in force.
 pub(crate) struct Registered {
     pub(crate) id: String,
@@ -24,6 +27,8 @@ pub(crate) struct Registered {
     pub(crate) callback: Callback,
     pub(crate) timeout: Duration,
     pub(crate) on_failure: OnFailure,
+    /// One of becket's own.
+    pub(crate) is_becket: bool,
     /// How long becket may take before the callback is called; zero without becket.
     pub(crate) becket_wait: Duration,
 }
@@ -46,13 +51,14 @@ impl Registry {
     pub(crate) fn add(&mut self, id: String, hook: Hook, timeout: Duration) {
         let on_failure = OnFailure::default_of(&hook.event);
         self.0.push(Registered {
-            id,
             matcher: hook.matcher,
             callback: hook.callback,
             timeout: hook.timeout.unwrap_or(timeout).min(MAX_TIMEOUT),
             on_failure: hook.on_failure.unwrap_or(on_failure),
+            is_becket: id.starts_with(BECKET_ID),
             event: hook.event,
             becket_wait: Duration::ZERO,
+            id,
         });
     }
 

@@ -28,6 +28,13 @@ impl Scope {
         }
     }
 
+    pub(super) fn without_deadline(self) -> Self {
+        Self {
+            deadline: None,
+            ..self
+        }
+    }
+
     /// When a timeout ends, cut to the turn's deadline.
     pub(super) fn deadline(&self, now: Instant, timeout: Duration) -> Instant {
         let deadline = now + timeout;
@@ -54,7 +61,7 @@ impl Service {
     }
 
     /// Stores the session of an `init` message.
-    pub(crate) fn learn_session(&self, init: &Value) {
+    pub(crate) fn set_session(&self, init: &Value) {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         *session = Session::deserialize(init).ok();
     }

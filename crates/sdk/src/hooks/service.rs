@@ -66,6 +66,11 @@ impl Service {
             let id = call.callback_id;
             return Reply::Error(CallbackFailure::Unknown { id }.to_string());
         };
+        // The turn's deadline bounds the user's callbacks. It does not switch becket off.
+        let scope = match registered.is_becket {
+            true => scope.without_deadline(),
+            false => scope,
+        };
         match self.run(registered, call, &scope).await {
             Ok(answer) => Reply::Success(answer),
             Err(failure) => registered.failed(&failure),
@@ -104,7 +109,7 @@ impl Service {
             return Ok(Some(input));
         };
         let id = registered.id.clone();
-        let mut context = Context::new(&id, scope.deadline(Instant::now(), wait));
+        let mut context = Context::new(&id, Instant::now() + wait);
         describe(&mut context, &input);
         let gate = becket.gate(&registered.event, input, &context, &scope.token);
         match gate.await {

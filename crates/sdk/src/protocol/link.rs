@@ -14,6 +14,7 @@ use super::requests::Requests;
 use super::writer::Writer;
 use crate::hooks::service::Service;
 use crate::process::Stderr;
+use crate::turn::ends_turn;
 use crate::{Error, Message};
 
 /// How Claude Code ended.
@@ -98,6 +99,9 @@ impl Link {
     }
 
     pub(crate) fn deliver(&self, message: Result<Message, Error>) {
+        if ends_turn(&message) {
+            self.early_interrupt.take();
+        }
         let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*messages {
             let _ = sender.send(message);

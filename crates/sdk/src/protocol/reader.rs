@@ -8,7 +8,7 @@ use becket_wire::event::parse_json;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::AsyncRead;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until};
 
 use super::frames::{Frame, Reply, Response};
 use super::link::{Exit, Link};
@@ -43,16 +43,16 @@ impl Link {
         ended: impl Future<Output = ()>,
     ) {
         tokio::pin!(ended);
-        let mut left = Duration::MAX;
+        let mut last: Option<Instant> = None;
         loop {
             tokio::select! {
-                biased;
-                line = timeout(left, lines.next()) => match line {
-                    Ok(Some(line)) => self.take_line(line, bound),
-                    _ => return,
+                line = lines.next() => match line {
+                    Some(line) => self.take_line(line, bound),
+                    None => return,
                 },
                 () = self.client.cancelled() => return,
-                () = &mut ended, if left == Duration::MAX => left = DRAIN,
+                () = &mut ended, if last.is_none() => last = Some(Instant::now() + DRAIN),
+                () = sleep_until(last.unwrap_or_else(Instant::now)), if last.is_some() => return,
             }
         }
     }
@@ -98,35 +98,24 @@ impl Link {
 
     fn take_message(&self, json: Value) {
         let message = Message::read(json);
-        match &message {
-            Message::System(init) if init.subtype() == "init" => {
-                self.service.learn_session(init.json());
-                if self.early_interrupt.take() {
-                    self.send_interrupt();
-                }
+        if let Message::System(init) = &message
+            && init.subtype() == "init"
+        {
+            self.service.set_session(init.json());
+            if self.early_interrupt.take() {
+                self.send_interrupt();
             }
-            Message::Result(_) => drop(self.early_interrupt.take()),
-            _ => {}
         }
         self.deliver(Ok(message));
     }
 
-    /// A request that is too long is answered, and so is our own request whose answer is too long.
+    /// Claude Code waits for the answer to a request, also to one that is too long to be read.
     fn take_too_long(&self, outline: Outline, bound: usize) {
-        let Outline {
-            kind, request_id, ..
-        } = outline;
-        match kind.as_str() {
-            "control_request" => {
-                let text = format!("request_too_long: it is longer than {bound} bytes");
-                self.writer
-                    .send(&Reply::Error(text).into_frame(&request_id));
-            }
-            "control_response" => {
-                let text = format!("the answer is longer than {bound} bytes");
-                self.requests.answer(&request_id, Err(text));
-            }
-            _ => {}
+        let kind = outline.kind;
+        if kind == "control_request" {
+            let text = format!("request_too_long: it is longer than {bound} bytes");
+            let frame = Reply::Error(text).into_frame(&outline.request_id);
+            self.writer.send(&frame);
         }
         self.deliver(Err(Error::TooLong { bound, kind }));
     }

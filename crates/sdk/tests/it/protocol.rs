@@ -96,26 +96,6 @@ async fn a_request_over_the_bound_is_answered() {
     assert_eq!(peer.receive().await["response"]["response"], json!({}));
 }
 
-/// The id of an answer is read even if the answer is not.
-#[tokio::test]
-async fn an_answer_over_the_bound_is_the_requests_error() {
-    let builder = Claude::builder().max_message(1000);
-    let (mut peer, claude, _) = Peer::initialized(builder).await;
-    let control = claude.control();
-    let asked = tokio::spawn(async move { control.request(json!({"subtype": "x"})).await });
-    let request = peer.receive().await;
-    peer.answer(&request, json!("y".repeat(2000))).await;
-    let error = asked
-        .await
-        .expect("join")
-        .expect_err("too long")
-        .to_string();
-    assert_eq!(
-        error,
-        "Claude Code refused `x`: the answer is longer than 1000 bytes"
-    );
-}
-
 #[tokio::test]
 async fn the_context_has_what_the_payload_says() {
     let builder = Claude::builder().on(PreToolUse, Any, |_, ctx| async move {

@@ -77,11 +77,11 @@ async fn events_that_are_never_delivered_are_refused() {
 
 #[tokio::test]
 async fn hooks_that_are_not_confirmed_are_an_error() {
-    for greeting in [json!({"hooks_applied": false}), json!({})] {
+    for answer in [json!({"hooks_applied": false}), json!({})] {
         let builder = Claude::builder().on(Stop, Any, |_, _| async { Ok(Answer::none()) });
         let (mut peer, client) = Peer::new(builder);
         let initialize = peer.receive().await;
-        peer.answer(&initialize, greeting).await;
+        peer.answer(&initialize, answer).await;
         let started = client.await.expect("join");
         assert!(
             matches!(started, Err(Error::HooksNotApplied)),

@@ -139,9 +139,7 @@ async fn a_turn_that_cannot_be_interrupted_is_an_error() {
     let error = claude.ask("two").await.map(drop).expect_err("it goes on");
     assert!(matches!(error, Error::TurnNotEnded { .. }), "{error}");
     assert_eq!(peer.receive().await["message"]["content"], "one");
-    for _ in 0..2 {
-        assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
-    }
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
     peer.send(&result("interrupted")).await;
     let turn = claude.ask("two").await.expect("ask");
     assert_eq!(peer.receive().await["message"]["content"], "two");

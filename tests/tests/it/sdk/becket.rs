@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use becket_sdk::{Answer, Any, Builder, Error, Event, EventName, PreToolUse, UserPromptSubmit};
 use becket_tests::model::{Request, bash, say};
@@ -193,6 +194,24 @@ fn becket_judges_before_the_callbacks() {
         );
         let runs = fs::read_to_string(story.home.project().join("runs")).expect("runs");
         assert_eq!(runs, "run\nrun\n", "asked once for all callbacks of a call");
+        Ok(())
+    });
+}
+
+/// The deadline of a turn is for the user's callbacks.
+#[test]
+fn becket_still_judges_after_the_turns_deadline() {
+    story(|given| {
+        let world = unregistered();
+        let story = begin(given.on("look", [bash("deploy now"), say("done")]))?;
+        run(async {
+            let builder = with_becket(&story, &world);
+            let mut claude = builder.start().await.expect("start");
+            let turn = claude.ask("look").deadline(Duration::ZERO).await;
+            turn.expect("ask").result().await.expect("a result");
+        });
+        let result = &story.model.turns()[1].tool_results()[0];
+        assert!(result.text.contains("deploys are for people"), "{result:?}");
         Ok(())
     });
 }

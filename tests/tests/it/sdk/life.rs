@@ -443,8 +443,10 @@ fn a_client_that_never_answers_is_refused_by_claude_code() {
             async { Ok(Answer::none()) }
         });
         let hook = hook.timeout(Duration::from_millis(100));
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
         std::thread::scope(|threads| {
             threads.spawn(|| {
                 story.model.wait_for("the refused call", |requests| {
