@@ -1,8 +1,7 @@
 //! A call that fails has a text with a stable code, and the calls beside it go on.
 
 use std::fmt;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use becket_sdk::{Answer, Any, Builder, Claude, Hook, PostToolUse, PreToolUse, Stop};
@@ -31,7 +30,7 @@ impl fmt::Display for Unprintable {
     }
 }
 
-async fn failing(builder: Builder) -> String {
+pub(crate) async fn failing(builder: Builder) -> String {
     let (mut peer, _claude, _) = Peer::initialized(builder).await;
     peer.call("r1", "hook_1").await;
     text(&peer.receive().await).to_owned()
@@ -97,34 +96,6 @@ async fn an_event_that_cannot_be_read_is_the_calls_failure() {
         "{frame}"
     );
     assert!(text(&frame).contains("tool_name"), "{frame}");
-}
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("the log").write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-#[tokio::test]
-async fn failures_are_logged() {
-    let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_writer({
-        let log = log.clone();
-        move || log.clone()
-    });
-    let _logging = tracing::subscriber::set_default(subscriber.finish());
-    let panics = Claude::builder().on(PreToolUse, Any, |_, _| async { panic!("by the test") });
-    failing(panics).await;
-    let log = String::from_utf8(log.0.lock().expect("the log").clone()).expect("text");
-    let line = "hook_panicked: hook_1 panicked: by the test";
-    assert!(log.contains("ERROR") && log.contains(line), "{log}");
 }
 
 /// The least of client, callback and turn counts.

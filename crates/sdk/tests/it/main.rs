@@ -1,6 +1,8 @@
 //! The SDK without Claude Code: against recorded transcripts, and against a peer that a test drives.
 
 mod failures;
+mod interrupts;
+mod log;
 mod matrix;
 mod peer;
 mod permission;
