@@ -7,8 +7,12 @@ use becket_sdk::{Error, query};
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let result = query(words.join(" ")).await?;
-    println!("{}", result.text());
-    println!("[{}] {}", result.subtype(), result.session_id());
+    let prompt = match words.is_empty() {
+        true => "What does this project do?".to_owned(),
+        false => words.join(" "),
+    };
+    let result = query(prompt).await?;
+    let end = if result.is_error() { "failed" } else { "done" };
+    println!("{}\n[{end}] {}", result.text(), result.session_id());
     Ok(())
 }

@@ -17,6 +17,9 @@ use crate::{Ask, Builder, Control, Error, PermissionMode};
 /// Dropping it cancels its callbacks and ends the process: SIGTERM, five seconds later SIGKILL. The
 /// process is reaped in both cases, as long as the tokio runtime is alive. [`close`](Self::close) ends
 /// it in order, and waits.
+///
+/// It lives on the runtime that started it, and ends with it. A signal that ends your program drops
+/// nothing: Claude Code then finishes its turn. Catch the signal and drop the client to prevent that.
 pub struct Claude {
     pub(crate) link: Arc<Link>,
     pub(crate) messages: Messages,

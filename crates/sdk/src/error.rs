@@ -1,5 +1,6 @@
 //! What can go wrong with a client.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -9,7 +10,9 @@ use thiserror::Error;
 
 /// What can go wrong with a client. Failures of single callbacks are
 /// [`CallbackFailure`](crate::CallbackFailure)s.
-#[derive(Debug, Error)]
+///
+/// `Debug` prints the same text as `Display`, so that `main` can return it.
+#[derive(Error)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no `claude` on the PATH, nor where it is usually installed.
@@ -18,12 +21,18 @@ pub enum Error {
     )]
     NotFound,
     /// The program could not be started.
-    #[error("could not start {}", program.display())]
+    #[error("could not start {}: {source}", program.display())]
     Start {
         /// The program.
         program: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The folder that Claude Code is to work in does not exist.
+    #[error("there is no folder {}\nhint: Builder::cwd", folder.display())]
+    NoFolder {
+        /// The folder.
+        folder: PathBuf,
     },
     /// becket is asked for, and `becket-hook` is not installed.
     #[error(
@@ -109,6 +118,12 @@ pub enum Error {
         /// How much of the message there is.
         bytes: usize,
     },
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 fn tail(stderr: &str) -> String {

@@ -52,9 +52,9 @@
 //! cleaned up then, as with every dropped future. [`Context::ended`] tells a timeout from a
 //! cancellation.
 //!
-//! A callback must not block its thread. The runtime cannot drop a future that does not yield, and on a
-//! current-thread runtime nothing else runs meanwhile. Use [`tokio::task::spawn_blocking`] for blocking
-//! work.
+//! A callback must not block its thread: the runtime cannot drop a future that does not yield, and its
+//! timers may stand still meanwhile, on a multi-thread runtime too. Use
+//! [`tokio::task::spawn_blocking`] for blocking work.
 //!
 //! Claude Code refuses a call whose callback stays silent, so a failed callback is answered too, by its
 //! policy: [`OnFailure`]. A panic is a failure of that one call; everything else goes on. The reasons

@@ -90,7 +90,8 @@ impl Permission {
     }
 
     /// An allowed call brings these permission rules with it, as in
-    /// [`ToolRequest::permission_suggestions`]. Nothing changes for a denied one.
+    /// [`ToolRequest::permission_suggestions`]. Choose among those: some are written to a settings file,
+    /// or change the permission mode. Nothing changes for a denied call.
     pub fn with_rules(mut self, more: impl IntoIterator<Item = Value>) -> Self {
         if let Behavior::Allow { rules, .. } = &mut self.0 {
             rules.extend(more);

@@ -147,10 +147,7 @@ fn query_prints_the_result() {
     story(|given| {
         let story = begin(given.on("how are you", [say("fine, thank you")]))?;
         let printed = run_example(&story, "query", "how are you")?;
-        assert!(
-            printed.starts_with("fine, thank you\n[success] "),
-            "{printed}"
-        );
+        assert!(printed.starts_with("fine, thank you\n[done] "), "{printed}");
         Ok(())
     });
 }

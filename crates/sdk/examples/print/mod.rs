@@ -9,7 +9,8 @@ pub fn show(message: &Message) {
             chat.blocks().iter().for_each(show_block);
         }
         Message::Result(result) => {
-            println!("[{}] {}", result.subtype(), result.session_id());
+            let end = if result.is_error() { "failed" } else { "done" };
+            println!("[{end}] {}", result.session_id());
         }
         _ => {}
     }

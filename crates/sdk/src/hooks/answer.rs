@@ -86,7 +86,8 @@ impl Answer {
         Self::change(Change::Input(input))
     }
 
-    /// Ends the turn; the user is told why.
+    /// Ends the turn; the user is told why. It does not prevent what the event is about: on PreToolUse
+    /// the call still happens, unless the answer is a [`deny`](Self::deny) [with](Self::with_stop) it.
     pub fn stop(reason: impl Into<String>) -> Self {
         Self::of(Part::Stop(reason.into()))
     }
@@ -114,6 +115,20 @@ impl Answer {
     /// An answer that is bound to its event already.
     pub(crate) fn bound_to_event(answer: WireAnswer) -> Self {
         Self::of(Part::Whole(Box::new(answer)))
+    }
+
+    /// The same answer, and the turn ends.
+    ///
+    /// ```
+    /// use becket_sdk::{Answer, EventName};
+    ///
+    /// let answer = Answer::deny("not here").with_stop("ask the owner first");
+    /// let json = answer.check(&EventName::PreToolUse).unwrap();
+    /// assert_eq!(json["continue"], false);
+    /// assert_eq!(json["hookSpecificOutput"]["permissionDecision"], "deny");
+    /// ```
+    pub fn with_stop(self, reason: impl Into<String>) -> Self {
+        self.and(Part::Stop(reason.into()))
     }
 
     fn of(part: Part) -> Self {

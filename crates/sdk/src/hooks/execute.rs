@@ -34,8 +34,8 @@ impl Call {
 
     /// Runs the callback to its end, its deadline or its cancellation, whichever is first.
     ///
-    /// It runs as a task of its own: its panic stays there, and a callback that blocks its thread does
-    /// not hold up the deadline. On the way out the task is aborted, which drops the callback's future.
+    /// It runs as a task of its own, so that its panic stays there. On the way out the task is aborted,
+    /// which drops the callback's future.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         callback: impl Future<Output = Result<T, CallbackError>> + Send + 'static,
@@ -50,8 +50,9 @@ impl Call {
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(self.cancel()),
-            Some(joined) = task.join_next() => self.read(joined),
+            // Before the answer, which may have come after the deadline on a runtime that was blocked.
             () = sleep_until(self.context.deadline) => Err(self.time_out()),
+            Some(joined) = task.join_next() => self.read(joined),
         }
     }
 

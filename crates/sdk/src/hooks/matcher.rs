@@ -8,6 +8,10 @@ use serde_json::Value;
 /// expression: `"mcp__.*"`. What is compared depends on the event: the tool's name for tool events,
 /// the trigger for compactions. Events that have nothing to compare ignore the matcher.
 ///
+/// A matcher that matches nothing is not an error, and its callback is never called. `"bash"` is one
+/// (case counts), and so are permission rules: for `"Bash(git *)"`, match `"Bash"` and look at the
+/// command in the callback.
+///
 /// ```
 /// use becket_sdk::Matcher;
 ///

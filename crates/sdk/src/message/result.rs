@@ -11,17 +11,18 @@ use super::text;
 pub struct TurnResult(pub(crate) Value);
 
 impl TurnResult {
-    /// The last text of the model. Empty if the turn failed.
+    /// The last text of the model, or the text of an API error. Empty if the turn was interrupted.
     pub fn text(&self) -> &str {
         text(&self.0, "result")
     }
 
-    /// Whether the turn failed or was interrupted.
+    /// Whether the turn failed or was interrupted. Only this says so: after an API error, the subtype is
+    /// `success`.
     pub fn is_error(&self) -> bool {
         self.0["is_error"] == true
     }
 
-    /// `success`, or the kind of error.
+    /// `success`, or how Claude Code ended the turn: `error_during_execution`, `error_max_turns`.
     pub fn subtype(&self) -> &str {
         text(&self.0, "subtype")
     }

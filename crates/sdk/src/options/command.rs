@@ -19,6 +19,7 @@ const STREAM_JSON: [&str; 5] = [
 
 impl Options {
     pub(crate) fn command(&self) -> Result<Command, Error> {
+        self.environment.check_folder()?;
         let mut command = Command::new(self.find_program()?);
         command.args(STREAM_JSON);
         if self.asks_permission {

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use tokio::process::Command;
 
+use crate::Error;
+
 /// The folder and the variables that Claude Code is started with.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
@@ -23,6 +25,15 @@ impl Environment {
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.cwd {
             command.current_dir(folder);
+        }
+    }
+
+    pub(super) fn check_folder(&self) -> Result<(), Error> {
+        match &self.cwd {
+            Some(folder) if !folder.is_dir() => Err(Error::NoFolder {
+                folder: folder.clone(),
+            }),
+            _ => Ok(()),
         }
     }
 

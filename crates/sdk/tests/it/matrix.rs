@@ -64,6 +64,20 @@ async fn times_out() {
     assert_eq!(ended, Ok(Some(Ended::TimedOut)), "its future is dropped");
 }
 
+/// Both are ready at once, as on a runtime that was blocked.
+#[tokio::test(start_paused = true)]
+async fn an_answer_after_the_deadline_is_too_late() {
+    let builder = Claude::builder().on(PreToolUse, Any, |_, _| async {
+        tokio::time::advance(Duration::from_secs(31)).await;
+        Ok(Answer::none())
+    });
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
+    peer.call("r1", "hook_1").await;
+    let response = peer.receive().await["response"]["response"].clone();
+    let own = &response["hookSpecificOutput"];
+    assert_eq!(own["permissionDecision"], "deny", "{response}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_closed_hook_that_times_out_refuses() {
     let (hook, _calls) = hanging();

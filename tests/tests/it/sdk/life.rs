@@ -280,7 +280,17 @@ fn a_program_that_cannot_start_is_named() {
                 .start()
                 .await;
             let error = missing.expect_err("it is not there").to_string();
-            assert_eq!(error, "could not start /nonexistent/claude");
+            assert_eq!(
+                error,
+                "could not start /nonexistent/claude: No such file or directory (os error 2)"
+            );
+            let nowhere = Claude::builder().program("/bin/true").cwd("/nonexistent");
+            let error = nowhere.start().await.expect_err("it is not there");
+            assert_eq!(
+                format!("{error:?}"),
+                "there is no folder /nonexistent\nhint: Builder::cwd",
+                "`main` prints an error by `Debug`"
+            );
             let failed = claude(&story).program(failing).start().await;
             let error = failed.expect_err("it fails").to_string();
             assert_eq!(
