@@ -50,14 +50,15 @@ impl Call {
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(self.cancel()),
-            // Before the answer, which may have come after the deadline on a runtime that was blocked.
-            () = sleep_until(self.context.deadline) => Err(self.time_out()),
             Some(joined) = task.join_next() => self.read(joined),
+            () = sleep_until(self.context.deadline) => Err(self.time_out()),
         }
     }
 
     fn read<T>(&self, joined: Result<Result<T, String>, JoinError>) -> Result<T, CallbackFailure> {
         match joined {
+            // On a runtime that was blocked, the timer fires late.
+            _ if Instant::now() > self.context.deadline => Err(self.time_out()),
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(CallbackFailure::failed(error)),
             Err(error) => Err(self.lost(error)),

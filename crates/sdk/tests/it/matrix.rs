@@ -64,14 +64,15 @@ async fn times_out() {
     assert_eq!(ended, Ok(Some(Ended::TimedOut)), "its future is dropped");
 }
 
-/// Both are ready at once, as on a runtime that was blocked.
-#[tokio::test(start_paused = true)]
+/// The callback blocks the only thread: its answer and its deadline come to light together.
+#[tokio::test]
 async fn an_answer_after_the_deadline_is_too_late() {
-    let builder = Claude::builder().on(PreToolUse, Any, |_, _| async {
-        tokio::time::advance(Duration::from_secs(31)).await;
-        Ok(Answer::none())
+    let hook = Hook::new(PreToolUse, Any, |_, _| {
+        std::thread::sleep(Duration::from_millis(60));
+        async { Ok(Answer::none()) }
     });
-    let (mut peer, _claude, _) = Peer::initialized(builder).await;
+    let hook = hook.timeout(Duration::from_millis(20));
+    let (mut peer, _claude, _) = Peer::initialized(Claude::builder().hook(hook)).await;
     peer.call("r1", "hook_1").await;
     let response = peer.receive().await["response"]["response"].clone();
     let own = &response["hookSpecificOutput"];
