@@ -1,7 +1,7 @@
 //! Interrupts that come before their turn has begun.
 //!
-//! Measured with 2.1.325: of the interrupts between a prompt and the turn's `init` message, a third was
-//! lost. Such an interrupt is sent again when `init` comes.
+//! Measured with 2.1.325: of 20 interrupts right after a prompt, before the turn's `init` message, 6 were
+//! lost; of 8 right after `init`, none. Such an early interrupt is sent again when `init` comes.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -23,7 +23,7 @@ impl EarlyInterrupt {
 
     pub(crate) fn interrupted(&self) {
         let (set, failed) = (Ordering::AcqRel, Ordering::Acquire);
-        // In a turn that has begun, interrupts are not lost.
+        // A turn that has begun needs no second interrupt.
         let _ = self.0.compare_exchange(PROMPTED, INTERRUPTED, set, failed);
     }
 

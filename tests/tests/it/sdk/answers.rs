@@ -43,6 +43,35 @@ fn a_denied_call_does_not_run_and_the_model_is_told_why() {
     });
 }
 
+/// A stop ends the turn, and only a deny prevents the call.
+#[test]
+fn a_stop_ends_the_turn() {
+    for (answer, runs) in [
+        (Answer::stop("enough"), true),
+        (Answer::deny("not here").with_stop("enough"), false),
+    ] {
+        story(|given| {
+            let story = begin(given.on("work", [bash("touch made"), say("done")]))?;
+            let answer = answer.clone();
+            let result = run(async {
+                let mut claude = claude(&story)
+                    .on(PreToolUse, "Bash", move |_, _| {
+                        let answer = answer.clone();
+                        async move { Ok(answer) }
+                    })
+                    .start()
+                    .await
+                    .expect("start");
+                ask(&mut claude, "work").await
+            });
+            assert_eq!(result.terminal_reason(), Some("hook_stopped"));
+            assert_eq!(story.model.turns().len(), 1, "the model is not asked again");
+            assert_eq!(story.home.project().join("made").exists(), runs);
+            Ok(())
+        });
+    }
+}
+
 #[test]
 fn a_rewritten_input_is_what_runs() {
     story(|given| {
@@ -390,6 +419,8 @@ fn a_model_call_can_be_interrupted() {
             let result = turn.result().await.expect("a result");
             assert!(result.is_error(), "{result:?}");
             assert_eq!(result.terminal_reason(), Some("aborted_streaming"));
+            let end = (result.text(), result.subtype());
+            assert_eq!(end, ("", "error_during_execution"));
             assert!(!stopped.load(Ordering::Relaxed), "no Stop");
             assert_eq!(ask(&mut claude, "again").await.text(), "fine");
         });
