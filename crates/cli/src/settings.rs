@@ -23,6 +23,6 @@ pub use entries::{
 };
 pub use registration::{
     REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered,
-    named_hooks, synchronous_events, with_registration,
+    named_hooks, registered_homes, synchronous_events, with_registration,
 };
 pub use status_line::{Standing, words};

@@ -16,6 +16,7 @@ use becket_wire::rpc::Ask;
 
 use crate::client::Client;
 use crate::failure::{Code, Failure};
+use crate::settings;
 
 #[derive(Debug, Clone)]
 pub struct World {
@@ -147,18 +148,33 @@ impl World {
         Err(Failure::new(Code::Failed, what).hint(hint).into())
     }
 
-    /// The Claude Code above this process, if becket knows one.
+    /// Finds the Claude Code above this process. A home that `--home` names may be new and know no
+    /// session, so the homes that settings files register are asked too.
     fn claude_above(&self) -> Option<u32> {
+        let ancestors = ancestors();
+        let mut homes = vec![self.place.home().to_path_buf()];
+        homes.extend(settings::registered_homes(self));
+        homes.sort();
+        homes.dedup();
+        let worlds = homes.into_iter().map(|home| Self {
+            place: Place::new(home),
+            ..self.clone()
+        });
+        let mut known = worlds.filter_map(|world| world.known_process(&ancestors));
+        known.next()
+    }
+
+    /// Returns the first of these processes that ran a session of this home.
+    fn known_process(&self, processes: &[(u32, u64)]) -> Option<u32> {
         // An event that came a moment ago counts too.
         if let Ok(Some(mut client)) = Client::connect(self) {
             drop(client.done(Ask::TakeIn));
         }
         let connection = store::open_to_read(&self.place.database()).ok()??;
-        let knows = |&(pid, start): &(u32, u64)| {
+        let is_known = |&&(pid, start): &&(u32, u64)| {
             store::knows_process(&connection, pid, start).unwrap_or(false)
         };
-        let above = ancestors().into_iter().find(knows);
-        above.map(|(pid, _)| pid)
+        processes.iter().find(is_known).map(|(pid, _)| *pid)
     }
 
     /// A home that was made by hand may be open to others: closes it, and says so.

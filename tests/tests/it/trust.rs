@@ -501,6 +501,10 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
         "hooks on mine",
         "uninit",
         "daemon stop",
+        "init --local",
+        "init --home other",
+        "init --tmux --write tmux.conf",
+        "up --yes --no-view",
     ] {
         for variable in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID"] {
             let mut becket = hostile.world.becket(verb.split(' '));
@@ -512,6 +516,35 @@ fn what_is_for_the_user_only_refuses_where_claude_codes_variables_are_set() {
         }
     }
     assert_eq!(hostile.value("hooks.greet.run"), None);
+    let mut shows = hostile.world.becket(["init", "--dry-run"]);
+    let shown = shows.env("CLAUDECODE", "1").output().expect("becket");
+    assert!(shown.status.success(), "{}", text(&shown));
+}
+
+/// A fresh home knows no session: the one that the settings register does.
+#[test]
+fn another_home_does_not_hide_the_claude_code_above() {
+    let hostile = Hostile::new();
+    let world = &hostile.world;
+    let other = world.root().join("other");
+    let init = |home: &Path| {
+        let mut becket = world.command(world.programs.join("becket"));
+        let becket = becket.arg("init").arg("--home").arg(home);
+        becket.env_remove("BECKET_HOME").output().expect("becket")
+    };
+    world.start_daemon();
+    assert!(init(&world.becket_home).status.success());
+    let settings = world.home.join(".claude/settings.json");
+    let registered = fs::read_to_string(&settings).expect("settings");
+    // From now on this process is a Claude Code that becket knows.
+    hostile.start_with(&[("CLAUDE_PID", &std::process::id().to_string())]);
+    for home in [&other, &world.becket_home] {
+        let refused = init(home);
+        assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+        assert!(text(&refused).contains("from inside Claude Code (process"));
+    }
+    assert_eq!(fs::read_to_string(&settings).expect("settings"), registered);
+    assert!(!other.exists());
 }
 
 /// Sets the clipboard of a terminal that obeys it.

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use becket_engine::hooks::Hook;
+use becket_wire::Place;
 use serde_json::{Value, json};
 
 use crate::claude::Numbers;
 use crate::failure::{Code, Failure};
+use crate::settings::change;
 use crate::settings::document::{Document, Placed, SettingsError, plain_object, split_mark};
 use crate::world::{World, project_of};
 
@@ -346,6 +348,31 @@ pub fn is_registered(text: &str, home: &str) -> Result<bool, SettingsError> {
     Ok(document.ours().iter().any(|ours| {
         ours.counts && ours.event == "SessionStart" && names_home(ours) && is_there(ours)
     }))
+}
+
+/// The homes that becket is registered with in the settings files of a session started here. An
+/// entry without `--home` means the home of the environment.
+pub fn registered_homes(world: &World) -> Vec<PathBuf> {
+    let texts = files(world)
+        .into_iter()
+        .filter_map(|file| change::read(&file.path).ok().flatten());
+    let mut homes: Vec<PathBuf> = texts.flat_map(|text| homes_in(&text)).collect();
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let own = Place::find(None, variable("BECKET_HOME"), variable("HOME"));
+    homes.extend(own.map(|place| place.home().to_path_buf()));
+    homes
+}
+
+fn homes_in(text: &str) -> Vec<PathBuf> {
+    let Ok(document) = Document::parse(split_mark(text).1) else {
+        return Vec::new();
+    };
+    let home = |ours: &Placed<'_, '_>| {
+        let args = ours.args()?;
+        let at = args.iter().position(|arg| *arg == "--home")?;
+        Some(PathBuf::from(*args.get(at + 1)?)).filter(|home| home.is_absolute())
+    };
+    document.ours().iter().filter_map(home).collect()
 }
 
 /// These settings as one line of JSON, with becket registered besides what is there.

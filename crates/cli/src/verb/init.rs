@@ -75,6 +75,10 @@ impl ScopeArgs {
 
 impl Init {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        // What changes nothing may be called by anyone.
+        if !self.dry_run && (!self.tmux || self.write.is_some()) {
+            world.refuse_inside_claude("init")?;
+        }
         if self.tmux {
             return tmux_lines(world, self.write.as_deref());
         }

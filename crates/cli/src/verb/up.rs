@@ -47,6 +47,7 @@ pub struct Up {
 
 impl Up {
     pub fn run(self, world: &World) -> Result<ExitCode> {
+        world.refuse_inside_claude("up")?;
         // Before anything is done: a typing error should leave nothing behind.
         let hooks = named_hooks(&self.hooks)?;
         let strict = if self.strict {
