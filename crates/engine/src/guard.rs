@@ -3,6 +3,7 @@
 pub mod act;
 pub mod check;
 pub mod command;
+pub mod edit;
 pub mod glob;
 pub mod memory;
 pub mod path;

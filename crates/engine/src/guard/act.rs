@@ -24,7 +24,8 @@ pub struct Act {
     pub args: Vec<Word>,
     /// The folder it runs in, after `cd`. None if that is not known.
     pub cwd: Option<PathBuf>,
-    /// The variables that are set on the command, or exported before it: `RAILS_ENV=test`.
+    /// The variables that are set on the command, or exported before it: `RAILS_ENV=test`. `-u NAME` is one
+    /// that is taken out, `-i` stands for all that were there before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
     /// What it reads from a pipe or a here-document.

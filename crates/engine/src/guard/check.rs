@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::act::{Access, Act, Fed, Touch};
+use super::act::{Access, Act, Fed, Touch, Word};
 use super::command::one_of;
+use super::edit;
 use super::rule::{Match, Scene};
 use super::zone::{Zone, whole_folder};
 
@@ -34,10 +35,14 @@ pub enum Check {
     BecketHome,
     /// A settings file loses becket's entry, or hooks are switched off in it.
     Unregisters,
+    /// A settings file gets a hook, or a command file something that it runs.
+    AddsHook,
+    /// Claude Code is started with settings that leave hooks out.
+    StartsUnhooked,
 }
 
 impl Check {
-    pub const NAMES: [(&str, Self); 12] = [
+    pub const NAMES: [(&str, Self); 14] = [
         ("runs-network", Self::RunsNetwork),
         ("runs-unknown", Self::RunsUnknown),
         ("runs-download", Self::RunsDownload),
@@ -50,6 +55,8 @@ impl Check {
         ("unread", Self::Unread),
         ("becket-home", Self::BecketHome),
         ("unregisters", Self::Unregisters),
+        ("adds-hook", Self::AddsHook),
+        ("starts-unhooked", Self::StartsUnhooked),
     ];
 
     pub fn find(name: &str) -> Option<Self> {
@@ -145,7 +152,15 @@ impl Check {
                 let touch = touches.find(|touch| touches_becket(touch, scene))?;
                 Some(Match::Path(touch.path.clone()))
             }
-            Self::Unregisters => unregisters(scene),
+            Self::Unregisters => {
+                let edit = scene.edit.filter(|edit| edit.unregisters(scene.home))?;
+                Some(Match::Path(edit.path.clone()))
+            }
+            Self::AddsHook => adds_hook(scene),
+            Self::StartsUnhooked => {
+                let mut claude = acts.iter().filter(|act| act.program == "claude");
+                claude.find(|act| starts_unhooked(act, scene)).map(program)
+            }
         }
     }
 }
@@ -502,38 +517,46 @@ fn changes_sqlite(act: &Act) -> bool {
     act.program == "sqlite3" && act.args.iter().any(|word| changes(&word.text))
 }
 
-/// Whether hooks are switched off in this text of a settings file.
-pub fn switches_off(text: &str) -> bool {
-    let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    text.contains("\"disableAllHooks\":true")
+/// A hook in settings, or a command file that runs something. What the shell writes there is not known
+/// whole: the command itself has to say it.
+fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
+    if let Some(edit) = scene.edit {
+        return edit.adds_hook().then(|| Match::Path(edit.path.clone()));
+    }
+    let mut touches = scene.call.touches.iter();
+    let touch = touches.find(|it| it.access == Access::Write && edit::is_command(&it.path))?;
+    let is_named = !edit::inline_commands(command(scene)?).is_empty();
+    is_named.then(|| Match::Path(touch.path.clone()))
 }
 
-/// An edit of a settings file that takes becket's entry out, or switches all hooks off.
-fn unregisters(scene: &Scene<'_>) -> Option<Match> {
-    let touch = scene.call.touches.iter().find(|touch| {
-        let name = touch.path.rsplit('/').next().unwrap_or_default();
-        touch.access == Access::Write && ["settings.json", "settings.local.json"].contains(&name)
-    })?;
-    let text = |input: &'_ Value, key: &str| {
-        let text = input.get(key).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
+/// Claude Code with settings that leave hooks out, or that are not known.
+fn starts_unhooked(act: &Act, scene: &Scene<'_>) -> bool {
+    let sources = value_of(act, "--setting-sources");
+    // Where the user's settings are left out, becket's registration is, too.
+    let is_user = |word: &Word| word.text.split(',').any(|source| source.trim() == "user");
+    let mut settings = scene.given_settings.iter();
+    sources
+        .into_iter()
+        .any(|word| word.opaque || !is_user(&word))
+        || settings.any(|text| text.as_deref().is_none_or(edit::switches_off))
+}
+
+/// The values of a long flag, each time that it is given.
+pub fn value_of(act: &Act, flag: &str) -> Vec<Word> {
+    let ends = act.args.iter().position(|word| word.text == "--");
+    let words = &act.args[..ends.unwrap_or(act.args.len())];
+    let value = |(at, word): (usize, &Word)| {
+        let rest = word.text.strip_prefix(flag)?;
+        match rest.strip_prefix('=') {
+            Some(text) => Some(Word {
+                text: text.to_owned(),
+                opaque: word.opaque,
+            }),
+            None if rest.is_empty() => words.get(at + 1).cloned(),
+            None => None,
+        }
     };
-    let one = [scene.input.clone()];
-    let edits = scene.input.get("edits").and_then(Value::as_array);
-    let bad = edits.map_or(&one[..], |edits| edits).iter().any(|edit| {
-        let before = text(edit, "old_string") + &text(edit, "oldText");
-        let after = text(edit, "new_string") + &text(edit, "newText") + &text(edit, "content");
-        switches_off(&after) || before.contains("becket-hook") && !after.contains("becket-hook")
-    });
-    let is_users = std::path::Path::new(&touch.path) == scene.home.join(".claude/settings.json");
-    let has_entry = is_users
-        || scene
-            .settings
-            .is_some_and(|text| text.contains("becket-hook"));
-    let content = text(scene.input, "content") + &text(scene.input, "new_source");
-    let writes = edits.is_none() && !["Bash", "Edit"].contains(&scene.tool);
-    let whole = writes && has_entry && !content.contains("becket-hook");
-    (bad || whole).then(|| Match::Path(touch.path.clone()))
+    words.iter().enumerate().filter_map(value).collect()
 }
 
 #[cfg(test)]

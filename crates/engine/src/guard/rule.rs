@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
+use super::edit::Edit;
 use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
 use super::zone::{Zone, is_temporary, whole_folder};
 use crate::config::Origin;
@@ -120,8 +121,10 @@ pub struct Scene<'a> {
     pub becket: &'a Path,
     pub mode: Option<&'a str>,
     pub agent: Option<&'a str>,
-    /// What the settings file holds now that the call would write.
-    pub settings: Option<&'a str>,
+    /// The settings or command file that the call writes.
+    pub edit: Option<&'a Edit>,
+    /// The settings that a command gives to Claude Code; none for those that cannot be known.
+    pub given_settings: &'a [Option<String>],
     pub seen: &'a Seen,
 }
 

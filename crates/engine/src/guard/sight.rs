@@ -9,8 +9,9 @@ use becket_wire::event::EventName;
 use becket_wire::{EventId, Head, Place};
 use serde_json::Value;
 
-use super::act::Call;
-use super::check::{Check, switches_off};
+use super::act::{Access, Act, Call, Word};
+use super::check::{Check, value_of};
+use super::edit::{self, Edit, switches_off};
 use super::glob::Bases;
 use super::memory::{Key, Memory};
 use super::path;
@@ -158,8 +159,8 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
     let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
     let look = if around.stalled { Duration::ZERO } else { LOOK };
     let call = path::call(tool, input, cwd, around.home, Instant::now() + look);
-    let reads = tool == "Write" && !around.stalled;
-    let settings = reads.then(|| settings(&call)).flatten();
+    let edit = edit(&call, input, around.stalled);
+    let given_settings = given_settings(&call, around.stalled);
     let bases = Bases::new(around.home, around.project);
     let seen = Seen::of(&call, around.project, around.home, bases);
     let scene = Scene {
@@ -170,7 +171,8 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
         becket: around.place.home(),
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
-        settings: settings.as_deref(),
+        edit: edit.as_ref(),
+        given_settings: &given_settings,
         seen: &seen,
     };
     let found = sorted(around.rules.matches(&scene));
@@ -206,12 +208,43 @@ fn sorted<'a>(found: impl IntoIterator<Item = (&'a Arc<Rule>, Match)>) -> Vec<Fo
     found
 }
 
-/// What the settings file holds now that the call would write.
-fn settings(call: &Call) -> Option<String> {
-    let path = &call.touches.first()?.path;
-    let name = path.rsplit('/').next()?;
-    let is_settings = name.starts_with("settings") && name.ends_with(".json");
-    is_settings.then(|| read_settings(Path::new(path)))
+/// The settings or command file that the call writes, as it is and as it would be.
+fn edit(call: &Call, input: &Value, stalled: bool) -> Option<Edit> {
+    let written = call.touches.iter().filter(|it| it.access == Access::Write);
+    let written = written.filter(|it| it.act.is_none());
+    let mut paths = written
+        .flat_map(|it| [Some(&it.path), it.real.as_ref()])
+        .flatten();
+    let path = paths.find(|path| edit::is_settings(path) || edit::is_command(path))?;
+    let file = match stalled {
+        true => String::new(),
+        false => read_settings(Path::new(path)),
+    };
+    Some(Edit::of(path, input, &file))
+}
+
+/// The settings that a command gives to Claude Code.
+fn given_settings(call: &Call, stalled: bool) -> Vec<Option<String>> {
+    let writes = |path: &str| {
+        let mut touches = call.touches.iter();
+        touches.any(|it| it.access == Access::Write && it.path == path)
+    };
+    let text = |act: &Act, word: Word| {
+        if word.text.trim_start().starts_with('{') {
+            return Some(word.text).filter(|_| !word.opaque);
+        }
+        let path = path::normal(&act.cwd.as_ref()?.join(&word.text));
+        let is_known = !word.opaque && !stalled && !act.remote && !writes(&path);
+        let text = is_known.then(|| read_text(Path::new(&path), LONGEST_SETTINGS));
+        text?.ok()
+    };
+    let claude = call.acts.iter().filter(|act| act.program == "claude");
+    let given = claude.flat_map(|act| {
+        value_of(act, "--settings")
+            .into_iter()
+            .map(|it| text(act, it))
+    });
+    given.collect()
 }
 
 fn read_settings(path: &Path) -> String {

@@ -210,3 +210,43 @@ fn the_pack_knows_limits() {
         assert_eq!(told.as_deref(), rule, "{command}");
     }
 }
+
+#[test]
+fn settings_are_judged_by_the_file_that_is_there() {
+    let rules = rules("", true);
+    let folder = tempfile::tempdir().unwrap();
+    let claude = folder.path().join(".claude");
+    std::fs::create_dir(&claude).unwrap();
+    let local = claude.join("settings.local.json");
+    let put = |text: &str| std::fs::write(&local, text).unwrap();
+    let edit = |path: &Path, old: &str, new: &str| {
+        let input = json!({"file_path": path, "old_string": old, "new_string": new});
+        judged(&rules, "Edit", &input, "").map(|(rule, ..)| rule)
+    };
+    put(r#"{"disableAllHooks": false, "permissions": {"allow": []}}"#);
+    let off = Some("becket-settings".to_owned());
+    assert_eq!(edit(&local, "false", "true"), off);
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink(&local, &link).unwrap();
+    assert_eq!(edit(&link, "false", "true"), off);
+    assert_eq!(edit(&local, "[]", "[\"Bash(ls)\"]"), None);
+    let hook = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}, "#;
+    let asks = Some("claude-hooks".to_owned());
+    assert_eq!(edit(&local, "{\"dis", &format!("{hook}\"dis")), asks);
+
+    let given = |command: &str| bash(&rules, command).map(|(rule, ..)| rule);
+    let path = local.display();
+    assert_eq!(given(&format!("claude --settings {path} -p x")), None);
+    put("{\"disableAllHooks\": true}");
+    let asks = Some("claude-settings".to_owned());
+    for command in [
+        format!("claude --settings {path} -p x"),
+        format!(
+            "cd {} && becket run -- --settings=.claude/settings.local.json",
+            folder.path().display()
+        ),
+        format!("npx @anthropic-ai/claude-code -p x --settings {path}"),
+    ] {
+        assert_eq!(given(&command), asks, "{command}");
+    }
+}

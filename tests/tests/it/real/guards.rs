@@ -134,6 +134,127 @@ fn ask_raises_the_dialog_in_every_mode() {
     }
 }
 
+/// The model calls `becket init` with a home of its own. The person agrees, and it refuses all the same: the
+/// home that the settings register knows the Claude Code above it.
+#[test]
+fn the_model_cannot_register_becket_with_another_home() {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let becket = Becket::default();
+            let program = becket.world.programs.join("becket");
+            let other = becket.world.root().join("other");
+            let clears = "env -u CLAUDECODE -u CLAUDE_CODE_SESSION_ID";
+            let init = format!(
+                "{clears} {} init --home {}",
+                program.display(),
+                other.display()
+            );
+            let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
+                .settings(
+                    Scope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
+                .on("register it", [bash(&init), say("all done")])
+                .registered(becket)
+                .begin()?;
+            let settings = story.home.config().join("settings.json");
+            let before = fs::read_to_string(&settings).expect("settings");
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("register it");
+            person.wait_text("requires confirmation for this command");
+            person.wait_text("This registers becket with Claude Code");
+            person.wait_text("run it in a terminal");
+            person.chooses(1);
+            person.wait_text("all done");
+            let result = &story.model.turns()[1].tool_results()[0];
+            let says = "from inside Claude Code (process";
+            assert!(result.is_error && result.text.contains(says), "{result:?}");
+            let after = fs::read_to_string(&settings).expect("settings");
+            assert!(before == after && !other.exists());
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
+/// Commands that start Claude Code without hooks, and the reason of the guard.
+const UNHOOKED: [(&str, &str); 11] = [
+    ("claude --safe-mode -p x", "without hooks"),
+    ("claude --bare -p x", "without hooks"),
+    ("claude --setting-sources project -p x", "leave hooks out"),
+    ("claude --settings off.json -p x", "leave hooks out"),
+    ("CLAUDE_CODE_SIMPLE=1 claude -p x", "without hooks"),
+    ("CLAUDE_CODE_SAFE_MODE=1 claude -p x", "without hooks"),
+    ("becket run --prompt x -- --bare", "without hooks"),
+    ("npx @anthropic-ai/claude-code --bare -p x", "without hooks"),
+    ("env -i PATH=/usr/bin claude -p x", "with other settings"),
+    ("./uninstall", "takes becket out"),
+    ("sh uninstall --force", "takes becket out"),
+];
+
+#[test]
+fn a_claude_code_without_hooks_does_not_start_unasked() {
+    let off = json!({"disableAllHooks": true}).to_string();
+    for mode in ["default", "acceptEdits", "bypassPermissions"] {
+        story(|given| {
+            let commands = UNHOOKED.iter().map(|(command, _)| bash(command));
+            let story = given
+                .file("off.json", &off)
+                .on("start them", commands.chain([say("done")]))
+                .begin()?;
+            story.print("start them").mode(mode).run().succeeded();
+            let turns = story.model.turns();
+            for ((command, reason), turn) in UNHOOKED.iter().zip(&turns[1..]) {
+                let result = &turn.tool_results()[0];
+                let is_stopped = result.is_error && result.text.contains(reason);
+                assert!(is_stopped, "{mode}, {command}: {result:?}");
+            }
+            Ok(())
+        });
+    }
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = given
+                .since("2.1.325", "the dialog of a hook in auto mode")
+                .settings(
+                    Scope::Local,
+                    json!({"skipDangerousModePermissionPrompt": true}),
+                )
+                .file("off.json", &off)
+                .on(
+                    "start it",
+                    [
+                        bash("claude --settings off.json -p x || echo ran"),
+                        say("all done"),
+                    ],
+                )
+                .on(
+                    "once more",
+                    [bash("claude --bare -p x"), say("that was it")],
+                )
+                .begin()?;
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("start it");
+            person.wait_text("requires confirmation for this command");
+            person.wait_text("leave hooks out");
+            person.chooses(1);
+            person.wait_text("all done");
+            assert!(!story.model.turns()[1].tool_results()[0].is_error);
+            person.submits("once more");
+            person.wait_text("that was it");
+            let turns = story.model.turns();
+            let result = &turns[3].tool_results()[0];
+            assert!(
+                result.is_error && result.text.contains("without hooks"),
+                "{result:?}"
+            );
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
 #[test]
 fn strict_blocks_when_the_shim_is_gone() {
     for (args, is_made) in [(&["--strict"][..], false), (&[], true)] {

@@ -311,6 +311,20 @@ impl Shell<'_> {
         }
     }
 
+    /// `becket run -- ARGS` starts `claude ARGS`; the first of them may name the program.
+    pub(super) fn becket_run(&mut self, args: &[Value], stdin: &Output) -> Output {
+        self.act("becket", args, stdin.fed());
+        let end = args.iter().position(|arg| arg.text == "--");
+        let words = &args[end.map_or(args.len(), |end| end + 1)..];
+        let is_program = |word: &Value| word.text.rsplit('/').next() == Some("claude");
+        let program = match words.first().is_some_and(is_program) {
+            true => None,
+            false => Some(Value::known("claude")),
+        };
+        let words: Vec<Value> = program.into_iter().chain(words.iter().cloned()).collect();
+        self.within("becket run", |shell| shell.start(&words, stdin))
+    }
+
     pub(super) fn git(&mut self, args: &[Value], stdin: &Output) -> Output {
         let scope = self.scope.cwd.clone();
         let mut at = 0;

@@ -97,7 +97,7 @@ pub(super) struct Context {
     pub(super) elevated: bool,
     pub(super) remote: bool,
     pub(super) via: Vec<String>,
-    /// `NAME=value` of the variables that they get.
+    /// `NAME=value` of the variables that they get; see `Act::env`.
     pub(super) env: Vec<String>,
 }
 
@@ -279,7 +279,7 @@ impl<'h> Shell<'h> {
             Kind::Unset => {
                 for (_, name) in children(node).filter(|(kind, _)| *kind == Kind::VariableName) {
                     self.scope.variables.remove(text(name, source));
-                    self.forget_exported(text(name, source));
+                    self.unset(text(name, source));
                 }
                 Output::Nothing
             }
@@ -585,8 +585,15 @@ impl<'h> Shell<'h> {
         self.context.env.push(format!("{name}={value}"));
     }
 
+    /// What is started from now on does not get this variable.
+    pub(super) fn unset(&mut self, name: &str) {
+        self.forget_exported(name);
+        self.context.env.push(format!("-u {name}"));
+    }
+
     fn forget_exported(&mut self, name: &str) {
-        let is_it = |it: &String| it.split('=').next() == Some(name);
+        let is_it =
+            |it: &String| it.strip_prefix("-u ").unwrap_or(it).split('=').next() == Some(name);
         self.context.env.retain(|it| !is_it(it));
     }
 

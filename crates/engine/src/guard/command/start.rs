@@ -8,6 +8,7 @@ use super::code::{self, Effect, Language};
 use super::launcher::commands_in_flags;
 use super::program;
 use super::shell::{Output, Shell, Variable};
+use super::touch::BECKET_FLAGS;
 use super::word::Value;
 use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
@@ -32,7 +33,9 @@ impl Shell<'_> {
             return Output::Opaque;
         }
         let last = name.text.rsplit('/').next().unwrap_or_default();
-        let program = if last.contains(['*', '?']) && !name.opaque {
+        let program = if is_claude_code(&name.text) {
+            "claude"
+        } else if last.contains(['*', '?']) && !name.opaque {
             let mut known = GLOBBED.split(' ');
             known.find(|one| word_matches(last, one)).unwrap_or("")
         } else if last.contains(['$', '`']) || name.opaque && !name.text.contains('/') {
@@ -48,6 +51,12 @@ impl Shell<'_> {
         }
         if one_of(program, SHELLS) {
             return self.run_shell(program, args, stdin);
+        }
+        let script = args.iter().position(|arg| !is_flag(&arg.text));
+        if let Some(script) =
+            script.filter(|at| one_of(program, "node bun deno") && is_claude_code(&args[*at].text))
+        {
+            return self.start(&args[script..], stdin);
         }
         if let Some(language) = Language::of(program) {
             return self.run_code(program, language, args, stdin);
@@ -100,6 +109,14 @@ impl Shell<'_> {
             "make" | "gmake" => self.make(program, args, stdin),
             "cargo" if args.first().is_some_and(|arg| arg.text == "run") => {
                 self.cargo_run(args, stdin)
+            }
+            "becket"
+                if BECKET_FLAGS
+                    .operands(args)
+                    .first()
+                    .is_some_and(|it| it.text == "run") =>
+            {
+                self.becket_run(args, stdin)
             }
             _ => self.plain(name, program, args, stdin),
         }
@@ -212,13 +229,12 @@ impl Shell<'_> {
                 Output::Text(name.text.clone() + "\n", name.opaque)
             });
         }
-        if program == "env"
-            && let Some(line) = wrapper::value(args, Some('S'), "split-string")
-        {
-            return self.within("env", |shell| shell.script(&line.text, stdin));
-        }
         let mut at = wrapper.command(args);
         let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
+        if program == "env" && args.get(at).is_some_and(|arg| arg.text == "-") {
+            at += 1;
+        }
+        self.unset_by_wrapper(program, &args[..at]);
         if matches!(program, "env" | "sudo" | "doas" | "cross-env") {
             while let Some((name, value)) = args.get(at).and_then(|arg| arg.text.split_once('=')) {
                 self.export(name, value);
@@ -229,6 +245,7 @@ impl Shell<'_> {
         }
         let inner = &args[at..];
         let script = match program {
+            "env" => wrapper::value(&args[..at], Some('S'), "split-string"),
             "flock" | "npx" | "npm" => wrapper::value(&args[..at], Some('c'), "command call"),
             // `watch 'a b'` and the like give one word to a shell.
             "watch" if inner.len() == 1 => inner.first().cloned(),
@@ -252,6 +269,29 @@ impl Shell<'_> {
         self.scope.variables = variables;
         self.context.env = env;
         output
+    }
+
+    /// `env -i`, `env -u NAME`, `exec -c`: takes variables out of what is started.
+    fn unset_by_wrapper(&mut self, program: &str, flags: &[Value]) {
+        let clears = match program {
+            "env" => has(flags, "i", "ignore-environment") || flags.iter().any(|it| it.text == "-"),
+            "exec" => has(flags, "c", ""),
+            _ => false,
+        };
+        if clears {
+            self.context.env = vec!["-i".to_owned()];
+        }
+        for (at, flag) in flags.iter().enumerate().filter(|_| program == "env") {
+            let flag = flag.text.as_str();
+            let name = match flag.strip_prefix("--unset=").or(flag.strip_prefix("-u")) {
+                Some("") => flags.get(at + 1).map(|it| it.text.as_str()),
+                None if flag == "--unset" => flags.get(at + 1).map(|it| it.text.as_str()),
+                name => name,
+            };
+            if let Some(name) = name {
+                self.unset(name);
+            }
+        }
     }
 
     fn run_shell(&mut self, program: &str, args: &[Value], stdin: &Output) -> Output {
@@ -476,6 +516,16 @@ impl Shell<'_> {
         }
         Output::Nothing
     }
+}
+
+/// Returns true for Claude Code under another name than `claude`: its package, its script, or a version of
+/// the native installer.
+fn is_claude_code(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let package = name.split('@').next();
+    package == Some("claude-code")
+        || path.contains("/claude-code/") && name.starts_with("cli")
+        || path.contains("/claude/versions/")
 }
 
 pub(super) fn line(words: &[Value]) -> String {

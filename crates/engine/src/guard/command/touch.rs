@@ -201,8 +201,31 @@ static ROWS: &[Row] = &[
          nslookup host ssh-add ssh-agent ssh-copy-id ssh cd pushd popd eval trap ps top pgrep printenv hostname \
          uname whoami id tmux screen gh jobs fg bg ulimit umask history yes crontab systemctl service journalctl \
          brew apt apt-get dnf yum pacman snap pip pip3 npm yarn pnpm make cmake cargo go rustup docker \
-         docker-compose podman nerdctl kubectl oc helm nc ncat netcat telnet becket claude",
+         docker-compose podman nerdctl kubectl oc helm nc ncat netcat telnet claude",
     ),
+];
+
+/// Flags of becket whose value is the next word.
+pub(super) const BECKET_FLAGS: Flags = flags(
+    "",
+    "home set frame-times write svg man config event project cwd order title keywords skill task mode effort session",
+);
+
+/// Files that verbs of becket read and write: the verb, the flag that names the file, or none where the
+/// first operand does.
+static BECKET_FILES: &[(&str, Option<&str>, Access)] = &[
+    ("", Some("frame-times"), Write),
+    ("init", Some("write"), Write),
+    ("demo", Some("svg"), Write),
+    ("completions", Some("man"), Write),
+    ("task new", None, Write),
+    ("effort plan", None, Read),
+    ("effort debrief", None, Read),
+    ("effort dehydrate", None, Read),
+    ("run", Some("order"), Read),
+    ("guard test", Some("event"), Read),
+    ("guard backtest", Some("config"), Read),
+    ("try", Some("event"), Read),
 ];
 
 static BY_NAME: LazyLock<HashMap<&str, &Row>> = LazyLock::new(|| {
@@ -254,6 +277,7 @@ impl Shell<'_> {
             "curl" | "wget" | "http" | "https" | "xh" => self.request(args, act),
             "openssl" | "gpg" | "gpg2" | "age" => self.crypt(args, act),
             "git" => self.git_touches(args, act),
+            "becket" => self.becket(args, act),
             _ => match BY_NAME.get(name) {
                 Some(row) => self.row(row, program, args, act),
                 None => self.unlisted(args, act),
@@ -458,6 +482,24 @@ impl Shell<'_> {
                 _ => {}
             }
             out = arg.text == "-out";
+        }
+    }
+
+    fn becket(&mut self, args: &[Value], act: usize) {
+        let operands = BECKET_FLAGS.operands(args);
+        for (verb, flag, access) in BECKET_FILES {
+            let words = verb.split_whitespace().count();
+            let begins = verb.split_whitespace().zip(&operands);
+            if operands.len() < words || !begins.into_iter().all(|(word, it)| word == it.text) {
+                continue;
+            }
+            let file = match flag {
+                Some(flag) => value(args, None, flag),
+                None => operands.get(words).map(|file| (*file).clone()),
+            };
+            if let Some(file) = file.filter(|file| file.text != "-") {
+                self.touch(&file, *access, false, Some(act));
+            }
         }
     }
 

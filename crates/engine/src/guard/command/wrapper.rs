@@ -104,6 +104,8 @@ static WRAPPERS: &[Wrapper] = &[
     plain("pipx run", flags("", "spec"), 0),
     plain("yarn exec", flags("", ""), 0),
     plain("npm exec", flags("pcw", "package call"), 0),
+    plain("npm x", flags("pcw", "package call"), 0),
+    plain("bun x", flags("p", "package"), 0),
     plain("pnpm dlx", flags("", "package"), 0),
     plain("pnpm exec", flags("", ""), 0),
     plain("yarn dlx", flags("p", "package"), 0),

@@ -1,0 +1,289 @@
+//! Files that tell Claude Code what to run, as they would be after a call: its settings, and the files of
+//! its commands and skills. Pure.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// A file before and after a call that writes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    pub path: String,
+    pub before: String,
+    pub after: String,
+    /// The call gives the whole file, not a part of it.
+    pub is_whole: bool,
+}
+
+/// Variables in the `env` of settings by which Claude Code leaves hooks out.
+const WITHOUT_HOOKS: [&str; 3] = [
+    "CLAUDE_CODE_SIMPLE",
+    "CLAUDE_CODE_SAFE_MODE",
+    "CLAUDE_CODE_RESTRICTED",
+];
+
+/// Returns true for the settings of Claude Code, by the file's name.
+pub fn is_settings(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.starts_with("settings") && name.ends_with(".json")
+}
+
+/// Returns true for the file of a command or a skill.
+pub fn is_command(path: &str) -> bool {
+    let below = ["/.claude/commands/", "/.claude/skills/"];
+    path.ends_with(".md") && below.iter().any(|folder| path.contains(folder))
+}
+
+impl Edit {
+    /// Applies the input of an editing tool to the text of the file. Where that fails, the file counts as
+    /// what the input names of it.
+    pub fn of(path: &str, input: &Value, file: &str) -> Self {
+        let text = |edit: &Value, keys: &[&str]| {
+            let texts = keys.iter().filter_map(|key| edit.get(key)?.as_str());
+            texts.collect::<String>()
+        };
+        let edit = |before: String, after: String, is_whole: bool| Self {
+            path: path.to_owned(),
+            before,
+            after,
+            is_whole,
+        };
+        let one = std::slice::from_ref(input);
+        let edits = input.get("edits").and_then(Value::as_array);
+        let edits = edits.map_or(one, |edits| edits);
+        let old = |edit: &Value| text(edit, &["old_string", "oldText"]);
+        let new = |edit: &Value| text(edit, &["new_string", "newText"]);
+        let keys = ["old_string", "oldText", "edits"];
+        if keys.iter().all(|key| input.get(key).is_none()) {
+            let content = text(input, &["content", "contents", "new_source"]);
+            return edit(file.to_owned(), content, true);
+        }
+        let file = file.replace("\r\n", "\n");
+        let applied = edits.iter().try_fold(file.clone(), |file, edit| {
+            let every = ["replace_all", "replaceAll"];
+            let every = every
+                .iter()
+                .any(|key| edit.get(key) == Some(&Value::Bool(true)));
+            replaced(&file, &old(edit), &new(edit), every)
+        });
+        match applied {
+            Some(after) => edit(file, after, false),
+            None => edit(
+                edits.iter().map(old).collect(),
+                edits.iter().map(new).collect(),
+                false,
+            ),
+        }
+    }
+
+    /// Returns true if an entry of becket's is gone or changed, or hooks are switched off.
+    pub fn unregisters(&self, home: &Path) -> bool {
+        let after = hooks(&self.after);
+        let is_ours = |hook: &&Hook| hook.2.to_string().contains("becket-hook");
+        let mut ours = hooks(&self.before).into_iter();
+        let is_users = Path::new(&self.path) == home.join(".claude/settings.json");
+        switches_off(&self.after)
+            || ours.any(|hook| is_ours(&&hook) && !after.contains(&hook))
+            || self.is_whole && is_users && !after.iter().any(|hook| is_ours(&hook))
+    }
+
+    /// Returns true if Claude Code would run something that it did not run before: a hook, or the inline
+    /// command of a command file.
+    pub fn adds_hook(&self) -> bool {
+        if is_command(&self.path) {
+            let before = inline_commands(&self.before);
+            let mut after = inline_commands(&self.after).into_iter();
+            return after.any(|command| !before.contains(&command));
+        }
+        let before = hooks(&self.before);
+        hooks(&self.after).iter().any(|hook| !before.contains(hook))
+    }
+}
+
+/// Replaces a text in the file as Claude Code does. None if it is not there.
+fn replaced(file: &str, old: &str, new: &str, every: bool) -> Option<String> {
+    if old.is_empty() {
+        return file.is_empty().then(|| new.to_owned());
+    }
+    if every {
+        return file.contains(old).then(|| file.replace(old, new));
+    }
+    let (from, to) = match file.find(old) {
+        Some(from) => (from, from + old.len()),
+        None => found_by_plain_quotes(file, old)?,
+    };
+    Some(format!("{}{new}{}", &file[..from], &file[to..]))
+}
+
+/// Claude Code takes typographic quotes of the file for plain ones.
+fn found_by_plain_quotes(file: &str, old: &str) -> Option<(usize, usize)> {
+    let (plain_file, old) = (plain_quotes(file), plain_quotes(old));
+    let from = plain_file[..plain_file.find(&old)?].chars().count();
+    let offset = |nth: usize| {
+        file.char_indices()
+            .nth(nth)
+            .map_or(file.len(), |(at, _)| at)
+    };
+    Some((offset(from), offset(from + old.chars().count())))
+}
+
+fn plain_quotes(text: &str) -> String {
+    let text = text.replace(['\u{2018}', '\u{2019}'], "'");
+    text.replace(['\u{201c}', '\u{201d}'], "\"")
+}
+
+/// An event, the matcher of its group, and the hook.
+type Hook = (String, Value, Value);
+
+/// The hooks of a settings file. Of a text that is not JSON, each place that names one.
+fn hooks(text: &str) -> Vec<Hook> {
+    let Some(settings) = parse(text) else {
+        let marks = ["becket-hook", "\"hooks\""].into_iter();
+        let found = marks.flat_map(|mark| text.matches(mark));
+        return found
+            .map(|mark| (String::new(), Value::Null, mark.into()))
+            .collect();
+    };
+    let events = settings.get("hooks").and_then(Value::as_object);
+    let mut all = Vec::new();
+    for (event, groups) in events.into_iter().flatten() {
+        for group in groups.as_array().into_iter().flatten() {
+            let matcher = group.get("matcher").cloned().unwrap_or_default();
+            let hooks = group.get("hooks").and_then(Value::as_array);
+            let hooks = hooks.into_iter().flatten().cloned();
+            all.extend(hooks.map(|hook| (event.clone(), matcher.clone(), hook)));
+        }
+    }
+    all
+}
+
+/// An empty file is an empty object.
+fn parse(text: &str) -> Option<Value> {
+    match text.trim_start_matches('\u{feff}').trim() {
+        "" => Some(Value::Null),
+        text => serde_json::from_str(text).ok(),
+    }
+}
+
+/// Returns true if hooks are switched off in this text of a settings file.
+pub fn switches_off(text: &str) -> bool {
+    let Some(settings) = parse(text) else {
+        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+        return text.contains("\"disableAllHooks\":true");
+    };
+    let is_set = |name: &&str| {
+        let value = settings.get("env").and_then(|env| env.get(name));
+        let value = value.map(|value| value.to_string().trim_matches('"').to_lowercase());
+        value.is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.trim()))
+    };
+    settings.get("disableAllHooks") == Some(&Value::Bool(true)) || WITHOUT_HOOKS.iter().any(is_set)
+}
+
+/// The commands that Claude Code runs when it reads the file: in one line, and as a block.
+pub fn inline_commands(text: &str) -> Vec<&str> {
+    let up_to = |mark: &'static str, end: &'static str| {
+        let found = text.match_indices(mark).map(move |(at, _)| &text[at..]);
+        found.map(move |rest| {
+            let length = rest[mark.len()..].find(end);
+            &rest[..length.map_or(rest.len(), |length| mark.len() + length)]
+        })
+    };
+    let line = up_to("!`", "`").chain(up_to("!\\`", "`"));
+    line.chain(up_to("```!", "```")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const OURS: &str =
+        r#"{"type": "command", "command": "/x/becket-hook", "args": ["--home", "/h"]}"#;
+
+    fn settings(more: &str) -> String {
+        format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{OURS}]}}]}}{more}}}"#)
+    }
+
+    /// What an edit of this file does: takes hooks out, adds some.
+    fn edited(file: &str, old: &str, new: &str) -> (bool, bool) {
+        let input = json!({"old_string": old, "new_string": new});
+        let edit = Edit::of("/p/.claude/settings.local.json", &input, file);
+        (edit.unregisters(Path::new("/home/u")), edit.adds_hook())
+    }
+
+    #[test]
+    fn settings_are_judged_as_they_would_be() {
+        let file = settings(r#", "disableAllHooks": false, "enableAllHooks": true, "x": ["“"]"#);
+        for (old, new, expected) in [
+            ("\"x\": [", "\"x\": [\"a\", ", (false, false)),
+            ("false", "true", (true, false)),
+            ("enableAllHooks", "disableAllHooks", (true, false)),
+            (
+                "\"enableAllHooks\"",
+                "\"disable\\u0041llHooks\"",
+                (true, false),
+            ),
+            (
+                "[\"\"\"]",
+                "[], \"env\": {\"CLAUDE_CODE_SIMPLE\": \"1\"}",
+                (true, false),
+            ),
+            ("becket-hook\"", "becket-hook.old\"", (true, true)),
+            ("\"/h\"", "\"/tmp/h\"", (true, true)),
+            (
+                "{\"hooks\": [",
+                "{\"matcher\": \"Nothing\", \"hooks\": [",
+                (true, true),
+            ),
+            ("PreToolUse", "Stop", (true, true)),
+            ("{\"hooks\": {", "{\"hooks\": {,", (true, true)),
+            (
+                "[{\"type\"",
+                "[{\"type\": \"command\", \"command\": \"x\"}, {\"type\"",
+                (false, true),
+            ),
+        ] {
+            assert_eq!(edited(&file, old, new), expected, "{old} → {new}");
+        }
+        assert_eq!(edited("", "", "{\"permissions\": {}}"), (false, false));
+        assert_eq!(edited("", "", &settings("")), (false, true));
+        assert_eq!(
+            edited("{}", "not there", "\"model\": \"b\""),
+            (false, false)
+        );
+        assert_eq!(
+            edited("{}", "x", "\"disableAllHooks\": true"),
+            (true, false)
+        );
+    }
+
+    #[test]
+    fn several_edits_and_a_whole_file() {
+        let edits = json!({"edits": [{"oldText": "ab", "newText": "enable"}, {"oldText": "enable", "newText": "disable"}]});
+        let edit = Edit::of("settings.json", &edits, "{\"abAllHooks\": true}");
+        assert!(edit.unregisters(Path::new("/home/u")));
+        let all = json!({"old_string": "a", "new_string": "b", "replace_all": true});
+        assert_eq!(Edit::of("x", &all, "a a").after, "b b");
+        let whole = |text: &str| {
+            let input = json!({"content": text});
+            let edit = Edit::of("/home/u/.claude/settings.json", &input, &settings(""));
+            (edit.unregisters(Path::new("/home/u")), edit.adds_hook())
+        };
+        assert_eq!(whole(&settings(", \"model\": \"a\"")), (false, false));
+        assert_eq!(whole("{}"), (true, false));
+    }
+
+    #[test]
+    fn a_command_file_may_run_what_it_ran_before() {
+        let edit = |before: &str, after: &str| {
+            let path = "/p/.claude/commands/x.md";
+            Edit::of(path, &json!({ "content": after }), before).adds_hook()
+        };
+        assert!(!edit("", "Fix it! `now`"));
+        assert!(edit("", "It says: !`touch x`"));
+        assert!(edit("", "```!\ntouch x\n```"));
+        assert!(!edit("a !`ls`", "b !`ls`"));
+        assert!(edit("a !`ls`", "a !`rm x`"));
+    }
+}
