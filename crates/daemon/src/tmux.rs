@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use becket_wire::effort::EffortBrief;
 use becket_wire::session::{Display, SessionRow};
+use becket_wire::text::is_hidden;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -258,7 +259,7 @@ fn effort_text(effort: &EffortBrief) -> String {
     let used = effort.context_pct.map(|used| format!(" {used:.0}%"));
     let text = effort.short() + &used.unwrap_or_default();
     text.chars()
-        .filter(|c| !c.is_control() && *c != '#')
+        .filter(|c| !is_hidden(*c) && *c != '#')
         .collect()
 }
 

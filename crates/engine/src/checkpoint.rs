@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use becket_wire::id::parse_uuid;
+use becket_wire::text::is_hidden;
 use git::{items, line};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -122,7 +123,7 @@ fn folder(session: Option<&str>) -> String {
 fn message(wish: &Wish<'_>, files: &[OsString], skipped: &[String]) -> String {
     let one_line = |text: &str| -> String {
         text.chars()
-            .map(|c| if c.is_control() { '�' } else { c })
+            .map(|c| if is_hidden(c) { '�' } else { c })
             .collect()
     };
     let named: Vec<String> = files
@@ -363,7 +364,7 @@ fn pathspecs(left_out: &[OsString]) -> Vec<u8> {
 fn shown(path: &OsStr) -> String {
     let path = path.to_string_lossy();
     path.chars()
-        .map(|c| if c.is_control() { '�' } else { c })
+        .map(|c| if is_hidden(c) { '�' } else { c })
         .collect()
 }
 

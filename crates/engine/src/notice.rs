@@ -10,6 +10,7 @@ use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
 use becket_wire::session::Display;
+use becket_wire::text::is_hidden;
 
 use crate::run::Program;
 use crate::session::{Moment, Session};
@@ -225,18 +226,9 @@ fn clean(text: &str) -> String {
     }
 }
 
-/// The text without control characters, and without what turns the direction of writing: that could
-/// make it read as another one.
+/// The text without characters that could make it read as another one.
 fn plain(text: &str) -> String {
-    let turns = |character: &char| {
-        matches!(character, '\u{200e}' | '\u{200f}' | '\u{061c}')
-            || ('\u{202a}'..='\u{202e}').contains(character)
-            || ('\u{2066}'..='\u{2069}').contains(character)
-    };
-    let kept = text
-        .chars()
-        .filter(|character| !character.is_control() && !turns(character));
-    kept.collect()
+    text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 fn span(ms: i64) -> String {

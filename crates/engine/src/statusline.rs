@@ -9,6 +9,7 @@ use anstyle::{AnsiColor, Style};
 use becket_wire::Output;
 use becket_wire::rpc::{Envelope, WRONG};
 use becket_wire::session::Figures;
+use becket_wire::text::is_hidden;
 use serde_json::Value;
 use thiserror::Error;
 use unicode_width::UnicodeWidthStr;
@@ -178,14 +179,9 @@ impl Part {
     }
 }
 
-/// Takes out what must not reach a terminal: control characters, and what turns the direction of
-/// the text around.
+/// Takes out what must not reach a terminal.
 pub fn clean(text: &str) -> String {
-    let bad = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().filter(|c| !bad(*c)).collect()
+    text.chars().filter(|c| !is_hidden(*c)).collect()
 }
 
 /// The beginning of a text, no wider than that.

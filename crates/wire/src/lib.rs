@@ -18,6 +18,7 @@ pub mod registration;
 pub mod rpc;
 pub mod run;
 pub mod session;
+pub mod text;
 pub mod version;
 
 pub use account::Account;

@@ -1,23 +1,20 @@
 //! Text for a terminal: made inert, on one line, wrapped, cut; numbers in a few characters.
 
+use becket_wire::text::is_hidden;
 use serde::Serialize;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::style::Glyphs;
 
-/// Whether a terminal shows this and does not obey it: no control character, and nothing that turns
-/// the direction of what follows.
+/// Returns true for a character that a terminal shows and does not obey.
 pub fn is_inert(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !c.is_control() && !turns
+    !is_hidden(c)
 }
 
 /// One line shows at most this much of a foreign text.
 const MOST: usize = 500;
 
-/// A foreign text on one line: no control character of it reaches the terminal, and nothing
-/// that turns the direction of what follows.
+/// A foreign text on one line, without characters that a terminal would obey or not show.
 pub fn one_line(text: &str) -> String {
     let bounded: String = text.chars().take(4 * MOST).collect();
     let words: Vec<String> = inert(&bounded).collect();
@@ -53,8 +50,7 @@ pub fn visible(text: &str) -> String {
 
 /// Whether a character is shown, and as what it is.
 pub fn is_plain(c: char) -> bool {
-    let hidden = matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2064}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-    is_inert(c) && !hidden && (c == ' ' || !c.is_whitespace())
+    is_inert(c) && (c == ' ' || !c.is_whitespace())
 }
 
 /// JSON on one line. A terminal would obey characters that JSON lets pass, so they are written as escapes,
@@ -66,7 +62,11 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
             // Between the tokens of a payload that is shown as it came: none stands within a text.
             '\t' | '\n' | '\r' => out.push(' '),
             c if is_inert(c) => out.push(c),
-            c => out += &format!("\\u{:04x}", u32::from(c)),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    out += &format!("\\u{unit:04x}");
+                }
+            }
         }
     }
     Ok(out)
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_others_wrote_stays_on_its_line() {
-        let odd = "a\u{1b}[31m\n\n b\u{202e}\tc\u{9b}\u{7}";
+        let odd = "a\u{1b}[31m\n\n b\u{202e}\u{200b}\tc\u{9b}\u{7}\u{2060}\u{e0041}";
         assert_eq!(one_line(odd), "a[31m b c");
         assert_eq!(one_line(&"x".repeat(10_000)).len(), MOST);
     }
@@ -217,9 +217,12 @@ mod tests {
 
     #[test]
     fn json_for_a_terminal_means_the_same() {
-        let odd = ["é\u{9b}31m", "\u{1b}\u{7f}\u{202e}\n"];
+        let odd = ["é\u{9b}31m", "\u{1b}\u{7f}\u{202e}\n\u{e0041}"];
         let shown = json(&odd).unwrap();
-        assert_eq!(shown, r#"["é\u009b31m","\u001b\u007f\u202e\n"]"#);
+        assert_eq!(
+            shown,
+            r#"["é\u009b31m","\u001b\u007f\u202e\n\udb40\udc41"]"#
+        );
         assert_eq!(serde_json::from_str::<Vec<String>>(&shown).unwrap(), odd);
     }
 

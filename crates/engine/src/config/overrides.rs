@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
+use becket_wire::text::is_hidden;
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeValue, ValueDeserializer};
@@ -94,7 +95,7 @@ pub fn parse_variables<'a>(
 fn plainly(text: &str) -> String {
     let cut = text.chars().count() > MAX_SAID;
     let plain = text.chars().take(MAX_SAID);
-    let plain = plain.map(|c| if c.is_control() { ' ' } else { c });
+    let plain = plain.map(|c| if is_hidden(c) { ' ' } else { c });
     plain.chain(cut.then_some('…')).collect()
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use becket_wire::answer::{Answer, Change, Opinion};
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
+use becket_wire::text::is_hidden;
 use becket_wire::{Head, Place};
 
 use super::Hook;
@@ -372,11 +373,9 @@ fn said(typed: &str) -> String {
     }
 }
 
-/// A description may come from a foreign project: control characters and direction marks go.
+/// A description may come from a foreign project: what a terminal would obey or not show goes.
 fn one_line(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let inert = text.replace(|c: char| c.is_control() || turns(c), " ");
-    inert.trim().to_owned()
+    text.replace(is_hidden, " ").trim().to_owned()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use becket_wire::Output;
 use becket_wire::event::EventName;
+use becket_wire::text::is_hidden;
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::changed::{self, Before, State};
@@ -68,7 +69,7 @@ fn run(call: &Call<'_>) -> Output {
 fn reason(call: &Call<'_>, changed: &[&PathBuf]) -> String {
     let name = |file: &&PathBuf| {
         let file = file.strip_prefix(call.project).unwrap_or(file);
-        file.to_string_lossy().replace(char::is_control, "�")
+        file.to_string_lossy().replace(is_hidden, "�")
     };
     let named: Vec<String> = changed.iter().take(NAMED).map(name).collect();
     let more = match changed.len().saturating_sub(NAMED) {
