@@ -10,7 +10,7 @@ mod work;
 use std::path::{Path, PathBuf};
 
 use becket_wire::effort::{Artifact, Dehydrated};
-use becket_wire::{EventId, Head};
+use becket_wire::{EventId, Head, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -156,13 +156,13 @@ pub fn runs_only_becket(head: &Head<'_>) -> bool {
 }
 
 fn bash_command(head: &Head<'_>) -> Option<String> {
-    let input: Value = serde_json::from_str(head.tool_input?).ok()?;
+    let input: Value = json::lenient(head.tool_input?).ok()?;
     Some(input.get("command")?.as_str()?.to_owned())
 }
 
 /// The file or folder that a call names, absolute.
 fn named_path(head: &Head<'_>) -> Option<PathBuf> {
-    let input: Value = serde_json::from_str(head.tool_input?).ok()?;
+    let input: Value = json::lenient(head.tool_input?).ok()?;
     let keys = ["file_path", "notebook_path", "path"];
     let path = keys.iter().find_map(|key| input.get(key)?.as_str())?;
     Some(Path::new(head.cwd.as_deref().unwrap_or("/")).join(path))
@@ -197,8 +197,8 @@ pub fn dialogue(head: &Head<'_>) -> Option<String> {
     if head.tool.as_deref() != Some("AskUserQuestion") {
         return None;
     }
-    let input: Value = serde_json::from_str(head.tool_input?).ok()?;
-    let response: Value = serde_json::from_str(head.tool_response?).unwrap_or_default();
+    let input: Value = json::lenient(head.tool_input?).ok()?;
+    let response: Value = json::lenient(head.tool_response?).unwrap_or_default();
     let answers = response.get("answers").or_else(|| input.get("answers"));
     let mut text = String::new();
     for question in input.get("questions")?.as_array()? {

@@ -10,7 +10,7 @@ use crate::config::Snapshot;
 use crate::effort::{EffortSaid, rules, skill};
 use crate::guard::memory::Key;
 use crate::guard::rule::Say;
-use crate::guard::sight::{Found, Sight, Spend, unreadable};
+use crate::guard::sight::{Found, Sight, Spend, judge_prompt, unreadable};
 use crate::merge::{unattended, weight};
 use crate::notice::{self, Notice};
 use crate::pipeline::{Context, PreparedEvent};
@@ -225,14 +225,20 @@ pub(crate) fn judge(
     let mut verdict = Verdict::silent(event.event.clone());
     let head = match Head::read(payload) {
         Ok(head) => head,
-        Err(why) if event.event == EventName::PreToolUse => {
-            let found = unreadable(&event.config.guards, &why.to_string());
-            if let Some(Found { rule, reason, .. }) = found.first() {
-                verdict.refuse(reason, guard_name(&rule.id));
+        Err(why) => {
+            let rules = &event.config.guards;
+            let found = match event.event {
+                EventName::PreToolUse => unreadable(rules, &why.to_string()),
+                EventName::UserPromptSubmit => {
+                    judge_prompt(&String::from_utf8_lossy(payload), rules)
+                }
+                _ => Vec::new(),
+            };
+            if let Some(strictest) = found.first() {
+                answer(strictest, event, &mut verdict);
             }
             return verdict;
         }
-        Err(_) => return verdict,
     };
     let case = Case {
         event,
@@ -257,24 +263,28 @@ fn guard(case: &Case<'_>, verdict: &mut Verdict) {
     let ruling = sight.ruling();
     verdict.key = Some(sight.key.clone());
     verdict.spends.extend(ruling.spend);
-    for Found { rule, reason, .. } in ruling.warns {
-        let warning = format!("becket's guard {} warns: {reason}", rule.id);
-        if verdict.answer.add_context(warning).is_ok() {
-            verdict.by.get_or_insert_with(|| guard_name(&rule.id));
-        }
+    for found in ruling.warns.into_iter().chain(ruling.strictest) {
+        answer(found, case.event, verdict);
     }
-    let Some(Found { rule, say, reason }) = ruling.strictest else {
-        return;
-    };
-    let by = guard_name(&rule.id);
-    match (say, verdict.event()) {
+}
+
+/// Adds the answer of one guard.
+fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
+    let by = guard_name(&found.rule.id);
+    match (found.say, verdict.event()) {
+        (Say::Warn, _) => {
+            let warning = format!("becket's guard {} warns: {}", found.rule.id, found.reason);
+            if verdict.answer.add_context(warning).is_ok() {
+                verdict.by.get_or_insert(by);
+            }
+        }
         (Say::Ask, EventName::PreToolUse) => {
-            let reason = reason.clone();
+            let reason = found.reason.clone();
             verdict.give(Opinion::Ask { reason }, by);
         }
         // Its dialog is what asks.
-        (Say::Ask, EventName::PermissionRequest) if case.event.envelope.attended() => {}
-        _ => verdict.refuse(reason, by),
+        (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {}
+        _ => verdict.refuse(&found.reason, by),
     }
 }
 

@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use becket_wire::Head;
 use becket_wire::event::EventName;
+use becket_wire::{Head, json};
 use globset::{GlobBuilder, GlobMatcher};
 use regex::bytes::{Regex, RegexBuilder};
 use serde_json::value::RawValue;
@@ -353,5 +353,5 @@ fn object(json: &str) -> Option<Object<'_>> {
 }
 
 fn text(json: &RawValue) -> Option<String> {
-    serde_json::from_str(json.get()).ok()
+    json::lenient(json.get()).ok()
 }

@@ -8,6 +8,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::event::required_fields;
+use crate::json;
 
 /// The required fields of every known event, besides its name.
 const COMMON: [&str; 3] = ["session_id", "transcript_path", "cwd"];
@@ -291,7 +292,7 @@ impl<'de> Visitor<'de> for HeadVisitor {
 fn string(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        return serde_json::from_str(raw.get()).ok().map(Cow::Owned);
+        return json::lenient(raw.get()).ok().map(Cow::Owned);
     }
     Some(Cow::Borrowed(inner))
 }
@@ -308,6 +309,8 @@ mod tests {
         assert_eq!(head.cwd.as_deref(), Some("/a\"b"));
         assert_eq!(head.event.as_deref(), Some("Stop"));
         assert_eq!(head.tool, None);
+        let head = Head::read(br#"{"prompt":"\ud83d deploy"}"#).unwrap();
+        assert_eq!(head.prompt.as_deref(), Some("\u{fffd} deploy"));
     }
 
     #[test]

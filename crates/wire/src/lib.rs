@@ -9,6 +9,7 @@ pub mod event;
 pub mod frame;
 pub mod head;
 pub mod id;
+pub mod json;
 pub mod log;
 pub mod missed;
 pub mod notice;

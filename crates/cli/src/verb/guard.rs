@@ -13,7 +13,7 @@ use becket_engine::config::Snapshot;
 use becket_engine::guard::act::{Access, Call};
 use becket_engine::guard::memory::{self, LASTS};
 use becket_engine::guard::rule::{Rule, Say};
-use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_call};
+use becket_engine::guard::sight::{Around, Found, Judged, Sight, judge_text};
 use becket_engine::trust::Project;
 use becket_wire::{EventId, Head};
 use serde_json::{Value, json};
@@ -222,10 +222,8 @@ fn read_event(file: &Path) -> Result<Vec<u8>> {
 /// What the guards say to an event, whatever was allowed before.
 fn judge(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Judged {
     let event = head.event.as_deref().unwrap_or_default().into();
-    if let Some(tool) = head.tool.as_deref()
-        && let Ok(input) = serde_json::from_str(head.tool_input.unwrap_or("{}"))
-    {
-        return judge_call(tool, &input, head, around);
+    if let Some(tool) = head.tool.as_deref() {
+        return judge_text(tool, head, around).1;
     }
     let sight = Sight::of(&event, EventId::new(0, [0; 2]), head, payload, around);
     Judged {

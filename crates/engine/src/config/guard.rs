@@ -75,7 +75,7 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "tools",
         Form::Text(|_, text| Matcher::parse(text).map(drop)),
-        "The matcher of Claude Code: names of tools, or a regular expression; without it, every tool",
+        "The matcher of Claude Code: names of tools, or a regular expression; `Bash` means every tool that runs shell commands; without it, every tool",
     ),
     key(
         "command",
@@ -135,7 +135,7 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "patterns",
         Form::Words(filled),
-        "Texts, one of which stands in the Bash command as it is written",
+        "Texts, one of which stands in the command as it is written",
     ),
     key(
         "prompt",

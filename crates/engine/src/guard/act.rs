@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+/// Touches of one call that are kept. What is past them counts as unread.
+pub const TOUCHES: usize = 8192;
+
 /// What one tool call would do, as far as its input tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Call {
@@ -11,7 +14,7 @@ pub struct Call {
     pub acts: Vec<Act>,
     /// Every path that the call touches, those of its acts included.
     pub touches: Vec<Touch>,
-    /// Why parts of the command could not be read: too deep, too long, not shell. Empty if it was read whole.
+    /// Why parts of the call could not be read: too deep, too long, not shell. Empty if it was read whole.
     pub unread: Vec<String>,
 }
 

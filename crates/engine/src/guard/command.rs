@@ -32,6 +32,8 @@ pub struct Read {
     pub touches: Vec<Touch>,
     /// Why parts of it could not be read.
     pub unread: Vec<String>,
+    /// It has a syntax error.
+    pub is_broken: bool,
 }
 
 /// What a Bash command would do. Reads no file.

@@ -15,6 +15,8 @@ pub struct Edit {
     pub is_whole: bool,
 }
 
+/// A file that an edit makes longer is not judged as a whole.
+const LONGEST: usize = 4 << 20;
 /// Variables in the `env` of settings by which Claude Code leaves hooks out.
 const WITHOUT_HOOKS: [&str; 3] = [
     "CLAUDE_CODE_SIMPLE",
@@ -100,13 +102,15 @@ impl Edit {
     }
 }
 
-/// Replaces a text in the file as Claude Code does. None if it is not there.
+/// Replaces a text in the file as Claude Code does. None if it is not there, or the file grows too long.
 fn replaced(file: &str, old: &str, new: &str, every: bool) -> Option<String> {
     if old.is_empty() {
         return file.is_empty().then(|| new.to_owned());
     }
     if every {
-        return file.contains(old).then(|| file.replace(old, new));
+        let found = file.matches(old).count();
+        let fits = file.len() + found * new.len() <= LONGEST;
+        return (found > 0 && fits).then(|| file.replace(old, new));
     }
     let (from, to) = match file.find(old) {
         Some(from) => (from, from + old.len()),

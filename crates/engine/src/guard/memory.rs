@@ -12,6 +12,7 @@ use becket_wire::{EventId, Head, Place};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::path::is_shell;
 use crate::replace::make_folder;
 use crate::trust::hash_of;
 
@@ -59,11 +60,12 @@ impl Key {
     /// with each try.
     pub fn of_call(head: &Head<'_>, event: EventId, tool: &str, input: &Value) -> Self {
         let mut input = input.clone();
-        if tool == "Bash"
+        if is_shell(tool)
             && let Some(fields) = input.as_object_mut()
         {
-            fields.remove("description");
-            fields.remove("timeout");
+            for name in ["description", "timeout", "timeout_ms"] {
+                fields.remove(name);
+            }
         }
         Self::of(head, event, tool, &input.to_string())
     }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
+use becket_wire::json;
 use serde_json::Value;
 
-use super::act::{Access, Call, Touch};
+use super::act::{Access, Call, TOUCHES, Touch};
 use super::command;
 
 #[cfg(test)]
@@ -16,9 +17,34 @@ mod tests;
 const RESOLVED: usize = 512;
 /// As many symlinks are followed for one path.
 const LINKS: usize = 40;
-/// As deep and as far the input of an MCP tool is looked at.
-const DEPTH: usize = 6;
-const VALUES: usize = 256;
+/// Tools of Claude Code that give their `command` to a shell.
+const SHELLS: [&str; 3] = ["Bash", "Monitor", "PowerShell"];
+/// Fields that hold a command line. Those after the third do so where the tool's name says that it runs one.
+const COMMANDS: [&str; 8] = [
+    "command",
+    "cmd",
+    "script",
+    "commandLine",
+    "command_line",
+    "shell_command",
+    "input",
+    "code",
+];
+
+/// Returns true for a tool of Claude Code that runs shell commands.
+pub fn is_shell(tool: &str) -> bool {
+    SHELLS.contains(&tool)
+}
+
+/// Says that a call touches more paths than are kept.
+pub(super) fn too_many_paths() -> String {
+    format!("it touches more than {TOUCHES} paths")
+}
+
+/// Says that an input has values too deep to be read.
+pub fn too_deep() -> String {
+    format!("the input is nested deeper than {} levels", json::DEPTH)
+}
 
 /// What a tool call would do; follows symlinks until `by`. May block on the file system.
 pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> Call {
@@ -50,17 +76,8 @@ pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> 
 fn words(tool: &str, input: &Value, cwd: &Path, home: &Path) -> Call {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let place = Place { cwd, home };
-    if let ("Bash", Some(command)) = (tool, text("command")) {
-        let command::Read {
-            acts,
-            touches,
-            unread,
-        } = command::read(command, cwd, home);
-        return Call {
-            acts,
-            touches,
-            unread,
-        };
+    if let Some(command) = text("command").filter(|_| is_shell(tool)) {
+        return run(tool, command, cwd, home);
     }
     let folder = || text("path").unwrap_or(".");
     let touches = match tool {
@@ -91,6 +108,18 @@ fn words(tool: &str, input: &Value, cwd: &Path, home: &Path) -> Call {
     Call {
         touches: touches.into_iter().flatten().collect(),
         ..Call::default()
+    }
+}
+
+/// Reads a command line. Of a tool that may mean something else by it than Bash does, a syntax error counts
+/// for nothing.
+fn run(tool: &str, line: &str, cwd: &Path, home: &Path) -> Call {
+    let read = command::read(line, cwd, home);
+    let is_known = ["Bash", "Monitor"].contains(&tool) || !read.is_broken;
+    Call {
+        acts: read.acts,
+        touches: read.touches,
+        unread: if is_known { read.unread } else { Vec::new() },
     }
 }
 
@@ -145,12 +174,18 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
     let name = tool.rsplit("__").next().unwrap_or(tool);
     let verbs = name_words(name);
     let has = |names: &[&str]| verbs.iter().any(|verb| names.contains(&verb.as_str()));
-    let mut call = Call::default();
-    if has(&[
+    let runs = has(&[
         "shell", "bash", "sh", "zsh", "exec", "execute", "run", "command", "cmd", "terminal",
         "process", "script",
-    ]) && let Some(script) = script(input)
-    {
+    ]);
+    let keys = match tool {
+        // Its script is JavaScript, which can only start agents.
+        "Workflow" => &[][..],
+        _ if runs => &COMMANDS[..],
+        _ => &COMMANDS[..3],
+    };
+    let mut call = Call::default();
+    if let Some(script) = script(input, keys) {
         let folder = [
             "cwd",
             "workdir",
@@ -165,16 +200,7 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
             || place.cwd.to_path_buf(),
             |folder| PathBuf::from(place.absolute(folder)),
         );
-        let command::Read {
-            acts,
-            touches,
-            unread,
-        } = command::read(&script, &cwd, place.home);
-        return Call {
-            acts,
-            touches,
-            unread,
-        };
+        call = run(tool, &script, &cwd, place.home);
     }
     let moves = has(&["move", "rename", "mv"]);
     let copies = has(&["copy", "cp"]);
@@ -204,17 +230,22 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
         .get("recursive")
         .and_then(Value::as_bool)
         .unwrap_or(access == Access::Delete);
-    let mut left = VALUES;
-    fields(input, DEPTH, &mut left, &mut |key, text| {
+    let mut too_many = false;
+    let is_whole = fields("", input, json::DEPTH, &mut |key, text| {
         let role = role(key, text);
         let access = match role {
             Role::None => return,
+            Role::Out => Access::Write,
             Role::From if moves => Access::Delete,
             Role::From if copies => Access::Read,
             Role::To if moves || copies => Access::Write,
             Role::From | Role::To if !text.contains(['/', '.', '~']) => return,
             _ => access,
         };
+        too_many |= call.touches.len() >= TOUCHES;
+        if too_many {
+            return;
+        }
         let path = decoded(text.strip_prefix("file://").unwrap_or(text));
         call.touches.extend(place.touch(
             Some(&path),
@@ -222,34 +253,31 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
             recursive && access == Access::Delete,
         ));
     });
+    call.unread.extend((!is_whole).then(too_deep));
+    call.unread.extend(too_many.then(too_many_paths));
     call
 }
 
-/// Calls `with` for each text in the input, with the key that it stands under.
-fn fields(value: &Value, depth: usize, left: &mut usize, with: &mut impl FnMut(&str, &str)) {
-    fn walk(
-        key: &str,
-        value: &Value,
-        depth: usize,
-        left: &mut usize,
-        with: &mut impl FnMut(&str, &str),
-    ) {
-        if *left == 0 || depth == 0 {
-            return;
+/// Calls `with` for each text in the input, with the key that it stands under. Returns false if there are
+/// values below `depth` levels.
+fn fields(key: &str, value: &Value, depth: usize, with: &mut impl FnMut(&str, &str)) -> bool {
+    let mut is_whole = true;
+    match value {
+        Value::String(text) => with(key, text),
+        Value::Array(_) | Value::Object(_) if depth == 0 => return false,
+        Value::Array(values) => {
+            for value in values {
+                is_whole &= fields(key, value, depth - 1, with);
+            }
         }
-        *left -= 1;
-        match value {
-            Value::String(text) => with(key, text),
-            Value::Array(values) => values
-                .iter()
-                .for_each(|value| walk(key, value, depth - 1, left, with)),
-            Value::Object(map) => map
-                .iter()
-                .for_each(|(key, value)| walk(key, value, depth - 1, left, with)),
-            _ => {}
+        Value::Object(map) => {
+            for (key, value) in map {
+                is_whole &= fields(key, value, depth - 1, with);
+            }
         }
+        _ => {}
     }
-    walk("", value, depth, left, with);
+    is_whole
 }
 
 enum Role {
@@ -257,6 +285,8 @@ enum Role {
     Path,
     From,
     To,
+    /// Where something is saved.
+    Out,
 }
 
 fn role(key: &str, text: &str) -> Role {
@@ -287,36 +317,29 @@ fn role(key: &str, text: &str) -> Role {
         "destination" | "dest" | "target" | "to" | "newpath" | "destinationpath" | "topath"
         | "targetpath" => Role::To,
         "url" if text.starts_with("file://") => Role::Path,
+        "outdir" | "outputdir" | "outfile" | "outputfile" | "outpath" | "outputpath" => Role::Out,
         key if ends.iter().any(|end| key.ends_with(end)) => Role::Path,
         _ => Role::None,
     }
 }
 
-/// The command line in the input of a tool that runs commands.
-fn script(input: &Value) -> Option<String> {
+/// The command lines that these fields of an input hold.
+fn script(input: &Value, keys: &[&str]) -> Option<String> {
     let words = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Array(words) => shlex::try_join(words.iter().filter_map(Value::as_str)).ok(),
         _ => None,
     };
-    let keys = [
-        "command",
-        "cmd",
-        "script",
-        "commandLine",
-        "command_line",
-        "shell_command",
-        "input",
-        "code",
-    ];
-    let mut line = keys
+    let lines = keys
         .iter()
-        .find_map(|key| input.get(*key).and_then(words))?;
+        .filter_map(|key| input.get(*key).and_then(words));
+    let mut lines: Vec<String> = lines.collect();
+    let line = lines.first_mut()?;
     if let Some(args @ Value::Array(_)) = input.get("args").or(input.get("arguments")) {
         line.push(' ');
         line.push_str(&words(args)?);
     }
-    Some(line)
+    Some(lines.join("\n"))
 }
 
 /// `readTextFile`, `read_text_file`, `read-text-file` → `read text file`

@@ -12,6 +12,7 @@ use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::edit::Edit;
 use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
+use super::path::is_shell;
 use super::zone::{Zone, is_temporary, whole_folder};
 use crate::config::Origin;
 use crate::matcher::Matcher;
@@ -354,7 +355,10 @@ impl Rule {
         let is_one = |wanted: &[String], value: &str| {
             wanted.is_empty() || wanted.iter().any(|it| it == value)
         };
-        self.tools.matches(scene.tool)
+        // A rule about Bash is one about every tool that runs shell commands.
+        let is_meant =
+            self.tools.matches(scene.tool) || is_shell(scene.tool) && self.tools.matches("Bash");
+        is_meant
             && is_one(&self.modes, scene.mode.unwrap_or("default"))
             && is_one(&self.agents, scene.agent.unwrap_or("main"))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becket_wire::event::EventName;
-use becket_wire::{EventId, Head, Place};
+use becket_wire::{EventId, Head, Place, json};
 use serde_json::Value;
 
 use super::act::{Access, Act, Call, Word};
@@ -92,20 +92,13 @@ impl Sight {
         let found_key = match event {
             EventName::PreToolUse | EventName::PermissionRequest => {
                 let tool = head.tool.as_deref().unwrap_or_default();
-                // serde_json has a bound for depth.
-                let input = serde_json::from_str(head.tool_input.unwrap_or("{}"));
-                let found = match &input {
-                    Ok(input) => judge_call(tool, input, head, around).found,
-                    Err(why) => {
-                        unreadable(around.rules, &format!("the input cannot be read: {why}"))
-                    }
-                };
-                let key = || Key::of_call(head, id, tool, &input.unwrap_or_default());
+                let (input, Judged { found, .. }) = judge_text(tool, head, around);
+                let key = || Key::of_call(head, id, tool, &input);
                 (!found.is_empty()).then(|| (found, key()))
             }
             EventName::UserPromptSubmit => {
                 let prompt = head.prompt.as_deref().unwrap_or_default();
-                let found = find_by(around.rules, |rule| rule.matches_prompt(prompt));
+                let found = judge_prompt(prompt, around.rules);
                 (!found.is_empty()).then(|| (found, Key::of_prompt(head, id, prompt)))
             }
             EventName::ConfigChange if !around.stalled => {
@@ -154,11 +147,42 @@ pub struct Judged {
     pub found: Vec<Found>,
 }
 
+/// Judges a tool call by the input of its event, as far as that can be read. Returns the input with it: as
+/// its text where it could not be read as it is, so that two such calls are not the same one.
+pub fn judge_text(tool: &str, head: &Head<'_>, around: &Around<'_>) -> (Value, Judged) {
+    let text = head.tool_input.unwrap_or("{}");
+    if let Ok(input) = serde_json::from_str(text) {
+        let judged = judge_call(tool, &input, head, around);
+        return (input, judged);
+    }
+    let (repaired, is_cut) = json::repaired(text);
+    let judged = match serde_json::from_str(&repaired) {
+        Ok(input) => judge(tool, &input, is_cut, head, around),
+        Err(why) => {
+            let why = format!("the input cannot be read: {why}");
+            let mut found = unreadable(around.rules, &why);
+            found.extend(find_by(around.rules, |rule| {
+                (rule.check == Some(Check::Unread)).then_some(Match::Other)
+            }));
+            let call = Call::default();
+            Judged { call, found }
+        }
+    };
+    (Value::String(text.to_owned()), judged)
+}
+
 /// Judges a tool call, whatever was allowed before.
 pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_>) -> Judged {
+    judge(tool, input, false, head, around)
+}
+
+fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Around<'_>) -> Judged {
     let cwd = Path::new(head.cwd.as_deref().unwrap_or("/"));
     let look = if around.stalled { Duration::ZERO } else { LOOK };
-    let call = path::call(tool, input, cwd, around.home, Instant::now() + look);
+    let mut call = path::call(tool, input, cwd, around.home, Instant::now() + look);
+    if is_cut {
+        call.unread.push(path::too_deep());
+    }
     let edit = edit(&call, input, around.stalled);
     let given_settings = given_settings(&call, around.stalled);
     let bases = Bases::new(around.home, around.project);
@@ -179,13 +203,17 @@ pub fn judge_call(tool: &str, input: &Value, head: &Head<'_>, around: &Around<'_
     Judged { call, found }
 }
 
-/// What is said where the event cannot be read: a rule that is `fail = "closed"` denies.
+/// Judges a prompt.
+pub fn judge_prompt(prompt: &str, rules: &Rules) -> Vec<Found> {
+    find_by(rules, |rule| rule.matches_prompt(prompt))
+}
+
+/// Judges a call that cannot be read: a rule that is `fail = "closed"` denies.
 pub fn unreadable(rules: &Rules, why: &str) -> Vec<Found> {
-    let unsure = |rule: &Rule| {
+    find_by(rules, |rule| {
         let judges = rule.closed && rule.prompt.is_empty();
         judges.then(|| Match::Unsure(why.to_owned()))
-    };
-    find_by(rules, unsure)
+    })
 }
 
 fn find_by(rules: &Rules, matches: impl Fn(&Rule) -> Option<Match>) -> Vec<Found> {

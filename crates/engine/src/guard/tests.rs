@@ -1,12 +1,13 @@
 //! Rules on calls, as they come out of a config.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::LazyLock;
 
 use becket_wire::{Head, Place};
 use serde_json::{Value, json};
 
 use super::rule::{Rules, Say};
-use super::sight::{Around, judge_call};
+use super::sight::{Around, judge_call, judge_prompt, judge_text};
 use crate::config::ConfigCache;
 
 const HOME: &str = "/home/u";
@@ -24,19 +25,23 @@ fn rules(config: &str, with_pack: bool) -> Rules {
     Rules::new(rules.collect())
 }
 
+fn around(rules: &Rules) -> Around<'_> {
+    static PLACE: LazyLock<Place> = LazyLock::new(|| Place::new(Path::new(HOME).join(".becket")));
+    Around {
+        rules,
+        place: &PLACE,
+        home: Path::new(HOME),
+        project: Path::new("/home/u/p"),
+        registered_by_settings: true,
+        stalled: false,
+    }
+}
+
 /// The strictest rule on a call, its answer and reason.
 fn judged(rules: &Rules, tool: &str, input: &Value, extra: &str) -> Option<(String, Say, String)> {
     let payload = format!(r#"{{"cwd":"{HOME}/p"{extra}}}"#);
     let head = Head::read(payload.as_bytes()).unwrap();
-    let around = Around {
-        rules,
-        place: &Place::new(PathBuf::from(HOME).join(".becket")),
-        home: Path::new(HOME),
-        project: &PathBuf::from(HOME).join("p"),
-        registered_by_settings: true,
-        stalled: false,
-    };
-    let found = judge_call(tool, input, &head, &around)
+    let found = judge_call(tool, input, &head, &around(rules))
         .found
         .into_iter()
         .next()?;
@@ -107,6 +112,81 @@ fn each_key_has_to_hold() {
             assert_eq!(bash(&rules, other), None, "{keys}: {other}");
         }
     }
+}
+
+#[test]
+fn what_is_said_of_bash_holds_for_every_tool_that_runs_shell() {
+    for keys in [
+        "command = 'psql'",
+        "args = ['*prod*']",
+        "patterns = ['prod']",
+    ] {
+        let rules = rules(&format!("[guards.g]\ntools = 'Bash'\n{keys}"), false);
+        let input = json!({"command": "psql -h db.prod"});
+        for (tool, is_meant) in [
+            ("Bash", true),
+            ("Monitor", true),
+            ("PowerShell", true),
+            ("Read", false),
+        ] {
+            let found = judged(&rules, tool, &input, "");
+            assert_eq!(found.is_some(), is_meant, "{keys}: {tool}");
+        }
+    }
+}
+
+/// The answer of the pack to this input as it stands in an event.
+fn of_text(rules: &Rules, tool: &str, input: &str) -> Option<String> {
+    let payload = format!(r#"{{"cwd":"{HOME}/p","tool_input":{input}}}"#);
+    let head = Head::read(payload.as_bytes()).unwrap();
+    let (_, judged) = judge_text(tool, &head, &around(rules));
+    Some(judged.found.first()?.rule.id.clone())
+}
+
+#[test]
+fn what_a_strict_parser_refuses_is_judged() {
+    let pack = rules("", true);
+    let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+    let number = r#"{"a":1e999,"path":"/x"}"#;
+    for (tool, input, rule) in [
+        (
+            "Bash",
+            r#"{"command":"rm -rf ~/x","description":"\ud83d"}"#,
+            Some("delete-home"),
+        ),
+        (
+            "Bash",
+            r#"{"command":"rm -rf ~/x \ude00","description":""}"#,
+            Some("delete-home"),
+        ),
+        ("Bash", r#"{"command":"ls","description":"\ud83d"}"#, None),
+        (
+            "mcp__fs__read_file",
+            r#"{"path":"~/.ssh/id_rsa","\ud83d":1}"#,
+            Some("read-key"),
+        ),
+        (
+            "mcp__fs__read_file",
+            &format!(r#"{{"path":"a","x":{deep}}}"#),
+            Some("unread-command"),
+        ),
+        (
+            "mcp__fs__read_file",
+            &format!(r#"{{"path":"~/.ssh/id_rsa","x":{deep}}}"#),
+            Some("read-key"),
+        ),
+        ("mcp__fs__read_file", number, Some("unread-command")),
+    ] {
+        let found = of_text(&pack, tool, input);
+        assert_eq!(found.as_deref(), rule, "{tool} {}", &input[..20]);
+    }
+    let closed = rules("[guards.g]\ncommand = 'psql'\nfail = 'closed'", false);
+    assert_eq!(
+        of_text(&closed, "mcp__x__run", number).as_deref(),
+        Some("g")
+    );
+    let prompt = rules("[guards.p]\nprompt = ['deploy']", false);
+    assert_eq!(judge_prompt("\u{fffd} deploy", &prompt).len(), 1);
 }
 
 #[test]

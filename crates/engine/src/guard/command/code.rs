@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use super::super::act::Access::{self, Delete, Read, Write};
 use super::program::{base64, hex};
+use super::shell::TEXT;
 use super::word::{Value, ansi_c};
 use super::wrapper::{is_flag, one_of};
 
@@ -35,6 +36,8 @@ pub(super) enum Effect {
     Touch(Value, Access, bool),
     /// It runs what comes from the network.
     Network,
+    /// It does more than is read.
+    Unread,
 }
 
 /// What a function does with its arguments.
@@ -200,22 +203,16 @@ static FUNCTIONS: &[(&str, Function)] = &[
 
 /// What a piece of code does.
 pub(super) fn effects(language: Language, code: &str) -> Vec<Effect> {
-    let code = &*by_full_names(language, code);
-    let mut scan = Scan {
-        language,
-        code,
-        constants: HashMap::new(),
-        loops: HashMap::new(),
-        receiver: None,
-        effects: Vec::new(),
-        level: 0,
+    let Some(code) = by_full_names(language, code) else {
+        return vec![Effect::Unread];
     };
+    let mut scan = Scan::new(language, &code, 0, TEXT);
     scan.run();
     scan.effects
 }
 
-/// `import x as y` undone, and `glob "…"` of Perl is its pattern.
-fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
+/// `import x as y` undone, and `glob "…"` of Perl is its pattern. None if it grows too long.
+fn by_full_names(language: Language, code: &str) -> Option<Cow<'_, str>> {
     let mut code = Cow::Borrowed(code);
     let homes = r#"process.env.HOME os.environ['HOME'] os.environ["HOME"] ENV['HOME'] ENV["HOME"]"#;
     for home in homes.split(' ') {
@@ -235,6 +232,9 @@ fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
                     |at: usize| !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '.');
                 let short = format!("{}.", names[2]);
                 let found: Vec<usize> = code.match_indices(&short).map(|(at, _)| at).collect();
+                if code.len() + found.len() * names[0].len() > TEXT {
+                    return None;
+                }
                 for at in found
                     .into_iter()
                     .rev()
@@ -248,7 +248,7 @@ fn by_full_names(language: Language, code: &str) -> Cow<'_, str> {
         }
         _ => {}
     }
-    code
+    Some(code)
 }
 
 struct Scan<'c> {
@@ -261,6 +261,8 @@ struct Scan<'c> {
     receiver: Option<Value>,
     effects: Vec<Effect>,
     level: usize,
+    /// Bytes of text that can still be made.
+    room: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -270,11 +272,36 @@ enum Argument {
 }
 
 impl<'c> Scan<'c> {
+    fn new(language: Language, code: &'c str, level: usize, room: usize) -> Self {
+        Self {
+            language,
+            code,
+            constants: HashMap::new(),
+            loops: HashMap::new(),
+            receiver: None,
+            effects: Vec::new(),
+            level,
+            room,
+        }
+    }
+
     fn run(&mut self) {
         let mut at = 0;
-        while at < self.code.len() && self.effects.len() < EFFECTS {
+        while at < self.code.len() {
+            if self.room == 0 || self.effects.len() >= EFFECTS {
+                self.effects.push(Effect::Unread);
+                break;
+            }
             at = self.step(at);
         }
+    }
+
+    /// The value of a constant, as long as there is room for it.
+    fn constant(&mut self, name: &str) -> Option<Value> {
+        let value = self.constants.get(name)?;
+        let room = self.room.checked_sub(value.text.len() + 8);
+        self.room = room.unwrap_or(0);
+        room.and_then(|_| self.constants.get(name).cloned())
     }
 
     fn byte(&self, at: usize) -> u8 {
@@ -377,7 +404,7 @@ impl<'c> Scan<'c> {
         };
         let (mut arguments, _) = self.arguments(if call { next + 1 } else { next }, call);
         let owner = path.rsplit_once('.').map_or("", |(owner, _)| owner);
-        let receiver = self.constants.get(owner).cloned().or_else(|| {
+        let receiver = self.constant(owner).or_else(|| {
             let method = at > 0 && self.byte(at - 1) == b'.';
             self.receiver.clone().filter(|_| method)
         });
@@ -429,23 +456,18 @@ impl<'c> Scan<'c> {
 
     fn apply(&mut self, function: Function, arguments: &[Argument], receiver: Option<Value>) {
         let first = text_at(arguments, 0);
+        let lengths = receiver.iter().chain(&first).map(|it| it.text.len());
+        self.room = self.room.saturating_sub(lengths.sum());
         match function {
             Function::Start => self.start(arguments),
             Function::Code => match first {
                 Some(code) if !code.opaque => {
                     if self.level < DEPTH {
-                        let mut inner = Scan {
-                            language: self.language,
-                            code: &code.text,
-                            constants: HashMap::new(),
-                            loops: HashMap::new(),
-                            receiver: None,
-                            effects: Vec::new(),
-                            level: self.level + 1,
-                        };
+                        let mut inner =
+                            Scan::new(self.language, &code.text, self.level + 1, self.room);
                         inner.run();
-                        let effects = inner.effects;
-                        self.effects.extend(effects);
+                        self.room = inner.room;
+                        self.effects.extend(inner.effects);
                     }
                 }
                 _ => {
@@ -697,10 +719,7 @@ impl<'c> Scan<'c> {
                         if !method {
                             add(
                                 &mut all,
-                                self.constants
-                                    .get(name)
-                                    .cloned()
-                                    .unwrap_or_else(|| Value::unknown(name)),
+                                self.constant(name).unwrap_or_else(|| Value::unknown(name)),
                             );
                         }
                         at = end;

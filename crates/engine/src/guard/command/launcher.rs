@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::super::act::Access;
 use super::shell::{Output, Shell};
 use super::start::line;
-use super::word::Value;
+use super::word::{Value, size};
 use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
 const SSH: Flags = flags("bcDEeFIiJLlmOopQRSWw", "");
@@ -77,10 +77,11 @@ impl Shell<'_> {
                     opaque: *opaque,
                     ..Value::known(line)
                 };
-                replaced(inner, &mark, &text.lines().map(line).collect::<Vec<_>>())
+                self.replaced(inner, &mark, &text.lines().map(line).collect::<Vec<_>>())
             }
-            _ => replaced(inner, &mark, &Self::names(stdin)),
+            _ => self.replaced(inner, &mark, &Self::names(stdin)),
         };
+        self.take_room(size(&words));
         self.within("xargs", |shell| shell.start(&words, &Output::Nothing))
     }
 
@@ -97,7 +98,7 @@ impl Shell<'_> {
             given[1..].to_vec()
         };
         let words = match inner.iter().any(|word| word.text.contains("{}")) {
-            true => replaced(inner, "{}", &names),
+            true => self.replaced(inner, "{}", &names),
             false => inner.iter().cloned().chain(names).collect(),
         };
         let line = line(&words);
@@ -134,7 +135,7 @@ impl Shell<'_> {
                 "-empty" => empty = true,
                 "-delete" if empty => {}
                 "-delete" => {
-                    for found in found(&roots, &names, filtered) {
+                    for found in self.found(&roots, &names, filtered) {
                         self.touch(&found, Access::Delete, !found.opaque, Some(act));
                     }
                 }
@@ -144,7 +145,8 @@ impl Shell<'_> {
                         .position(|word| word.text == ";" || word.text == "+");
                     let inner = &tests[at..end.map_or(tests.len(), |end| at + end)];
                     at += inner.len() + 1;
-                    let words = replaced(inner, "{}", &found(&roots, &names, filtered));
+                    let found = self.found(&roots, &names, filtered);
+                    let words = self.replaced(inner, "{}", &found);
                     output = self.within(&format!("find {}", test.text), |shell| {
                         shell.start(&words, &Output::Nothing)
                     });
@@ -180,7 +182,7 @@ impl Shell<'_> {
             }
         }
         if output == Output::Nothing {
-            Output::Names(found(&roots, &names, filtered))
+            Output::Names(self.found(&roots, &names, filtered))
         } else {
             output
         }
@@ -202,7 +204,7 @@ impl Shell<'_> {
             } else if names.is_empty() {
                 names.push(Value::unknown(UNKNOWN_NAME));
             }
-            let mut words = replaced(&args[at + 1..], "{}", &names);
+            let mut words = self.replaced(&args[at + 1..], "{}", &names);
             if !args[at..].iter().any(|arg| arg.text.contains('{')) {
                 words.extend(names);
             }
@@ -478,45 +480,54 @@ fn executed(script: &Value) -> impl Iterator<Item = Value> {
 /// A name that comes from input: it stays unknown if a shell reads it again.
 const UNKNOWN_NAME: &str = "$ARG";
 
-/// The words with `mark` replaced by each name. A script gets all of them at once.
-fn replaced(words: &[Value], mark: &str, names: &[Value]) -> Vec<Value> {
-    let mut all = Vec::with_capacity(words.len());
-    for word in words {
-        if !word.text.contains(mark) {
-            all.push(word.clone());
-        } else if word.text.contains(' ') {
-            let opaque = word.opaque || names.iter().any(|name| name.opaque);
-            let text = word.text.replace(mark, &line(names));
-            all.push(Value {
-                opaque,
-                ..word.with(text)
-            });
-        } else {
+impl Shell<'_> {
+    /// The words with `mark` replaced by each name. A script gets all of them at once.
+    fn replaced(&mut self, words: &[Value], mark: &str, names: &[Value]) -> Vec<Value> {
+        let mut all = Vec::with_capacity(words.len());
+        for word in words {
+            let marks = word.text.matches(mark).count();
+            let made = marks * size(names) + word.text.len() * names.len();
+            if marks == 0 || !self.take_room(made) {
+                all.push(word.clone());
+            } else if word.text.contains(' ') {
+                let opaque = word.opaque || names.iter().any(|name| name.opaque);
+                let text = word.text.replace(mark, &line(names));
+                all.push(Value {
+                    opaque,
+                    ..word.with(text)
+                });
+            } else {
+                all.extend(
+                    names
+                        .iter()
+                        .map(|name| name.with(word.text.replace(mark, &name.text))),
+                );
+            }
+        }
+        all
+    }
+
+    /// What `find` would name: all in the folders if nothing is filtered, a pattern below them otherwise.
+    fn found(&mut self, roots: &[Value], names: &[&str], filtered: bool) -> Vec<Value> {
+        let mut all = Vec::new();
+        let length: usize = names.iter().map(|name| name.len() + 8).sum();
+        let made = size(roots) * (names.len() + 1) + length * roots.len();
+        if !self.take_room(made) {
+            return all;
+        }
+        for root in roots {
+            let folder = root.text.trim_end_matches('/');
+            if !filtered {
+                all.push(root.with(format!("{folder}/*")));
+            } else if names.is_empty() {
+                all.push(Value::unknown(format!("{folder}/**")));
+            }
             all.extend(
                 names
                     .iter()
-                    .map(|name| name.with(word.text.replace(mark, &name.text))),
+                    .map(|name| Value::unknown(format!("{folder}/**/{name}"))),
             );
         }
+        all
     }
-    all
-}
-
-/// What `find` would name: all in the folders if nothing is filtered, a pattern below them otherwise.
-fn found(roots: &[Value], names: &[&str], filtered: bool) -> Vec<Value> {
-    let mut all = Vec::new();
-    for root in roots {
-        let folder = root.text.trim_end_matches('/');
-        if !filtered {
-            all.push(root.with(format!("{folder}/*")));
-        } else if names.is_empty() {
-            all.push(Value::unknown(format!("{folder}/**")));
-        }
-        all.extend(
-            names
-                .iter()
-                .map(|name| Value::unknown(format!("{folder}/**/{name}"))),
-        );
-    }
-    all
 }

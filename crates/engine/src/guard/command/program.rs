@@ -137,6 +137,7 @@ fn printf(shell: &mut Shell, args: &[Value]) -> Output {
             break;
         }
     }
+    shell.take_room(made.text.len());
     match variable {
         Some(name) => {
             shell.set(name, made);
@@ -287,14 +288,15 @@ pub(super) fn hex(text: &str) -> Option<String> {
 
 /// `tr a-z n-za-m`
 fn translated(stdin: &Output, args: &[Value]) -> Output {
+    const MOST: usize = 256;
     let set = |value: &Value| {
         let chars: Vec<char> = ansi_c(&value.text).chars().collect();
         let mut all = Vec::new();
         let mut at = 0;
-        while at < chars.len() {
+        while at < chars.len() && all.len() <= MOST {
             match chars.get(at + 1..at + 3) {
                 Some(&['-', to]) if to >= chars[at] => {
-                    all.extend(chars[at]..=to);
+                    all.extend((chars[at]..=to).take(MOST + 1));
                     at += 3;
                 }
                 _ => {
@@ -309,10 +311,16 @@ fn translated(stdin: &Output, args: &[Value]) -> Output {
         (Output::Network, _) => Output::Network,
         (Output::Text(text, false), [flag, gone]) if flag.text == "-d" => {
             let gone = set(gone);
+            if gone.len() > MOST {
+                return Output::Opaque;
+            }
             Output::Text(text.chars().filter(|c| !gone.contains(c)).collect(), false)
         }
         (Output::Text(text, false), [from, to]) if !is_flag(&from.text) => {
             let (from, to) = (set(from), set(to));
+            if from.len().max(to.len()) > MOST {
+                return Output::Opaque;
+            }
             let change = |c: char| match from.iter().position(|one| *one == c) {
                 Some(at) => to.get(at).or(to.last()).copied().unwrap_or(c),
                 None => c,

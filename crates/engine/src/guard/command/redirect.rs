@@ -37,7 +37,7 @@ impl Shell<'_> {
         let mut output = self.settle(&redirects, &output).unwrap_or(output);
         for node in redirects.after {
             output = match kind(node) {
-                Kind::Pipeline => self.pipeline(node, source, output),
+                Kind::Pipeline => self.pipeline(node, source, &output),
                 _ => output.then(self.statement(node, source, &Output::Nothing)),
             };
         }
@@ -67,6 +67,9 @@ impl Shell<'_> {
     }
 
     pub(super) fn write_file(&mut self, path: String, output: Output) {
+        if !self.take_room(path.len() + output.size()) {
+            return;
+        }
         let old = self.files.remove(&path).unwrap_or_default();
         // `>` and `>>` alike: the old text is read once more at most.
         self.files.insert(path, old.then(output));

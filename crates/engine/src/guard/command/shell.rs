@@ -7,18 +7,19 @@ use std::time::{Duration, Instant};
 
 use tree_sitter::Node;
 
-use super::super::act::{Access, Act, Fed, Touch};
+use super::super::act::{Access, Act, Fed, TOUCHES, Touch};
 use super::super::path;
 use super::Read;
 use super::redirect::Redirects;
 use super::syntax::{self, Kind, children, kind, text};
-use super::word::Value;
+use super::word::{Value, size};
 use super::wrapper::one_of;
 
 /// How much script is read, nested scripts included.
 const BYTES: usize = 128 * 1024;
+/// Bytes of text that are made of it: values, files, acts and paths.
+pub(super) const TEXT: usize = 1024 * 1024;
 const ACTS: usize = 4096;
-const TOUCHES: usize = 8192;
 const DEPTH: usize = 100;
 const STEPS: usize = 200_000;
 const TIME: Duration = Duration::from_millis(250);
@@ -47,6 +48,14 @@ impl Output {
             Output::Text(_, false) => Fed::Text,
             Output::Network => Fed::Network,
             Output::Text(..) | Output::Names(_) | Output::File | Output::Opaque => Fed::Opaque,
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Output::Text(text, _) => text.len(),
+            Output::Names(names) => size(names),
+            _ => 0,
         }
     }
 
@@ -117,6 +126,8 @@ pub(super) struct Shell<'h> {
     depth: usize,
     steps: usize,
     left: usize,
+    /// The rest of [`TEXT`].
+    room: usize,
     by: Instant,
 }
 
@@ -140,6 +151,7 @@ impl<'h> Shell<'h> {
             depth: 0,
             steps: 0,
             left: BYTES,
+            room: TEXT,
             by: Instant::now() + TIME,
         }
     }
@@ -188,6 +200,7 @@ impl<'h> Shell<'h> {
         if root.has_error() && self.read.unread.len() == known {
             self.unread("a syntax error".into());
         }
+        self.read.is_broken |= root.has_error();
         output
     }
 
@@ -201,18 +214,38 @@ impl<'h> Shell<'h> {
         result
     }
 
+    /// Reads with a folder and variables of its own.
     pub(super) fn subshell<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
-        let (scope, env) = (self.scope.clone(), self.context.env.clone());
+        let (cwd, before) = (self.scope.cwd.clone(), self.scope.before.clone());
+        let pushed = self.scope.pushed.clone();
+        let result = self.locally(body);
+        (self.scope.cwd, self.scope.before, self.scope.pushed) = (cwd, before, pushed);
+        result
+    }
+
+    /// Reads with variables of its own.
+    pub(super) fn locally<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let size = self.held();
+        if !self.take_room(size) {
+            return body(self);
+        }
+        let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
         let result = body(self);
-        self.scope = scope;
+        self.scope.variables = variables;
         self.context.env = env;
+        self.room += size;
         result
     }
 
     /// Reads what may run or not: a variable that it sets has the old value or the new one.
     fn branch<R>(&mut self, body: impl FnOnce(&mut Self) -> R) -> R {
+        let size = self.held();
+        if !self.take_room(size) {
+            return body(self);
+        }
         let before = self.scope.clone();
         let result = body(self);
+        self.room += size;
         for (name, old) in before.variables {
             let now = self.scope.variables.entry(name).or_default();
             if *now == old || old.array || now.values.len() + old.values.len() > 4 * ROUNDS {
@@ -236,6 +269,34 @@ impl<'h> Shell<'h> {
         if self.read.unread.len() < 8 && !self.read.unread.contains(&why) {
             self.read.unread.push(why);
         }
+    }
+
+    /// The size of what a subshell has to keep.
+    fn held(&self) -> usize {
+        let Scope {
+            variables,
+            cwd,
+            before,
+            pushed,
+        } = &self.scope;
+        let variables = variables.iter();
+        let variables = variables.map(|(name, variable)| name.len() + size(&variable.values));
+        let folders = [cwd, before].into_iter().chain(pushed).flatten();
+        let folders = folders.map(|folder| folder.as_os_str().len());
+        let env = self.context.env.iter().map(String::len);
+        variables.chain(folders).chain(env).sum()
+    }
+
+    /// Takes room for a text before it is made. Where there is none left, nothing more is read.
+    pub(super) fn take_room(&mut self, size: usize) -> bool {
+        let fits = size <= self.room;
+        if fits {
+            self.room -= size;
+        } else {
+            self.steps = STEPS;
+            self.unread("too much to read".into());
+        }
+        fits
     }
 
     /// Runs `body` one level deeper, if the bounds allow it.
@@ -269,7 +330,7 @@ impl<'h> Shell<'h> {
             Kind::Redirected => self.redirected(node, source, stdin),
             Kind::Sequence | Kind::Branch => self.sequence(node, source, stdin),
             Kind::List => self.list(node, source, stdin),
-            Kind::Pipeline => self.pipeline(node, source, stdin.clone()),
+            Kind::Pipeline => self.pipeline(node, source, stdin),
             Kind::Subshell => self.subshell(|shell| shell.sequence(node, source, stdin)),
             Kind::Assignment => {
                 self.assign(node, source);
@@ -375,14 +436,14 @@ impl<'h> Shell<'h> {
         output
     }
 
-    pub(super) fn pipeline(&mut self, node: Node, source: &str, stdin: Output) -> Output {
-        let mut flow = stdin;
+    pub(super) fn pipeline(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
+        let mut flow = None;
         for (kind, child) in children(node) {
             if kind != Kind::Token {
-                flow = self.statement(child, source, &flow);
+                flow = Some(self.statement(child, source, flow.as_ref().unwrap_or(stdin)));
             }
         }
-        flow
+        flow.unwrap_or_default()
     }
 
     fn conditional(&mut self, node: Node, source: &str, stdin: &Output) -> Output {
@@ -426,6 +487,7 @@ impl<'h> Shell<'h> {
         };
         if values.is_empty() {
             values = self.look_up("@").unwrap_or_default();
+            self.take_room(size(&values));
         }
         let rounds = if values.len() > ROUNDS {
             vec![values]
@@ -451,6 +513,7 @@ impl<'h> Shell<'h> {
         let whole = text(node, source).trim();
         let mut words = Vec::new();
         let near: String = whole.chars().take(40).collect();
+        self.read.is_broken = true;
         self.unread(format!("a syntax error near `{near}`"));
         let mut output = Output::Nothing;
         for (kind, child) in children(node) {
@@ -524,15 +587,13 @@ impl<'h> Shell<'h> {
         let output = if assignments.is_empty() {
             self.start(&words, stdin)
         } else {
-            let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
-            for assignment in assignments {
-                self.assign(assignment, source);
-                self.export_name(assignment, source);
-            }
-            let output = self.start(&words, stdin);
-            self.scope.variables = variables;
-            self.context.env = env;
-            output
+            self.locally(|shell| {
+                for assignment in assignments {
+                    shell.assign(assignment, source);
+                    shell.export_name(assignment, source);
+                }
+                shell.start(&words, stdin)
+            })
         };
         self.finish(redirects, source, output, first)
     }
@@ -582,7 +643,9 @@ impl<'h> Shell<'h> {
             });
         }
         self.forget_exported(name);
-        self.context.env.push(format!("{name}={value}"));
+        if self.take_room(name.len() + value.len()) {
+            self.context.env.push(format!("{name}={value}"));
+        }
     }
 
     /// What is started from now on does not get this variable.
@@ -604,17 +667,29 @@ impl<'h> Shell<'h> {
     }
 
     pub(super) fn push_act(&mut self, program: &str, args: &[Value], fed: Fed) -> usize {
-        self.read.acts.push(Act {
+        let Context { via, env, .. } = &self.context;
+        let texts = via.iter().chain(env).map(String::len);
+        let size = size(args) + texts.sum::<usize>() + self.cwd_length();
+        let mut act = Act {
             program: program.to_owned(),
-            args: args.iter().map(Value::word).collect(),
-            cwd: self.scope.cwd.clone(),
-            env: self.context.env.clone(),
             fed,
             elevated: self.context.elevated,
             remote: self.context.remote,
-            via: self.context.via.clone(),
-        });
+            ..Act::default()
+        };
+        if self.take_room(size) {
+            act.args = args.iter().map(Value::word).collect();
+            act.cwd = self.scope.cwd.clone();
+            act.env = self.context.env.clone();
+            act.via = self.context.via.clone();
+        }
+        self.read.acts.push(act);
         self.read.acts.len() - 1
+    }
+
+    fn cwd_length(&self) -> usize {
+        let cwd = self.scope.cwd.as_ref();
+        cwd.map_or(0, |cwd| cwd.as_os_str().len())
     }
 
     /// The path that a word names. None for what is no path of this machine.
@@ -645,7 +720,14 @@ impl<'h> Shell<'h> {
         const STREAMS: &str = "/dev/null /dev/stdin /dev/stdout /dev/stderr /dev/tty";
         // Another machine has secrets too; the rest of it is not ours.
         let foreign = self.context.remote && access != Access::Read;
-        if foreign || word.text.contains("://") || self.read.touches.len() >= TOUCHES {
+        if foreign || word.text.contains("://") {
+            return;
+        }
+        if self.read.touches.len() >= TOUCHES {
+            self.unread(path::too_many_paths());
+            return;
+        }
+        if !self.take_room(word.text.len() + self.cwd_length()) {
             return;
         }
         let Some(path) = self.absolute(word) else {

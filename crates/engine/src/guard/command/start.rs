@@ -9,11 +9,12 @@ use super::launcher::commands_in_flags;
 use super::program;
 use super::shell::{Output, Shell, Variable};
 use super::touch::BECKET_FLAGS;
-use super::word::Value;
+use super::word::{Value, size};
 use super::wrapper::{self, Flags, flags, has, is_flag, one_of};
 
 /// What a glob in place of a program's name most likely means.
 const GLOBBED: &str = "rm cat dd mv cp sh bash curl wget chmod chown find git shred";
+const RESERVED: &str = "! { if then elif else while until do";
 const SHELLS: &str = "bash sh zsh dash ksh ash fish rbash mksh";
 
 impl Shell<'_> {
@@ -28,6 +29,10 @@ impl Shell<'_> {
 
     fn start_words(&mut self, words: &[Value], stdin: &Output) -> Output {
         let (name, args) = (&words[0], &words[1..]);
+        // The grammar takes these for a program where one of them stands behind another.
+        if one_of(&name.text, RESERVED) {
+            return self.start(args, stdin);
+        }
         if name.opaque && name.text.starts_with('(') {
             // `time ( … )`: the subshell was read as a word.
             return Output::Opaque;
@@ -203,17 +208,16 @@ impl Shell<'_> {
         remote: bool,
         body: impl FnOnce(&mut Self) -> R,
     ) -> R {
-        let env = self.context.env.clone();
-        let result = self.within(via, |shell| {
+        self.within(via, |shell| {
             shell.context.elevated |= elevated;
             shell.context.remote |= remote;
-            if remote {
-                shell.context.env.clear();
-            }
-            body(shell)
-        });
-        self.context.env = env;
-        result
+            shell.locally(|shell| {
+                if remote {
+                    shell.context.env.clear();
+                }
+                body(shell)
+            })
+        })
     }
 
     fn wrapped(
@@ -229,8 +233,17 @@ impl Shell<'_> {
                 Output::Text(name.text.clone() + "\n", name.opaque)
             });
         }
+        self.locally(|shell| shell.wrapped_command(wrapper, program, args, stdin))
+    }
+
+    fn wrapped_command(
+        &mut self,
+        wrapper: &wrapper::Wrapper,
+        program: &str,
+        args: &[Value],
+        stdin: &Output,
+    ) -> Output {
         let mut at = wrapper.command(args);
-        let (variables, env) = (self.scope.variables.clone(), self.context.env.clone());
         if program == "env" && args.get(at).is_some_and(|arg| arg.text == "-") {
             at += 1;
         }
@@ -251,24 +264,20 @@ impl Shell<'_> {
             "watch" if inner.len() == 1 => inner.first().cloned(),
             _ => None,
         };
-        let output = if inner.is_empty() && script.is_none() {
+        if inner.is_empty() && script.is_none() {
             let act = self.act(program, args, stdin.fed());
             self.read.acts[act].elevated |= wrapper.elevated;
-            Output::Opaque
-        } else {
-            self.nested(
-                wrapper.name,
-                wrapper.elevated,
-                false,
-                |shell| match script {
-                    Some(script) => shell.script(&script.text, stdin),
-                    None => shell.start(inner, stdin),
-                },
-            )
-        };
-        self.scope.variables = variables;
-        self.context.env = env;
-        output
+            return Output::Opaque;
+        }
+        self.nested(
+            wrapper.name,
+            wrapper.elevated,
+            false,
+            |shell| match script {
+                Some(script) => shell.script(&script.text, stdin),
+                None => shell.start(inner, stdin),
+            },
+        )
     }
 
     /// `env -i`, `env -u NAME`, `exec -c`: takes variables out of what is started.
@@ -450,6 +459,7 @@ impl Shell<'_> {
                             shell.touch(&path, access, recursive, Some(act));
                         }
                         Effect::Network => shell.read.acts[act].fed = Fed::Network,
+                        Effect::Unread => shell.unread("too much to read".into()),
                     }
                 }
             });
@@ -498,6 +508,9 @@ impl Shell<'_> {
         let names = FLAGS.operands(args);
         let array = program != "read";
         for (at, name) in names.iter().enumerate() {
+            if !self.take_room(size(&values)) {
+                break;
+            }
             let mut values = values.clone();
             if values.is_empty() {
                 values = vec![Value {

@@ -199,11 +199,14 @@ pub(super) fn braces_first(script: &str) -> Option<String> {
     for at in memchr::memchr_iter(b'{', bytes) {
         let before = script[..at].trim_end_matches([' ', '\t']);
         let first = before.is_empty() || before.ends_with([';', '&', '|', '(', '\n', '`']);
+        if !first {
+            continue;
+        }
         let word = script[at..]
             .split([' ', '\t', '\n', ';'])
             .next()
             .unwrap_or_default();
-        if first && word.contains(',') && word.contains('}') {
+        if word.contains(',') && word.contains('}') {
             made.push_str(&script[done..at]);
             made.push_str("command ");
             done = at;

@@ -105,6 +105,10 @@ time (rm a)
     rm a | D /p/a
 rm -rf a # rm -rf b
     rm -rf a | D* /p/a
+! ! rm -rf a; time ! rm b; ! { rm c; }; ! ! if d; then rm e; fi
+    rm -rf a; rm b; rm c; }; d; rm e; fi | D* /p/a, D /p/b, D /p/c, D /p/e
+echo ${x:-`rm a`} "${x:=`rm b`}" ${x#`rm c`} ${x:-\`y}
+    rm a; rm b; rm c; echo `rm a`? `rm b`? ${x#`rm c`}? `y | D /p/a, D /p/b, D /p/c
 "##;
 
 const DISGUISED_NAMES: &str = r##"

@@ -13,6 +13,11 @@ const SPLIT: char = '\u{1f}';
 /// As many words can come of one: more are not told apart.
 const MANY: usize = 64;
 
+/// The room that values take: empty ones take some too.
+pub(super) fn size(values: &[Value]) -> usize {
+    values.iter().map(|value| value.text.len() + 8).sum()
+}
+
 /// A word, or the value of a variable.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Value {
@@ -89,9 +94,9 @@ impl Value {
         self.braces |= more.braces;
     }
 
-    pub(super) fn split_into(self, fields: &mut Vec<Value>) {
+    fn split_into(self, shell: &mut Shell, fields: &mut Vec<Value>) {
         let texts = if self.braces {
-            braces(&self.text)
+            shell.braces(&self.text)
         } else {
             vec![]
         };
@@ -119,7 +124,7 @@ impl Shell<'_> {
     pub(super) fn fields(&mut self, node: Node, source: &str, into: &mut Vec<Value>) {
         for mut value in self.expand(node, source, false) {
             self.tilde(&mut value, text(node, source));
-            value.split_into(into);
+            value.split_into(self, into);
         }
     }
 
@@ -160,13 +165,20 @@ impl Shell<'_> {
 
     /// The values that a node can have: more than one if the script can go more than one way.
     pub(super) fn expand(&mut self, node: Node, source: &str, quoted: bool) -> Vec<Value> {
-        self.deeper(|shell| shell.expand_one(node, source, quoted))
-            .unwrap_or_else(|| vec![Value::unknown(text(node, source))])
+        let values = self.deeper(|shell| shell.expand_one(node, source, quoted));
+        match values {
+            Some(values) if self.take_room(size(&values)) => values,
+            _ => vec![Value::unknown(text(node, source))],
+        }
     }
 
     fn expand_one(&mut self, node: Node, source: &str, quoted: bool) -> Vec<Value> {
         let written = text(node, source);
         match kind(node) {
+            // The grammar takes backquotes in `${x:-…}` for text.
+            Kind::Text if written.contains('`') && written.replace("\\`", "").contains('`') => {
+                self.substitution(node, source, quoted)
+            }
             Kind::Text | Kind::VariableName => vec![Value::unquoted(written)],
             Kind::Raw => {
                 let inner = written
@@ -239,16 +251,64 @@ impl Shell<'_> {
                 continue;
             }
             if at < child.start_byte() {
-                append(&mut all, &[literal(at, child.start_byte())]);
+                self.append(&mut all, &[literal(at, child.start_byte())]);
             }
             let values = self.expand(child, source, quoted);
-            append(&mut all, &values);
+            self.append(&mut all, &values);
             at = child.end_byte();
         }
         if at < end {
-            append(&mut all, &[literal(at, end)]);
+            self.append(&mut all, &[literal(at, end)]);
         }
         all
+    }
+
+    /// Each of `all` with each of `more` behind it.
+    fn append(&mut self, all: &mut Vec<Value>, more: &[Value]) {
+        let more = if all.len() * more.len() > MANY {
+            all.iter_mut().for_each(|value| value.opaque = true);
+            &more[..1]
+        } else {
+            more
+        };
+        let made = size(all) * more.len().saturating_sub(1) + size(more) * all.len();
+        if !self.take_room(made) {
+            all.iter_mut().for_each(|value| value.opaque = true);
+            return;
+        }
+        match more {
+            [] => {}
+            [one] => all.iter_mut().for_each(|value| value.push(one)),
+            _ => {
+                *all = all
+                    .iter()
+                    .flat_map(|value| more.iter().map(move |next| concat(value.clone(), next)))
+                    .collect();
+            }
+        }
+    }
+
+    /// `a{b,c}d` → `abd acd`. Nothing if there is nothing to expand.
+    fn braces(&mut self, text: &str) -> Vec<String> {
+        let mut done = Vec::new();
+        let mut open = vec![text.to_owned()];
+        while let Some(text) = open.pop() {
+            match first_braces(&text) {
+                Some((before, options, after))
+                    if open.len() + done.len() + options.len() <= MANY
+                        && self.take_room(options.len() * text.len()) =>
+                {
+                    open.extend(
+                        options
+                            .iter()
+                            .rev()
+                            .map(|option| format!("{before}{option}{after}")),
+                    );
+                }
+                _ => done.push(text),
+            }
+        }
+        if done.len() == 1 { Vec::new() } else { done }
     }
 
     /// The text of a here-document.
@@ -338,6 +398,13 @@ impl Shell<'_> {
             {
                 let mut values = known.unwrap_or_default();
                 for value in &mut values {
+                    let found = match operator {
+                        "//" => value.text.matches(operand(0)).count(),
+                        _ => 0,
+                    };
+                    if !self.take_room(found * operand(1).len()) {
+                        return unknown();
+                    }
                     match edit(&value.text, operator, operand(0), operand(1)) {
                         Some(text) => value.text = text,
                         None => return unknown(),
@@ -364,8 +431,9 @@ impl Shell<'_> {
 
     fn substitution(&mut self, node: Node, source: &str, quoted: bool) -> Vec<Value> {
         let written = text(node, source);
+        let is_text = kind(node) == Kind::Text;
         let output = self.subshell(|shell| {
-            if written.starts_with('`') && written.contains("\\`") {
+            if is_text || written.starts_with('`') && written.contains("\\`") {
                 let inner = unescape(written.trim_matches('`'), |c| matches!(c, '`' | '$' | '\\'));
                 return shell.script(&inner, &Output::Nothing);
             }
@@ -415,7 +483,7 @@ impl Shell<'_> {
         });
         let path = format!("/dev/fd/{}", 63_usize.saturating_sub(self.files.len()));
         let network = output == Output::Network;
-        self.files.insert(path.clone(), output);
+        self.write_file(path.clone(), output);
         Value {
             network,
             ..Value::known(path)
@@ -455,12 +523,13 @@ impl Shell<'_> {
             }
             return;
         }
-        if add && let Some(old) = self.scope.variables.get_mut(name) {
+        if add && let Some(mut old) = self.scope.variables.remove(name) {
             if old.array {
                 old.values.extend(new.values);
             } else {
-                append(&mut old.values, &new.values);
+                self.append(&mut old.values, &new.values);
             }
+            self.scope.variables.insert(name.to_owned(), old);
             return;
         }
         self.scope.variables.insert(name.to_owned(), new);
@@ -470,26 +539,6 @@ impl Shell<'_> {
 fn concat(mut first: Value, next: &Value) -> Value {
     first.push(next);
     first
-}
-
-/// Each of `all` with each of `more` behind it.
-fn append(all: &mut Vec<Value>, more: &[Value]) {
-    match more {
-        [] => {}
-        [one] => all.iter_mut().for_each(|value| value.push(one)),
-        _ if all.len() * more.len() > MANY => {
-            for value in all.iter_mut() {
-                value.push(&more[0]);
-                value.opaque = true;
-            }
-        }
-        _ => {
-            *all = all
-                .iter()
-                .flat_map(|value| more.iter().map(move |next| concat(value.clone(), next)))
-                .collect();
-        }
-    }
 }
 
 fn split(mut values: Vec<Value>, quoted: bool) -> Vec<Value> {
@@ -603,26 +652,6 @@ pub(super) fn ansi_c(written: &str) -> String {
     }
     text.push_str(rest);
     text
-}
-
-/// `a{b,c}d` → `abd acd`. Nothing if there is nothing to expand.
-fn braces(text: &str) -> Vec<String> {
-    let mut done = Vec::new();
-    let mut open = vec![text.to_owned()];
-    while let Some(text) = open.pop() {
-        match first_braces(&text) {
-            Some((before, options, after)) if open.len() + done.len() + options.len() <= MANY => {
-                open.extend(
-                    options
-                        .iter()
-                        .rev()
-                        .map(|option| format!("{before}{option}{after}")),
-                );
-            }
-            _ => done.push(text),
-        }
-    }
-    if done.len() == 1 { Vec::new() } else { done }
 }
 
 fn first_braces(text: &str) -> Option<(&str, Vec<String>, &str)> {

@@ -188,7 +188,93 @@ fn a_tool_that_runs_commands_is_read_as_bash() {
         acts("mcp__desktop__start_process", args),
         "rm | D* /none/p/a b"
     );
-    assert_eq!(acts("mcp__x__search", json!({"command": "rm a"})), " | ");
+    let monitor = json!({"command": "rm a", "description": "x", "timeout_ms": 1000});
+    for tool in ["Bash", "Monitor", "PowerShell"] {
+        assert_eq!(acts(tool, monitor.clone()), "rm | D /none/p/a");
+    }
+    for key in ["command", "cmd", "script"] {
+        let search = json!({key: "rm a", "path": "b"});
+        assert_eq!(
+            acts("mcp__x__search", search),
+            "rm | D /none/p/a, R /none/p/b"
+        );
+    }
+    let two = json!({"cmd": "ls", "script": "rm a"});
+    assert_eq!(acts("mcp__x__job", two), "ls rm | L /none/p, D /none/p/a");
+    assert_eq!(acts("Workflow", json!({"script": "agent(`rm a`)"})), " | ");
+}
+
+fn unread(tool: &str, input: &Value) -> String {
+    let (cwd, home) = (Path::new("/none/p"), Path::new("/none/h"));
+    call(tool, input, cwd, home, soon()).unread.join(", ")
+}
+
+#[test]
+fn only_what_must_be_shell_is_unread_if_it_is_not() {
+    let broken = json!({"command": "if ( x { rm a"});
+    for (tool, is_alarming) in [
+        ("Bash", true),
+        ("Monitor", true),
+        ("PowerShell", false),
+        ("mcp__x__run", false),
+        ("mcp__x__search", false),
+    ] {
+        assert_eq!(!unread(tool, &broken).is_empty(), is_alarming, "{tool}");
+    }
+    let long = json!({"cmd": "ls; ".repeat(5000)});
+    assert_eq!(unread("mcp__x__search", &long), "too much to read");
+}
+
+#[test]
+fn an_input_is_read_as_a_whole_or_unread() {
+    let deep = |levels: usize| (1..levels).fold(json!({"path": "/deep"}), |all, _| json!([all]));
+    touches("mcp__x__get", deep(64), "R /deep");
+    touches("mcp__x__get", json!({"path": [[["/deep"]]]}), "R /deep");
+    touches("mcp__x__get", deep(65), "");
+    assert_eq!(unread("mcp__x__get", &deep(64)), "");
+    assert_eq!(
+        unread("mcp__x__get", &deep(65)),
+        "the input is nested deeper than 64 levels"
+    );
+    let fields = (0..9000).map(|n| (format!("f{n}"), json!(n)));
+    let mut many = Value::from(serde_json::Map::from_iter(fields));
+    many["path"] = json!("/last");
+    touches("mcp__x__get", many, "R /last");
+    let paths: Vec<String> = (0..9000).map(|n| format!("/{n}")).collect();
+    for (tool, input) in [
+        ("mcp__x__get", json!({"paths": &paths})),
+        (
+            "Bash",
+            json!({"command": format!("rm {}", paths.join(" "))}),
+        ),
+    ] {
+        assert_eq!(unread(tool, &input), "it touches more than 8192 paths");
+    }
+}
+
+#[test]
+fn what_a_tool_of_claude_code_sends_and_saves() {
+    touches(
+        "SendUserFile",
+        json!({"files": ["~/.ssh/id_rsa"], "caption": "/x"}),
+        "R /none/h/.ssh/id_rsa",
+    );
+    touches(
+        "LSP",
+        json!({"operation": "hover", "filePath": "a.rs"}),
+        "R /none/p/a.rs",
+    );
+    touches(
+        "Projects",
+        json!({"method": "project_write", "local_path": "~/.env"}),
+        "R /none/h/.env",
+    );
+    touches("Workflow", json!({"scriptPath": "a.js"}), "R /none/p/a.js");
+    touches(
+        "Artifact",
+        json!({"file_paths": ["a", "b"], "out_dir": "/c"}),
+        "R /none/p/a, R /none/p/b, W /c",
+    );
 }
 
 #[test]
