@@ -92,7 +92,7 @@ pub fn here(world: &World) -> Caller {
 }
 
 /// What the daemon refuses begins so: the exit code, and what to do.
-const REFUSALS: [(&str, Code, &str); 8] = [
+const REFUSALS: [(&str, Code, &str); 9] = [
     (
         "no effort is active here",
         Code::Missing,
@@ -113,6 +113,11 @@ const REFUSALS: [(&str, Code, &str); 8] = [
         "this project has no task",
         Code::Missing,
         "becket task new, or becket effort start SKILL",
+    ),
+    (
+        "a task lies in its project",
+        Code::Failed,
+        "name a folder of the project, or call it from that folder's project",
     ),
     (
         "the folder ",

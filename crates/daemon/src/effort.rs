@@ -1,14 +1,13 @@
 //! Requests about work, and efforts without a daemon. What reads or writes the files of a task happens here,
 //! on the blocking pool or in the standalone process; the core thread keeps the state.
 
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becket_engine::config::Snapshot;
 use becket_engine::effort::skill::{self, Skill};
-use becket_engine::effort::{EffortContext, Left, MAIN, directive, recovery};
+use becket_engine::effort::{EffortContext, Left, MAIN, artifact, directive, recovery};
 use becket_engine::mask::Masker;
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::trust::Trust;
@@ -137,6 +136,7 @@ fn prepare(
         }
         (EffortDo::TaskNew { title, .. }, Found::Folder(folder)) => {
             is_folder(folder)?;
+            is_within_project(folder, &ask.caller.project)?;
             *title = title
                 .take()
                 .map(|title| cut(masker.text(&title), MAX_TITLE));
@@ -191,6 +191,17 @@ fn is_folder(folder: &str) -> Result<(), String> {
     })
 }
 
+/// becket reads and writes the files of a task only inside its project.
+fn is_within_project(folder: &str, project: &str) -> Result<(), String> {
+    let real = |path: &str| Path::new(path).canonicalize();
+    let is_within = real(folder)
+        .and_then(|folder| Ok(folder.starts_with(real(project)?)))
+        .unwrap_or(false);
+    is_within
+        .then_some(())
+        .ok_or_else(|| format!("a task lies in its project: {folder} is outside of {project}"))
+}
+
 fn cut(mut text: String, most: usize) -> String {
     text.truncate(text.floor_char_boundary(most));
     text
@@ -224,23 +235,39 @@ fn write(effort: &EffortRow, kind: Artifact, text: &str) -> Result<ArtifactRow, 
     let path = facts(effort).artifact(kind);
     is_folder(&effort.folder)?;
     let now = now_ms();
+    let project = Path::new(&effort.project);
     let written = match kind {
-        Artifact::Log => append(&path, effort, text, now),
-        Artifact::Plan | Artifact::Debrief => std::fs::write(&path, text),
+        Artifact::Log => append(project, &path, effort, text, now),
+        Artifact::Plan | Artifact::Debrief => replace(project, &path, text),
     };
-    written.map_err(|why| format!("could not write {}: {why}", path.display()))?;
+    let created = written.map_err(|why| format!("could not write {}: {why}", path.display()))?;
     Ok(ArtifactRow {
         kind,
         path: path.display().to_string(),
         written_at: now,
+        created,
     })
 }
 
-fn append(path: &Path, effort: &EffortRow, text: &str, now: i64) -> io::Result<()> {
-    let entry = recovery::log_entry(&facts(effort), text, now, !path.exists());
+/// Says whether it has made the file.
+fn append(
+    project: &Path,
+    path: &Path,
+    effort: &EffortRow,
+    text: &str,
+    now: i64,
+) -> io::Result<bool> {
+    let (mut file, is_new) = artifact::append(project, path)?;
+    let entry = recovery::log_entry(&facts(effort), text, now, is_new);
     // One write: entries of two agents do not mix.
-    let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-    file.write_all(entry.as_bytes())
+    file.write_all(entry.as_bytes())?;
+    Ok(is_new)
+}
+
+fn replace(project: &Path, path: &Path, text: &str) -> io::Result<bool> {
+    let (mut file, is_new) = artifact::replace(project, path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(is_new)
 }
 
 /// What the judgement of an event depends on where no daemon is: the same rules on what the database has.

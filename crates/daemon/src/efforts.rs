@@ -432,14 +432,18 @@ impl Efforts {
         });
     }
 
-    pub(crate) fn artifact(&mut self, effort: i64, artifact: ArtifactRow) {
+    pub(crate) fn artifact(&mut self, effort: i64, mut artifact: ArtifactRow) {
         let known = self.row(effort).and_then(|row| {
             let mut all = row.artifacts.iter();
             all.find(|one| one.path == artifact.path && one.kind == artifact.kind)
         });
-        // The log is known after its first entry.
-        if known.is_some() && artifact.kind == becket_wire::effort::Artifact::Log {
-            return;
+        if let Some(known) = known {
+            artifact.created |= known.created;
+            // The log is known after its first entry.
+            let is_log = artifact.kind == becket_wire::effort::Artifact::Log;
+            if is_log && artifact.created == known.created {
+                return;
+            }
         }
         self.update(effort, |stored| {
             let artifacts = &mut stored.row.artifacts;
@@ -517,5 +521,8 @@ pub(crate) fn facts(row: &EffortRow) -> EffortFacts {
         phase: row.phase.clone(),
         project: row.project.as_str().into(),
         folder: row.folder.as_str().into(),
+        created: (row.artifacts.iter().filter(|it| it.created))
+            .map(|it| it.path.as_str().into())
+            .collect(),
     }
 }

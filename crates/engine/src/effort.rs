@@ -1,6 +1,7 @@
 //! Work that outlives a window. `work` is what a session keeps of its effort, `rules` what the effort says to an
-//! event; `directive` and `recovery` read the files that an agent is given, the rest is pure.
+//! event; `directive` and `recovery` read the files that an agent is given, by `artifact`; the rest is pure.
 
+pub mod artifact;
 pub mod directive;
 pub mod recovery;
 pub mod rules;
@@ -37,6 +38,8 @@ pub struct EffortFacts {
     pub project: PathBuf,
     /// The task's.
     pub folder: PathBuf,
+    /// The artifacts that becket has made, which a project without trust did not bring along.
+    pub created: Vec<PathBuf>,
 }
 
 impl EffortFacts {

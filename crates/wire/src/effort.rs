@@ -72,6 +72,9 @@ pub struct ArtifactRow {
     /// Absolute.
     pub path: String,
     pub written_at: i64,
+    /// becket has made the file: it was not there before.
+    #[serde(default)]
+    pub created: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -420,3 +420,71 @@ fn bad_requests_are_refused_in_words_and_two_starts_have_two_ordinals() {
     assert_eq!(scene.effort(EffortDo::Finish).ordinal, 3);
     assert!(scene.refusal(log("x")).contains("no effort is active here"));
 }
+
+fn plan(text: &str) -> EffortDo {
+    EffortDo::Write {
+        kind: Artifact::Plan,
+        text: text.to_owned(),
+    }
+}
+
+impl Scene {
+    /// What a window gets that goes on without a summary.
+    fn compacted(&self) -> String {
+        let fields = json!({"source": "compact"});
+        self.event(SESSION, "SessionStart", &fields).stdout
+    }
+}
+
+/// A repository brings links and pipes in the place of artifacts along.
+#[test]
+fn a_link_in_the_place_of_an_artifact_is_neither_read_nor_written() {
+    let scene = Scene::new();
+    let secret = scene.world.root().join("secret");
+    fs::write(&secret, "the secret").expect("a secret");
+    let put = |name: &str, to: &str| {
+        std::os::unix::fs::symlink(to, scene.project.join(name)).expect("a link");
+    };
+    put("1_IMPLEMENT_LOG.md", "../secret");
+    let pipe = scene.project.join("1_IMPLEMENT_PLAN.md");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    scene.begin();
+    assert!(scene.refusal(log("x")).contains("a link stands in the way"));
+    assert!(scene.refusal(plan("x")).contains("not a regular file"));
+    let given = scene.compacted();
+    assert!(given.contains("It left no summary"), "{given}");
+    assert!(!given.contains("the secret"), "{given}");
+    assert_eq!(
+        fs::read_to_string(&secret).expect("the secret"),
+        "the secret"
+    );
+    let outside = EffortDo::TaskNew {
+        folder: scene.world.root().display().to_string(),
+        title: None,
+        keywords: Vec::new(),
+    };
+    assert!(scene.refusal(outside).contains("is outside of"));
+}
+
+#[test]
+fn an_artifact_that_was_there_before_needs_trust() {
+    for trusted in [false, true] {
+        let scene = Scene::new();
+        fs::create_dir_all(scene.project.join(".becket")).expect("a folder");
+        fs::write(scene.project.join(".becket/config.toml"), "").expect("a config");
+        if trusted {
+            let mut trust = scene.world.becket(["trust", "--yes"]);
+            let trust = trust.current_dir(&scene.project).output();
+            assert!(trust.expect("becket").status.success());
+        }
+        let file = scene.project.join("1_IMPLEMENT_LOG.md");
+        fs::write(&file, "- planted\n").expect("a log");
+        scene.begin();
+        scene.effort(log("an entry"));
+        scene.effort(plan("the plan"));
+        let given = scene.compacted();
+        assert!(given.contains("the plan"), "{given}");
+        assert_eq!(given.contains("planted"), trusted, "{given}");
+    }
+}

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
+use becket_engine::effort::artifact;
 use becket_engine::replace::{Attempt, Snapshot, make_folder};
 use becket_wire::effort::{EffortDo, EffortTold};
 use becket_wire::session::SessionRow;
@@ -257,6 +258,7 @@ fn json(document: &PrdDocument) -> Value {
 }
 
 const LONGEST_RECORD: u64 = 1 << 20;
+const LONGEST_DOCUMENT: usize = 1 << 20;
 /// A document up to this goes into the instructions of a new session; a longer one is named there.
 const INLINE: usize = 64 << 10;
 
@@ -384,8 +386,10 @@ impl PrdDocument {
         self.folder.join("sessions.json")
     }
 
+    /// The document, as far as it is read. A repository may bring a link along: none is followed.
     pub fn text(&self) -> Option<String> {
-        fs::read_to_string(self.file()).ok()
+        let project = self.folder.ancestors().nth(3)?;
+        artifact::head(project, &self.file(), LONGEST_DOCUMENT).ok()
     }
 
     pub fn last_worked(&self) -> &str {
@@ -561,6 +565,8 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, document.record_file()).unwrap();
         document.began(&row);
         assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "{}");
+        std::os::unix::fs::symlink(&elsewhere, document.file()).unwrap();
+        assert_eq!(document.text(), None);
     }
 
     #[test]

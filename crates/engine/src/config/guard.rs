@@ -90,7 +90,7 @@ pub const GUARD_KEYS: &[TableKey] = &[
     key(
         "env",
         Form::Words(filled),
-        "Globs over the variables that are set for it, `RAILS_ENV=test`: one matches; `!` excludes",
+        "Globs over the variables that are set for it, `RAILS_ENV=test`: one matches; `!` excludes. `-u NAME` is one that is taken out, `-i` stands for all of them (`env -i`)",
     ),
     key(
         "flags",

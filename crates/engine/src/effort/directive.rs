@@ -2,13 +2,12 @@
 //! touches a folder for the first time. Reads files; the host calls it where that may block.
 
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use becket_wire::event::EventName;
 
 use super::skill::Skill;
-use super::{EffortContext, MAIN, recovery};
+use super::{EffortContext, MAIN, artifact, recovery};
 
 /// Claude Code takes about 10,000 characters of context and puts longer ones into a file: bytes.
 const MAX_TEXT: usize = 9_000;
@@ -49,7 +48,7 @@ pub fn read(context: &EffortContext, skill: &Skill, event: &EventName, trusted: 
             let files = required.into_iter().flatten();
             let files = files.chain(skill.preload.iter().cloned());
             let files = files.map(|file| root.join(file)).collect();
-            (recovery::block(facts, skill, left), files)
+            (recovery::block(facts, skill, left, trusted), files)
         }
         EventName::SubagentStart => {
             let files = between(root, root, &skill.directives);
@@ -70,7 +69,7 @@ pub fn read(context: &EffortContext, skill: &Skill, event: &EventName, trusted: 
         is_new
     });
     files.truncate(MAX_FILES);
-    with_files(text, &files)
+    with_files(text, &files, root)
 }
 
 /// The directive files between a folder and the project root, the root's first.
@@ -104,12 +103,12 @@ pub fn is_within(file: &Path, root: &Path) -> bool {
 }
 
 /// The text and the files after it, each whole if it fits, else its head and its path.
-fn with_files(mut text: String, files: &[PathBuf]) -> Reading {
+fn with_files(mut text: String, files: &[PathBuf], root: &Path) -> Reading {
     text.truncate(text.floor_char_boundary(MAX_TEXT));
     let mut given = Vec::new();
     for file in files {
         let room = MAX_TEXT.saturating_sub(text.len() + 200);
-        let Some(content) = head_of(file) else {
+        let Some(content) = head_of(file, root) else {
             continue;
         };
         let path = file.display();
@@ -132,15 +131,9 @@ fn with_files(mut text: String, files: &[PathBuf]) -> Reading {
     Reading { text, files: given }
 }
 
-/// A file's text, as much as could be given of it.
-fn head_of(file: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    let opened = fs::File::open(file).ok()?;
-    opened
-        .take(MAX_TEXT as u64 * 2)
-        .read_to_end(&mut bytes)
-        .ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
+/// A file's text, as much as could be given of it. A link inside the project may name it.
+fn head_of(file: &Path, root: &Path) -> Option<String> {
+    artifact::head(root, &file.canonicalize().ok()?, MAX_TEXT * 2).ok()
 }
 
 #[cfg(test)]

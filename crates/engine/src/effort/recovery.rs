@@ -1,7 +1,7 @@
 //! What a window leaves to the next: the dehydrated context as the agent writes it, and the recovery block
 //! that a fresh window is given.
 
-use std::fs;
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::directive::is_within;
 use super::skill::Skill;
-use super::{EffortFacts, Left};
+use super::{EffortFacts, Left, artifact};
 
 /// A dehydrated context has to fit into what Claude Code takes at once, with the files after it: bytes.
 const MAX_DEHYDRATED: usize = 6_000;
@@ -148,7 +148,8 @@ pub fn check_files(dehydrated: &Dehydrated, project: &Path) -> Result<(), String
 }
 
 /// What a fresh window of the main agent is given, but for files. `left` is none in the effort's first window.
-pub fn block(facts: &EffortFacts, skill: &Skill, left: Option<&Left>) -> String {
+/// What stands in artifacts is given if becket has made them, or the project is trusted.
+pub fn block(facts: &EffortFacts, skill: &Skill, left: Option<&Left>, trusted: bool) -> String {
     let mut text = introduction(facts, skill);
     let Some(left) = left else {
         return text;
@@ -174,40 +175,37 @@ pub fn block(facts: &EffortFacts, skill: &Skill, left: Option<&Left>) -> String 
         }
         None => {
             text.push_str("It left no summary; this is what is known of it:\n");
-            without_summary(facts, left, &mut text);
+            without_summary(facts, left, trusted, &mut text);
         }
     }
     text
 }
 
-fn without_summary(facts: &EffortFacts, left: &Left, text: &mut String) {
-    let log = facts.artifact(Artifact::Log);
-    if let Some(tail) = end_of(&log, LOG_TAIL) {
-        text.push_str(&format!(
-            "\n## End of the log ({})\n{tail}\n",
-            log.display()
-        ));
-    }
-    let written = [Artifact::Plan, Artifact::Debrief].map(|kind| facts.artifact(kind));
-    let when = |path: &std::path::PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-    let newest = written
-        .iter()
-        .filter(|path| path.is_file())
-        .max_by_key(|path| when(path));
-    if let Some(path) = newest
-        && let Ok(content) = fs::read_to_string(path)
+fn without_summary(facts: &EffortFacts, left: &Left, trusted: bool, text: &mut String) {
+    let open = |kind: Artifact| {
+        let path = facts.artifact(kind);
+        let given = trusted || facts.created.contains(&path);
+        let file = given.then(|| artifact::open(&facts.project, &path))?.ok()?;
+        Some((file.metadata().ok()?.modified().ok()?, path, file))
+    };
+    if let Some((_, path, file)) = open(Artifact::Log)
+        && let Some(tail) = end_of(file, LOG_TAIL)
     {
-        let head = &content[..content.floor_char_boundary(PLAN_HEAD)];
-        let cut = if head.len() < content.len() {
-            "\n(cut)"
-        } else {
-            ""
+        let path = path.display();
+        text.push_str(&format!("\n## End of the log ({path})\n{tail}\n"));
+    }
+    let written = [Artifact::Plan, Artifact::Debrief].into_iter();
+    let newest = written.filter_map(open).max_by_key(|(at, ..)| *at);
+    if let Some((_, path, file)) = newest {
+        let mut head = Vec::new();
+        let read = file.take(PLAN_HEAD as u64 + 1).read_to_end(&mut head);
+        let cut = match read {
+            Ok(bytes) if bytes > PLAN_HEAD => "\n(cut)",
+            _ => "",
         };
-        text.push_str(&format!(
-            "\n## {}\n{}{cut}\n",
-            path.display(),
-            head.trim_end()
-        ));
+        let head = String::from_utf8_lossy(&head);
+        let head = head[..head.floor_char_boundary(PLAN_HEAD)].trim_end();
+        text.push_str(&format!("\n## {}\n{head}{cut}\n", path.display()));
     }
     if !left.loaded.is_empty() {
         let last = left.loaded.iter().rev().take(TOUCHED);
@@ -267,8 +265,7 @@ pub fn log_entry(facts: &EffortFacts, text: &str, at: i64, is_new: bool) -> Stri
 }
 
 /// The last bytes of a file, from the beginning of a line.
-fn end_of(path: &Path, bytes: usize) -> Option<String> {
-    let mut file = fs::File::open(path).ok()?;
+fn end_of(mut file: File, bytes: usize) -> Option<String> {
     let len = file.metadata().ok()?.len();
     let from = len.saturating_sub(bytes as u64);
     file.seek(SeekFrom::Start(from)).ok()?;
@@ -285,6 +282,8 @@ fn end_of(path: &Path, bytes: usize) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -331,10 +330,11 @@ mod tests {
     #[test]
     fn without_a_summary_log_plan_and_files_stand_for_it() {
         let folder = tempfile::tempdir().unwrap();
-        let facts = EffortFacts {
+        let mut facts = EffortFacts {
             ordinal: 2,
             skill: "fix".to_owned(),
             phase: Some("mend".to_owned()),
+            project: folder.path().to_owned(),
             folder: folder.path().to_owned(),
             ..EffortFacts::default()
         };
@@ -345,7 +345,7 @@ mod tests {
             dehydrated: None,
             loaded: vec!["/p/a".to_owned(), "/p/b".to_owned()],
         };
-        let text = block(&facts, &Skill::default(), Some(&left));
+        let text = block(&facts, &Skill::default(), Some(&left), true);
         for part in [
             "effort 2 fix, phase mend",
             "- entry 499",
@@ -355,5 +355,12 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(!text.contains("- entry 1\n") && text.len() < 9000);
+        // Without trust, what becket has made is given.
+        facts.created = vec![facts.artifact(Artifact::Plan)];
+        let text = block(&facts, &Skill::default(), Some(&left), false);
+        assert!(
+            text.contains("the plan") && !text.contains("- entry"),
+            "{text}"
+        );
     }
 }
