@@ -338,6 +338,7 @@ impl Core {
                 applied = (self.registry).apply(database, &head, envelope, project, heard);
             }
             let session = head.session_id.as_deref().unwrap_or_default();
+            self.registry.arrived(session, now);
             context.effort = match &mut applied {
                 Some(applied) => applied.effort.take(),
                 // A double is judged as the first one was.

@@ -41,7 +41,8 @@ const AT_HAND: i64 = 60_000;
 /// Of so many that ended last, those within `AT_HAND` are loaded at the start.
 const ENDED: u32 = 64;
 
-/// A session that no process is known of, as of an experiment, ends after so long without an event.
+/// A session without a known process, as of an experiment or the demo, ends after so long without an
+/// event.
 const QUIET: i64 = 60 * 60 * 1000;
 
 /// How many changes of sessions a slow view may be behind before it gets them all anew.
@@ -75,6 +76,8 @@ struct Live {
     turn: Turn,
     /// The end at which its calls were last compared with the log, or are now.
     compared_at: Option<i64>,
+    /// When its last event came through the socket, whenever that happened.
+    arrived_at: i64,
 }
 
 /// A session's turn, as far as its figures go.
@@ -314,11 +317,17 @@ impl Registry {
         }
     }
 
+    /// Notes that an event came from a client now. The demo plays a past: what its events tell
+    /// happened hours ago.
+    pub(crate) fn arrived(&mut self, id: &str, now: i64) {
+        if let Some(live) = self.sessions.get_mut(id) {
+            live.arrived_at = now;
+        }
+    }
+
     /// Ends the sessions that have no process and were quiet for long. The next event revives one.
     pub(crate) fn end_quiet(&mut self, now: i64) {
-        let is_quiet =
-            |session: &Session| session.pid.is_none() && now - session.last_activity >= QUIET;
-        let live = self.live().filter(|(_, live)| is_quiet(&live.session));
+        let live = self.live().filter(|(_, live)| live.is_quiet(now));
         let quiet: Vec<String> = live.map(|(id, _)| id.clone()).collect();
         for id in quiet {
             self.touch(&id, |session| session.infer(&Inference::ProcessGone, now));
@@ -483,6 +492,12 @@ impl Live {
             session,
             ..Self::default()
         }
+    }
+
+    /// Returns true if no process is known and no event has come for long.
+    fn is_quiet(&self, now: i64) -> bool {
+        let last = self.session.last_activity.max(self.arrived_at);
+        self.session.pid.is_none() && now - last >= QUIET
     }
 
     fn row(&self, now: i64) -> SessionRow {

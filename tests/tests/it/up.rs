@@ -130,7 +130,8 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
     let temp = world.root().join("temp");
     fs::create_dir(&temp).expect("a folder");
     let before = names(world.root());
-    let mut demo = world.becket(["demo", "--plain", "--speed", "10000"]);
+    // Long enough for the daemon to look for sessions that are gone, twice.
+    let mut demo = world.becket(["demo", "--plain", "--speed", "25"]);
     demo.env("TMPDIR", &temp);
     let called = call(demo, b"");
     let said = called.stdout.clone();
@@ -144,6 +145,10 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
         "SessionEnd",
     ] {
         assert!(said.contains(event), "{event}: {said}");
+    }
+    let summary = said.lines().last().unwrap_or_default();
+    for count in ["1 failed", "2 waiting", "2 working", "2 done"] {
+        assert!(summary.contains(count), "{summary}");
     }
     assert!(!said.contains('\u{1b}'));
     assert_eq!(names(world.root()), before);

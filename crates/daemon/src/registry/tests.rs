@@ -420,7 +420,8 @@ fn a_session_without_a_process_ends_after_a_quiet_hour() {
         ..desk.envelope()
     };
     desk.apply(&payload, &by_hand, None).unwrap();
-    let last = desk.now;
+    let last = desk.now + 10;
+    desk.registry.arrived("by-hand", last);
     desk.registry.end_quiet(last + QUIET - 1);
     assert_eq!(desk.rows().len(), 2);
     desk.registry.end_quiet(last + QUIET);
