@@ -22,7 +22,7 @@ pub use entries::{
     take_out,
 };
 pub use registration::{
-    REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered,
-    named_hooks, registered_homes, synchronous_events, with_registration,
+    REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered_here,
+    named_hooks, refresh, registered_homes, synchronous_events, with_registration,
 };
 pub use status_line::{Standing, words};

@@ -78,6 +78,16 @@ struct Live {
     compared_at: Option<i64>,
     /// When its last event came through the socket, whenever that happened.
     arrived_at: i64,
+    own_line: Option<OwnLine>,
+}
+
+/// The last output of the program of a user's own status line.
+#[derive(Debug)]
+pub(crate) struct OwnLine {
+    /// The fingerprint of the input that it had.
+    pub(crate) given: u64,
+    pub(crate) shown: String,
+    pub(crate) wrong: Option<String>,
 }
 
 /// A session's turn, as far as its figures go.
@@ -341,6 +351,19 @@ impl Registry {
             self.figured.insert(id.to_owned());
             self.news.insert(id.to_owned());
         }
+    }
+
+    /// Keeps the output of the program of a session's own status line, in memory only.
+    pub(crate) fn keep_own_line(&mut self, id: &str, line: OwnLine) {
+        if let Some(live) = self.sessions.get_mut(id) {
+            live.own_line = Some(line);
+        }
+    }
+
+    /// Returns that output if the program had the same input.
+    pub(crate) fn own_line(&self, id: &str, given: u64) -> Option<&OwnLine> {
+        let line = self.sessions.get(id)?.own_line.as_ref();
+        line.filter(|line| line.given == given)
     }
 
     /// What is not known of a session now, in words; none if everything is.

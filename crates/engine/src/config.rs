@@ -88,6 +88,8 @@ pub struct StatusLine {
     pub template: Template,
     /// How many columns the bar has.
     pub bar_width: usize,
+    /// How often Claude Code draws it again; `None` is only when something happens.
+    pub refresh: Option<Duration>,
 }
 
 #[cfg(test)]

@@ -278,7 +278,16 @@ impl Session {
     pub fn figure(&mut self, figures: &Figures) -> bool {
         let known = &self.figures;
         let better = *known != Figures::default() && !known.from_transcript;
-        if *known == *figures || (figures.from_transcript && better) {
+        if figures.from_transcript && better {
+            return false;
+        }
+        // A status line that is only drawn again differs in this alone.
+        let was = Figures {
+            duration_ms: figures.duration_ms,
+            ..known.clone()
+        };
+        if was == *figures {
+            self.figures.duration_ms = figures.duration_ms;
             return false;
         }
         self.figures.clone_from(figures);

@@ -7,6 +7,7 @@ use std::fmt;
 
 use anstyle::{AnsiColor, Style};
 use becket_wire::Output;
+use becket_wire::place::fnv1a;
 use becket_wire::rpc::{Envelope, WRONG};
 use becket_wire::session::Figures;
 use becket_wire::text::is_hidden;
@@ -305,6 +306,22 @@ pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
             from_transcript: false,
         },
     })
+}
+
+/// Returns a number for a status line's input that changes when the input says something new. A
+/// refresh has the same input, but for the session's duration.
+pub fn fingerprint(payload: &[u8], columns: Option<&str>) -> u64 {
+    let mut said = serde_json::from_slice(payload).unwrap_or(Value::Null);
+    if let Some(cost) = said.get_mut("cost").and_then(Value::as_object_mut) {
+        cost.remove("total_duration_ms");
+    }
+    fnv1a(format!("{said} {columns:?}").as_bytes())
+}
+
+/// The two status lines as they are printed: the user's own, then becket's.
+pub fn beneath(own: &str, ours: &[u8]) -> Vec<u8> {
+    let end = if own.is_empty() { "" } else { "\n" };
+    [own.as_bytes(), end.as_bytes(), ours].concat()
 }
 
 /// What the last request held. The totals beside it have counted other things in other versions.

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 use becket_wire::frame::{Decoder, MAX_PAYLOAD};
 use becket_wire::process::parent_and_start;
 use becket_wire::rpc::{
-    Cut, Envelope, EventFrame, LAUNCH, Request, Response, carried, environment_block,
+    BESIDE, Cut, Envelope, EventFrame, LAUNCH, Request, Response, carried, environment_block,
 };
 use becket_wire::{EventId, Missed, Output, Place, Registration, Version, bounds};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -57,7 +57,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::FAILURE;
     };
     let (line, kind) = (registration.statusline, registration.kind());
-    if line && registration.beside {
+    if line && registration.beside && registration.own_refresh {
         let error = alone::become_becket(&place, &["statusline"], None);
         eprintln!("becket-hook: no becket beside this program: {error}");
         return ExitCode::FAILURE;
@@ -160,7 +160,10 @@ pub fn envelope(place: &Place, registration: Registration) -> Envelope {
         .and_then(|pid| pid.parse().ok());
     let pid = claude.unwrap_or_else(std::os::unix::process::parent_id);
     let process = parent_and_start_of(pid);
-    let variables = carried(std::env::vars_os(), registration.carries());
+    let mut variables = carried(std::env::vars_os(), registration.carries());
+    if registration.beside {
+        variables.insert(BESIDE.to_owned(), String::new());
+    }
     let launched = variables.contains_key(LAUNCH);
     Envelope {
         // std seeds its hashers from the system, and no two of them alike.
@@ -220,11 +223,16 @@ impl Question<'_> {
         }
     }
 
+    /// Returns true if no daemon is to be started: it was unregistered, or was stopped and this is
+    /// a status line, which comes every two seconds.
+    fn is_stopped(&self) -> bool {
+        wake::is_unregistered(self.place)
+            || self.wait == bounds::STATUS_LINE && self.place.stopped_mark().exists()
+    }
+
     fn first_word(&self, link: Result<Link, Missed>) -> Result<(Link, Response), Missed> {
         let link = match link {
-            Err(Missed::Absent) if self.by_settings && wake::is_unregistered(self.place) => {
-                Err(Missed::Absent)
-            }
+            Err(Missed::Absent) if self.by_settings && self.is_stopped() => Err(Missed::Absent),
             Err(Missed::Absent) => wake::start_and_connect(self.place, self.wait),
             link => link,
         };

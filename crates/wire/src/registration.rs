@@ -20,6 +20,8 @@ pub struct Registration {
     pub statusline: bool,
     /// The person had a status line before, which is shown beside ours.
     pub beside: bool,
+    /// The refresh interval is the person's own, so their program runs each time.
+    pub own_refresh: bool,
     /// Somebody only wants to know which shim this is.
     pub version: bool,
     /// Or what it is for.
@@ -39,6 +41,7 @@ impl Registration {
                 Some("--home") => registration.home = args.next().map(PathBuf::from),
                 Some("--statusline") => registration.statusline = true,
                 Some("--beside") => registration.beside = true,
+                Some("--own-refresh") => registration.own_refresh = true,
                 Some("--version" | "-V") => registration.version = true,
                 Some("--help" | "-h") => registration.help = true,
                 _ => {}
@@ -87,9 +90,12 @@ mod tests {
             Registration::read(args.iter().map(OsString::from)).event,
             None
         );
-        let line = ["--statusline", "--beside", "--home", "/h"];
-        let read = Registration::read(line.iter().map(OsString::from));
+        let line = ["--statusline", "--beside", "--home", "/h", "--own-refresh"];
+        let read = Registration::read(line[..4].iter().map(OsString::from));
         assert!(read.statusline && read.beside && !read.version, "{read:?}");
+        assert!(
+            !read.own_refresh && Registration::read(line.iter().map(OsString::from)).own_refresh
+        );
         for (arg, version, help) in [
             ("--version", true, false),
             ("-V", true, false),

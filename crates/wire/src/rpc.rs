@@ -387,6 +387,14 @@ pub const CARRIED_BY_LINE: [&str; 2] = ["COLUMNS", "NO_COLOR"];
 /// so no environment can say it.
 pub const WRONG: &str = "wrong";
 
+/// Set in the envelope of a status line that is shown beneath the user's own. The daemon answers
+/// with both if it has the output of the user's program for the same input, else with `Busy`: the
+/// caller runs the program then.
+pub const BESIDE: &str = "beside";
+
+/// Where the envelope of a status line has the output of the user's program, for the daemon to keep.
+pub const SHOWN: &str = "shown";
+
 /// How long one may be: an environment must not push an event out of its frame.
 const MAX_VARIABLE: usize = 8 << 10;
 

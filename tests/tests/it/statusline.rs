@@ -14,9 +14,11 @@ use serde_json::{Value, json};
 /// Longer than any of it may take, on a machine that has much to do.
 const BOUND: Duration = Duration::from_secs(20);
 
+const SESSION: &str = "7541ef66-cab1-4f90-8d34-c3e60bef32b0";
+
 fn payload() -> String {
     json!({
-        "session_id": "7541ef66-cab1-4f90-8d34-c3e60bef32b0",
+        "session_id": SESSION,
         "model": {"id": "claude-opus-5-5", "display_name": "Opus 5.5"},
         "workspace": {"current_dir": "/w/shop/src", "project_dir": "/w/shop"},
         "cost": {"total_cost_usd": 1.5, "total_lines_added": 3, "total_lines_removed": 1},
@@ -67,6 +69,10 @@ fn beside(command: &str) -> World {
 
 /// Runs what is registered as Claude Code does: by the shell.
 fn registered(world: &World) -> Called {
+    registered_with(world, &payload())
+}
+
+fn registered_with(world: &World, payload: &str) -> Called {
     let text = fs::read_to_string(settings(world)).expect("settings");
     let settings: Value = serde_json::from_str(&text).expect("JSON");
     let command = settings["statusLine"]["command"]
@@ -80,7 +86,7 @@ fn registered(world: &World) -> Called {
     let began = Instant::now();
     let mut child = start(shell);
     let mut stdin = child.stdin.take().expect("a stdin");
-    std::io::Write::write_all(&mut stdin, payload().as_bytes()).expect("write");
+    std::io::Write::write_all(&mut stdin, payload.as_bytes()).expect("write");
     drop(stdin);
     let called = finish(child, began, BOUND);
     assert_eq!(called.code, Some(0), "{called:?}");
@@ -239,6 +245,99 @@ fn the_one_that_was_there_stands_above_ours() {
             .expect("settings")
             .contains("becket")
     );
+}
+
+/// A world with a session, where somebody had a status line that tells how often it has run.
+fn counting(settings_now: &Value) -> World {
+    let world = World::new();
+    let text = json!({"statusLine": settings_now}).to_string();
+    fs::write(settings(&world), text).expect("settings");
+    world.run(&["init"]);
+    world.start_daemon();
+    let called = world.tell(SESSION, "SessionStart", &json!({"source": "startup"}));
+    assert_eq!(called.code, Some(0), "{called:?}");
+    world
+}
+
+const COUNTS: &str = "echo x >> ran; wc -l < ran";
+
+#[test]
+fn a_refresh_prints_the_last_output_of_the_users_own_line() {
+    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    let text = fs::read_to_string(settings(&world)).expect("settings");
+    assert!(text.contains("\"refreshInterval\": 2"), "{text}");
+    let activity = || world.sessions()[0]["last_activity"].clone();
+    let before = activity();
+    let shown = |payload: Value| registered_with(&world, &payload.to_string()).stdout;
+    let mut now: Value = serde_json::from_str(&payload()).expect("JSON");
+    assert_eq!(shown(now.clone()), format!("1\n{LINE}\n"));
+    for seconds in 1..4 {
+        now["cost"]["total_duration_ms"] = json!(seconds * 2_000);
+        assert_eq!(shown(now.clone()), format!("1\n{LINE}\n"));
+    }
+    now["cost"]["total_cost_usd"] = json!(2.5);
+    let costs_more = LINE.replace("$1.50", "$2.50");
+    assert_eq!(shown(now.clone()), format!("2\n{costs_more}\n"));
+    assert_eq!(shown(now), format!("2\n{costs_more}\n"));
+    assert_eq!(activity(), before, "a refresh is no activity");
+}
+
+#[test]
+fn a_refresh_runs_the_users_own_line_where_they_had_an_interval() {
+    let own = json!({"type": "command", "command": COUNTS, "refreshInterval": 30});
+    let world = counting(&own);
+    for run in 1..4 {
+        let shown = registered(&world).stdout;
+        assert_eq!(shown, format!("{run}\n{LINE}\n"));
+    }
+    let text = fs::read_to_string(settings(&world)).expect("settings");
+    assert!(text.contains("\"refreshInterval\": 30"), "{text}");
+    // Again, with another interval in the config: theirs is kept.
+    let config = "[statusline]\nrefresh = '5s'\n";
+    fs::write(world.path("config.toml"), config).expect("a config");
+    world.run(&["init"]);
+    assert_eq!(
+        fs::read_to_string(settings(&world)).expect("settings"),
+        text
+    );
+}
+
+#[test]
+fn the_interval_follows_the_config_with_the_next_init() {
+    let world = World::new();
+    let refresh = |config: &str| {
+        fs::create_dir_all(&world.becket_home).expect("a home");
+        fs::write(world.path("config.toml"), config).expect("a config");
+        world.run(&["init"]);
+        let text = fs::read_to_string(settings(&world)).expect("settings");
+        let settings: Value = serde_json::from_str(&text).expect("JSON");
+        settings["statusLine"]["refreshInterval"].clone()
+    };
+    assert_eq!(refresh(""), 2);
+    assert_eq!(refresh("[statusline]\nrefresh = '1m'\n"), 60);
+    assert_eq!(refresh("[statusline]\nrefresh = 'never'\n"), Value::Null);
+    assert_eq!(refresh(""), 2);
+    // What the user writes there stays.
+    let text = fs::read_to_string(settings(&world)).expect("settings");
+    let changed = text.replace("\"refreshInterval\": 2", "\"refreshInterval\": 7");
+    fs::write(settings(&world), changed).expect("settings");
+    assert_eq!(refresh(""), 7);
+    assert_eq!(refresh("[statusline]\nrefresh = '5s'\n"), 7);
+}
+
+#[test]
+fn a_refresh_starts_no_daemon_that_was_stopped() {
+    let world = World::new();
+    world.start_daemon();
+    world.run(&["daemon", "stop"]);
+    let told = format!("{LINE} · ⚠ becket: the daemon does not answer\n");
+    for beside in [false, true] {
+        let mut shim = shim(&world);
+        shim.args(beside.then_some("--beside"));
+        let called = call(shim, payload().as_bytes());
+        assert_eq!((called.code, &called.stdout), (Some(0), &told));
+    }
+    assert!(world.daemons().is_empty());
 }
 
 #[test]

@@ -98,6 +98,8 @@ fn look(world: &World, file: &SettingsFile) -> Result<Option<Inspection>> {
         home: world.place.home().to_string_lossy().into_owned(),
         strict: Strict::Keep,
         status_line: true,
+        refresh: settings::refresh(world),
+        refresh_written: None,
         claude: claude::version(),
         synchronous: settings::synchronous_events(world),
     };

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use crate::claude::Numbers;
 use crate::failure::{Code, Failure};
-use crate::settings::{self, SettingsFile, Strict};
+use crate::settings::{self, Strict};
 use crate::world::World;
 
 /// Options of Claude Code 2.1.325 that take no value. The word after any other option is taken for
@@ -157,7 +157,7 @@ pub fn register(
 ) -> Result<InlineRegistration> {
     // With this option Claude Code reads some of its files only.
     let sources = value(words, "--setting-sources").map(|(_, sources)| sources);
-    if is_registered_in_a_file(world, sources) {
+    if settings::is_registered_here(world, sources) {
         return Ok(InlineRegistration::Done);
     }
     let version = version();
@@ -179,19 +179,6 @@ pub fn register(
         None => drop(words.splice(0..0, ["--settings".into(), merged.into()])),
     }
     Ok(InlineRegistration::Done)
-}
-
-/// A file that cannot be read is Claude Code's to complain about.
-fn is_registered_in_a_file(world: &World, sources: Option<&str>) -> bool {
-    let home = world.place.home().to_string_lossy();
-    let is_read = |file: &&SettingsFile| {
-        let scope = file.scope.to_string();
-        sources.is_none_or(|sources| sources.split(',').any(|source| source.trim() == scope))
-    };
-    settings::files(world).iter().filter(is_read).any(|file| {
-        let text = settings::read(&file.path).ok().flatten();
-        text.is_some_and(|text| settings::is_registered(&text, &home).unwrap_or(false))
-    })
 }
 
 /// The settings that the user gave: JSON, or the file of that name.

@@ -23,6 +23,7 @@ use crate::settings::entries::{
     Inspection, Kept, Record, inspect, register, undo, unregister_line,
 };
 use crate::settings::registration::{self, Registration, Scope, StatusLine, Strict};
+use crate::settings::status_line::refresh_of;
 use crate::world::{World, is_inside_claude};
 
 const MAX_SETTINGS: u64 = 16 << 20;
@@ -61,6 +62,7 @@ pub fn init(
     let plan = |now: &Now<'_>| {
         let registration = Registration {
             status_line: now.wants_line(scope, status_line),
+            refresh_written: now.record.and_then(|record| refresh_of(&record.written)),
             ..registration.clone()
         };
         let text = now.text.unwrap_or_default();
@@ -179,6 +181,8 @@ pub fn registration_for(
         home: utf8(world.place.home())?,
         strict,
         status_line: true,
+        refresh: registration::refresh(world),
+        refresh_written: None,
         claude,
         synchronous: registration::synchronous_events(world),
     })

@@ -138,6 +138,10 @@ pub struct Registration {
     pub home: String,
     pub strict: Strict,
     pub status_line: bool,
+    /// The seconds between two refreshes of the status line.
+    pub refresh: Option<u64>,
+    /// The same as `init` wrote it last: another number in the settings is the user's.
+    pub refresh_written: Option<u64>,
     /// The Claude Code that will read it; none stands for the newest.
     pub claude: Option<Numbers>,
     /// Events on which a named hook answers, so that Claude Code has to wait.
@@ -313,6 +317,28 @@ pub fn files(world: &World) -> Vec<SettingsFile> {
     files
 }
 
+/// Returns true if a settings file that counts for a session started here registers this becket;
+/// with `sources`, only the files of these scopes are read. A file that cannot be read is Claude
+/// Code's to complain about.
+pub fn is_registered_here(world: &World, sources: Option<&str>) -> bool {
+    let home = world.place.home().to_string_lossy();
+    let is_read = |file: &&SettingsFile| {
+        let scope = file.scope.to_string();
+        sources.is_none_or(|sources| sources.split(',').any(|source| source.trim() == scope))
+    };
+    files(world).iter().filter(is_read).any(|file| {
+        let text = super::read(&file.path).ok().flatten();
+        text.is_some_and(|text| is_registered(&text, &home).unwrap_or(false))
+    })
+}
+
+/// The seconds after which Claude Code is to draw the status line again, by the user's config.
+pub fn refresh(world: &World) -> Option<u64> {
+    let config = world.loader(None).current();
+    let refresh = config.config.statusline.refresh?;
+    Some(refresh.as_secs())
+}
+
 /// Those of the asynchronous events on which a hook that is on, and not asynchronous itself, stands.
 /// Whether its project is trusted makes no difference to a registration, which outlives the question.
 pub fn synchronous_events(world: &World) -> BTreeSet<String> {
@@ -475,6 +501,8 @@ mod tests {
             home: "/home/user/.becket".to_owned(),
             strict: Strict::Keep,
             status_line: false,
+            refresh: None,
+            refresh_written: None,
             claude: None,
             synchronous: BTreeSet::new(),
         }

@@ -5,13 +5,17 @@ use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::Ranged;
 
 use crate::settings::document::{
-    Container, Document, SettingsError, Splices, last, named, plain, string,
+    Container, Document, SettingsError, Splices, last, named, plain, split_mark, string,
 };
 use crate::settings::registration::Registration;
 
 const KEY: &str = "statusLine";
 /// Says in our command that there was one before.
 const BESIDE: &str = "--beside";
+/// Says that the refresh interval is the user's own: their program runs each time.
+const OWN_REFRESH: &str = "--own-refresh";
+/// The seconds between two calls by Claude Code while nothing happens.
+const REFRESH: &str = "refreshInterval";
 
 /// How the status line of a settings file stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,12 +36,19 @@ impl Standing {
 
     /// Ours, and there was one before it.
     pub fn is_beside(&self) -> bool {
-        matches!(self, Self::Found(command) if says_beside(command))
+        matches!(self, Self::Found(command) if has_flag(command, BESIDE))
     }
 }
 
-fn says_beside(command: &str) -> bool {
-    command.split(' ').any(|word| word == BESIDE)
+fn has_flag(command: &str, flag: &str) -> bool {
+    command.split(' ').any(|word| word == flag)
+}
+
+/// The refresh interval of our status line in a settings file.
+pub fn refresh_of(text: &str) -> Option<u64> {
+    let document = Document::parse(split_mark(text).1).ok()?;
+    let ours = standing(&document).filter(|property| is_ours(&property.value))?;
+    plain(&ours.value)[REFRESH].as_u64()
 }
 
 /// The settings with our status line, in the place of one that stood there.
@@ -146,19 +157,37 @@ fn our_command<'d>(value: &'d Value<'_>) -> Option<&'d str> {
 /// What should stand there: our command, and everything else that the person had said of it.
 fn wanted(document: &Document<'_>, now: Option<&Value<'_>>, registration: &Registration) -> String {
     let object = now.and_then(Value::as_object);
-    let beside = match now.and_then(our_command) {
-        Some(ours) => says_beside(ours),
-        None => now.is_some_and(|now| command_of(&document.text[now.start()..now.end()]).is_some()),
+    let refresh = object.and_then(|object| last(object, REFRESH));
+    let written = registration.refresh_written;
+    let seconds = refresh.and_then(|refresh| plain(&refresh.value).as_u64());
+    let (beside, own_refresh) = match now.and_then(our_command) {
+        Some(ours) => (
+            has_flag(ours, BESIDE),
+            has_flag(ours, OWN_REFRESH) || written.is_some() && written != seconds,
+        ),
+        None => {
+            let text = now.map(|now| &document.text[now.start()..now.end()]);
+            (text.is_some_and(|text| command_of(text).is_some()), true)
+        }
     };
+    let own_refresh = own_refresh && refresh.is_some();
+    // Without a record of what `init` wrote, what stands there stays.
+    let keeps_refresh = own_refresh || refresh.is_some() && written.is_none();
     let mut words = vec![registration.program.as_str(), "--statusline"];
     words.extend(beside.then_some(BESIDE));
+    words.extend(own_refresh.then_some(OWN_REFRESH));
     words.extend(["--home", registration.home.as_str()]);
     let command = serde_json::Value::from(line(&words));
     let mut value = format!(r#"{{"type": "command", "command": {command}"#);
     for member in object.map(others).unwrap_or_default() {
-        value.push_str(", ");
-        let name = serde_json::Value::from(member.name.as_str());
-        value.push_str(&format!("{name}: {}", plain(&member.value)));
+        let name = member.name.as_str();
+        if name != REFRESH || keeps_refresh {
+            let name = serde_json::Value::from(name);
+            value.push_str(&format!(", {name}: {}", plain(&member.value)));
+        }
+    }
+    if let Some(seconds) = registration.refresh.filter(|_| !keeps_refresh) {
+        value.push_str(&format!(", \"{REFRESH}\": {seconds}"));
     }
     value.push('}');
     value
@@ -234,7 +263,11 @@ pub fn words(line: &str) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use proptest::prelude::*;
+
+    use crate::settings::Strict;
 
     use super::*;
 
@@ -250,6 +283,71 @@ mod tests {
         ] {
             assert_eq!(split(more), None, "{more}");
         }
+    }
+
+    fn registration(refresh: Option<u64>, refresh_written: Option<u64>) -> Registration {
+        Registration {
+            program: "/opt/becket-hook".to_owned(),
+            home: "/h".to_owned(),
+            strict: Strict::Keep,
+            status_line: true,
+            refresh,
+            refresh_written,
+            claude: None,
+            synchronous: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn the_users_own_refresh_interval_is_kept_and_ours_follows_the_config() {
+        let ours = |flags: &str, refresh: &str| {
+            format!(
+                r#"{{"statusLine": {{"type": "command", "command": "/opt/becket-hook --statusline{flags} --home /h"{refresh}}}}}"#
+            )
+        };
+        let theirs =
+            r#"{"statusLine": {"type": "command", "command": "mine", "refreshInterval": 9}}"#;
+        let two = r#", "refreshInterval": 2"#;
+        let nine = r#", "refreshInterval": 9"#;
+        for (now, config, written, expected) in [
+            ("{}".to_owned(), Some(2), None, ours("", two)),
+            ("{}".to_owned(), None, None, ours("", "")),
+            (
+                theirs.to_owned(),
+                Some(2),
+                None,
+                ours(" --beside --own-refresh", nine),
+            ),
+            (
+                theirs.replace(nine, ""),
+                Some(2),
+                None,
+                ours(" --beside", two),
+            ),
+            // The config has changed since `init` wrote it, or the user has changed the settings.
+            (ours("", nine), Some(2), Some(9), ours("", two)),
+            (ours("", nine), None, Some(9), ours("", "")),
+            (
+                ours("", nine),
+                Some(2),
+                Some(5),
+                ours(" --own-refresh", nine),
+            ),
+            (
+                ours(" --own-refresh", nine),
+                Some(2),
+                Some(9),
+                ours(" --own-refresh", nine),
+            ),
+            (ours("", nine), Some(2), None, ours("", nine)),
+            (ours(" --own-refresh", ""), Some(2), Some(9), ours("", two)),
+        ] {
+            let written = put(&now, &registration(config, written)).unwrap();
+            let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+            assert_eq!(value(&written), value(&expected), "{now}");
+        }
+        assert_eq!(refresh_of(&ours("", two)), Some(2));
+        assert_eq!(refresh_of(theirs), None);
     }
 
     proptest! {

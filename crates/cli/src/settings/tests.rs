@@ -25,6 +25,8 @@ fn registration() -> Registration {
         home: "/home/user/.becket".into(),
         strict: Strict::Keep,
         status_line: true,
+        refresh: Some(2),
+        refresh_written: None,
         claude: None,
         synchronous: BTreeSet::new(),
     }
@@ -134,7 +136,7 @@ fn with_comments_and_other_hooks() {
      {
          "model": "opus", // the good one
     -    "statusLine": {"type": "command", "command": "~/bin/line"},
-    +    "statusLine": {"type": "command", "command": "becket-hook --statusline --beside --home .becket"},
+    +    "statusLine": {"type": "command", "command": "becket-hook --statusline --beside --home .becket", "refreshInterval": 2},
          "hooks": {
              // runs on every edit
              "PostToolUse": [

@@ -325,6 +325,7 @@ mod tests {
     notice.on             off       built-in
     notice.quiet          never     built-in
     statusline.bar_width  10        built-in
+    statusline.refresh    2s        built-in
     statusline.template   {project} · {effort} · {model} · {bar} {context} · {cost} · {waiting} · {off} · {wrong}  built-in
     store.keep_bytes      4GiB      built-in
     store.keep_days       7         /home/config.toml:2

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
-use becket_engine::statusline::{Line, answer, figures};
+use becket_engine::statusline::{Line, answer, beneath, figures};
 use becket_hook::{connect, envelope, read_payload, wake};
-use becket_wire::rpc::{Envelope, EventRequest, Request, Response, WRONG};
+use becket_wire::rpc::{BESIDE, Envelope, EventRequest, Request, Response, SHOWN, WRONG};
 use becket_wire::{Missed, Place, Registration, bounds};
 
 use crate::standalone::{read_frame, read_stdin};
@@ -18,8 +18,8 @@ use crate::{beside, settings};
 
 /// Print the status line for Claude Code's JSON on stdin, beneath the one that you had before
 ///
-/// It is what `becket-hook --statusline` becomes when `becket init` found a status line, which is run
-/// with the same on stdin, and when no daemon answers.
+/// It is what `becket-hook --statusline` becomes when `becket init` found a status line that has to
+/// run, with the same on stdin, and when no daemon answers.
 #[derive(Debug, clap::Args)]
 #[command(hide = true)]
 pub struct Statusline {
@@ -31,43 +31,51 @@ pub struct Statusline {
 impl Statusline {
     pub fn run(self, world: &World) -> Result<ExitCode> {
         match self.alone {
-            Some(why) => print(&[&alone(world, &why)?]),
-            None => print_both(world),
+            Some(why) => alone(world, &why)?,
+            None => {
+                let mut payload = Vec::new();
+                let _ = read_payload(&mut payload);
+                let registration = Registration {
+                    statusline: true,
+                    ..Registration::default()
+                };
+                print_both(world, envelope(&world.place, registration), &payload);
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The line of a frame that the daemon did not take.
-fn alone(world: &World, why: &str) -> Result<Vec<u8>> {
+/// Prints the line of a frame that the daemon did not answer.
+fn alone(world: &World, why: &str) -> Result<()> {
     let Request::StatusLine(EventRequest {
-        envelope, payload, ..
+        mut envelope,
+        payload,
+        ..
     }) = read_frame(&read_stdin()?)?
     else {
         anyhow::bail!("stdin holds no status line's frame");
     };
-    Ok(without_daemon(world, &envelope, &payload, why))
+    if envelope.variables.remove(BESIDE).is_some() {
+        print_both(world, envelope, &payload);
+    } else {
+        print(&without_daemon(world, &envelope, &payload, why));
+    }
+    Ok(())
 }
 
-fn print_both(world: &World) {
-    let mut payload = Vec::new();
-    let _ = read_payload(&mut payload);
+/// Runs the user's own status line, and prints becket's beneath it. The daemon keeps the output of
+/// the former for the next refresh.
+fn print_both(world: &World, mut envelope: Envelope, payload: &[u8]) {
     let theirs = settings::status_line_before(world).filter(|_| !beside::is_nested());
-    let ran = theirs.map(|command| beside::run(&command, &payload));
+    let ran = theirs.map(|command| beside::run(&command, payload));
     let ran = ran.unwrap_or_default();
-    let mut envelope = envelope(
-        &world.place,
-        Registration {
-            statusline: true,
-            ..Registration::default()
-        },
-    );
     let wrong = ran.wrong.map(|wrong| (WRONG.to_owned(), wrong));
     envelope.variables.extend(wrong);
-    let ours = ask(&world.place, &envelope, &payload)
-        .unwrap_or_else(|missed| without_daemon(world, &envelope, &payload, &missed.to_string()));
-    let end = if ran.shown.is_empty() { "" } else { "\n" };
-    print(&[ran.shown.as_bytes(), end.as_bytes(), &ours]);
+    (envelope.variables).insert(SHOWN.to_owned(), ran.shown.clone());
+    let ours = ask(&world.place, &envelope, payload)
+        .unwrap_or_else(|missed| without_daemon(world, &envelope, payload, &missed.to_string()));
+    print(&beneath(&ran.shown, &ours));
 }
 
 /// Has the daemon make the line; it is started if there is none.
@@ -80,7 +88,7 @@ fn ask(place: &Place, envelope: &Envelope, payload: &[u8]) -> Result<Vec<u8>, Mi
     });
     let frame = request.to_frame().map_err(|_| Missed::Broken)?;
     let mut link = match connect(place, wait) {
-        Err(Missed::Absent) if !wake::is_unregistered(place) => {
+        Err(Missed::Absent) if !place.stopped_mark().exists() => {
             wake::start_and_connect(place, wait)?
         }
         link => link?,
@@ -114,11 +122,7 @@ fn without_daemon(world: &World, envelope: &Envelope, payload: &[u8], why: &str)
 }
 
 /// A reader that has gone away changes nothing.
-fn print(parts: &[&[u8]]) {
+fn print(lines: &[u8]) {
     let mut stdout = std::io::stdout().lock();
-    drop(
-        stdout
-            .write_all(&parts.concat())
-            .and_then(|()| stdout.flush()),
-    );
+    drop(stdout.write_all(lines).and_then(|()| stdout.flush()));
 }

@@ -4,16 +4,16 @@
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::{Decided, Inference};
-use becket_engine::statusline::{Line, answer, figures};
+use becket_engine::statusline::{Line, answer, beneath, figures, fingerprint};
 use becket_wire::Head;
 use becket_wire::event::EventName;
-use becket_wire::rpc::Response;
+use becket_wire::rpc::{BESIDE, Response, SHOWN, WRONG};
 use rusqlite::Connection;
 
 use super::Core;
 use crate::infer::Found;
 use crate::life::now_ms;
-use crate::registry::Registry;
+use crate::registry::{OwnLine, Registry};
 use crate::serve::Answerer;
 use crate::store::spool::{Changed, Intake};
 use crate::store::{Decision, Record, Taken};
@@ -125,20 +125,46 @@ impl Core {
     /// A status line: its figures go to the session, and the line goes back. It is no event, and
     /// waits for no commit.
     pub(super) fn status_line(&mut self, event: &PreparedEvent, answerer: Answerer) {
+        let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
         let mut line = Line::of(read);
+        let mut own = None;
+        if envelope.variable(BESIDE).is_some() {
+            let given = fingerprint(&event.masked, envelope.variable("COLUMNS"));
+            let session = session.as_deref();
+            match session.and_then(|session| self.registry.own_line(session, given)) {
+                Some(kept) => {
+                    line.wrong.extend(kept.wrong.clone());
+                    own = Some(kept.shown.clone());
+                }
+                // Without an answer it is `Busy`: the caller runs the user's program.
+                None => return,
+            }
+        }
         if let Some(session) = session {
             self.registry.figures(&session, &line.figures);
             line.waiting = self.registry.waiting_besides(&session);
             line.off = event.disabled_hooks().to_vec();
             let row = self.registry.row(&session, now_ms());
             line.effort = row.and_then(|row| Some(row.effort?.short()));
+            if let Some(shown) = envelope.variable(SHOWN) {
+                let own_line = OwnLine {
+                    given: fingerprint(&event.masked, envelope.variable("COLUMNS")),
+                    shown: shown.to_owned(),
+                    wrong: envelope.variable(WRONG).map(str::to_owned),
+                };
+                self.registry.keep_own_line(&session, own_line);
+            }
         }
         line.wrong.extend(self.counters.own_troubles());
+        let mut output = answer(line, envelope, &event.config);
+        if let Some(own) = own {
+            output.stdout = beneath(&own, &output.stdout);
+        }
         let answer = Response::Answer {
             version: self.version,
-            output: answer(line, &event.envelope, &event.config),
+            output,
         };
         if let Ok(frame) = answer.to_frame() {
             answerer.send(frame);

@@ -150,6 +150,21 @@ pub const KEYS: &[Key] = &[
         },
     },
     Key {
+        path: "statusline.refresh",
+        form: Form::Span {
+            min: Duration::from_secs(1),
+        },
+        default: Some("2s"),
+        about: "How often Claude Code draws the status line again by itself; `becket init` registers it",
+        project: false,
+        tightens: None,
+        set: |config, _, value| {
+            if let Value::Span(refresh) = value {
+                config.statusline.refresh = *refresh;
+            }
+        },
+    },
+    Key {
         path: "launch.context",
         form: Form::Bool,
         default: Some("true"),

@@ -822,6 +822,12 @@ fn a_transcript_never_overrules_the_status_line() {
     assert!(session.figure(&cost(1.0, true)));
     assert!(session.figure(&cost(2.0, false)));
     assert!(!session.figure(&cost(2.0, false)), "nothing new");
+    let later = Figures {
+        duration_ms: Some(9),
+        ..cost(2.0, false)
+    };
+    assert!(!session.figure(&later), "it was only drawn again");
+    assert_eq!(session.figures.duration_ms, Some(9));
     assert!(!session.figure(&cost(3.0, true)));
     assert_eq!(session.figures.cost_usd, Some(2.0));
 }

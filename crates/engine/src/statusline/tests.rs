@@ -17,6 +17,7 @@ fn how(template: &str) -> StatusLine {
     StatusLine {
         template: Template::parse(template).unwrap(),
         bar_width: 10,
+        ..StatusLine::default()
     }
 }
 
@@ -247,6 +248,7 @@ fn template() -> impl Strategy<Value = StatusLine> {
         StatusLine {
             template: Template::parse(&text).unwrap(),
             bar_width,
+            ..StatusLine::default()
         }
     })
 }

@@ -157,6 +157,10 @@ fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
         });
         assert!(screen.contains("project · "), "{}", screen.0);
         assert!(!screen.contains("⚠"), "{}", screen.0);
+        // Nothing happens in this session, and its line tells of another that waits.
+        let asks = json!({"tool_name": "Bash", "tool_input": {"command": "make"}});
+        story.becket().tell("aaaa0001", "PermissionRequest", &asks);
+        person.wait_text("1 waiting");
         person.leaves();
         Ok(())
     });

@@ -349,7 +349,7 @@ fn it_is_kept_and_run_beside_ours() {
     let home = with_line();
     let outcome = home.init();
     assert!(outcome.inspection.status_line.is_beside());
-    insta::assert_snapshot!(command(&home), @r#""statusLine" : {"type": "command", "command": "/bin/becket-hook --statusline --beside --home /becket", "padding": 2}"#);
+    insta::assert_snapshot!(command(&home), @r#""statusLine" : {"type": "command", "command": "/bin/becket-hook --statusline --beside --home /becket", "padding": 2, "refreshInterval": 2}"#);
     let before = status_line_before(&home.world);
     assert_eq!(before.as_deref(), Some("~/bin/line 'a b'"));
     let text = home.text();
