@@ -22,12 +22,13 @@ benches:
   launch         what `becket run` adds before Claude Code's first screen
   callback       what one callback of becket-sdk adds to such a call, against the Python SDK
   guard          what guards cost for one Bash call, against a hook script with grep
+  refresh        ten idle sessions whose status line is drawn again every two seconds
   instructions   instructions of the shim for one event (needs valgrind)
 
 options:
   --rounds N     how often each rival is run (spawn 3000, ingest 5, growth 2000, view 3,
                  claude and hooks 240, launch 20, callback 480, guard 2000,
-                 instructions 5)
+                 refresh 3, instructions 5)
   --runs N       whole runs; the best counts (default 1)
   --load L,…     spawn: idle, one, all (default all three)
   --rivals R,…   spawn: only these beside becket and true (default all)
@@ -54,6 +55,7 @@ pub enum Bench {
     Launch,
     Callback,
     Guard,
+    Refresh,
     Instructions,
     /// Keeps one core busy until its parent is gone.
     Spin,
@@ -117,6 +119,7 @@ impl Order {
             Some("launch") => Bench::Launch,
             Some("callback") => Bench::Callback,
             Some("guard") => Bench::Guard,
+            Some("refresh") => Bench::Refresh,
             Some("instructions") => Bench::Instructions,
             Some("spin") => Bench::Spin,
             Some("echo") => Bench::Echo(args.next().context("echo needs a socket")?.into()),
@@ -184,6 +187,7 @@ impl Order {
             Bench::Launch => "launch",
             Bench::Callback => "callback",
             Bench::Guard => "guard",
+            Bench::Refresh => "refresh",
             Bench::Instructions => "instructions",
             Bench::Spin => "spin",
             Bench::Echo(_) => "echo",

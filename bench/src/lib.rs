@@ -22,6 +22,7 @@ pub mod instructions;
 pub mod launch;
 pub mod nothing;
 pub mod pty;
+pub mod refresh;
 pub mod report;
 pub mod samples;
 pub mod spawn;
@@ -61,6 +62,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> Result<ExitCode> {
         Bench::Launch => launch::run(&order)?,
         Bench::Callback => callback::run(&order)?,
         Bench::Guard => guard::run(&order)?,
+        Bench::Refresh => refresh::run(&order)?,
         Bench::Instructions => instructions::run(&order)?,
     };
     if order.markdown {

@@ -192,16 +192,30 @@ impl Rival {
 }
 
 /// The processor time of a process so far.
-fn busy_seconds(pid: u32) -> Result<f64> {
+pub fn busy_seconds(pid: u32) -> Result<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .with_context(|| format!("the process {pid} has ended"))?;
-    let ticks = ticks(&stat).context("an odd line of /proc/PID/stat")?;
+    seconds(ticks(&stat, OWN))
+}
+
+/// The same of the children of this process that have ended.
+pub fn children_busy_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat").context("could not read /proc")?;
+    seconds(ticks(&stat, OF_CHILDREN))
+}
+
+fn seconds(ticks: Option<u64>) -> Result<f64> {
+    let ticks = ticks.context("an odd line of /proc/PID/stat")?;
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
+/// The places of the two fields after the name.
+const OWN: usize = 11;
+const OF_CHILDREN: usize = 13;
+
 /// The ticks in user and system mode. The name may hold anything, so fields are counted from its end.
-fn ticks(stat: &str) -> Option<u64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+fn ticks(stat: &str, from: usize) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(from);
     let user: u64 = fields.next()?.parse().ok()?;
     Some(user + fields.next()?.parse::<u64>().ok()?)
 }
@@ -257,7 +271,8 @@ mod tests {
     #[test]
     fn ticks_are_those_of_user_and_system() {
         let stat = "77 (a) b (c) S 42 77 77 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 987654 1 2 3";
-        assert_eq!(ticks(stat), Some(56));
-        assert_eq!(ticks("77 (x) S"), None);
+        assert_eq!(ticks(stat, OWN), Some(56));
+        assert_eq!(ticks(stat, OF_CHILDREN), Some(15));
+        assert_eq!(ticks("77 (x) S", OWN), None);
     }
 }
