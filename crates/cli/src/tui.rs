@@ -6,6 +6,7 @@ pub mod feed;
 mod input;
 mod look;
 mod model;
+mod paste;
 mod run;
 mod update;
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use becket_wire::process::parent_and_start;
 use becket_wire::session::SessionRow;
 
-use crate::world::project_of;
+use crate::settings::is_registered_here;
+use crate::ui::text::count;
+use crate::world::{World, project_of};
 
 /// What `claude` does with these is no session.
 pub const NO_SESSIONS: [&str; 12] = [
@@ -35,6 +37,26 @@ pub fn find(sessions: &[SessionRow]) -> Vec<SessionRow> {
         ticks: rustix::param::clock_ticks_per_second(),
     }
     .without_session(sessions)
+}
+
+/// Says why no session is listed, and what to do.
+pub fn why_no_sessions(world: &World) -> String {
+    why(find(&[]).len(), || is_registered_here(world, None))
+}
+
+fn why(unhooked: usize, is_registered: impl Fn() -> bool) -> String {
+    match unhooked {
+        0 if is_registered() => {
+            "No sessions. Start `claude` anywhere, and its session appears here.".into()
+        }
+        0 => {
+            "No sessions: becket is not registered with Claude Code. `becket up` does that.".into()
+        }
+        unhooked => format!(
+            "No sessions, but {} without becket's hooks: see `becket sessions --all`, then `becket doctor`.",
+            count(unhooked, "Claude Code runs", "Claude Codes run")
+        ),
+    }
 }
 
 /// Where processes are looked for, and whose.
@@ -209,6 +231,19 @@ mod tests {
         fn pids(&self, sessions: &[SessionRow]) -> Vec<u32> {
             let rows = self.looked_at().without_session(sessions);
             rows.into_iter().filter_map(|row| row.pid).collect()
+        }
+    }
+
+    #[test]
+    fn the_reason_why_there_is_no_session_is_the_one_that_helps() {
+        assert!(why(0, || true).contains("Start `claude`"));
+        assert!(why(0, || false).contains("`becket up`"));
+        for registered in [true, false] {
+            let said = why(2, || registered);
+            assert!(
+                said.contains("2 Claude Codes run without becket's hooks"),
+                "{said}"
+            );
         }
     }
 

@@ -3,6 +3,7 @@
 
 use becket_tests::skip::{Unavailable, skip};
 use becket_tests::terminal::{Screen, Size, Terminal};
+use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call};
 use serde_json::{Value, json};
 
@@ -178,13 +179,26 @@ fn colours(view: &Terminal) -> usize {
 }
 
 #[test]
-fn nobody_is_there() {
+fn without_a_session_it_says_why_as_sessions_does() {
+    let name = "without_a_session_it_says_why_as_sessions_does";
     let world = World::new();
-    let Some(view) = viewed("nobody_is_there", &world, WIDE, &[]) else {
+    let Some(view) = viewed(name, &world, WIDE, &[]) else {
         return;
     };
-    let screen = view.wait_text("No sessions.");
-    insta::assert_snapshot!(still(&screen));
+    let says_the_same = || {
+        // Other Claude Codes of this machine may come and go.
+        let said = world.run(&["sessions"]);
+        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let shown = words(&view.screen().0);
+        shown.contains(&words(&said)).then_some(said)
+    };
+    let said = wait::until(PATIENCE, says_the_same).expect("the same words");
+    let is_other = |said: &str| said.contains("without becket's hooks");
+    assert!(said.contains("`becket up`") || is_other(&said), "{said}");
+    world.run(&["init"]);
+    let registered = || says_the_same().filter(|said| !said.contains("`becket up`"));
+    let said = wait::until(PATIENCE, registered).expect("the same words");
+    assert!(said.contains("Start `claude`") || is_other(&said), "{said}");
 }
 
 #[test]
@@ -195,7 +209,7 @@ fn one_session_comes_works_and_goes_while_somebody_looks() {
     let Some(view) = viewed(name, &world, WIDE, &[]) else {
         return;
     };
-    view.wait_text("No sessions.");
+    view.wait_text("No sessions");
     begin(&world, "aaaa0001", "shop", "Make the checkout idempotent");
     tell(
         &world,
@@ -280,6 +294,7 @@ fn keys_filter_help_and_leave_the_terminal_as_it_was() {
     };
     view.wait_text("StopFailure");
     view.press("/");
+    view.wait_for("the prompt", |screen| !screen.contains("next waiting"));
     view.type_text("notes week");
     view.wait_for("one of them alone", |screen| {
         screen.contains("Summarise the week") && !screen.contains("runners")
@@ -337,6 +352,7 @@ fn a_line_reaches_claude_and_is_refused_once_it_has_left_the_pane() {
     };
     let send = |line: &str| {
         view.press("r");
+        view.wait_text("send to");
         view.type_text(line);
         view.wait_text(line);
         view.press("Enter");

@@ -14,8 +14,9 @@ use ratatui::symbols::border;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, BorderType, Clear, Widget};
 
+use crate::session::words::question;
 use crate::tui::input::{Field, HELP};
-use crate::tui::look::{Look, Tone, fit, tone, visible, width};
+use crate::tui::look::{Look, Tone, fit, tone, visible, width, wrap};
 use crate::tui::model::{self, Focus, Mode, Model, short_id};
 use crate::ui::text::{dollars, tokens};
 use crate::ui::time::lasted;
@@ -329,13 +330,19 @@ fn draw_foot(scene: Scene<'_>, area: Rect, buffer: &mut Buffer, drawn: &mut Draw
             let title = short(&target.title, 24);
             typed(scene, strip, &format!("send to {title}: "), field);
         }
-        (Mode::End(target), _) => {
-            let title = short(&target.title, strip.room().saturating_sub(33));
-            strip.own(
-                &format!("y ends {title}, any other key leaves it"),
-                Tone::Strong,
-            );
+        (Mode::Refused(_), _) => {
+            strip.own("Esc closes this, other keys do nothing", Tone::Strong);
         }
+        (Mode::Interrupt(_), _) => {
+            strip.own("Ctrl-X interrupts it, Esc leaves it", Tone::Strong);
+        }
+        (Mode::End(target, field), _) => match target.short_id() {
+            Some(id) => {
+                let id = visible(id, scene.look.unicode);
+                typed(scene, strip, &format!("to end it, type {id}: "), field);
+            }
+            None => typed(scene, strip, "Ctrl-X ends it: ", field),
+        },
         (_, Some(said)) => {
             if let Some(until) = said.until {
                 let left = until.saturating_sub(scene.now);
@@ -439,7 +446,26 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
             let lines: Vec<_> = keys.into_iter().chain(states).chain([ended]).collect();
             sheet(look, area, buffer, "keys and states", &lines);
         }
-        Mode::End(target) => {
+        Mode::Refused(why) => {
+            let mut lines = wrapped(look, why);
+            lines.push(("Esc".to_owned(), "close this".to_owned()));
+            sheet(look, area, buffer, "not now", &lines);
+        }
+        Mode::Interrupt(target) => {
+            let question = scene.model.row(&target.key).and_then(question);
+            let asks = match question {
+                Some(question) => format!("It waits for an answer: {question}."),
+                None => "It waited for an answer.".to_owned(),
+            };
+            let mut lines = wrapped(look, &format!("{asks} Escape would cancel that dialog."));
+            lines.extend([
+                ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
+                ("Esc".to_owned(), "leave it".to_owned()),
+            ]);
+            let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
+            sheet(look, area, buffer, &format!("interrupt {title}?"), &lines);
+        }
+        Mode::End(target, _) => {
             let row = scene.model.row(&target.key);
             let mut where_ = Vec::new();
             where_.extend(row.and_then(model::project).map(|path| look.path(path)));
@@ -450,15 +476,31 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
                     .map(|pane| format!("pane {pane}")),
             );
             let title = fit(&visible(&target.title, look.unicode), 50, look.unicode);
-            let lines = [
-                (String::new(), visible(&where_.join(", "), look.unicode)),
-                ("y".to_owned(), "end it".to_owned()),
-                ("any key".to_owned(), "leave it".to_owned()),
-            ];
+            let mut lines = vec![(String::new(), visible(&where_.join(", "), look.unicode))];
+            if let Some(id) = target.short_id() {
+                lines.push((visible(id, look.unicode), "and Enter: end it".to_owned()));
+            }
+            lines.extend([
+                ("Ctrl-X".to_owned(), "end it".to_owned()),
+                ("Esc".to_owned(), "leave it".to_owned()),
+            ]);
             sheet(look, area, buffer, &format!("end {title}?"), &lines);
         }
         _ => {}
     }
+}
+
+/// The width of a sentence in a sheet, and the most lines of it.
+const SENTENCE: (usize, usize) = (60, 6);
+
+/// A text of any length as lines of a sheet.
+fn wrapped(look: &Look, text: &str) -> Vec<(String, String)> {
+    let text = visible(text, look.unicode);
+    let lines = wrap(&text, SENTENCE.0, SENTENCE.1, look.unicode);
+    lines
+        .into_iter()
+        .map(|line| (String::new(), line))
+        .collect()
 }
 
 fn ascii(look: &Look, key: &str) -> String {

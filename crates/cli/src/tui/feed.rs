@@ -1,6 +1,8 @@
 //! What the view hears: the daemon's stream of sessions, the selected session's events, the
 //! terminal. A thread each; all of it comes through one channel.
 
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,6 +18,7 @@ use crate::client::{Client, HangUp, STOPPED};
 use crate::coverage::last_day;
 use crate::launch::state;
 use crate::tui::model::EventLine;
+use crate::unhooked::why_no_sessions;
 use crate::world::{World, denied_calls};
 
 /// Messages in the channel; a sender blocks while it is full.
@@ -32,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often launches are looked for.
 const LAUNCHES: Duration = Duration::from_secs(1);
 
+/// The pause between two looks for the reason why there is no session.
+const WHY_NONE: Duration = Duration::from_secs(2);
 /// How often transcripts are compared with the log: all of the last day are read.
 const COVERAGE: Duration = Duration::from_secs(300);
 
@@ -49,7 +54,10 @@ pub enum Message {
         session: String,
         line: EventLine,
     },
-    Input(event::Event),
+    /// The input that came at once, and when it was read.
+    Input(Vec<event::Event>, Instant),
+    /// The reason why no session is listed.
+    WhyNone(String),
     /// The terminal has gone, or a signal came.
     Leave,
     /// What a deed gave: words, or why not.
@@ -293,15 +301,38 @@ pub fn coverage(world: &World, to: &SyncSender<Message>) {
     }
 }
 
+/// Tells the reason why no session is listed, while `none` says so, until the view goes.
+pub fn why_none(world: &World, none: &AtomicBool, to: &SyncSender<Message>) {
+    loop {
+        if none.load(Ordering::Relaxed)
+            && send(to, Message::WhyNone(why_no_sessions(world))).is_err()
+        {
+            return;
+        }
+        std::thread::park_timeout(WHY_NONE);
+    }
+}
+
 /// Reads the terminal until it or the view is gone.
 pub fn listen(to: &SyncSender<Message>) {
     loop {
-        let message = event::read().map_or(Message::Leave, Message::Input);
+        let message = input().unwrap_or(Message::Leave);
         let last = matches!(message, Message::Leave);
         if send(to, message).is_err() || last {
             return;
         }
     }
+}
+
+/// Waits for input and takes all that has come: what was read at once belongs together, however
+/// busy the machine is.
+fn input() -> io::Result<Message> {
+    let mut events = vec![event::read()?];
+    let at = Instant::now();
+    while events.len() < QUEUE && event::poll(Duration::ZERO)? {
+        events.push(event::read()?);
+    }
+    Ok(Message::Input(events, at))
 }
 
 #[cfg(test)]

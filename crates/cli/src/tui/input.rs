@@ -34,6 +34,8 @@ pub enum Action {
     Quit,
     Edit(Edit),
     Accept,
+    /// Ctrl-X: do what the prompt asks about.
+    Confirm,
     Cancel,
 }
 
@@ -48,9 +50,9 @@ pub const HELP: [(&str, &str); 15] = [
     ("g", "group by project, or one list"),
     ("Tab", "scroll through its events"),
     ("n", "give it a name"),
-    ("r", "send a line to it"),
-    ("i", "interrupt it: Escape into its pane"),
-    ("x", "end it (asks first)"),
+    ("r", "send a line to it; a paste acts in prompts only"),
+    ("i", "interrupt it: Escape into its pane; asks if it waits"),
+    ("x", "end it; its id or Ctrl-X confirms"),
     ("?  Ctrl-L", "this help; draw everything anew"),
     ("q  Ctrl-C", "leave; the sessions go on"),
     ("mouse", "click selects, double click jumps, wheel scrolls"),
@@ -75,16 +77,19 @@ pub fn action(mode: &Mode, focus: Focus, key: KeyEvent) -> Option<Action> {
         Mode::Normal if !control => normal(focus, key.code),
         Mode::Normal => None,
         Mode::Help => Some(Action::Cancel),
-        Mode::End(_) => Some(match key.code {
-            KeyCode::Char('y' | 'Y') => Action::Accept,
-            _ => Action::Cancel,
-        }),
+        Mode::End(..) | Mode::Interrupt(_) if control && key.code == KeyCode::Char('x') => {
+            Some(Action::Confirm)
+        }
+        // Any other key may be a letter of a text that was meant for the prompt.
+        Mode::Refused(_) | Mode::Interrupt(_) => {
+            (key.code == KeyCode::Esc).then_some(Action::Cancel)
+        }
         Mode::Filter(_) => match key.code {
             KeyCode::Up => Some(Action::Step(-1)),
             KeyCode::Down => Some(Action::Step(1)),
             code => typing(code, control),
         },
-        Mode::Name(..) | Mode::Line(..) => typing(key.code, control),
+        Mode::Name(..) | Mode::Line(..) | Mode::End(..) => typing(key.code, control),
     }
 }
 
@@ -336,19 +341,37 @@ mod tests {
     }
 
     #[test]
-    fn only_yes_is_yes() {
-        let ask = Mode::End(target());
-        assert_eq!(
-            press(&ask, Focus::List, KeyCode::Char('y')),
-            Some(Action::Accept)
-        );
-        for code in [
-            KeyCode::Enter,
-            KeyCode::Esc,
-            KeyCode::Char('x'),
-            KeyCode::Char(' '),
+    fn a_prompt_that_types_nothing_takes_every_key_until_escape() {
+        let refused = Mode::Refused("it waits".into());
+        for mode in [&refused, &Mode::Interrupt(target())] {
+            for c in "fix it\nuse the proxy".chars() {
+                let code = if c == '\n' {
+                    KeyCode::Enter
+                } else {
+                    KeyCode::Char(c)
+                };
+                assert_eq!(press(mode, Focus::List, code), None, "{c:?}");
+            }
+            assert_eq!(press(mode, Focus::List, KeyCode::Esc), Some(Action::Cancel));
+        }
+    }
+
+    #[test]
+    fn only_control_x_confirms_at_once() {
+        let control_x = KeyEvent::new(KeyCode::Char('x'), KeyModifiers::CONTROL);
+        for mode in [
+            Mode::End(target(), Field::default()),
+            Mode::Interrupt(target()),
         ] {
-            assert_eq!(press(&ask, Focus::List, code), Some(Action::Cancel));
+            assert_eq!(action(&mode, Focus::List, control_x), Some(Action::Confirm));
+        }
+        for mode in [Mode::Normal, Mode::Refused("it waits".into())] {
+            assert_eq!(action(&mode, Focus::List, control_x), None);
+        }
+        let end = Mode::End(target(), Field::default());
+        for c in ['x', 'y'] {
+            let typed = Some(Action::Edit(Edit::Insert(c)));
+            assert_eq!(press(&end, Focus::List, KeyCode::Char(c)), typed);
         }
     }
 

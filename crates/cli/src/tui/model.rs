@@ -45,6 +45,8 @@ pub struct Model {
     pub unseen: Option<String>,
     /// What the last deed gave.
     pub said: Option<Said>,
+    /// The reason why no session is listed.
+    pub why_none: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,8 +65,19 @@ pub enum Mode {
     Filter(Field),
     Name(Target, Field),
     Line(Target, Field),
-    /// Whether to end it.
-    End(Target),
+    /// A prompt that cannot be had now, and why. It takes keys as the prompt would have.
+    Refused(String),
+    /// Asks before Escape goes to a session that waits: it would cancel the dialog.
+    Interrupt(Target),
+    /// Asks before a session is ended: for its short id.
+    End(Target, Field),
+}
+
+impl Mode {
+    /// Returns true if letters are commands.
+    pub fn takes_commands(&self) -> bool {
+        matches!(self, Self::Normal | Self::Help)
+    }
 }
 
 /// The session that something was begun for, which is another one after `/clear`.
@@ -73,6 +86,13 @@ pub struct Target {
     pub key: String,
     pub session_id: String,
     pub title: String,
+}
+
+impl Target {
+    /// The id that confirms its end. A launch may have none yet.
+    pub fn short_id(&self) -> Option<&str> {
+        Some(short_id(&self.session_id)).filter(|id| !id.is_empty())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{
     DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event,
+    KeyEvent, KeyEventKind,
 };
 use ratatui::crossterm::execute;
 use ratatui::layout::Rect;
@@ -31,6 +33,7 @@ use crate::tui::feed::{self, Follower, Message, QUEUE};
 use crate::tui::input::{self, Action, Clicks, Edit};
 use crate::tui::look::{Look, PULSE};
 use crate::tui::model::{EventLine, Mode, Model, title};
+use crate::tui::paste::KeyRun;
 use crate::tui::update::Deed;
 use crate::world::World;
 use crate::{leave, tmux};
@@ -60,6 +63,9 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     std::thread::spawn(move || feed::killed(&asking, &sender));
     let (watching, sender) = (world.clone(), to.clone());
     std::thread::spawn(move || feed::coverage(&watching, &sender));
+    let none = Arc::new(AtomicBool::new(true));
+    let (looking, is_empty, sender) = (world.clone(), Arc::clone(&none), to.clone());
+    std::thread::spawn(move || feed::why_none(&looking, &is_empty, &sender));
     let sender = to.clone();
     std::thread::spawn(move || feed::listen(&sender));
     let sender = to.clone();
@@ -69,6 +75,7 @@ pub fn open(world: &World, frame_times: Option<&Path>) -> Result<()> {
     let follower = Follower::new(world.clone(), to.clone());
     let mut view = View::new(look, perform, to, Some(follower));
     view.frame_times = frame_times;
+    view.none = none;
     view.run(&mut screen.terminal, &from)
 }
 
@@ -132,9 +139,16 @@ struct View {
     to: SyncSender<Message>,
     follower: Option<Follower>,
     clicks: Clicks,
+    /// Keys that may turn out to be a paste.
+    keys: KeyRun,
     drawn: Drawn,
     frame_times: Option<FrameTimes>,
+    /// True while no session is listed, for the thread that looks for the reason.
+    none: Arc<AtomicBool>,
 }
+
+/// Said of text that came as keys.
+const PASTED: &str = "this looked pasted, so no key of it acted; press r before you paste a line";
 
 /// What comes after a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,8 +176,10 @@ impl View {
             to,
             follower,
             clicks: Clicks::default(),
+            keys: KeyRun::default(),
             drawn: Drawn::default(),
             frame_times: None,
+            none: Arc::default(),
         }
     }
 
@@ -186,7 +202,7 @@ impl View {
                 None => from.recv().ok().map(|message| self.take(message)),
                 Some(quiet) => match from.recv_timeout(quiet) {
                     Ok(message) => Some(self.take(message)),
-                    Err(RecvTimeoutError::Timeout) => continue,
+                    Err(RecvTimeoutError::Timeout) => Some(self.keys_due(Instant::now())),
                     Err(RecvTimeoutError::Disconnected) => None,
                 },
             };
@@ -198,16 +214,23 @@ impl View {
         }
     }
 
-    /// What else waits, and what comes until the next frame is due.
+    /// Takes what else has come, and what comes until the next frame is due. Keys that wait act in
+    /// time.
     fn take_more(&mut self, mut next: Next, from: &Receiver<Message>, due: Instant) -> Next {
         for _ in 0..AT_ONCE {
-            let left = match next {
-                Next::Soon => due.saturating_duration_since(Instant::now()),
-                _ => Duration::ZERO,
+            let until = match next {
+                Next::Soon => self.keys.until().map_or(due, |until| until.min(due)),
+                _ => Instant::now(),
             };
-            match from.recv_timeout(left) {
+            match from.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(message) => next = next.max(self.take(message)),
-                Err(_) => break,
+                Err(_) => {
+                    let acted = self.keys_due(Instant::now());
+                    next = next.max(acted);
+                    if acted == Next::Soon {
+                        break;
+                    }
+                }
             }
         }
         next
@@ -233,6 +256,8 @@ impl View {
                 self.drawn = draw::draw(&self.model, &self.look, now, area, frame.buffer_mut());
             })
             .context("could not draw")?;
+        self.none
+            .store(self.model.rows().is_empty(), Ordering::Relaxed);
         self.model.top = self.drawn.top;
         self.model.page = usize::from(self.drawn.list.height);
         Ok(())
@@ -241,8 +266,11 @@ impl View {
     /// How long nothing changes by itself; none if nothing will.
     fn quiet(&self) -> Option<Duration> {
         let pulse = self.drawn.moves.then(|| PULSE - now_ms().rem_euclid(PULSE));
-        let next = [pulse, self.drawn.next_in].into_iter().flatten().min()?;
-        Some(Duration::from_millis(next.max(1) as u64))
+        let next = [pulse, self.drawn.next_in].into_iter().flatten().min();
+        let next = next.map(|next| Duration::from_millis(next.max(1) as u64));
+        let keys = self.keys.until();
+        let keys = keys.map(|until| until.saturating_duration_since(Instant::now()));
+        [next, keys].into_iter().flatten().min()
     }
 
     fn take(&mut self, message: Message) -> Next {
@@ -263,23 +291,59 @@ impl View {
             }
             Message::Done(Ok(text)) => model.say(text, false),
             Message::Done(Err(text)) => model.say(text, true),
-            Message::Input(input) => return self.input(input),
+            Message::WhyNone(why) => model.why_none = Some(why),
+            Message::Input(events, at) => {
+                let inputs = events.into_iter().map(|event| self.input(event, at));
+                return inputs.fold(Next::Soon, Next::max);
+            }
             Message::Leave => return Next::Leave,
         }
         Next::Soon
     }
 
-    fn input(&mut self, input: Event) -> Next {
-        let action = match input {
-            Event::Key(key) => input::action(&self.model.mode, self.model.focus, key),
-            Event::Mouse(mouse) => self
-                .clicks
-                .take(mouse, &self.drawn, &mut self.model, now_ms()),
-            Event::Paste(text) if self.model.mode != Mode::Normal => {
-                Some(Action::Edit(Edit::Paste(text)))
+    fn input(&mut self, input: Event, at: Instant) -> Next {
+        let mut next = self.keys_due(at);
+        match input {
+            Event::Key(key) if key.kind == KeyEventKind::Release => {}
+            Event::Key(key) if self.model.mode.takes_commands() => {
+                let taken = self.keys.add(key, at);
+                next = next.max(self.press(taken.act));
+                if taken.pasted {
+                    self.model.say(PASTED, true);
+                    next = next.max(Next::Now);
+                }
             }
-            _ => None,
-        };
+            Event::Key(key) => next = next.max(self.press(vec![key])),
+            Event::Mouse(mouse) => {
+                let waiting = self.keys.flush();
+                next = next.max(self.press(waiting));
+                let (drawn, model) = (&self.drawn, &mut self.model);
+                let action = self.clicks.take(mouse, drawn, model, now_ms());
+                next = next.max(self.act(action));
+            }
+            Event::Paste(_) if self.model.mode == Mode::Normal => self.model.say(PASTED, true),
+            Event::Paste(text) => {
+                next = next.max(self.act(Some(Action::Edit(Edit::Paste(text)))));
+            }
+            _ => next = next.max(Next::Now),
+        }
+        next
+    }
+
+    /// Lets the keys act that nothing followed in time.
+    fn keys_due(&mut self, now: Instant) -> Next {
+        let due = self.keys.due(now);
+        self.press(due)
+    }
+
+    fn press(&mut self, keys: Vec<KeyEvent>) -> Next {
+        keys.into_iter().fold(Next::Soon, |next, key| {
+            let action = input::action(&self.model.mode, self.model.focus, key);
+            next.max(self.act(action))
+        })
+    }
+
+    fn act(&mut self, action: Option<Action>) -> Next {
         match action.and_then(|action| self.model.act(action)) {
             None => {}
             Some(Deed::Quit) => return Next::Leave,
@@ -382,7 +446,7 @@ mod tests {
     use anyhow::bail;
     use becket_wire::session::Display;
     use ratatui::backend::TestBackend;
-    use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+    use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
     use crate::tui::draw::tests::{eight, look};
 
@@ -414,40 +478,91 @@ mod tests {
         (view, terminal, noted)
     }
 
+    fn event(c: char) -> Event {
+        let (code, modifiers) = match c {
+            '\n' => (KeyCode::Enter, KeyModifiers::NONE),
+            '\u{18}' => (KeyCode::Char('x'), KeyModifiers::CONTROL),
+            '\u{1b}' => (KeyCode::Esc, KeyModifiers::NONE),
+            c => (KeyCode::Char(c), KeyModifiers::NONE),
+        };
+        Event::Key(KeyEvent::new(code, modifiers))
+    }
+
+    /// Keys with a pause before each, as fingers press them.
     fn keys(keys: &str) -> impl Iterator<Item = Message> {
-        let codes: Vec<KeyCode> = keys
-            .chars()
-            .map(|c| match c {
-                '\n' => KeyCode::Enter,
-                c => KeyCode::Char(c),
-            })
-            .collect();
-        let press = |code| Message::Input(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
-        codes.into_iter().map(press)
+        let began = Instant::now() - Duration::from_secs(60);
+        let pressed = keys.chars().zip(1..);
+        pressed.map(move |(c, number)| {
+            let at = began + Duration::from_millis(100) * number;
+            Message::Input(vec![event(c)], at)
+        })
+    }
+
+    /// The same keys at once: a paste that the terminal does not announce.
+    fn pasted(text: &str) -> Message {
+        Message::Input(text.chars().map(event).collect(), Instant::now())
+    }
+
+    fn name(deed: &Deed) -> &'static str {
+        match deed {
+            Deed::Jump(_) => "jump",
+            Deed::Interrupt(_) => "interrupt",
+            Deed::End(_) => "end",
+            Deed::Line(..) => "line",
+            Deed::Name { .. } => "name",
+            Deed::Redraw | Deed::Quit => "none",
+        }
     }
 
     #[test]
     fn keys_become_deeds() {
         let mut messages = vec![Message::All(eight())];
-        messages.extend(keys("a\nikrgo on\nxyxnn!\nq"));
+        messages.extend(keys("a\nkirgo on\nx\u{18}nn!\nq"));
         let (_, _, noted) = run(messages);
-        let mut told: Vec<&str> = Vec::new();
-        for _ in 0..5 {
-            told.push(match noted.recv().unwrap() {
-                Deed::Jump(_) => "jump",
-                Deed::Interrupt(_) => "interrupt",
-                Deed::End(_) => "end",
-                Deed::Line(_, text) if text == "go on" => "line",
-                Deed::Name { title, .. }
-                    if title.as_deref() == Some("Move the runners to arm64!") =>
-                {
-                    "name"
-                }
-                other => panic!("{other:?}"),
-            });
+        let mut deeds: Vec<Deed> = (0..5).map(|_| noted.recv().unwrap()).collect();
+        deeds.sort_by_key(name);
+        let names: Vec<_> = deeds.iter().map(name).collect();
+        assert_eq!(names, ["end", "interrupt", "jump", "line", "name"]);
+        assert!(matches!(&deeds[3], Deed::Line(_, text) if text == "go on"));
+        assert!(
+            matches!(&deeds[4], Deed::Name { title: Some(title), .. } if title.ends_with("n!"))
+        );
+    }
+
+    #[test]
+    fn pasted_text_is_no_command() {
+        for text in ["fix it", "use the proxy\n"] {
+            let mut messages = vec![Message::All(eight())];
+            messages.extend(keys("a"));
+            messages.extend([pasted(text), Message::Leave]);
+            let (view, mut terminal, noted) = run(messages);
+            let mut view = view;
+            let acted = noted.try_iter().map(|deed| name(&deed)).collect::<Vec<_>>();
+            assert_eq!(acted, [""; 0], "{text}");
+            assert_eq!(view.model.mode, Mode::Normal, "{text}");
+            view.draw(&mut terminal).unwrap();
+            assert!(terminal.backend().to_string().contains("looked pasted"));
         }
-        told.sort_unstable();
-        assert_eq!(told, ["end", "interrupt", "jump", "line", "name"]);
+    }
+
+    #[test]
+    fn a_letter_alone_acts_after_its_pause() {
+        let (view, ..) = run(vec![Message::All(eight()), pasted("?"), pasted("\u{1b}q")]);
+        assert_eq!(view.model.mode, Mode::Normal);
+    }
+
+    #[test]
+    fn text_for_a_prompt_that_is_refused_acts_on_nothing() {
+        let mut messages = vec![Message::All(eight())];
+        messages.extend(keys("aarfix it\nuse the proxy\n"));
+        messages.push(Message::Leave);
+        let (view, _, noted) = run(messages);
+        assert!(
+            matches!(view.model.mode, Mode::Refused(_)),
+            "{:?}",
+            view.model.mode
+        );
+        assert_eq!(noted.try_iter().count(), 0);
     }
 
     #[test]

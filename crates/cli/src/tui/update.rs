@@ -3,6 +3,7 @@
 use becket_wire::session::SessionRow;
 
 use super::model::{Focus, Mode, Model, Target, title};
+use crate::session::words::question;
 use crate::tmux::may_take_a_line;
 use crate::tui::input::{Action, Field};
 use crate::tui::look::visible;
@@ -62,18 +63,23 @@ impl Model {
             Action::Quit => return Some(Deed::Quit),
             Action::Redraw => return Some(Deed::Redraw),
             Action::Jump => return self.deed(Deed::Jump),
+            Action::Interrupt if self.current().and_then(question).is_some() => {
+                self.ask(|target, _| Mode::Interrupt(target));
+            }
             Action::Interrupt => return self.deed(Deed::Interrupt),
-            Action::End => self.ask(|target, _| Mode::End(target)),
+            Action::End => self.ask(|target, _| Mode::End(target, Field::default())),
             Action::Name => self.ask(|target, row| {
                 Mode::Name(target, Field::new(row.title.as_deref().unwrap_or_default()))
             }),
             Action::Line => match self.current().map(may_take_a_line) {
-                Some(Err(why)) => self.say(format!("{why:#}"), true),
+                Some(Err(why)) => self.mode = Mode::Refused(format!("{why:#}")),
                 _ => self.ask(|target, _| Mode::Line(target, Field::default())),
             },
             Action::Edit(edit) => {
-                if let Mode::Filter(field) | Mode::Name(_, field) | Mode::Line(_, field) =
-                    &mut self.mode
+                if let Mode::Filter(field)
+                | Mode::Name(_, field)
+                | Mode::Line(_, field)
+                | Mode::End(_, field) = &mut self.mode
                 {
                     field.edit(&edit);
                 }
@@ -83,6 +89,7 @@ impl Model {
                 }
             }
             Action::Accept => return self.accept(),
+            Action::Confirm => return self.confirm(),
             Action::Cancel => self.cancel(),
         }
         None
@@ -109,7 +116,7 @@ impl Model {
 
     fn ask(&mut self, mode: impl Fn(Target, &SessionRow) -> Mode) {
         match self.current() {
-            None => self.say("no session is selected", true),
+            None => self.mode = Mode::Refused("no session is selected".to_owned()),
             Some(row) => {
                 let target = Target {
                     key: key(row).to_owned(),
@@ -128,6 +135,10 @@ impl Model {
                 None
             }
             Mode::Normal | Mode::Help => None,
+            mode @ (Mode::Refused(_) | Mode::Interrupt(_)) => {
+                self.mode = mode;
+                None
+            }
             Mode::Name(target, field) => {
                 let text = field.text().trim().to_owned();
                 Some(Deed::Name {
@@ -140,7 +151,22 @@ impl Model {
                 let row = self.still(&target)?;
                 Some(Deed::Line(row, field.text()))
             }
-            Mode::End(target) => self.still(&target).map(Deed::End),
+            Mode::End(target, field) if target.short_id() != Some(field.text().trim()) => {
+                self.mode = Mode::End(target, field);
+                None
+            }
+            Mode::End(target, _) => self.still(&target).map(Deed::End),
+        }
+    }
+
+    fn confirm(&mut self) -> Option<Deed> {
+        match std::mem::take(&mut self.mode) {
+            Mode::End(target, _) => self.still(&target).map(Deed::End),
+            Mode::Interrupt(target) => self.still(&target).map(Deed::Interrupt),
+            mode => {
+                self.mode = mode;
+                None
+            }
         }
     }
 
@@ -167,7 +193,7 @@ impl Model {
                 self.wish.filter.clear();
                 self.regrow();
             }
-            Mode::End(_) => self.say("nothing was done", false),
+            Mode::End(..) | Mode::Interrupt(_) => self.say("nothing was done", false),
             _ => {}
         }
     }
@@ -209,24 +235,63 @@ mod tests {
     fn ending_asks_and_no_leaves_it() {
         let mut model = model();
         assert_eq!(model.act(Action::End), None);
-        assert!(matches!(&model.mode, Mode::End(target) if target.title == "title a"));
+        assert!(matches!(&model.mode, Mode::End(target, _) if target.title == "title a"));
         assert_eq!(model.act(Action::Cancel), None);
         assert_eq!(model.mode, Mode::Normal);
         model.act(Action::End);
-        assert_eq!(
-            model.act(Action::Accept),
-            Some(Deed::End(Box::new(row("a"))))
-        );
+        let ends = Some(Deed::End(Box::new(row("a"))));
+        assert_eq!(model.act(Action::Confirm), ends);
+        model.act(Action::End);
+        type_in(&mut model, "y");
+        assert_eq!(model.act(Action::Accept), None);
+        assert!(matches!(&model.mode, Mode::End(..)), "it asks on");
+        model.act(Action::Edit(Edit::Clear));
+        type_in(&mut model, "a");
+        assert_eq!(model.act(Action::Accept), ends);
+    }
+
+    #[test]
+    fn a_launch_without_an_id_is_not_ended_by_enter() {
+        let mut model = Model::new();
+        model.put_all(vec![row("")]);
+        model.act(Action::End);
+        assert_eq!(model.act(Action::Accept), None);
+        assert!(matches!(&model.mode, Mode::End(..)));
+        assert!(model.act(Action::Confirm).is_some());
+    }
+
+    #[test]
+    fn an_interrupt_asks_only_while_a_dialog_is_open() {
+        let interrupts = |row: SessionRow| Some(Deed::Interrupt(Box::new(row)));
+        let mut model = model();
+        assert_eq!(model.act(Action::Interrupt), interrupts(row("a")));
+        let mut asks = row("a");
+        asks.status = Status::Attention {
+            reason: "Permission for Bash".into(),
+        };
+        for display in [Display::Attention, Display::Checked] {
+            asks.display = display;
+            model.put(asks.clone());
+            assert_eq!(model.act(Action::Interrupt), None);
+            assert!(matches!(&model.mode, Mode::Interrupt(_)));
+            assert_eq!(model.act(Action::Cancel), None);
+            model.act(Action::Interrupt);
+            assert_eq!(model.act(Action::Confirm), interrupts(asks.clone()));
+        }
     }
 
     #[test]
     fn what_was_begun_for_one_session_is_not_done_to_the_next() {
         for begin in [Action::End, Action::Line] {
             let mut model = model();
+            let accept = match begin {
+                Action::End => Action::Confirm,
+                _ => Action::Accept,
+            };
             model.act(begin);
             type_in(&mut model, "x");
             model.put(row("b"));
-            assert_eq!(model.act(Action::Accept), None);
+            assert_eq!(model.act(accept), None);
             assert!(model.said.as_ref().unwrap().bad);
             assert_eq!(model.mode, Mode::Normal);
         }
@@ -259,9 +324,14 @@ mod tests {
             let mut model = model();
             model.put(refused);
             model.act(Action::Line);
+            type_in(&mut model, "use the proxy");
+            assert_eq!(model.act(Action::Accept), None);
+            match &model.mode {
+                Mode::Refused(said) => assert!(said.contains(why), "{said}"),
+                mode => panic!("{mode:?}"),
+            }
+            model.act(Action::Cancel);
             assert_eq!(model.mode, Mode::Normal);
-            let said = model.said.unwrap();
-            assert!(said.bad && said.text.contains(why), "{said:?}");
         }
         let mut failed = row("a");
         (failed.display, failed.error) = (Display::Error, Some("overloaded".into()));

@@ -97,10 +97,12 @@ impl Sessions {
         } else if self.json {
             let rows: Vec<_> = rows.iter().map(json).collect();
             println!("{}", text::json(&rows)?);
-        } else if rows.is_empty() {
-            println!("{}", nothing(any, || unhooked::find(&[]).len()));
-        } else {
+        } else if !rows.is_empty() {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
+        } else if any {
+            println!("No session matches.");
+        } else {
+            println!("{}", unhooked::why_no_sessions(world));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -154,20 +156,6 @@ fn is_in(row: &SessionRow, project: Option<&Path>) -> bool {
     };
     let place = row.project.as_deref().or(row.cwd.as_deref());
     place.is_some_and(|place| Path::new(place).starts_with(project))
-}
-
-/// What to say, and what to do, when there is nothing to list.
-fn nothing(any: bool, unhooked: impl Fn() -> usize) -> String {
-    if any {
-        return "No session matches.".to_owned();
-    }
-    match unhooked() {
-        0 => "No sessions. Start `claude` anywhere, and its session appears here.".to_owned(),
-        count => format!(
-            "No sessions, but {} without becket's hooks: see `becket sessions --all`, then `becket doctor`.",
-            text::count(count, "Claude Code runs", "Claude Codes run")
-        ),
-    }
 }
 
 #[cfg(test)]

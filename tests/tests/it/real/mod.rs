@@ -8,3 +8,4 @@ mod launch;
 mod notice;
 mod status;
 mod switch;
+mod view;

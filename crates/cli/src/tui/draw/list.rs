@@ -10,7 +10,7 @@ use ratatui::widgets::Widget;
 use crate::session::table::glyph;
 use crate::session::words;
 use crate::tui::draw::{Drawn, Scene, Strip};
-use crate::tui::look::{Look, Tone, tone, width as text_width};
+use crate::tui::look::{Look, Tone, tone, width as text_width, wrap};
 use crate::tui::model::{self, Focus, Twig, title};
 use crate::ui::text::dollars;
 use crate::ui::time::{about, lasted, span as shortly};
@@ -115,10 +115,11 @@ fn empty(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
         }
         (Some(_), _) => vec!["Nothing is known without the daemon.".into()],
         (None, false) => vec![format!("Asking the daemon{dash}")],
-        (None, true) => vec![
-            "No sessions.".into(),
-            "Start Claude Code as always: it shows up here.".into(),
-        ],
+        (None, true) => {
+            let why = model.why_none.as_deref().unwrap_or("No sessions.");
+            let room = usize::from(area.width.saturating_sub(4));
+            wrap(why, room, usize::from(area.height), scene.look.unicode)
+        }
     };
     let above = area.height.saturating_sub(lines.len() as u16) / 2;
     for (line, y) in lines.iter().zip(area.y + above..area.bottom()) {

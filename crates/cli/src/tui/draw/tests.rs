@@ -143,6 +143,18 @@ fn the_question_before_the_end() {
 }
 
 #[test]
+fn a_session_that_waits_takes_no_line_and_no_interrupt_without_a_question() {
+    let mut model = model(eight());
+    model.act(Action::NextWaiting);
+    model.act(Action::NextWaiting);
+    model.act(Action::Line);
+    assert_snapshot!("refused", picture(&model, &look(), 80, 20));
+    model.act(Action::Cancel);
+    model.act(Action::Interrupt);
+    assert_snapshot!("interrupt", picture(&model, &look(), 80, 20));
+}
+
+#[test]
 fn what_is_typed_and_what_came_of_it() {
     let mut model = model(eight());
     model.act(Action::Line);
@@ -509,12 +521,14 @@ fn mode() -> impl Strategy<Value = Mode> {
         title,
     });
     let field = text().prop_map(|text| Field::new(&text));
-    (0..6, target, field).prop_map(|(which, target, field)| match which {
+    (0..8, target, field).prop_map(|(which, target, field)| match which {
         0 => Mode::Help,
         1 => Mode::Filter(field),
         2 => Mode::Name(target, field),
         3 => Mode::Line(target, field),
-        4 => Mode::End(target),
+        4 => Mode::End(target, field),
+        5 => Mode::Refused(field.text()),
+        6 => Mode::Interrupt(target),
         _ => Mode::Normal,
     })
 }
