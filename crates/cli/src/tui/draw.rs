@@ -457,7 +457,8 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
                 Some(question) => format!("It waits for an answer: {question}."),
                 None => "It waited for an answer.".to_owned(),
             };
-            let mut lines = wrapped(look, &format!("{asks} Escape would cancel that dialog."));
+            let mut lines = wrapped(look, &asks);
+            lines.extend(wrapped(look, "Escape would cancel that dialog."));
             lines.extend([
                 ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
                 ("Esc".to_owned(), "leave it".to_owned()),
