@@ -96,7 +96,7 @@ pub(crate) fn register(registry: &mut Registry, becket: &Arc<BecketHook>) {
         );
         // As over a command hook: a becket that cannot be run lets Claude Code go on.
         let hook = hook.on_failure(OnFailure::Open);
-        registry.add(format!("{BECKET_ID}{event}"), hook, event.waits());
+        registry.add(format!("{BECKET_ID}{event}"), hook, Some(event.waits()));
     }
 }
 

@@ -9,17 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::becket::{BecketHook, BecketOptions, register};
 use crate::hooks::registry::{MAX_TIMEOUT, Registry};
-use crate::hooks::service::Service;
-use crate::hooks::{CallbackResult, Context, Hook, Matcher, Selector};
+use crate::hooks::service::{FailureFunction, Service};
+use crate::hooks::{CallbackFailure, CallbackResult, Context, Hook, Matcher, Selector};
 use crate::options::Options;
 use crate::permission::{PermissionCallback, PermissionFunction, PermissionResult, ToolRequest};
 use crate::process::{Process, Stderr};
 use crate::protocol::writer::Writer;
 use crate::protocol::{Exit, Link};
 use crate::{Claude, Error};
-
-/// The default timeout of a callback.
-const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How a client is made. See [`Claude::builder`].
 #[must_use = "a builder does nothing until `start`"]
@@ -30,6 +27,7 @@ pub struct Builder {
     permission: Option<PermissionFunction>,
     permission_timeout: Option<Duration>,
     timeout: Option<Duration>,
+    on_failure: Option<FailureFunction>,
     pub(crate) becket: Option<BecketOptions>,
 }
 
@@ -89,7 +87,27 @@ impl Builder {
         self
     }
 
-    /// How long a callback may take: 30 seconds by default. A [hook](Hook::timeout) may say otherwise.
+    /// Calls this function for each call of a callback that fails: it timed out, panicked, returned an
+    /// error, or returned an answer that its event does not take. The context says which one by its
+    /// `callback_id`. For what happens to the event, see [`OnFailure`](crate::OnFailure).
+    ///
+    /// ```
+    /// use becket_sdk::Claude;
+    ///
+    /// let builder = Claude::builder().on_callback_failure(|ctx, failure| {
+    ///     eprintln!("{}: {failure}", ctx.callback_id);
+    /// });
+    /// ```
+    pub fn on_callback_failure<F>(mut self, function: F) -> Self
+    where
+        F: Fn(&Context, &CallbackFailure) + Send + Sync + 'static,
+    {
+        self.on_failure = Some(FailureFunction(Arc::new(function)));
+        self
+    }
+
+    /// How long a callback may take: 30 seconds by default. A [hook](Hook::timeout) may say otherwise,
+    /// and a turn's [deadline](crate::Ask::deadline) cuts it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -128,20 +146,22 @@ impl Builder {
     }
 
     fn service(&mut self) -> Result<(Service, CancellationToken), Error> {
-        let timeout = self.timeout.unwrap_or(TIMEOUT);
-        let mut registry = Registry::new(std::mem::take(&mut self.hooks), timeout)?;
+        let mut registry = Registry::new(std::mem::take(&mut self.hooks), self.timeout)?;
         let becket = self.becket.take();
         let becket = becket.map(|becket| becket.hook(&self.options));
         let becket: Option<Arc<BecketHook>> = becket.transpose()?;
         if let Some(becket) = &becket {
             register(&mut registry, becket);
         }
+        let permission_timeout = self.permission_timeout.or(self.timeout);
         let permission = self.permission.take().map(|function| PermissionCallback {
             function,
-            timeout: self.permission_timeout.unwrap_or(timeout).min(MAX_TIMEOUT),
+            timeout: permission_timeout.map(|time| time.min(MAX_TIMEOUT)),
         });
         let client = CancellationToken::new();
-        Ok((Service::new(registry, permission, becket, &client), client))
+        let mut service = Service::new(registry, permission, becket, &client);
+        service.on_failure = self.on_failure.take();
+        Ok((service, client))
     }
 
     async fn begin(

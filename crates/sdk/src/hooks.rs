@@ -8,6 +8,7 @@ mod failure;
 mod hook;
 mod in_flight;
 mod matcher;
+mod panic;
 mod patterns;
 pub(crate) mod registry;
 pub(crate) mod scope;

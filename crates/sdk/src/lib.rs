@@ -47,18 +47,18 @@
 //! # Time, cancellation, failure
 //!
 //! A callback has 30 seconds, unless the [client](Builder::timeout), the [hook](Hook::timeout) or the
-//! [turn](Ask::deadline) says otherwise. Its future is dropped when its time is up, when the turn is
-//! cancelled, when Claude Code takes the request back, or when the client is dropped. What it holds is
-//! cleaned up then, as with every dropped future. [`Context::ended`] tells a timeout from a
-//! cancellation.
+//! [turn](Ask::deadline) says otherwise: the least that was set counts. Its future is dropped when its
+//! time is up, when the turn is cancelled, when Claude Code takes the request back, or when the client is
+//! dropped. What it holds is cleaned up then, as with every dropped future. [`Context::ended`] tells a
+//! timeout from a cancellation.
 //!
 //! A callback must not block its thread: the runtime cannot drop a future that does not yield, and its
 //! timers may stand still meanwhile, on a multi-thread runtime too. Use
 //! [`tokio::task::spawn_blocking`] for blocking work.
 //!
 //! Claude Code refuses a call whose callback stays silent, so a failed callback is answered too, by its
-//! policy: [`OnFailure`]. A panic is a failure of that one call; everything else goes on. The reasons
-//! have stable codes: [`CallbackFailure`].
+//! policy: [`OnFailure`], and [`Builder::on_callback_failure`] is told. A panic is a failure of that one
+//! call; everything else goes on. The reasons have stable codes: [`CallbackFailure`].
 #![deny(missing_docs)]
 
 /// The guide's examples compile.

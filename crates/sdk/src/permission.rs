@@ -127,7 +127,7 @@ impl Permission {
 /// The permission callback as it is stored.
 pub(crate) struct PermissionCallback {
     pub(crate) function: PermissionFunction,
-    pub(crate) timeout: Duration,
+    pub(crate) timeout: Option<Duration>,
 }
 
 #[derive(Clone)]
@@ -158,7 +158,7 @@ impl Service {
             .run(async move { (function.0)(request, context).await })
             .await;
         let answer = answer.unwrap_or_else(|failure| {
-            failure.log(ID);
+            self.report(&bounds.context, &failure);
             Permission::deny(failure.to_string())
         });
         Reply::Success(answer.into_json(&original))

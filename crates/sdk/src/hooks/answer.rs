@@ -37,6 +37,7 @@ enum Part {
     Message(String),
     Stop(String),
     Json(Value),
+    Raw(Value),
     Whole(Box<WireAnswer>),
 }
 
@@ -92,9 +93,29 @@ impl Answer {
         Self::of(Part::Stop(reason.into()))
     }
 
-    /// An answer as the JSON that a command hook would print.
+    /// An answer as the JSON that a command hook would print. A field that the event does not have is an
+    /// error: see [`raw`](Self::raw).
+    ///
+    /// ```
+    /// use becket_sdk::{Answer, EventName};
+    ///
+    /// let answer = Answer::json(serde_json::json!({"decision": "block", "becuase": "typo"}));
+    /// assert_eq!(
+    ///     answer.check(&EventName::Stop).unwrap_err().to_string(),
+    ///     "hook_execution_error: a Stop event takes no `becuase` (Answer::raw sends it unchecked)"
+    /// );
+    /// ```
     pub fn json(json: Value) -> Self {
         Self::of(Part::Json(json))
+    }
+
+    /// An answer that Claude Code gets as it is, unchecked: for fields that this crate does not know.
+    /// Nothing can be added to it.
+    ///
+    /// Claude Code ignores what it does not know, and refuses the call if `hookEventName` names another
+    /// event.
+    pub fn raw(json: Value) -> Self {
+        Self::of(Part::Raw(json))
     }
 
     /// The same answer, with text for the model besides.

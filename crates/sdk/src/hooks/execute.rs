@@ -1,6 +1,5 @@
 //! One call of a callback: its time, its cancellation, its panic.
 
-use std::any::Any;
 use std::future::Future;
 use std::time::Duration;
 
@@ -8,6 +7,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use super::panic::{catch_panic, panic_text};
 use super::scope::Scope;
 use super::{CallbackError, CallbackFailure, Context, Ended};
 
@@ -21,8 +21,8 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Bounded by its own timeout, or by the turn's deadline if that is earlier.
-    pub(crate) fn new(id: &str, timeout: Duration, scope: &Scope) -> Self {
+    /// Bounded by its own timeout, if it has one, and by the turn's deadline.
+    pub(crate) fn new(id: &str, timeout: Option<Duration>, scope: &Scope) -> Self {
         let now = Instant::now();
         let deadline = scope.deadline(now, timeout);
         Self {
@@ -46,7 +46,11 @@ impl Call {
         let _cancel_at_end = self.context.cancellation.clone().drop_guard();
         let mut task = JoinSet::new();
         // The error's text is made in there too: its `Display` is the user's code.
-        task.spawn(async { callback.await.map_err(|error| error.to_string()) });
+        let id = self.context.callback_id.clone();
+        task.spawn(async move {
+            let callback = async { callback.await.map_err(|error| error.to_string()) };
+            catch_panic(&id, callback).await
+        });
         tokio::select! {
             biased;
             () = self.cancelled.cancelled() => Err(self.cancel()),
@@ -55,12 +59,16 @@ impl Call {
         }
     }
 
-    fn read<T>(&self, joined: Result<Result<T, String>, JoinError>) -> Result<T, CallbackFailure> {
+    fn read<T>(
+        &self,
+        joined: Result<Result<Result<T, String>, String>, JoinError>,
+    ) -> Result<T, CallbackFailure> {
         match joined {
             // On a runtime that was blocked, the timer fires late.
             _ if Instant::now() > self.context.deadline => Err(self.time_out()),
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => Err(CallbackFailure::failed(error)),
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(CallbackFailure::failed(error)),
+            Ok(Err(panic)) => Err(self.panicked(panic)),
             Err(error) => Err(self.lost(error)),
         }
     }
@@ -79,20 +87,17 @@ impl Call {
         }
     }
 
+    fn panicked(&self, message: String) -> CallbackFailure {
+        let id = self.context.callback_id.clone();
+        CallbackFailure::Panicked { id, message }
+    }
+
+    /// The task itself has failed: what the callback held panicked when it was dropped.
     fn lost(&self, error: JoinError) -> CallbackFailure {
         match error.try_into_panic() {
-            Ok(panic) => CallbackFailure::Panicked {
-                id: self.context.callback_id.clone(),
-                message: panic_text(&*panic),
-            },
+            Ok(panic) => self.panicked(panic_text(&*panic)),
             // The runtime is shutting down.
             Err(_) => self.cancel(),
         }
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "no message".to_owned())
 }

@@ -15,7 +15,9 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// Claude Code goes on, and shows a warning.
+    /// Claude Code goes on, and shows a warning. [`Builder::on_callback_failure`] is told.
+    ///
+    /// [`Builder::on_callback_failure`]: crate::Builder::on_callback_failure
     Open,
     /// The event is refused, with the failure as the reason, where the event can be refused.
     Closed,
@@ -74,7 +76,12 @@ impl Hook {
         }
     }
 
-    /// How long one call may take, instead of the client's timeout.
+    /// How long one call may take, instead of the client's timeout. A turn's
+    /// [deadline](crate::Ask::deadline) cuts it.
+    ///
+    /// Claude Code itself refuses a call five seconds after that, if your program stands still. With no
+    /// timeout of the hook or the client it waits on, since a turn's deadline may be later than the
+    /// default.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self

@@ -25,7 +25,8 @@ pub(crate) struct Registered {
     pub(crate) event: EventName,
     matcher: Matcher,
     pub(crate) callback: Callback,
-    pub(crate) timeout: Duration,
+    /// The time that one call may take, if that was set.
+    pub(crate) timeout: Option<Duration>,
     pub(crate) on_failure: OnFailure,
     /// One of becket's own.
     pub(crate) is_becket: bool,
@@ -39,7 +40,7 @@ pub(crate) struct Registry(Vec<Registered>);
 
 impl Registry {
     /// Gives `hook_1`, `hook_2`, … in order of registration.
-    pub(crate) fn new(hooks: Vec<Hook>, timeout: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(hooks: Vec<Hook>, timeout: Option<Duration>) -> Result<Self, Error> {
         let mut registry = Self::default();
         for (at, hook) in hooks.into_iter().enumerate() {
             hook.check()?;
@@ -48,12 +49,12 @@ impl Registry {
         Ok(registry)
     }
 
-    pub(crate) fn add(&mut self, id: String, hook: Hook, timeout: Duration) {
+    pub(crate) fn add(&mut self, id: String, hook: Hook, timeout: Option<Duration>) {
         let on_failure = OnFailure::default_of(&hook.event);
         self.0.push(Registered {
             matcher: hook.matcher,
             callback: hook.callback,
-            timeout: hook.timeout.unwrap_or(timeout).min(MAX_TIMEOUT),
+            timeout: hook.timeout.or(timeout).map(|time| time.min(MAX_TIMEOUT)),
             on_failure: hook.on_failure.unwrap_or(on_failure),
             is_becket: id.starts_with(BECKET_ID),
             event: hook.event,
@@ -93,9 +94,9 @@ impl Registry {
 
 impl Registered {
     fn to_json(&self) -> Value {
-        let seconds = (self.becket_wait + self.timeout + MARGIN)
-            .as_secs_f64()
-            .ceil();
+        // A turn's deadline may be longer than the default timeout.
+        let timeout = self.timeout.unwrap_or(MAX_TIMEOUT);
+        let seconds = (self.becket_wait + timeout + MARGIN).as_secs_f64().ceil();
         let mut group = json!({
             "matcher": self.matcher.to_json(),
             "hookCallbackIds": [self.id],
@@ -110,7 +111,6 @@ impl Registered {
     /// What Claude Code gets when the callback has failed. A refusal of our own tells the model why,
     /// and counts with versions that do not know `onFailure`.
     pub(super) fn failed(&self, failure: &CallbackFailure) -> Reply {
-        failure.log(&self.id);
         let text = failure.to_string();
         match self.refusal(&text) {
             Some(refusal) => Reply::Success(refusal),

@@ -12,6 +12,9 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use super::service::Service;
 
+/// The timeout of a callback if none was set.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What bounds the calls of a turn, or of the client between turns.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
@@ -35,10 +38,14 @@ impl Scope {
         }
     }
 
-    /// When a timeout ends, cut to the turn's deadline.
-    pub(super) fn deadline(&self, now: Instant, timeout: Duration) -> Instant {
-        let deadline = now + timeout;
-        self.deadline.map_or(deadline, |turn| turn.min(deadline))
+    /// When a call must have ended. A timeout that was set is cut to the turn's deadline; the default
+    /// one gives way to it, also if it is later.
+    pub(super) fn deadline(&self, now: Instant, timeout: Option<Duration>) -> Instant {
+        match (timeout, self.deadline) {
+            (Some(timeout), Some(turn)) => turn.min(now + timeout),
+            (None, Some(turn)) => turn,
+            (timeout, None) => now + timeout.unwrap_or(TIMEOUT),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Answers Claude Code's callback requests: looks up, runs, checks, and applies the policy.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use becket_wire::Head;
@@ -26,8 +27,22 @@ pub(crate) struct Service {
     pub(crate) in_flight: InFlight,
     /// becket, if it judges before the callbacks.
     pub(crate) becket: Option<Arc<BecketHook>>,
+    /// Is told of each call that failed.
+    pub(crate) on_failure: Option<FailureFunction>,
     pub(super) scope: Mutex<Scope>,
     pub(super) session: Mutex<Option<Session>>,
+}
+
+/// The function that is told of failed callbacks.
+#[derive(Clone)]
+pub(crate) struct FailureFunction(pub(crate) Arc<OnCallbackFailure>);
+
+type OnCallbackFailure = dyn Fn(&Context, &CallbackFailure) + Send + Sync;
+
+impl fmt::Debug for FailureFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FailureFunction")
+    }
 }
 
 /// The body of a `hook_callback` request.
@@ -55,6 +70,7 @@ impl Service {
             permission,
             in_flight: InFlight::default(),
             becket,
+            on_failure: None,
             scope: Mutex::new(scope),
             session: Mutex::default(),
         }
@@ -93,8 +109,24 @@ impl Service {
         let callback = Arc::clone(&registered.callback);
         let context = bounds.context.clone();
         // Called inside of the task, so that a panic before the first await stays there too.
-        let answer = bounds.run(async move { callback(input, context).await });
-        answer.await?.check(&registered.event)
+        let answer = bounds
+            .run(async move { callback(input, context).await })
+            .await;
+        let answer = answer.and_then(|answer| answer.check(&registered.event));
+        answer.inspect_err(|failure| self.report(&bounds.context, failure))
+    }
+
+    /// Logs a failure, and tells the caller of one that is the callback's own.
+    pub(crate) fn report(&self, context: &Context, failure: &CallbackFailure) {
+        failure.log(&context.callback_id);
+        let Some(FailureFunction(function)) = self.on_failure.clone() else {
+            return;
+        };
+        if !matches!(failure, CallbackFailure::Cancelled { .. }) {
+            let (context, failure) = (context.clone(), failure.clone());
+            // In a task of its own: if it panics, Claude Code is answered all the same.
+            tokio::spawn(async move { function(&context, &failure) });
+        }
     }
 
     /// What the callback gets once becket has judged; `None` if becket has refused.

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use becket_sdk::{Answer, Any, Builder, Claude, Hook, PreToolUse, Stop};
+use becket_sdk::{Answer, Any, Builder, Claude, Hook, OnFailure, PreToolUse, Stop};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::peer::Peer;
@@ -97,7 +98,7 @@ async fn an_event_that_cannot_be_read_is_the_calls_failure() {
     assert!(text(&frame).contains("tool_name"), "{frame}");
 }
 
-/// The least of client, callback and turn counts.
+/// The least of what was set for client, callback and turn counts.
 #[tokio::test(start_paused = true)]
 async fn timeouts_per_client_callback_and_turn() {
     let never = |_, _| std::future::pending();
@@ -127,6 +128,55 @@ async fn timeouts_per_client_callback_and_turn() {
         20,
         "between turns there is none"
     );
+}
+
+/// Only the default gives way to a longer deadline.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_may_be_longer_than_the_default_timeout() {
+    let never = |_, _| std::future::pending();
+    let builder = Claude::builder()
+        .on(PreToolUse, Any, never)
+        .hook(Hook::new(PreToolUse, Any, never).timeout(Duration::from_secs(40)));
+    let (mut peer, mut claude, _) = Peer::initialized(builder).await;
+    assert_eq!(seconds(&mut peer, "hook_1").await, 30);
+    let limit = Duration::from_secs(100);
+    let _turn = claude.ask("look").deadline(limit).await.expect("ask");
+    peer.receive().await;
+    assert_eq!(seconds(&mut peer, "hook_2").await, 40);
+    assert_eq!(seconds(&mut peer, "hook_1").await, 60, "what is left of it");
+}
+
+#[tokio::test]
+async fn the_caller_is_told_of_a_failed_callback() {
+    let (failed, mut failures) = mpsc::unbounded_channel();
+    let hook = Hook::new(Stop, Any, |_, _| async { Err("no disk".into()) });
+    let builder = Claude::builder()
+        .hook(hook.on_failure(OnFailure::Open))
+        .on(PreToolUse, Any, |_, _| async { Ok(Answer::block("x")) })
+        .can_use_tool(|_, _| async { panic!("by the test") })
+        .on_callback_failure(move |ctx, failure| {
+            let failure = (ctx.callback_id.clone(), failure.code());
+            failed.send(failure).expect("the test looks");
+            panic!("this changes nothing");
+        });
+    let (mut peer, _claude, _) = Peer::initialized(builder).await;
+    let stop = json!({"hook_event_name": "Stop"});
+    peer.call_with("r1", "hook_1", stop).await;
+    assert_eq!(peer.receive().await["response"]["subtype"], "error");
+    peer.call("r2", "hook_2").await;
+    text(&peer.receive().await);
+    let body = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
+    peer.send(&json!({"type": "control_request", "request_id": "r3", "request": body}))
+        .await;
+    peer.receive().await;
+    for expected in [
+        ("hook_1", "hook_execution_error"),
+        ("hook_2", "hook_execution_error"),
+        ("can_use_tool", "hook_panicked"),
+    ] {
+        let (id, code) = failures.recv().await.expect("a failure");
+        assert_eq!((&*id, code), expected);
+    }
 }
 
 async fn seconds(peer: &mut Peer, callback: &str) -> u64 {

@@ -28,9 +28,16 @@ async fn failures_are_logged() {
         move || log.clone()
     });
     let _logging = tracing::subscriber::set_default(subscriber.finish());
-    let panics = Claude::builder().on(PreToolUse, Any, |_, _| async { panic!("by the test") });
+    let panics = Claude::builder().on(PreToolUse, Any, |_, _| async { a_function_that_panics() });
     failing(panics).await;
     let log = String::from_utf8(log.0.lock().expect("the log").clone()).expect("text");
     let line = "hook_panicked: hook_1 panicked: by the test";
     assert!(log.contains("ERROR") && log.contains(line), "{log}");
+    let (_, stack) = log.split_once("stack:").expect("the stack of the panic");
+    assert!(stack.contains("a_function_that_panics"), "{stack}");
+}
+
+#[inline(never)]
+fn a_function_that_panics() -> becket_sdk::CallbackResult {
+    panic!("by the test")
 }

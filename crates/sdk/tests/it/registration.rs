@@ -47,6 +47,18 @@ async fn hooks_are_registered_in_order_with_their_limits() {
     );
 }
 
+/// A turn's deadline may be later than the default timeout, so Claude Code must not give up before.
+#[tokio::test]
+async fn without_a_timeout_claude_code_is_told_of_none() {
+    let builder = Claude::builder().on(Stop, Any, |_, _| async { Ok(Answer::none()) });
+    let (_peer, _claude, initialize) = Peer::initialized(builder).await;
+    let days = initialize["hooks"]["Stop"][0]["timeout"]
+        .as_u64()
+        .expect("seconds")
+        / 86_400;
+    assert_eq!(days, 24, "the longest that its timers can");
+}
+
 #[tokio::test]
 async fn events_that_are_never_delivered_are_refused() {
     let hooks = [

@@ -9,6 +9,26 @@ use super::{Answer, Change, Opinion, Output};
 use crate::event::field::{self, JsonError};
 use crate::event::{EventName, Rest};
 
+/// The fields of an answer besides those of its event.
+const TOP: &[&str] = &[
+    "continue",
+    "stopReason",
+    "systemMessage",
+    "terminalSequence",
+    "decision",
+    "reason",
+    "hookSpecificOutput",
+];
+
+/// The fields of a PermissionRequest's decision.
+const BEHAVIOR: &[&str] = &[
+    "behavior",
+    "message",
+    "updatedInput",
+    "updatedPermissions",
+    "interrupt",
+];
+
 /// Why what a hook said counts for nothing. It is that hook's failure; the event goes its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswerError {
@@ -75,6 +95,23 @@ impl Answer {
             Err(JsonError::TooDeep) => Err(AnswerError::TooDeep),
             Ok(_) | Err(JsonError::Syntax { .. }) => Ok(Self::read_plain(event, text(stdout))),
         }
+    }
+
+    /// The first field of an answer's JSON that `read` would pass over: the event does not have it, or
+    /// it is for command hooks only.
+    pub fn unknown_field(event: &EventName, top: &Rest) -> Option<String> {
+        let rules = rules::of(event);
+        let own: &[&str] = match rules.says {
+            Says::Nothing | Says::Block => &[],
+            Says::Permission { .. } => &["permissionDecision", "permissionDecisionReason"],
+            Says::Behavior => &["decision"],
+            Says::Action => &["action"],
+        };
+        let specific = top.get("hookSpecificOutput").and_then(Value::as_object);
+        let decision = specific.and_then(|specific| specific.get("decision")?.as_object());
+        unknown_key(top, &[TOP])
+            .or_else(|| unknown_key(specific?, &[&["hookEventName"], own, rules.fields]))
+            .or_else(|| unknown_key(decision?, &[BEHAVIOR]))
     }
 
     fn read_plain(event: EventName, text: String) -> Self {
@@ -190,6 +227,12 @@ impl Answer {
             Some(Opinion::Deny { .. } | Opinion::Decline { .. })
         )
     }
+}
+
+fn unknown_key(object: &Rest, known: &[&[&str]]) -> Option<String> {
+    let mut keys = object.keys();
+    let unknown = keys.find(|key| !known.iter().any(|known| known.contains(&key.as_str())));
+    unknown.cloned()
 }
 
 fn permission(own: &Rest, defer: bool) -> Result<Option<Opinion>, AnswerError> {

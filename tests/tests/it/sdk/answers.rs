@@ -72,6 +72,36 @@ fn a_stop_ends_the_turn() {
     }
 }
 
+/// A field that the SDK refuses reaches Claude Code by `raw`.
+#[test]
+fn a_raw_answer_is_sent_as_it_is() {
+    story(|given| {
+        let story = begin(given.on("work", [bash("touch made"), say("done")]))?;
+        let result = run(async {
+            let mut claude = claude(&story)
+                .on(PreToolUse, "Bash", |_, _| async {
+                    Ok(Answer::raw(json!({
+                        "suppressOutput": true,
+                        "hookSpecificOutput": {
+                            "hookEventName": "PreToolUse",
+                            "permissionDecision": "deny",
+                            "permissionDecisionReason": "raw",
+                            "newField": 1,
+                        },
+                    })))
+                })
+                .start()
+                .await
+                .expect("start");
+            ask(&mut claude, "work").await
+        });
+        assert_eq!(result.text(), "done");
+        let result = &story.model.turns()[1].tool_results()[0];
+        assert!(result.is_error && result.text.contains("raw"), "{result:?}");
+        Ok(())
+    });
+}
+
 #[test]
 fn a_rewritten_input_is_what_runs() {
     story(|given| {

@@ -10,6 +10,9 @@ use crate::hooks::CallbackFailure;
 impl Answer {
     /// The answer as Claude Code gets it, if the event takes it.
     pub fn check(&self, event: &EventName) -> Result<Value, CallbackFailure> {
+        if let [Part::Raw(json)] = &self.parts[..] {
+            return Ok(json.clone());
+        }
         let answer = self.bound(event)?;
         let output = answer.render().stdout;
         if output.is_empty() {
@@ -29,6 +32,10 @@ impl Answer {
                 Part::Whole(whole) if whole.event() == event => answer = (**whole).clone(),
                 Part::Whole(whole) => {
                     let why = format!("the answer is for {}, not for {event}", whole.event());
+                    return Err(CallbackFailure::failed(why));
+                }
+                Part::Raw(_) => {
+                    let why = "nothing can be added to a raw answer";
                     return Err(CallbackFailure::failed(why));
                 }
                 part => part.put_into(&mut answer).map_err(failed)?,
@@ -52,7 +59,7 @@ impl Part {
                 answer.stop(reason);
                 Ok(())
             }
-            Self::Json(_) | Self::Whole(_) => Ok(()),
+            Self::Json(_) | Self::Raw(_) | Self::Whole(_) => Ok(()),
         }
     }
 }
@@ -60,8 +67,12 @@ impl Part {
 /// Reads JSON as Claude Code reads a command hook's output. Claude Code would ignore anything but an
 /// object; here it is an error.
 fn read(event: &EventName, json: &Value) -> Result<WireAnswer, CallbackFailure> {
-    if !json.is_object() {
+    let Some(object) = json.as_object() else {
         return Err(CallbackFailure::failed("the answer is JSON, but no object"));
+    };
+    if let Some(field) = WireAnswer::unknown_field(event, object) {
+        let why = format!("a {event} event takes no `{field}` (Answer::raw sends it unchecked)");
+        return Err(CallbackFailure::failed(why));
     }
     let text = json.to_string();
     WireAnswer::read(event.clone(), 0, text.as_bytes(), b"").map_err(failed)
