@@ -123,7 +123,8 @@ impl Builder {
     /// Starts Claude Code, registers the callbacks, and waits until it is ready.
     pub async fn start(mut self) -> Result<Claude, Error> {
         let service = self.service()?;
-        let (process, stdin, stdout) = Process::start(self.options.command()?)?;
+        let on_stderr = self.options.stderr.take();
+        let (process, stdin, stdout) = Process::start(self.options.command()?, on_stderr)?;
         if let Some(becket) = &service.0.becket {
             let _ = becket.pid.set(process.pid);
         }

@@ -5,13 +5,15 @@ mod environment;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use becket_wire::event::PermissionMode;
 pub(crate) use environment::Environment;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Builder;
+use crate::process::StderrFunction;
 
 /// How long one message may be: a tool input may hold a whole file.
 const MAX_MESSAGE: usize = 32 << 20;
@@ -52,22 +54,22 @@ impl Builder {
 
     /// The model, by name or alias.
     pub fn model(self, model: impl Into<OsString>) -> Self {
-        self.arg("--model").arg(model)
+        self.flag("--model", model)
     }
 
     /// How much Claude Code may do without asking.
     pub fn permission_mode(self, mode: impl Into<PermissionMode>) -> Self {
-        self.arg("--permission-mode").arg(mode.into().as_str())
+        self.flag("--permission-mode", mode.into().as_str())
     }
 
     /// The system prompt, in place of Claude Code's own.
     pub fn system_prompt(self, prompt: impl Into<OsString>) -> Self {
-        self.arg("--system-prompt").arg(prompt)
+        self.flag("--system-prompt", prompt)
     }
 
     /// Text after Claude Code's own system prompt.
     pub fn append_system_prompt(self, prompt: impl Into<OsString>) -> Self {
-        self.arg("--append-system-prompt").arg(prompt)
+        self.flag("--append-system-prompt", prompt)
     }
 
     /// Tools that need no permission, as permission rules: `"Read"`, `"Bash(git *)"`.
@@ -78,6 +80,66 @@ impl Builder {
     /// Tools that Claude Code must not use, as permission rules.
     pub fn disallowed_tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.list("--disallowedTools", tools)
+    }
+
+    /// The tools that there are, out of Claude Code's own: `["Read", "Bash"]`. None is `[""]`.
+    pub fn tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
+        self.list("--tools", tools)
+    }
+
+    /// A folder that Claude Code may work in besides its own. Can be given several times.
+    pub fn add_dir(self, folder: impl Into<OsString>) -> Self {
+        self.flag("--add-dir", folder)
+    }
+
+    /// The MCP servers, by name, as in Claude Code's own configuration. Claude Code starts them, or
+    /// connects to them.
+    ///
+    /// ```
+    /// use becket_sdk::Claude;
+    /// use serde_json::json;
+    ///
+    /// let builder = Claude::builder()
+    ///     .mcp_servers(&json!({"files": {"command": "mcp-files", "args": ["--read-only"]}}));
+    /// ```
+    pub fn mcp_servers(self, servers: &Value) -> Self {
+        let config = json!({"mcpServers": servers});
+        self.flag("--mcp-config", config.to_string())
+    }
+
+    /// Subagents, by name: `{"reviewer": {"description": …, "prompt": …}}`.
+    pub fn agents(self, agents: &Value) -> Self {
+        self.flag("--agents", agents.to_string())
+    }
+
+    /// The form of the answer, as a JSON schema. See
+    /// [`TurnResult::structured_output`](crate::TurnResult::structured_output).
+    pub fn json_schema(self, schema: &Value) -> Self {
+        self.flag("--json-schema", schema.to_string())
+    }
+
+    /// How often the model may be asked in one turn. Past it, the result's subtype is
+    /// `error_max_turns`.
+    pub fn max_turns(self, turns: u32) -> Self {
+        self.flag("--max-turns", turns.to_string())
+    }
+
+    /// How much the model thinks: `low`, `medium`, `high` and others.
+    pub fn effort(self, level: impl Into<OsString>) -> Self {
+        self.flag("--effort", level)
+    }
+
+    /// The model's words arrive in parts too, as [`Message::Other`](crate::Message::Other) of type
+    /// `stream_event`.
+    pub fn partial_messages(self) -> Self {
+        self.arg("--include-partial-messages")
+    }
+
+    /// Calls this function for each line that Claude Code writes to stderr. It must not block. The
+    /// end of stderr is in the errors that say that Claude Code ended, with or without it.
+    pub fn stderr(mut self, function: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.options.stderr = Some(StderrFunction(Arc::new(function)));
+        self
     }
 
     /// The folder that Claude Code works in. The default is this process's own.
@@ -101,9 +163,14 @@ impl Builder {
         self
     }
 
+    /// The id of the new session, a UUID.
+    pub fn session_id(self, id: impl Into<OsString>) -> Self {
+        self.flag("--session-id", id)
+    }
+
     /// Goes on with the session of this id.
     pub fn resume(self, session: impl Into<OsString>) -> Self {
-        self.arg("--resume").arg(session)
+        self.flag("--resume", session)
     }
 
     /// Goes on with the newest session of the folder.
@@ -118,7 +185,7 @@ impl Builder {
 
     /// Settings besides those of the settings files. Command hooks in here run beside the callbacks.
     pub fn settings(self, settings: &Value) -> Self {
-        self.arg("--settings").arg(settings.to_string())
+        self.flag("--settings", settings.to_string())
     }
 
     /// One more argument of the command line.

@@ -12,7 +12,7 @@ pub(crate) use find::{find_claude, find_on_path};
 pub(crate) use lines::{Line, Lines};
 pub(crate) use outline::Outline;
 use rustix::process::{Pid, Signal, kill_process};
-pub(crate) use stderr::Stderr;
+pub(crate) use stderr::{Stderr, StderrFunction};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -34,7 +34,10 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts it, and gives its stdin and stdout.
-    pub(crate) fn start(mut command: Command) -> Result<(Self, ChildStdin, ChildStdout), Error> {
+    pub(crate) fn start(
+        mut command: Command,
+        on_stderr: Option<StderrFunction>,
+    ) -> Result<(Self, ChildStdin, ChildStdout), Error> {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = piped.stderr(Stdio::piped()).kill_on_drop(true).spawn();
         let mut child = child.map_err(|source| Error::Start {
@@ -43,7 +46,7 @@ impl Process {
         })?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         let (stdin, stdout) = stdin.zip(stdout).expect("both are piped");
-        let stderr = Stderr::collect(child.stderr.take());
+        let stderr = Stderr::collect(child.stderr.take(), on_stderr);
         let (sender, ended) = watch::channel(None);
         let process = Self {
             pid: child.id().unwrap_or_default(),

@@ -72,20 +72,26 @@ fn example(name: &str) -> PathBuf {
     file
 }
 
-/// Runs it in the story's home; gives what it printed.
-fn run_example(story: &Story, name: &str, prompt: &str) -> Result<String, Unavailable> {
+/// The example in the story's home, with the story's Claude Code on its PATH.
+fn example_command(story: &Story, name: &str, prompt: &str) -> Command {
     let programs = story.home.root().join("bin");
     std::fs::create_dir_all(&programs).expect("a folder");
     symlink(&story.claude.command()[0], programs.join("claude")).expect("a link");
     let path = format!("{}:/usr/bin:/bin", programs.display());
-    let output = Command::new(example(name))
+    let mut command = Command::new(example(name));
+    command
         .args(prompt.split(' '))
         .env_clear()
         .envs(story.home.env().iter().map(|(name, value)| (name, value)))
         .env("PATH", path)
-        .current_dir(story.home.project())
-        .output()
-        .expect("run the example");
+        .current_dir(story.home.project());
+    command
+}
+
+/// Runs it; gives what it printed.
+fn run_example(story: &Story, name: &str, prompt: &str) -> Result<String, Unavailable> {
+    let output = example_command(story, name, prompt).output();
+    let output = output.expect("run the example");
     assert!(output.status.success(), "{output:?}");
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

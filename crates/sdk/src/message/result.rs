@@ -11,9 +11,22 @@ use super::text;
 pub struct TurnResult(pub(crate) Value);
 
 impl TurnResult {
-    /// The last text of the model, or the text of an API error. Empty if the turn was interrupted.
+    /// The last text of the model, or the text of the error that ended the turn: of the API, or
+    /// `Reached maximum number of turns (3)`. Empty if the turn was interrupted.
     pub fn text(&self) -> &str {
-        text(&self.0, "result")
+        let interrupted = self
+            .terminal_reason()
+            .is_some_and(|why| why.starts_with("aborted"));
+        match self.0["errors"][0].as_str() {
+            Some(error) if self.0["result"].is_null() && !interrupted => error,
+            _ => text(&self.0, "result"),
+        }
+    }
+
+    /// The answer in the form of [`Builder::json_schema`](crate::Builder::json_schema). Absent without
+    /// a schema, and if the model gave none.
+    pub fn structured_output(&self) -> Option<&Value> {
+        self.0.get("structured_output")
     }
 
     /// Whether the turn failed or was interrupted. Only this says so: after an API error, the subtype is

@@ -23,7 +23,7 @@ impl Options {
         let mut command = Command::new(self.find_program()?);
         command.args(STREAM_JSON);
         if self.asks_permission {
-            command.args(["--permission-prompt-tool", "stdio"]);
+            command.arg("--permission-prompt-tool=stdio");
         }
         command.args(&self.args);
         self.environment.apply(&mut command);

@@ -4,20 +4,22 @@ use std::fs;
 use std::future::pending;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use becket_sdk::{
     Answer, Any, Claude, Ended, Error, Hook, Message, OnFailure, PostToolUse, PreToolUse, Stop,
 };
-use becket_tests::model::{bash, gate, say, tools};
+use becket_tests::claude::Scope;
+use becket_tests::model::{bash, gate, say, tool, tools, write};
 use becket_tests::story::{Story, story};
 use becket_tests::wait::{self, PATIENCE};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::answers::hanging;
-use super::{all, ask, begin, claude, run};
+use super::{all, ask, begin, claude, example_command, run};
 
 /// A program that runs this shell script, with the real Claude Code as `$CLAUDE`.
 pub(super) fn script(story: &Story, text: &str) -> PathBuf {
@@ -127,6 +129,98 @@ fn options_reach_the_program() {
     });
 }
 
+/// The typed options of the newest versions.
+#[test]
+fn further_options_reach_the_program() {
+    story(|given| {
+        let given = given.since("2.1.260", "all of these options");
+        let given = given.on("look", [bash("cat ../other/x"), say("done")]);
+        let given = given.on(
+            "count",
+            [tool("StructuredOutput", json!({"n": 3})), say("done")],
+        );
+        let story = begin(given)?;
+        let other = story.home.root().join("other");
+        fs::create_dir_all(&other).expect("a folder");
+        fs::write(other.join("x"), "there").expect("a file");
+        let warm = script(&story, "echo 'warming up' >&2; exec \"$CLAUDE\" \"$@\"");
+        let id = "a1b2c3d4-0000-4000-8000-000000000001";
+        let (line, mut lines) = tokio::sync::mpsc::unbounded_channel();
+        run(async {
+            let mut first = claude(&story)
+                .program(warm)
+                .session_id(id)
+                .tools(["Bash", "Read"])
+                .add_dir(&other)
+                .mcp_servers(&json!({"files": {"command": "/nonexistent/mcp"}}))
+                .agents(&json!({"reviewer": {"description": "reads", "prompt": "Read it."}}))
+                .append_system_prompt("--help is what they say")
+                .effort("low")
+                .max_turns(1)
+                .partial_messages()
+                .stderr(move |text| line.send(text.to_owned()).expect("the test looks"))
+                .on(PreToolUse, Any, |call, _| async move {
+                    let level = call.common.effort.and_then(|effort| effort.level);
+                    assert_eq!(level.as_deref(), Some("low"));
+                    Ok(Answer::none())
+                })
+                .start()
+                .await
+                .expect("start");
+            let agents = first.server_info()["agents"].to_string();
+            assert!(agents.contains("reviewer"), "{agents}");
+            let status = json!({"subtype": "mcp_status"});
+            let status = first.control().request(status).await.expect("a status");
+            assert_eq!(status["mcpServers"][0]["name"], "files", "{status}");
+            let messages = all(first.ask("look").await.expect("ask")).await;
+            let parts = messages.iter();
+            assert!(
+                parts
+                    .filter(|part| part.json()["type"] == "stream_event")
+                    .count()
+                    > 0
+            );
+            let Some(Message::Result(result)) = messages.last() else {
+                panic!("{messages:?}");
+            };
+            assert_eq!(result.session_id(), id);
+            assert_eq!(result.subtype(), "error_max_turns");
+            assert_eq!(result.text(), "Reached maximum number of turns (1)");
+            assert_eq!(lines.recv().await.as_deref(), Some("warming up"));
+            let schema = json!({
+                "type": "object",
+                "properties": {"n": {"type": "number"}},
+                "required": ["n"],
+            });
+            let counting = claude(&story).json_schema(&schema).query("count").await;
+            let output = counting.expect("a result").structured_output().cloned();
+            assert_eq!(output, Some(json!({"n": 3})));
+        });
+        let turn = &story.model.turns()[0];
+        assert!(turn.tools().contains(&"Read"));
+        assert!(
+            !turn.tools().contains(&"Write"),
+            "it is not among the tools"
+        );
+        assert!(turn.system().contains("--help is what they say"));
+        Ok(())
+    });
+}
+
+/// `--resume -h` is the help.
+#[test]
+fn a_value_that_begins_with_a_hyphen_is_no_flag() {
+    story(|given| {
+        let story = begin(given)?;
+        run(async {
+            let resumed = claude(&story).resume("-h").start().await;
+            let error = resumed.expect_err("there is none").to_string();
+            assert!(error.contains(r#"Provided value "-h""#), "{error}");
+        });
+        Ok(())
+    });
+}
+
 #[test]
 fn two_clients_do_not_mix() {
     story(|given| {
@@ -203,6 +297,32 @@ fn a_child_killed_in_a_callback_cancels_it() {
             assert_eq!(ended.await, Ok(Some(Ended::Cancelled)));
             assert!(matches!(turn.result().await, Err(Error::Ended { .. })));
         });
+        Ok(())
+    });
+}
+
+/// A program that uses the SDK is killed. Claude Code goes on without its callbacks: it refuses the calls
+/// that a PreToolUse callback would have judged, and no others.
+#[test]
+fn claude_code_outlives_a_killed_host_and_refuses_the_calls_of_its_callbacks() {
+    story(|given| {
+        let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
+        let given = given.settings(Scope::User, settings);
+        let turns = [
+            gate("killed").then(bash("touch judged")),
+            write("unjudged", "x"),
+            say("done"),
+        ];
+        let story = begin(given.on("work", turns))?;
+        let mut host = example_command(&story, "block_patterns", "work");
+        let mut host = host.stdout(Stdio::null()).spawn().expect("start the host");
+        story.model.wait_at("killed");
+        host.kill().expect("kill it");
+        host.wait().expect("reap it");
+        story.model.open("killed");
+        story.wait_event("SessionEnd");
+        let there = |name: &str| story.home.project().join(name).exists();
+        assert_eq!(["judged", "unjudged"].map(there), [false, true]);
         Ok(())
     });
 }
@@ -500,6 +620,10 @@ fn garbage_is_not_sent() {
         (
             Answer::json(json!({"continue": "no"})),
             "continue must be true or false",
+        ),
+        (
+            Answer::json(json!({"decison": "block"})),
+            "a PreToolUse event takes no `decison`",
         ),
         (
             Answer::json(json!({"hookSpecificOutput": {"hookEventName": "Stop"}})),
