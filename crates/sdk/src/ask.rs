@@ -1,18 +1,18 @@
 //! A prompt that is about to be sent, and the end of the turn before it.
 
-use std::collections::VecDeque;
 use std::future::IntoFuture;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use becket_wire::EventId;
 use tokio::time::Instant;
 
 use crate::hooks::registry::MAX_TIMEOUT;
 use crate::hooks::scope::Scope;
 use crate::protocol::frames;
-use crate::turn::{OpenTurn, ends_turn};
-use crate::{Claude, Error, Message, Turn};
+use crate::protocol::inbox::Prompt;
+use crate::{Claude, Error, Turn};
 
 /// How long an interrupted turn may take to end before the next one can start.
 const INTERRUPT_WAIT: Duration = Duration::from_secs(10);
@@ -35,9 +35,10 @@ impl<'a> Ask<'a> {
         }
     }
 
-    /// Until when the callbacks of this turn may run, counted from the prompt. A call whose own timeout
-    /// is later is cut to it, and a call after it fails at once (`hook_timeout`). The turn itself may
-    /// take longer.
+    /// Until when the callbacks of this turn may run, counted from the prompt. It takes the place of the
+    /// default timeout of 30 seconds, and may be longer. A timeout of the [client](crate::Builder::timeout)
+    /// or of the [hook](crate::Hook::timeout) that ends later is cut to it. A call after it fails at once
+    /// (`hook_timeout`). The turn itself may take longer.
     pub fn deadline(mut self, limit: Duration) -> Self {
         self.deadline = Some(limit.min(MAX_TIMEOUT));
         self
@@ -45,7 +46,7 @@ impl<'a> Ask<'a> {
 
     async fn begin(self) -> Result<Turn<'a>, Error> {
         let claude = self.claude;
-        let before_prompt = claude.end_last_turn().await?;
+        claude.end_last_turn().await?;
         let link = &claude.link;
         if let Some(error) = link.exit_error() {
             return Err(error);
@@ -56,10 +57,11 @@ impl<'a> Ask<'a> {
         };
         link.service.set_scope(scope.clone());
         link.early_interrupt.prompted();
-        link.writer.send(&frames::user_message(&self.prompt));
-        let open = Arc::new(OpenTurn::new(Arc::clone(link), scope.token));
-        claude.open = Some(Arc::clone(&open));
-        Ok(Turn::new(claude, before_prompt, open))
+        let uuid = new_uuid();
+        let frame = frames::user_message(&self.prompt, &uuid);
+        link.inbox.begin(Prompt::new(uuid.clone(), scope.token));
+        link.writer.send(&frame);
+        Ok(Turn::new(claude, uuid))
     }
 }
 
@@ -73,26 +75,19 @@ impl<'a> IntoFuture for Ask<'a> {
 }
 
 impl Claude {
-    /// Waits for the end of a turn that was dropped. Returns the messages that came after it: they
-    /// belong to no prompt, so a result among them does not end the next turn.
-    async fn end_last_turn(&mut self) -> Result<VecDeque<Result<Message, Error>>, Error> {
+    /// Waits for the end of a turn that was dropped.
+    async fn end_last_turn(&self) -> Result<(), Error> {
+        let limit = INTERRUPT_WAIT;
+        self.link.abandon_turn(None);
         // It stays open until its result has come, also if this future is dropped meanwhile.
-        if let Some(open) = self.open.clone()
-            && open.abandon()
-        {
-            let limit = INTERRUPT_WAIT;
-            let skipped = tokio::time::timeout(limit, self.skip_to_result()).await;
-            skipped.map_err(|_| Error::TurnNotEnded { limit })?;
-        }
-        self.open = None;
-        Ok(std::iter::from_fn(|| self.messages.try_recv().ok()).collect())
+        let ended = tokio::time::timeout(limit, self.link.inbox.turn_ended()).await;
+        ended.map_err(|_| Error::TurnNotEnded { limit })
     }
+}
 
-    async fn skip_to_result(&mut self) {
-        while let Some(message) = self.messages.recv().await {
-            if ends_turn(&message) {
-                return;
-            }
-        }
-    }
+/// Makes the uuid of a prompt. Claude Code keeps it in the session's transcript.
+fn new_uuid() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let random = [(); 2].map(|()| RandomState::new().hash_one(0));
+    EventId::at(now.unwrap_or_default(), random).to_string()
 }

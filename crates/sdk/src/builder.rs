@@ -135,6 +135,9 @@ impl Builder {
 
     /// Talks to a Claude Code that something else has started, in a container say: its stdout and its
     /// stdin. The options of the program's command line are ignored.
+    ///
+    /// Set `CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS=1` in its environment: without it, [`Claude::close`]
+    /// may end a background task before Claude Code has reacted to it.
     pub async fn connect(
         mut self,
         output: impl AsyncRead + Send + Unpin + 'static,
@@ -180,9 +183,9 @@ impl Builder {
         process: Option<Process>,
     ) -> Result<Claude, Error> {
         let writer = Writer::start(input, client.clone());
-        let (link, messages) = Link::new(writer, service, stderr, client);
+        let link = Link::new(writer, service, stderr, client);
         link.read_from(output, self.options.max_message, ended, exit);
-        let mut claude = Claude::new(link, messages, process);
+        let mut claude = Claude::new(link, process, self.options.background_wait);
         claude.initialize(self.options.start_timeout).await?;
         Ok(claude)
     }

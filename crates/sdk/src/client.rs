@@ -8,9 +8,7 @@ use serde_json::Value;
 
 use crate::process::Process;
 use crate::protocol::Link;
-use crate::protocol::link::Messages;
-use crate::turn::OpenTurn;
-use crate::{Ask, Builder, Control, Error, PermissionMode};
+use crate::{Ask, Builder, Control, Error, Events, PermissionMode};
 
 /// A running Claude Code, and the conversation with it.
 ///
@@ -19,13 +17,13 @@ use crate::{Ask, Builder, Control, Error, PermissionMode};
 /// it in order, and waits.
 ///
 /// It lives on the runtime that started it, and ends with it. A signal that ends your program drops
-/// nothing: Claude Code then finishes its turn. Catch the signal and drop the client to prevent that.
+/// nothing: Claude Code then finishes its turn without callbacks. Catch the signal and drop the client to
+/// prevent that.
 pub struct Claude {
     pub(crate) link: Arc<Link>,
-    pub(crate) messages: Messages,
-    /// The last turn.
-    pub(crate) open: Option<Arc<OpenTurn>>,
     process: Option<Process>,
+    /// How long `close` waits for background tasks.
+    background_wait: Duration,
     server_info: Value,
 }
 
@@ -35,12 +33,15 @@ impl Claude {
         Builder::default()
     }
 
-    pub(crate) fn new(link: Arc<Link>, messages: Messages, process: Option<Process>) -> Self {
+    pub(crate) fn new(
+        link: Arc<Link>,
+        process: Option<Process>,
+        background_wait: Duration,
+    ) -> Self {
         Self {
             link,
-            messages,
-            open: None,
             process,
+            background_wait,
             server_info: Value::Null,
         }
     }
@@ -55,6 +56,41 @@ impl Claude {
     /// A turn that was dropped before its end was interrupted; this first waits until it has ended.
     pub fn ask(&mut self, prompt: impl Into<String>) -> Ask<'_> {
         Ask::new(self, prompt.into())
+    }
+
+    /// The messages that belong to no turn: those of turns that Claude Code begins by itself when a
+    /// background task has ended, and what comes between turns.
+    ///
+    /// ```no_run
+    /// # async fn example(mut claude: becket_sdk::Claude) -> Result<(), becket_sdk::Error> {
+    /// use becket_sdk::Message;
+    ///
+    /// claude.ask("Start a subagent that reads all the logs").await?.result().await?;
+    /// let mut events = claude.events();
+    /// while let Some(event) = events.next().await {
+    ///     if let Message::Result(result) = event? {
+    ///         println!("of its own accord: {}", result.text());
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The newest 4 MiB are kept until they are read; see [`dropped_events`](Self::dropped_events).
+    pub fn events(&mut self) -> Events<'_> {
+        Events::new(self)
+    }
+
+    /// How many events were dropped because they were not read.
+    pub fn dropped_events(&self) -> u64 {
+        self.link.inbox.dropped_events()
+    }
+
+    /// How many lines of Claude Code's output were skipped because they are no messages. Each is
+    /// logged.
+    pub fn skipped_lines(&self) -> u64 {
+        self.link.skipped_lines()
     }
 
     /// A handle for requests that can be made at any time, from anywhere.
@@ -92,11 +128,39 @@ impl Claude {
         &self.server_info
     }
 
-    /// Ends Claude Code in order: its input is closed, and it may finish for five seconds.
+    /// Waits until the background tasks have ended and Claude Code has reacted to each, at most for
+    /// [`Builder::background_wait`].
+    pub(crate) async fn wait_for_background(&self) -> Result<(), Error> {
+        let limit = self.background_wait;
+        if limit.is_zero() {
+            return Ok(());
+        }
+        let done = tokio::time::timeout(limit, self.link.inbox.background_done()).await;
+        let tasks = self.link.inbox.background_tasks();
+        match done {
+            _ if tasks.is_empty() => Ok(()),
+            Ok(()) => Err(self.link.exit().error()),
+            Err(_) => Err(Error::BackgroundTasks {
+                tasks,
+                limit,
+                result: None,
+            }),
+        }
+    }
+
+    /// Ends Claude Code in order: waits for its [background tasks](Builder::background_wait), closes
+    /// its input, and lets it finish for five seconds. Callbacks go on meanwhile.
     ///
-    /// Returns an error if it had ended before, had to be killed, or ended with another exit code than 0
-    /// and 1. It exits with 1 if its last turn failed or was interrupted, as that turn's result says.
+    /// Returns an error if background tasks still run, if it had ended before, had to be killed, or
+    /// ended with another exit code than 0 and 1. It exits with 1 if its last turn failed or was
+    /// interrupted, as that turn's result says.
     pub async fn close(self) -> Result<(), Error> {
+        let waited = self.wait_for_background().await;
+        let ended = self.end().await;
+        waited.and(ended)
+    }
+
+    pub(crate) async fn end(self) -> Result<(), Error> {
         self.link.writer.close();
         if let Some(error) = self.link.exit_error() {
             return Err(error);

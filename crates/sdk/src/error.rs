@@ -8,6 +8,8 @@ use std::time::Duration;
 use becket_wire::event::EventName;
 use thiserror::Error;
 
+use crate::TurnResult;
+
 /// What can go wrong with a client. Failures of single callbacks are
 /// [`CallbackFailure`](crate::CallbackFailure)s.
 ///
@@ -78,6 +80,19 @@ pub enum Error {
         /// The time that it had.
         limit: Duration,
     },
+    /// Background tasks were not done when their time was up. Claude Code was ended all the same.
+    #[error(
+        "background tasks are not done after {limit:?}: {}\nhint: Builder::background_wait",
+        tasks.join(", ")
+    )]
+    BackgroundTasks {
+        /// What each of them is about.
+        tasks: Vec<String>,
+        /// The time that they had.
+        limit: Duration,
+        /// The last result, if [`query`](crate::query) waited for them.
+        result: Option<Box<TurnResult>>,
+    },
     /// Claude Code answered a request with an error.
     #[error("Claude Code refused `{request}`: {message}")]
     Refused {
@@ -102,7 +117,7 @@ pub enum Error {
         /// The message's type: `assistant`, `result` and so on. A `result` ends the turn.
         kind: String,
     },
-    /// One message is no JSON. The client goes on with the next one.
+    /// One message cannot be read. The client goes on with the next one.
     #[error("a message ({kind}) cannot be read ({why}): {start}")]
     NotJson {
         /// What is wrong with it.

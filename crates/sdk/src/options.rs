@@ -18,6 +18,7 @@ use crate::process::StderrFunction;
 /// How long one message may be: a tool input may hold a whole file.
 const MAX_MESSAGE: usize = 32 << 20;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
+const BACKGROUND_WAIT: Duration = Duration::from_secs(10 * 60);
 
 /// What Claude Code is started with.
 #[derive(Debug)]
@@ -26,8 +27,10 @@ pub(crate) struct Options {
     pub(crate) environment: Environment,
     args: Vec<OsString>,
     pub(crate) asks_permission: bool,
+    pub(crate) stderr: Option<StderrFunction>,
     pub(crate) max_message: usize,
     pub(crate) start_timeout: Duration,
+    pub(crate) background_wait: Duration,
 }
 
 impl Default for Options {
@@ -37,8 +40,10 @@ impl Default for Options {
             environment: Environment::default(),
             args: Vec::new(),
             asks_permission: false,
+            stderr: None,
             max_message: MAX_MESSAGE,
             start_timeout: START_TIMEOUT,
+            background_wait: BACKGROUND_WAIT,
         }
     }
 }
@@ -207,8 +212,26 @@ impl Builder {
         self
     }
 
+    /// How long [`Claude::close`](crate::Claude::close) and [`query`](Self::query) wait for background
+    /// tasks and for what Claude Code makes of them: ten minutes by default; zero is not to wait.
+    ///
+    /// A subagent works in the background unless the model asks otherwise, and its calls are refused
+    /// once the client is closed.
+    pub fn background_wait(mut self, limit: Duration) -> Self {
+        self.options.background_wait = limit;
+        self
+    }
+
     fn list<T: Into<String>>(self, name: &str, items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<String> = items.into_iter().map(Into::into).collect();
-        self.arg(name).arg(items.join(","))
+        self.flag(name, items.join(","))
+    }
+
+    /// One argument, so that a value that begins with a hyphen is no flag of its own.
+    fn flag(self, name: &str, value: impl Into<OsString>) -> Self {
+        let mut arg = OsString::from(name);
+        arg.push("=");
+        arg.push(value.into());
+        self.arg(arg)
     }
 }

@@ -17,7 +17,8 @@ pub async fn query(prompt: impl Into<String>) -> Result<TurnResult, Error> {
 
 impl Builder {
     /// Starts Claude Code with these options and callbacks, gives it one prompt, and returns the
-    /// result.
+    /// result. If background tasks still run then, it waits for them, at most for
+    /// [`background_wait`](Self::background_wait), and returns the last result.
     ///
     /// ```no_run
     /// use becket_sdk::{Claude, PermissionMode};
@@ -34,8 +35,18 @@ impl Builder {
     pub async fn query(self, prompt: impl Into<String>) -> Result<TurnResult, Error> {
         let mut claude = self.start().await?;
         let result = claude.ask(prompt).await?.result().await?;
+        let waited = claude.wait_for_background().await;
+        let result = claude.link.inbox.last_result().unwrap_or(result);
         // The result is there: how the process ends after it changes nothing.
-        let _ = claude.close().await;
-        Ok(result)
+        let _ = claude.end().await;
+        match waited {
+            Ok(()) => Ok(result),
+            Err(Error::BackgroundTasks { tasks, limit, .. }) => Err(Error::BackgroundTasks {
+                tasks,
+                limit,
+                result: Some(Box::new(result)),
+            }),
+            Err(error) => Err(error),
+        }
     }
 }

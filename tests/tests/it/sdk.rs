@@ -1,6 +1,7 @@
 //! becket-sdk against the real Claude Code and the scripted model.
 
 mod answers;
+mod background;
 mod becket;
 mod life;
 

@@ -51,6 +51,20 @@ impl TurnResult {
         text(&self.0, "session_id")
     }
 
+    /// The uuids of the prompts that it answers. Empty for a turn that Claude Code began by itself, and
+    /// in versions before 2.1.260.
+    pub(crate) fn prompts(&self) -> &[Value] {
+        let prompts = self.0["user_message_uuids"].as_array();
+        prompts.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns true if Claude Code began the turn by itself, to tell the model that a background task
+    /// has ended for instance.
+    pub fn is_autonomous(&self) -> bool {
+        let origin = &self.0["origin"]["kind"];
+        !origin.is_null() && origin != "human" && self.prompts().is_empty()
+    }
+
     /// How long the turn took. Absent if Claude Code does not say.
     pub fn duration(&self) -> Option<Duration> {
         self.0["duration_ms"].as_u64().map(Duration::from_millis)

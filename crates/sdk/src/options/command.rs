@@ -7,13 +7,12 @@ use tokio::process::Command;
 use super::Options;
 use crate::Error;
 use crate::process::find_claude;
+use crate::protocol::background::SAYS_IDLE;
 
 /// Messages as lines of JSON, in both directions.
-const STREAM_JSON: [&str; 5] = [
-    "--output-format",
-    "stream-json",
-    "--input-format",
-    "stream-json",
+const STREAM_JSON: [&str; 3] = [
+    "--output-format=stream-json",
+    "--input-format=stream-json",
     "--verbose",
 ];
 
@@ -27,6 +26,7 @@ impl Options {
         }
         command.args(&self.args);
         self.environment.apply(&mut command);
+        command.env(SAYS_IDLE, "1");
         Ok(command)
     }
 

@@ -65,9 +65,10 @@ pub(crate) fn control_request(id: &str, body: &Value) -> Value {
     json!({"type": "control_request", "request_id": id, "request": body})
 }
 
-pub(crate) fn user_message(prompt: &str) -> Value {
+pub(crate) fn user_message(prompt: &str, uuid: &str) -> Value {
     json!({
         "type": "user",
+        "uuid": uuid,
         "session_id": "",
         "parent_tool_use_id": null,
         "message": {"role": "user", "content": prompt},

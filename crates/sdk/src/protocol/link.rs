@@ -1,21 +1,22 @@
 //! One conversation with a Claude Code: both directions, and what they share.
 
 use std::process::ExitStatus;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::early_interrupt::EarlyInterrupt;
 use super::frames;
+use super::inbox::{Inbox, Received};
 use super::requests::Requests;
 use super::writer::Writer;
+use crate::Error;
+use crate::hooks::scope::Scope;
 use crate::hooks::service::Service;
 use crate::process::Stderr;
-use crate::turn::ends_turn;
-use crate::{Error, Message};
 
 /// How Claude Code ended.
 #[derive(Debug, Clone, Default)]
@@ -42,11 +43,11 @@ pub(crate) struct Link {
     /// Cancelled when the client is dropped, or Claude Code has ended.
     pub(crate) client: CancellationToken,
     pub(crate) early_interrupt: EarlyInterrupt,
+    pub(crate) inbox: Inbox,
+    /// The lines that were no messages.
+    skipped_lines: AtomicU64,
     exit: OnceLock<Exit>,
-    messages: Mutex<Option<mpsc::UnboundedSender<Result<Message, Error>>>>,
 }
-
-pub(crate) type Messages = mpsc::UnboundedReceiver<Result<Message, Error>>;
 
 impl Link {
     pub(crate) fn new(
@@ -54,19 +55,18 @@ impl Link {
         service: Service,
         stderr: Stderr,
         client: CancellationToken,
-    ) -> (Arc<Self>, Messages) {
-        let (sender, messages) = mpsc::unbounded_channel();
-        let link = Self {
+    ) -> Arc<Self> {
+        Arc::new(Self {
             writer,
             requests: Requests::default(),
             service: Arc::new(service),
             stderr,
             client,
             early_interrupt: EarlyInterrupt::default(),
+            inbox: Inbox::default(),
+            skipped_lines: AtomicU64::new(0),
             exit: OnceLock::new(),
-            messages: Mutex::new(Some(sender)),
-        };
-        (Arc::new(link), messages)
+        })
     }
 
     /// Sends a request and waits for its answer.
@@ -98,26 +98,48 @@ impl Link {
         self.writer.send(&frame);
     }
 
-    pub(crate) fn deliver(&self, message: Result<Message, Error>) {
-        if ends_turn(&message) {
+    /// Hands a message to its reader. `size` is its length as it came.
+    pub(crate) fn deliver(&self, message: Received, size: usize) {
+        self.inbox.deliver(message, size, || {
             self.early_interrupt.take();
-        }
-        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*messages {
-            let _ = sender.send(message);
+            self.leave_turn();
+        });
+    }
+
+    /// Throws away the rest of a turn, this prompt's or the current one: cancels its calls and
+    /// interrupts it, if it runs.
+    pub(crate) fn abandon_turn(&self, uuid: Option<&str>) {
+        if let Some(prompt) = self.inbox.abandon(uuid) {
+            self.leave_turn();
+            self.service.in_flight.cancel_turn(&prompt.token);
+            self.send_interrupt();
         }
     }
 
-    /// Claude Code has ended: requests fail, callbacks are cancelled, the stream of messages ends.
+    /// Calls between turns belong to the client, and have no deadline.
+    fn leave_turn(&self) {
+        self.service.set_scope(Scope {
+            token: self.client.child_token(),
+            deadline: None,
+        });
+    }
+
+    /// Counts a line that is no message: something else has written to Claude Code's stdout.
+    pub(super) fn skip_line(&self, start: &str) {
+        self.skipped_lines.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!("skipped a line of Claude Code's output that is no message: {start}");
+    }
+
+    pub(crate) fn skipped_lines(&self) -> u64 {
+        self.skipped_lines.load(Ordering::Relaxed)
+    }
+
+    /// Claude Code has ended: requests fail, callbacks are cancelled, the streams of messages end.
     pub(crate) fn end(&self, exit: Exit) {
         let exit = self.exit.get_or_init(|| exit);
         self.requests.close();
         self.client.cancel();
-        self.deliver(Err(exit.error()));
-        self.messages
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.inbox.end(exit.error());
     }
 
     /// The error of every request to a Claude Code that has ended.

@@ -61,20 +61,19 @@ impl Link {
         match line {
             Line::Whole(bytes) => {
                 if let Err(error) = self.take_frame(bytes) {
-                    self.deliver(Err(error));
+                    self.deliver(Err(error), bytes.len());
                 }
             }
             Line::TooLong(outline) => self.take_too_long(outline, bound),
-            Line::Cut { bytes } => self.deliver(Err(Error::Cut { bytes })),
+            Line::Cut { bytes } => self.deliver(Err(Error::Cut { bytes }), 0),
         }
     }
 
     fn take_frame(self: &Arc<Self>, bytes: &[u8]) -> Result<(), Error> {
-        let frame: Frame<'_> = serde_json::from_slice(bytes).map_err(|why| Error::NotJson {
-            why: why.to_string(),
-            kind: String::new(),
-            start: start(bytes),
-        })?;
+        let Ok(frame) = serde_json::from_slice::<Frame<'_>>(bytes) else {
+            self.skip_line(&start(bytes));
+            return Ok(());
+        };
         let id = frame.request_id.unwrap_or_default();
         match &*frame.kind {
             "control_request" => {
@@ -86,7 +85,7 @@ impl Link {
                 self.take_response(parse(body.as_bytes(), &frame.kind)?);
             }
             "control_cancel_request" => self.service.in_flight.cancel(&id),
-            kind => self.take_message(parse(bytes, kind)?),
+            kind => self.take_message(parse(bytes, kind)?, bytes.len()),
         }
         Ok(())
     }
@@ -96,28 +95,31 @@ impl Link {
         self.requests.answer(&id, response.outcome());
     }
 
-    fn take_message(&self, json: Value) {
+    fn take_message(&self, json: Value, size: usize) {
         let message = Message::read(json);
         if let Message::System(init) = &message
             && init.subtype() == "init"
         {
             self.service.set_session(init.json());
-            if self.early_interrupt.take() {
+            if self.inbox.has_started() && self.early_interrupt.take() {
                 self.send_interrupt();
             }
         }
-        self.deliver(Ok(message));
+        self.deliver(Ok(message), size);
     }
 
     /// Claude Code waits for the answer to a request, also to one that is too long to be read.
     fn take_too_long(&self, outline: Outline, bound: usize) {
         let kind = outline.kind;
+        if kind.is_empty() {
+            return self.skip_line("it is longer than a message may be");
+        }
         if kind == "control_request" {
             let text = format!("request_too_long: it is longer than {bound} bytes");
             let frame = Reply::Error(text).into_frame(&outline.request_id);
             self.writer.send(&frame);
         }
-        self.deliver(Err(Error::TooLong { bound, kind }));
+        self.deliver(Err(Error::TooLong { bound, kind }), 0);
     }
 }
 

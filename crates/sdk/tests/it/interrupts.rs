@@ -82,6 +82,26 @@ async fn a_late_result_never_ends_the_next_turn() {
     );
 }
 
+/// A prompt that waits behind a turn of Claude Code's own is interrupted once it starts: the interrupt
+/// before that ends the turn that runs.
+#[tokio::test]
+async fn an_interrupt_of_a_waiting_prompt_is_repeated_when_it_starts() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    let turn = claude.ask("one").await.expect("ask");
+    let uuid = peer.receive().await["uuid"].clone();
+    let lifecycle =
+        |state| json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state});
+    peer.send(&lifecycle("queued")).await;
+    peer.silent_so_far().await;
+    drop(turn);
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    peer.send(&init()).await;
+    peer.silent_so_far().await;
+    peer.send(&lifecycle("started")).await;
+    peer.send(&init()).await;
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+}
+
 /// Claude Code may lose an interrupt that comes before it has begun the turn.
 #[tokio::test]
 async fn an_early_interrupt_is_repeated_when_the_turn_begins() {

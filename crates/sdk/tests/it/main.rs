@@ -1,5 +1,6 @@
 //! The SDK without Claude Code: against recorded transcripts, and against a peer that a test drives.
 
+mod background;
 mod failures;
 mod interrupts;
 mod log;

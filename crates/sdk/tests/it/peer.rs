@@ -97,6 +97,13 @@ impl Peer {
         assert_eq!(frame["response"]["request_id"], "marker", "{frame}");
     }
 
+    /// Waits until the client has closed its input. It sends nothing before that.
+    pub async fn input_closed(&mut self) {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await;
+        let line = line.expect("the client never closed its input");
+        assert_eq!(line.expect("read"), None);
+    }
+
     /// Waits until the client has dropped its end.
     pub async fn closed(&mut self) {
         while self.output.write_all(b"\n").await.is_ok() {

@@ -51,20 +51,16 @@ async fn messages_of_unknown_type_are_kept() {
 }
 
 #[tokio::test]
-async fn broken_lines_are_errors_of_their_own() {
+async fn lines_that_are_no_messages_are_skipped_and_counted() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder().max_message(1000)).await;
     let mut turn = claude.ask("look").await.expect("ask");
     peer.send_text("not JSON\n\n[1]\n").await;
+    peer.send_text(&format!("{}\n", "x".repeat(2000))).await;
     peer.send(&json!({"type": "assistant", "x": "y".repeat(2000)}))
         .await;
     peer.send(&json!({"type": "assistant", "message": {"content": "fine"}}))
         .await;
     let mut next = async || turn.next().await.expect("a message");
-    assert!(matches!(next().await, Err(Error::NotJson { .. })));
-    assert!(
-        matches!(next().await, Err(Error::NotJson { .. })),
-        "no object"
-    );
     let Err(Error::TooLong { bound: 1000, kind }) = next().await else {
         panic!("it is too long");
     };
@@ -78,6 +74,27 @@ async fn broken_lines_are_errors_of_their_own() {
     ));
     assert!(matches!(turn.next().await, Some(Err(Error::Ended { .. }))));
     assert!(turn.next().await.is_none());
+    drop(turn);
+    assert_eq!(claude.skipped_lines(), 3, "a word, an array, a long word");
+}
+
+/// The whole flood would take 64 MB as text, and more as messages.
+#[tokio::test]
+async fn messages_before_the_answer_to_initialize_stay_within_a_bound() {
+    let (mut peer, client) = Peer::new(Claude::builder());
+    let initialize = peer.receive().await;
+    for number in 0..1000 {
+        let text = "x".repeat(64 << 10);
+        peer.send(&json!({"type": "system", "number": number, "text": text}))
+            .await;
+    }
+    peer.answer(&initialize, json!({})).await;
+    let mut claude = client.await.expect("join").expect("start");
+    let kept = 1000 - claude.dropped_events();
+    assert!((50..70).contains(&kept), "4 MiB: {kept}");
+    let oldest = claude.events().next().await.expect("an event");
+    let oldest = oldest.expect("a message").json()["number"].as_u64();
+    assert_eq!(oldest, Some(1000 - kept), "the newest are kept");
 }
 
 #[tokio::test]

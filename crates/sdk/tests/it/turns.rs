@@ -1,6 +1,6 @@
 //! Turns: where one ends and the next begins.
 
-use becket_sdk::{Claude, Error};
+use becket_sdk::{Claude, Error, Events, Message};
 use serde_json::{Value, json};
 
 use crate::peer::Peer;
@@ -30,15 +30,92 @@ async fn a_turn_ends_with_its_result() {
     }
 }
 
-/// A background task can make Claude Code speak, and end a turn, without being asked.
+/// A result that answers the prompts of these frames.
+pub(crate) fn answer(text: &str, prompts: &[&Value]) -> Value {
+    let mut result = result(text);
+    let uuids = prompts.iter().map(|prompt| prompt["uuid"].clone());
+    result["user_message_uuids"] = uuids.collect();
+    result
+}
+
+/// The result of a turn that Claude Code began when a background task had ended.
+pub(crate) fn autonomous(text: &str) -> Value {
+    let mut result = result(text);
+    result["origin"] = json!({"kind": "task-notification"});
+    result
+}
+
+fn lifecycle(prompt: &Value, state: &str) -> Value {
+    json!({"type": "command_lifecycle", "command_uuid": prompt["uuid"], "state": state})
+}
+
+async fn next_text(events: &mut Events<'_>) -> String {
+    match events.next().await.expect("an event").expect("a message") {
+        Message::Result(result) => result.text().to_owned(),
+        message => message.text(),
+    }
+}
+
 #[tokio::test]
-async fn a_result_from_before_the_prompt_does_not_end_the_turn() {
+async fn a_result_belongs_to_the_prompt_that_it_names() {
     let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
-    peer.send(&assistant("by the way")).await;
-    peer.send(&result("unasked")).await;
+    let turn = claude.ask("one").await.expect("ask");
+    let first = peer.receive().await;
+    peer.send(&autonomous("by the way")).await;
+    peer.send(&answer("of another", &[&json!({"uuid": "u"})]))
+        .await;
+    peer.send(&answer("of the first", &[&first])).await;
+    let result = turn.result().await.expect("a result");
+    assert_eq!(result.text(), "of the first");
+    // A prompt can be taken into a turn that Claude Code began by itself.
+    let turn = claude.ask("two").await.expect("ask");
+    let second = peer.receive().await;
+    assert_ne!(first["uuid"], second["uuid"]);
+    let mut both = answer("of both", &[&json!({"uuid": "u"}), &second]);
+    both["origin"] = json!({"kind": "task-notification"});
+    peer.send(&both).await;
+    assert_eq!(turn.result().await.expect("a result").text(), "of both");
+    let mut events = claude.events();
+    assert_eq!(next_text(&mut events).await, "by the way");
+    assert_eq!(next_text(&mut events).await, "of another");
+}
+
+/// The prompt waits until a turn that Claude Code began by itself has ended.
+#[tokio::test]
+async fn messages_before_claude_code_starts_with_the_prompt_are_events() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    let mut turn = claude.ask("one").await.expect("ask");
+    let prompt = peer.receive().await;
+    peer.send(&lifecycle(&prompt, "queued")).await;
+    peer.send(&assistant("the agent is done")).await;
+    peer.send(&autonomous("the agent was right")).await;
+    peer.send(&lifecycle(&prompt, "started")).await;
+    peer.send(&assistant("for one")).await;
+    peer.send(&answer("one", &[&prompt])).await;
+    let mut texts = Vec::new();
+    while let Some(message) = turn.next().await {
+        texts.push(message.expect("a message").text());
+    }
+    assert_eq!(texts, ["", "for one", ""], "it starts, speaks, ends");
+    let mut events = claude.events();
+    assert_eq!(next_text(&mut events).await, "", "it is queued");
+    assert_eq!(next_text(&mut events).await, "the agent is done");
+    assert_eq!(next_text(&mut events).await, "the agent was right");
+    peer.hang_up().await;
+    let error = events.next().await.expect("an event");
+    assert!(matches!(error, Err(Error::Ended { .. })), "{error:?}");
+    assert!(events.next().await.is_none());
+}
+
+/// Versions before 2.1.260 name no prompt.
+#[tokio::test]
+async fn a_result_that_names_no_prompt_ends_the_turn() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    peer.send(&result("before the prompt")).await;
     peer.silent_so_far().await;
     let turn = claude.ask("one").await.expect("ask");
     peer.receive().await;
+    peer.send(&autonomous("by the way")).await;
     peer.send(&result("asked")).await;
     assert_eq!(turn.result().await.expect("a result").text(), "asked");
 }
