@@ -447,7 +447,7 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
             sheet(look, area, buffer, "keys and states", &lines);
         }
         Mode::Refused(why) => {
-            let mut lines = wrapped(look, why);
+            let mut lines = wrapped(look, area, why);
             lines.push(("Esc".to_owned(), "close this".to_owned()));
             sheet(look, area, buffer, "not now", &lines);
         }
@@ -457,8 +457,8 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
                 Some(question) => format!("It waits for an answer: {question}."),
                 None => "It waited for an answer.".to_owned(),
             };
-            let mut lines = wrapped(look, &asks);
-            lines.extend(wrapped(look, "Escape would cancel that dialog."));
+            let mut lines = wrapped(look, area, &asks);
+            lines.extend(wrapped(look, area, "Escape would cancel that dialog."));
             lines.extend([
                 ("Ctrl-X".to_owned(), "interrupt it all the same".to_owned()),
                 ("Esc".to_owned(), "leave it".to_owned()),
@@ -494,10 +494,11 @@ fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
 /// The width of a sentence in a sheet, and the most lines of it.
 const SENTENCE: (usize, usize) = (60, 6);
 
-/// A text of any length as lines of a sheet.
-fn wrapped(look: &Look, text: &str) -> Vec<(String, String)> {
+/// A text of any length as lines of a sheet that fits this area.
+fn wrapped(look: &Look, area: Rect, text: &str) -> Vec<(String, String)> {
     let text = visible(text, look.unicode);
-    let lines = wrap(&text, SENTENCE.0, SENTENCE.1, look.unicode);
+    let room = SENTENCE.0.min(usize::from(area.width.saturating_sub(4)));
+    let lines = wrap(&text, room, SENTENCE.1, look.unicode);
     lines
         .into_iter()
         .map(|line| (String::new(), line))

@@ -141,7 +141,7 @@ fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
             .on("hello", [say("hello yourself").usage(50_000, 500)])
             .settings(
                 Scope::User,
-                json!({"statusLine": {"type": "command", "command": "echo my own line"}}),
+                json!({"statusLine": {"type": "command", "command": "echo x >> ran; echo my own line"}}),
             )
             .registered(Becket::default().init(&["--statusline"]))
             .begin()?;
@@ -159,8 +159,18 @@ fn the_status_line_is_on_the_screen_and_the_one_before_it_too() {
         assert!(!screen.contains("⚠"), "{}", screen.0);
         // Nothing happens in this session, and its line tells of another that waits.
         let asks = json!({"tool_name": "Bash", "tool_input": {"command": "make"}});
-        story.becket().tell("aaaa0001", "PermissionRequest", &asks);
-        person.wait_text("1 waiting");
+        let another_waits = |id: &str, shown: &str| {
+            story.becket().tell(id, "PermissionRequest", &asks);
+            person.wait_text(shown);
+            fs::read_to_string(story.home.project().join("ran")).expect("it ran")
+        };
+        let ran = another_waits("aaaa0001", "1 waiting");
+        assert_eq!(
+            another_waits("aaaa0002", "2 waiting"),
+            ran,
+            "it ran for a refresh"
+        );
+        assert!(person.screen().contains("my own line"));
         person.leaves();
         Ok(())
     });

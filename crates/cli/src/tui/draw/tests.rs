@@ -149,6 +149,11 @@ fn a_session_that_waits_takes_no_line_and_no_interrupt_without_a_question() {
     model.act(Action::NextWaiting);
     model.act(Action::Line);
     assert_snapshot!("refused", picture(&model, &look(), 80, 20));
+    // Nothing of the reason is cut where there is less room.
+    let narrow = picture(&model, &look(), 40, 20);
+    for word in ["https://example.org", "taken for one", "close this"] {
+        assert!(narrow.contains(word), "{narrow}");
+    }
     model.act(Action::Cancel);
     model.act(Action::Interrupt);
     assert_snapshot!("interrupt", picture(&model, &look(), 80, 20));
