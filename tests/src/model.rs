@@ -17,8 +17,8 @@ use crate::wait::PATIENCE;
 pub use script::{Rule, Script};
 pub use serve::{Kind, Request, ToolResult};
 pub use turn::{
-    Block, Pause, Turn, Usage, agent, bash, behind, error, gate, hang_up, pause, say, tool, tools,
-    write,
+    Block, HALF_EMOJI, Pause, Turn, Usage, agent, bash, behind, error, gate, hang_up, pause, say,
+    tool, tools, write,
 };
 
 /// A running scripted model. It ends when it is dropped.

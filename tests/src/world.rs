@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use becket_wire::json;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -162,7 +163,7 @@ impl World {
     pub fn events(&self) -> Vec<Value> {
         let text = self.run(&["events", "--json", "--duplicates"]);
         text.lines()
-            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .map(|line| json::lenient(line).expect("a line of JSON"))
             .collect()
     }
 

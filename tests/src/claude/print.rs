@@ -1,5 +1,6 @@
 //! The program in print mode (`-p`): one prompt, one result, with a bound on its time.
 
+use becket_wire::json;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -246,9 +247,7 @@ impl Finished {
     /// Every message that was printed.
     pub fn lines(&self) -> Vec<Value> {
         let lines = self.stdout.lines();
-        lines
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+        lines.filter_map(|line| json::lenient(line).ok()).collect()
     }
 
     /// Fails unless the program itself was content.

@@ -33,6 +33,9 @@ pub(super) struct Failure {
     pub headers: Vec<(String, String)>,
 }
 
+/// The model sends it as one half of a surrogate pair, which no Rust text can hold.
+pub const HALF_EMOJI: char = '\u{e000}';
+
 /// One block of a reply.
 #[derive(Debug, Clone)]
 pub enum Block {
@@ -301,6 +304,7 @@ fn begin(block: &Value) -> (Value, Value) {
         return (start, delta);
     }
     start["input"] = json!({});
-    let delta = json!({"type": "input_json_delta", "partial_json": block["input"].to_string()});
+    let input = block["input"].to_string().replace(HALF_EMOJI, r"\ud83d");
+    let delta = json!({"type": "input_json_delta", "partial_json": input});
     (start, delta)
 }

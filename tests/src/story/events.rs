@@ -3,6 +3,7 @@
 use std::fs;
 use std::ops::{Deref, Index};
 
+use becket_wire::json;
 use serde_json::{Map, Value};
 
 use super::registration;
@@ -21,7 +22,7 @@ pub struct Event {
 impl Event {
     pub fn new(raw: String) -> Self {
         Self {
-            payload: serde_json::from_str(&raw).unwrap_or_default(),
+            payload: json::lenient(&raw).unwrap_or_default(),
             raw,
             env: Map::new(),
         }

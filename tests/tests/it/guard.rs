@@ -80,6 +80,66 @@ fn a_guard_holds_with_the_daemon_alive_stopped_and_dead() {
 }
 
 #[test]
+fn what_a_strict_parser_refuses_is_judged_all_the_same() {
+    let world = world_with("[guards.no-deploy]\nprompt = [\"deploy\"]\n");
+    let send = |event: &str, fields: &str, with_daemon: bool| {
+        let mut shim = world.shim(event);
+        shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+        if !with_daemon {
+            shim.env("BECKET_NO_DAEMON", "1");
+        }
+        let (root, common) = (world.root().display(), r#""transcript_path":"/t""#);
+        let payload = format!(
+            r#"{{"hook_event_name":"{event}","session_id":"{SESSION}","cwd":"{root}",{common},{fields}}}"#
+        );
+        call(shim, payload.as_bytes())
+    };
+    let deep = format!("{}{}", "[".repeat(140), "]".repeat(140));
+    let shallow = format!("{}{}", "[".repeat(50), "]".repeat(50));
+    let tool = |tool: &str, input: &str| {
+        format!(r#""tool_name":"{tool}","tool_use_id":"t","tool_input":{{{input}}}"#)
+    };
+    let half = r#""command":"rm -rf .git","description":"\ud83d""#;
+    world.start_daemon();
+    for with_daemon in [true, false] {
+        for (fields, answer) in [
+            (tool("Bash", half), Some("deny")),
+            (tool("Monitor", half), Some("deny")),
+            (tool("Bash", r#""command":"ls \ude00""#), None),
+            (
+                tool("mcp__x__get", &format!(r#""path":"a","x":{deep}"#)),
+                Some("ask"),
+            ),
+            (
+                tool("mcp__x__get", &format!(r#""path":"a","x":{shallow}"#)),
+                None,
+            ),
+        ] {
+            let answered =
+                said(&send("PreToolUse", &fields, with_daemon)).map(|(answer, _)| answer);
+            assert_eq!(answered.as_deref(), answer, "{fields}");
+        }
+        for prompt in [
+            r#""prompt":"\ud83d deploy""#,
+            "\"prompt\":\"deploy it\", broken",
+        ] {
+            let called = send("UserPromptSubmit", prompt, with_daemon);
+            assert!(
+                called.stdout.contains(r#""decision":"block""#),
+                "{prompt}: {called:?}"
+            );
+        }
+    }
+    let events = world.events();
+    let faults = events.iter().filter(|event| event["fault"].is_string());
+    assert_eq!(
+        faults.count(),
+        2,
+        "only the broken prompt has one: {events:#?}"
+    );
+}
+
+#[test]
 fn a_denied_call_is_allowed_once_by_a_person() {
     let world = world_with("[guards.no-rm]\npatterns = [\"rm x\"]\n");
     world.start_daemon();

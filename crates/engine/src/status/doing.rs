@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use becket_wire::json;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -12,8 +13,9 @@ use super::{COMPACTING, Moment, THINKING};
 const MAX_WORDS: usize = 160;
 
 /// A tool, the field of its input that says most, and what using it is called.
-const DEEDS: [(&str, &str, &str, &str); 12] = [
+const DEEDS: [(&str, &str, &str, &str); 13] = [
     ("Bash", "command", "run", "running"),
+    ("Monitor", "command", "run", "running"),
     ("Edit", "file_path", "edit", "editing"),
     ("MultiEdit", "file_path", "edit", "editing"),
     ("NotebookEdit", "notebook_path", "edit", "editing"),
@@ -39,7 +41,7 @@ impl Deed {
     /// None for a tool whose input is not known.
     pub(super) fn of(moment: &Moment<'_>) -> Option<Self> {
         let deed = DEEDS.iter().find(|deed| deed.0 == moment.tool())?;
-        let what: String = serde_json::from_str(field(moment, deed.1)?.get()).ok()?;
+        let what: String = json::lenient(field(moment, deed.1)?.get()).ok()?;
         // A path below the session's folder is known by the rest of it.
         let cwd = moment.head.cwd.as_deref().filter(|cwd| cwd.len() > 1);
         let below = cwd.and_then(|cwd| what.strip_prefix(cwd)?.strip_prefix('/'));

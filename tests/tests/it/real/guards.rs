@@ -3,7 +3,7 @@
 use std::fs;
 
 use becket_tests::claude::{Finished, Scope};
-use becket_tests::model::{Request, agent, bash, gate, say, tool, tools};
+use becket_tests::model::{HALF_EMOJI, Request, agent, bash, gate, say, tool, tools};
 use becket_tests::story::{Becket, Given, Story, story};
 use becket_tests::wait::{self, PATIENCE};
 use rustix::process::Signal;
@@ -249,6 +249,86 @@ fn a_claude_code_without_hooks_does_not_start_unasked() {
                 result.is_error && result.text.contains("without hooks"),
                 "{result:?}"
             );
+            person.leaves();
+            Ok(())
+        });
+    }
+}
+
+/// A call whose input strict parsers refuse, one of the other tool that runs shell, and one that makes more
+/// text than is read.
+fn odd_calls(given: Given) -> Given {
+    let half = format!("{DESTROYS} # {HALF_EMOJI}");
+    let monitor = json!({"command": DESTROYS, "description": "watch", "timeout_ms": 1000});
+    let grows = format!("a=xx; {}touch made", "a=$a$a; ".repeat(20));
+    given
+        .since(
+            "2.1.325",
+            "the Monitor tool, and the dialog of a hook in auto mode",
+        )
+        .file(".git/HEAD", "ref: refs/heads/main\n")
+        // Else the program asks whether that mode is meant.
+        .settings(
+            Scope::Local,
+            json!({"skipDangerousModePermissionPrompt": true}),
+        )
+        .on(
+            "clean up",
+            [
+                bash(&half),
+                tool("Monitor", monitor),
+                bash(&grows),
+                say("all done"),
+            ],
+        )
+}
+
+/// Fails unless Bash and Monitor were denied, and returns the decision about the last call.
+#[track_caller]
+fn after_denials(story: &Story) -> Value {
+    assert!(story.home.project().join(".git/HEAD").exists());
+    let events = story.becket().events();
+    let calls = events.iter().filter(|event| event["event"] == "PreToolUse");
+    let calls: Vec<&Value> = calls.collect();
+    let tools: Vec<&Value> = calls.iter().map(|call| &call["tool"]).collect();
+    assert_eq!(tools, ["Bash", "Monitor", "Bash"], "{calls:#?}");
+    for call in &calls[..2] {
+        assert_eq!(call["decision"]["by"], "guard:delete-vital", "{call:#}");
+        assert_eq!(call["decision"]["answer"], "deny", "{call:#}");
+    }
+    calls[2]["decision"].clone()
+}
+
+#[test]
+fn odd_calls_are_denied_in_every_mode() {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = odd_calls(given).begin()?;
+            story.print("clean up").mode(mode).run().succeeded();
+            let last = after_denials(&story);
+            assert_eq!(last["by"], "guard:unread-command", "{mode}: {last:#}");
+            assert_eq!(last["answer"], "deny", "{mode}: {last:#}");
+            assert!(!story.home.project().join("made").exists());
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn what_is_unread_raises_the_dialog_in_every_mode() {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
+        story(|given| {
+            let story = odd_calls(given).begin()?;
+            let person = story.person_with(&["--permission-mode", mode])?;
+            person.submits("clean up");
+            person.wait_text("could not read this call whole");
+            let last = after_denials(&story);
+            assert_eq!(last["by"], "guard:unread-command", "{mode}: {last:#}");
+            assert_eq!(last["answer"], "ask", "{mode}: {last:#}");
+            assert!(!story.home.project().join("made").exists());
+            person.chooses(1);
+            person.wait_text("all done");
+            assert!(story.home.project().join("made").exists());
             person.leaves();
             Ok(())
         });
