@@ -534,11 +534,12 @@ fn starts_unhooked(act: &Act, scene: &Scene<'_>) -> bool {
     let sources = value_of(act, "--setting-sources");
     // Where the user's settings are left out, becket's registration is, too.
     let is_user = |word: &Word| word.text.split(',').any(|source| source.trim() == "user");
-    let mut settings = scene.given_settings.iter();
+    let settings = scene.given_settings.iter();
+    let mut settings = settings.map(|text| edit::parse(text.as_deref()?));
     sources
         .into_iter()
         .any(|word| word.opaque || !is_user(&word))
-        || settings.any(|text| text.as_deref().is_none_or(edit::switches_off))
+        || settings.any(|it| it.is_none_or(|it| edit::leaves_hooks_out(&it)))
 }
 
 /// The values of a long flag, each time that it is given.

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use becket_wire::json;
 use serde_json::Value;
 
 /// A file before and after a call that writes it.
@@ -15,8 +16,9 @@ pub struct Edit {
     pub is_whole: bool,
 }
 
-/// A file that an edit makes longer is not judged as a whole.
+/// A file that an edit makes longer is not judged as a whole, nor one with more edits.
 const LONGEST: usize = 4 << 20;
+const EDITS: usize = 256;
 /// Variables in the `env` of settings by which Claude Code leaves hooks out.
 const WITHOUT_HOOKS: [&str; 3] = [
     "CLAUDE_CODE_SIMPLE",
@@ -40,41 +42,21 @@ impl Edit {
     /// Applies the input of an editing tool to the text of the file. Where that fails, the file counts as
     /// what the input names of it.
     pub fn of(path: &str, input: &Value, file: &str) -> Self {
-        let text = |edit: &Value, keys: &[&str]| {
-            let texts = keys.iter().filter_map(|key| edit.get(key)?.as_str());
-            texts.collect::<String>()
+        let file = file.replace("\r\n", "\n");
+        let edits = replacements(input);
+        let (before, after) = match applied(&file, &edits) {
+            Some(after) if !edits.is_empty() => (file, after),
+            Some(_) => (file, content(input)),
+            None => (
+                edits.iter().map(|edit| &*edit.old).collect(),
+                edits.iter().map(|edit| &*edit.new).collect(),
+            ),
         };
-        let edit = |before: String, after: String, is_whole: bool| Self {
+        Self {
             path: path.to_owned(),
             before,
             after,
-            is_whole,
-        };
-        let one = std::slice::from_ref(input);
-        let edits = input.get("edits").and_then(Value::as_array);
-        let edits = edits.map_or(one, |edits| edits);
-        let old = |edit: &Value| text(edit, &["old_string", "oldText"]);
-        let new = |edit: &Value| text(edit, &["new_string", "newText"]);
-        let keys = ["old_string", "oldText", "edits"];
-        if keys.iter().all(|key| input.get(key).is_none()) {
-            let content = text(input, &["content", "contents", "new_source"]);
-            return edit(file.to_owned(), content, true);
-        }
-        let file = file.replace("\r\n", "\n");
-        let applied = edits.iter().try_fold(file.clone(), |file, edit| {
-            let every = ["replace_all", "replaceAll"];
-            let every = every
-                .iter()
-                .any(|key| edit.get(key) == Some(&Value::Bool(true)));
-            replaced(&file, &old(edit), &new(edit), every)
-        });
-        match applied {
-            Some(after) => edit(file, after, false),
-            None => edit(
-                edits.iter().map(old).collect(),
-                edits.iter().map(new).collect(),
-                false,
-            ),
+            is_whole: edits.is_empty(),
         }
     }
 
@@ -100,6 +82,52 @@ impl Edit {
         let before = hooks(&self.before);
         hooks(&self.after).iter().any(|hook| !before.contains(hook))
     }
+}
+
+/// One replacement in a file.
+struct Replacement {
+    old: String,
+    new: String,
+    every: bool,
+}
+
+/// The replacements that the input asks for. None of them stands for a whole file.
+fn replacements(input: &Value) -> Vec<Replacement> {
+    let edits = input.get("edits").and_then(Value::as_array);
+    let edits = edits.map_or(std::slice::from_ref(input), |edits| edits);
+    let replacement = |edit: &Value| {
+        Some(Replacement {
+            old: first_text(edit, &["old_string", "oldText", "old_str", "oldString"])?,
+            new: first_text(edit, &["new_string", "newText", "new_str", "newString"])
+                .unwrap_or_default(),
+            every: first_true(edit, &["replace_all", "replaceAll"]),
+        })
+    };
+    let edits: Option<Vec<_>> = edits.iter().map(replacement).collect();
+    edits.unwrap_or_default()
+}
+
+/// The whole file as the input has it; of a tool that names it otherwise, all of the input, as text.
+fn content(input: &Value) -> String {
+    let known = first_text(input, &["content", "contents", "new_source", "file_text"]);
+    known.unwrap_or_else(|| format!("input {input}").replace("\\\"", "\""))
+}
+
+fn first_text(value: &Value, keys: &[&str]) -> Option<String> {
+    let mut texts = keys.iter().filter_map(|key| value.get(key)?.as_str());
+    texts.next().map(str::to_owned)
+}
+
+fn first_true(value: &Value, keys: &[&str]) -> bool {
+    keys.iter()
+        .any(|key| value.get(key) == Some(&Value::Bool(true)))
+}
+
+fn applied(file: &str, edits: &[Replacement]) -> Option<String> {
+    let edits = Some(edits).filter(|edits| edits.len() <= EDITS)?;
+    edits.iter().try_fold(file.to_owned(), |file, edit| {
+        replaced(&file, &edit.old, &edit.new, edit.every)
+    })
 }
 
 /// Replaces a text in the file as Claude Code does. None if it is not there, or the file grows too long.
@@ -161,26 +189,33 @@ fn hooks(text: &str) -> Vec<Hook> {
     all
 }
 
-/// An empty file is an empty object.
-fn parse(text: &str) -> Option<Value> {
+/// Reads settings. An empty file is an empty object.
+pub fn parse(text: &str) -> Option<Value> {
     match text.trim_start_matches('\u{feff}').trim() {
         "" => Some(Value::Null),
-        text => serde_json::from_str(text).ok(),
+        text => json::lenient(text).ok(),
     }
 }
 
 /// Returns true if hooks are switched off in this text of a settings file.
 pub fn switches_off(text: &str) -> bool {
-    let Some(settings) = parse(text) else {
-        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-        return text.contains("\"disableAllHooks\":true");
-    };
-    let is_set = |name: &&str| {
-        let value = settings.get("env").and_then(|env| env.get(name));
-        let value = value.map(|value| value.to_string().trim_matches('"').to_lowercase());
-        value.is_some_and(|value| ["1", "true", "yes", "on"].contains(&value.trim()))
-    };
-    settings.get("disableAllHooks") == Some(&Value::Bool(true)) || WITHOUT_HOOKS.iter().any(is_set)
+    match parse(text) {
+        Some(settings) => leaves_hooks_out(&settings),
+        None => {
+            let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
+            text.contains("\"disableAllHooks\":true")
+        }
+    }
+}
+
+/// Returns true if Claude Code runs no hooks with these settings.
+pub fn leaves_hooks_out(settings: &Value) -> bool {
+    let mut variables = WITHOUT_HOOKS.iter().filter_map(|name| {
+        let value = settings.get("env")?.get(name)?.to_string();
+        Some(value.trim_matches('"').trim().to_lowercase())
+    });
+    settings.get("disableAllHooks") == Some(&Value::Bool(true))
+        || variables.any(|value| ["1", "true", "yes", "on"].contains(&&*value))
 }
 
 /// The commands that Claude Code runs when it reads the file: in one line, and as a block.
@@ -276,6 +311,9 @@ mod tests {
         };
         assert_eq!(whole(&settings(", \"model\": \"a\"")), (false, false));
         assert_eq!(whole("{}"), (true, false));
+        let odd = json!({"path": "x", "body": settings("")});
+        let edit = Edit::of("/p/.claude/settings.json", &odd, "");
+        assert!(edit.adds_hook());
     }
 
     #[test]

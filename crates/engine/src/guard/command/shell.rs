@@ -610,7 +610,9 @@ impl<'h> Shell<'h> {
                     if kind == Kind::Assignment {
                         self.assign(child, source);
                     }
-                    if keyword == "export" {
+                    let is_exported =
+                        |word: &Value| word.text.starts_with('-') && word.text.contains('x');
+                    if keyword == "export" || words.iter().any(is_exported) {
                         self.export_name(child, source);
                     }
                 }
