@@ -14,6 +14,7 @@ use becket_wire::{Head, Place};
 
 use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
+use crate::guard::memory::Ends;
 use crate::guard::sight::{Around, Sight};
 use crate::hooks::execute::{Asked, HooksRan, Plan};
 use crate::hooks::output;
@@ -46,6 +47,8 @@ pub struct PreparedEvent {
     user_home: Arc<Path>,
     /// What the guards find in it.
     sight: Option<Sight>,
+    /// The passes that end with it.
+    ends: Option<Ends>,
 }
 
 /// What else the judgement depends on: what only the host knows.
@@ -108,6 +111,7 @@ struct Facts {
     session: String,
     cwd: Option<String>,
     slash: Option<Slash>,
+    ends: Option<Ends>,
 }
 
 impl Facts {
@@ -115,8 +119,10 @@ impl Facts {
         let envelope = &request.envelope;
         let head = Head::read(&request.payload).unwrap_or_default();
         let event = head.event.as_deref().or(envelope.event.as_deref());
+        let event: EventName = event.unwrap_or_default().into();
         Self {
-            event: event.unwrap_or_default().into(),
+            ends: Ends::of(&event, &head),
+            event,
             slash: slash::parse(&head, envelope),
             session: head.session_id.map(Into::into).unwrap_or_default(),
             cwd: head.cwd.map(Into::into),
@@ -163,6 +169,7 @@ fn prepare_in(
         slash: facts.slash,
         user_home: Arc::clone(configs.user_home()),
         sight: None,
+        ends: facts.ends,
     };
     event.sight = event.look(&event.payload, configs.place());
     event
@@ -234,6 +241,7 @@ pub fn finish(
         own,
         |payload| {
             let sight = event.look(payload, place);
+            let sight = sight.map(|sight| sight.after(event.sight.as_ref()));
             judge(event, payload, sight.as_ref(), context)
         },
         |answer| output::shorten(answer, place, event.envelope.id, &event.masker),
@@ -243,10 +251,13 @@ pub fn finish(
     Finished { verdict, runs }
 }
 
-/// Remembers what the guards decided: a call that they denied can be allowed once, and a pass is used up.
-/// Each host calls it on the final verdict of an event; [`finish`] does so itself. It writes a small file
-/// in becket's home, if anything.
+/// Remembers what the guards decided: a call that they denied can be allowed once, and a pass is bound to
+/// its call. Ends the passes whose call, turn or session is over. Each host calls it on the final verdict of
+/// an event; [`finish`] does so itself. It writes or removes small files in becket's home, if anything.
 pub fn settle(event: &PreparedEvent, verdict: Verdict, place: &Place) -> Verdict {
+    if let Some(ends) = &event.ends {
+        ends.remove(place);
+    }
     let mut verdict = verdict.spend(place);
     if let Some(denied) = verdict.denied() {
         let (key, rule) = denied;

@@ -1,31 +1,40 @@
-//! Calls that were denied, and passes for them: one small file each in `run/guard/`. A denied call leaves
-//! `CODE.denied`; `becket guard allow-once CODE` renames it to `CODE.pass`; the final decision about the
-//! next such call renames that to `CODE.used-CALL`. So one call passes, however often it is judged.
+//! Calls that were denied, and passes for them: one small file each in `run/guard/`, for both hosts.
+//!
+//! A denied call leaves `CODE.denied`. `becket guard allow-once CODE` renames it to `CODE.pass`. The first
+//! retry that goes by the pass, or the second try of an `answer = "once"`, removes that file and leaves
+//! `CALL.bound`: the pass is then for this one call, until the call, its turn or its session ends.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use becket_wire::event::EventName;
 use becket_wire::{EventId, Head, Place};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tempfile::NamedTempFile;
 
 use super::path::is_shell;
+use super::rule::Say;
+use super::sight::Found;
 use crate::replace::make_folder;
 use crate::trust::hash_of;
 
 /// A denied call can be allowed for so long, and a pass lasts as long.
 pub const LASTS: Duration = Duration::from_secs(600);
 const CODE_LENGTH: usize = 8;
+const CALL_LENGTH: usize = 32;
 
-/// Which call it is: session, tool and input.
+/// Which call it is: session, agent, prompt, tool and input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub code: String,
     hash: String,
     session: String,
+    agent: Option<String>,
+    prompt: Option<String>,
     tool: String,
     /// This very call, however often it is judged.
     call: String,
@@ -44,15 +53,40 @@ pub struct Denied {
     call: String,
 }
 
-/// What is remembered of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Memory {
-    #[default]
-    Nothing,
-    /// An earlier one was denied by this rule.
-    Denied(String),
-    /// It may pass.
-    Pass,
+/// The reason why guards let a call pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pass {
+    /// The guard whose first try was denied. None: a person allowed the call, and every guard lets it pass.
+    once: Option<String>,
+    /// The file that the pass uses up. None: it is bound to the call already.
+    waits: Option<PathBuf>,
+}
+
+impl Pass {
+    pub fn covers(&self, found: &Found) -> bool {
+        let is_once = |rule: &String| found.say == Say::Once && *rule == found.rule.id;
+        self.once.as_ref().is_none_or(is_once)
+    }
+}
+
+/// A pass that is bound to a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Bound {
+    session: String,
+    agent: Option<String>,
+    prompt: Option<String>,
+    once: Option<String>,
+    /// The hashes of the call's input, as the model wrote it and as hooks rewrote it.
+    inputs: Vec<String>,
+}
+
+impl Bound {
+    fn pass(self) -> Pass {
+        Pass {
+            once: self.once,
+            waits: None,
+        }
+    }
 }
 
 impl Key {
@@ -67,56 +101,81 @@ impl Key {
                 fields.remove(name);
             }
         }
-        Self::of(head, event, tool, &input.to_string())
+        let id = head.tool_use_id.as_deref();
+        Self::of(head, id, event, tool, &input.to_string())
     }
 
     pub fn of_prompt(head: &Head<'_>, event: EventId, prompt: &str) -> Self {
-        Self::of(head, event, "prompt", prompt)
+        let id = head.prompt_id.as_deref();
+        Self::of(head, id, event, "prompt", prompt)
     }
 
-    fn of(head: &Head<'_>, event: EventId, tool: &str, input: &str) -> Self {
+    fn of(head: &Head<'_>, id: Option<&str>, event: EventId, tool: &str, input: &str) -> Self {
         let session = head.session_id.as_deref().unwrap_or_default();
         let hash = hash_of(format!("{session}\0{tool}\0{input}").as_bytes());
-        let id = head.tool_use_id.as_deref().or(head.prompt_id.as_deref());
-        let call = id.map_or_else(|| event.to_string(), |id| hash_of(id.as_bytes()));
+        let call = match id {
+            Some(id) => call_of(session, tool, id),
+            None => call_of(session, tool, &event.to_string()),
+        };
         Self {
             code: hash[..CODE_LENGTH].to_owned(),
             hash,
             session: session.to_owned(),
+            agent: head.agent_id.as_deref().map(str::to_owned),
+            prompt: head.prompt_id.as_deref().map(str::to_owned),
             tool: tool.to_owned(),
-            call: call.chars().take(32).collect(),
+            call,
         }
     }
 
-    fn used(&self, place: &Place) -> PathBuf {
-        place
-            .guard()
-            .join(format!("{}.used-{}", self.code, self.call))
-    }
-
-    /// What is remembered. `later`: the event follows a decision about the same call.
-    pub fn look_up(&self, place: &Place, later: bool) -> Memory {
-        let used = |name: &str| name.starts_with(&format!("{}.used-", self.code));
-        if self.used(place).exists() || later && names(place).iter().any(|name| used(name)) {
-            return Memory::Pass;
+    /// Finds the pass for this call.
+    pub fn look_up(&self, place: &Place, event: &EventName) -> Option<Pass> {
+        if let Some(bound) = read_json::<Bound>(&bound_file(place, &self.call)) {
+            return Some(bound.pass());
+        }
+        if *event == EventName::PermissionRequest {
+            // It has no `tool_use_id`.
+            let mut bound = all_bound(place).map(|(_, bound)| bound);
+            return bound.find(|bound| self.is_of(bound)).map(Bound::pass);
         }
         let read = |state| read(place, &self.code, state).filter(|it| it.hash == self.hash);
-        match (read("pass"), read("denied")) {
-            (Some(_), _) => Memory::Pass,
-            (None, Some(denied)) if denied.call != self.call => Memory::Denied(denied.rule),
-            _ => Memory::Nothing,
-        }
+        let (state, once) = match (read("pass"), read("denied")) {
+            (Some(_), _) => ("pass", None),
+            (None, Some(denied)) if denied.call != self.call => ("denied", Some(denied.rule)),
+            _ => return None,
+        };
+        Some(Pass {
+            once,
+            waits: Some(file(place, &self.code, state)),
+        })
     }
 
-    /// Uses up the pass, or that the call was denied before. False if another call was faster.
-    pub fn spend(&self, place: &Place, memory: &Memory) -> bool {
-        let state = match memory {
-            Memory::Nothing => return false,
-            Memory::Denied(_) => "denied",
-            Memory::Pass => "pass",
+    fn is_of(&self, bound: &Bound) -> bool {
+        let same_turn = bound.agent == self.agent && bound.prompt == self.prompt;
+        same_turn && bound.inputs.contains(&self.hash)
+    }
+
+    /// Binds the pass to this call. False if another call was faster.
+    pub fn bind(&self, place: &Place, pass: &Pass) -> bool {
+        let path = bound_file(place, &self.call);
+        let mut bound = match (read_json::<Bound>(&path), &pass.waits) {
+            (Some(bound), _) => bound,
+            // The dialog of the call to which it is bound.
+            (None, None) => return true,
+            (None, Some(waits)) if fs::remove_file(waits).is_err() => return false,
+            (None, Some(_)) => Bound {
+                session: self.session.clone(),
+                agent: self.agent.clone(),
+                prompt: self.prompt.clone(),
+                once: pass.once.clone(),
+                inputs: Vec::new(),
+            },
         };
-        let used = self.used(place);
-        fs::rename(file(place, &self.code, state), &used).is_ok() || used.exists()
+        if bound.inputs.contains(&self.hash) {
+            return true;
+        }
+        bound.inputs.push(self.hash.clone());
+        write_json(place, &path, &bound).is_ok()
     }
 
     /// Remembers that the call was denied.
@@ -130,20 +189,96 @@ impl Key {
             hash: self.hash.clone(),
             call: self.call.clone(),
         };
-        let folder = place.guard();
-        make_folder(&folder, 0o700)?;
+        make_folder(&place.guard(), 0o700)?;
         sweep(place);
-        let draft = folder.join(format!("{}.{event_id}", self.code));
-        let mut options = OpenOptions::new();
-        let mut new = options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&draft)?;
-        new.write_all(&serde_json::to_vec(&denied)?)?;
-        fs::rename(&draft, file(place, &self.code, "denied"))
+        write_json(place, &file(place, &self.code, "denied"), &denied)
     }
+}
+
+fn call_of(session: &str, tool: &str, id: &str) -> String {
+    let mut call = hash_of(format!("{session}\0{tool}\0{id}").as_bytes());
+    call.truncate(CALL_LENGTH);
+    call
+}
+
+/// The passes that an event ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ends {
+    /// The one that is bound to this call.
+    Call(String),
+    /// Those of an agent, but for the calls of its new prompt.
+    Turn {
+        session: String,
+        agent: Option<String>,
+        new_prompt: Option<String>,
+    },
+    /// Those of a session. Its denied calls cannot be allowed any more.
+    Session(String),
+}
+
+impl Ends {
+    pub fn of(event: &EventName, head: &Head<'_>) -> Option<Self> {
+        let session = head.session_id.as_deref()?;
+        let turn = |new_prompt: Option<&str>| Self::Turn {
+            session: session.to_owned(),
+            agent: head.agent_id.as_deref().map(str::to_owned),
+            new_prompt: new_prompt.map(str::to_owned),
+        };
+        match event {
+            EventName::PostToolUse
+            | EventName::PostToolUseFailure
+            | EventName::PermissionDenied => {
+                let (tool, id) = (head.tool.as_deref()?, head.tool_use_id.as_deref()?);
+                Some(Self::Call(call_of(session, tool, id)))
+            }
+            EventName::UserPromptSubmit => Some(turn(head.prompt_id.as_deref())),
+            EventName::Stop | EventName::SubagentStop => Some(turn(None)),
+            EventName::SessionEnd => Some(Self::Session(session.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// Removes them.
+    pub fn remove(&self, place: &Place) {
+        match self {
+            Self::Call(call) => drop(fs::remove_file(bound_file(place, call))),
+            Self::Turn {
+                session,
+                agent,
+                new_prompt,
+            } => {
+                remove_bound(place, |bound| {
+                    let is_new = new_prompt.is_some() && bound.prompt == *new_prompt;
+                    bound.session == *session && bound.agent == *agent && !is_new
+                });
+            }
+            Self::Session(session) => {
+                remove_bound(place, |bound| bound.session == *session);
+                let denied = denied(place).into_iter();
+                for denied in denied.filter(|denied| denied.session_id == *session) {
+                    drop(fs::remove_file(file(place, &denied.code, "denied")));
+                }
+            }
+        }
+    }
+}
+
+fn remove_bound(place: &Place, ends: impl Fn(&Bound) -> bool) {
+    for (path, _) in all_bound(place).filter(|(_, bound)| ends(bound)) {
+        drop(fs::remove_file(path));
+    }
+}
+
+fn all_bound(place: &Place) -> impl Iterator<Item = (PathBuf, Bound)> {
+    let names = names(place).into_iter();
+    let paths = names
+        .filter(|name| name.ends_with(".bound"))
+        .map(|name| place.guard().join(name));
+    paths.filter_map(|path| Some((path.clone(), read_json(&path)?)))
+}
+
+fn bound_file(place: &Place, call: &str) -> PathBuf {
+    file(place, call, "bound")
 }
 
 /// The calls that were denied and can still be allowed.
@@ -178,14 +313,26 @@ fn file(place: &Place, code: &str, state: &str) -> PathBuf {
 
 fn read(place: &Place, code: &str, state: &str) -> Option<Denied> {
     let path = file(place, code, state);
-    let denied: Denied = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let denied: Denied = read_json(&path)?;
     (age(&path)? < LASTS).then(|| Denied {
         code: code.to_owned(),
         ..denied
     })
 }
 
-fn age(path: &std::path::Path) -> Option<Duration> {
+fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// Replaces a file of `run/guard/` as a whole.
+fn write_json(place: &Place, path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let mut draft = NamedTempFile::new_in(place.guard())?;
+    draft.write_all(&serde_json::to_vec(value)?)?;
+    draft.persist(path)?;
+    Ok(())
+}
+
+fn age(path: &Path) -> Option<Duration> {
     let modified = fs::metadata(path).ok()?.modified().ok()?;
     Some(modified.elapsed().unwrap_or_default())
 }
@@ -208,69 +355,4 @@ fn sweep(place: &Place) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(call: &str, command: &str) -> Key {
-        let payload = format!(r#"{{"session_id":"s","tool_use_id":"{call}"}}"#);
-        let head = Head::read(payload.as_bytes()).unwrap();
-        let input = serde_json::json!({"command": command, "description": call});
-        Key::of_call(&head, EventId::new(5, [7; 2]), "Bash", &input)
-    }
-
-    #[test]
-    fn one_pass_lets_one_call_pass_however_often_it_is_judged() {
-        let home = tempfile::tempdir().unwrap();
-        let place = Place::new(home.path());
-        let (first, second, third) = (key("1", "rm"), key("2", "rm"), key("3", "rm"));
-        assert_eq!(first.look_up(&place, false), Memory::Nothing);
-        first
-            .deny(&place, EventId::new(5, [7; 2]), "no-rm")
-            .unwrap();
-        assert_eq!(
-            first.look_up(&place, false),
-            Memory::Nothing,
-            "the same call"
-        );
-        assert_eq!(
-            second.look_up(&place, false),
-            Memory::Denied("no-rm".into())
-        );
-        assert_eq!(denied(&place).len(), 1);
-        assert_eq!(allow(&place, "00000000").unwrap(), None);
-        let allowed = allow(&place, &first.code).unwrap().unwrap();
-        assert_eq!((&*allowed.rule, &*allowed.code), ("no-rm", &*first.code));
-        assert_eq!(denied(&place), []);
-        assert_eq!(key("2", "ls").look_up(&place, false), Memory::Nothing);
-        // Two hosts judge the same call, and one of them is told to go.
-        assert_eq!(second.look_up(&place, false), Memory::Pass);
-        let spend = |key: &Key| key.spend(&place, &Memory::Pass);
-        assert!(spend(&second) && spend(&second));
-        assert_eq!(second.look_up(&place, false), Memory::Pass);
-        assert_eq!(third.look_up(&place, false), Memory::Nothing);
-        assert_eq!(
-            third.look_up(&place, true),
-            Memory::Pass,
-            "its permission dialog"
-        );
-        assert!(!spend(&third));
-    }
-
-    #[test]
-    fn what_is_old_does_not_count() {
-        let home = tempfile::tempdir().unwrap();
-        let place = Place::new(home.path());
-        let first = key("1", "rm");
-        first
-            .deny(&place, EventId::new(5, [7; 2]), "no-rm")
-            .unwrap();
-        let file = OpenOptions::new()
-            .write(true)
-            .open(file(&place, &first.code, "denied"))
-            .unwrap();
-        file.set_modified(SystemTime::now() - LASTS).unwrap();
-        assert_eq!(key("2", "rm").look_up(&place, false), Memory::Nothing);
-        assert_eq!(allow(&place, &first.code).unwrap(), None);
-        assert_eq!(denied(&place), []);
-    }
-}
+mod tests;

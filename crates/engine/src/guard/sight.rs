@@ -13,7 +13,7 @@ use super::act::{Access, Act, Call, Word};
 use super::check::{Check, value_of};
 use super::edit::{self, Edit, switches_off};
 use super::glob::Bases;
-use super::memory::{Key, Memory};
+use super::memory::{Key, Pass};
 use super::path;
 use super::rule::{Match, Rule, Rules, Say, Scene, Seen};
 use crate::stamp::read_text;
@@ -50,14 +50,14 @@ pub struct Found {
 pub struct Sight {
     pub found: Vec<Found>,
     pub key: Key,
-    memory: Memory,
+    pass: Option<Pass>,
 }
 
-/// Something was let pass that is not let pass again.
+/// A call goes by a pass, which no other call may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spend {
     key: Key,
-    memory: Memory,
+    pass: Pass,
     /// What is said if another call was faster.
     pub rule: String,
     pub reason: String,
@@ -73,9 +73,9 @@ pub struct Ruling<'a> {
 }
 
 impl Spend {
-    /// False if another call was faster.
+    /// Binds the pass to the call. False if another call was faster.
     pub fn spend(&self, place: &Place) -> bool {
-        self.key.spend(place, &self.memory)
+        self.key.bind(place, &self.pass)
     }
 }
 
@@ -108,8 +108,16 @@ impl Sight {
             _ => None,
         };
         let (found, key) = found_key?;
-        let memory = key.look_up(around.place, *event == EventName::PermissionRequest);
-        Some(Self { found, key, memory })
+        let pass = key.look_up(around.place, event);
+        Some(Self { found, key, pass })
+    }
+
+    /// The same call before a hook rewrote its input: its pass covers the new input too.
+    #[must_use]
+    pub fn after(mut self, original: Option<&Self>) -> Self {
+        let pass = original.and_then(|original| original.pass.clone());
+        self.pass = self.pass.or(pass);
+        self
     }
 
     pub fn ruling(&self) -> Ruling<'_> {
@@ -119,21 +127,16 @@ impl Sight {
                 ruling.warns.push(found);
                 continue;
             }
-            let passes = match &self.memory {
-                Memory::Nothing => false,
-                Memory::Denied(rule) => found.say == Say::Once && *rule == found.rule.id,
-                Memory::Pass => true,
-            };
-            if !passes {
+            let Some(pass) = self.pass.as_ref().filter(|pass| pass.covers(found)) else {
                 ruling.strictest = ruling.strictest.or(Some(found));
-            } else if ruling.spend.is_none() {
-                ruling.spend = Some(Spend {
-                    key: self.key.clone(),
-                    memory: self.memory.clone(),
-                    rule: found.rule.id.clone(),
-                    reason: found.reason.clone(),
-                });
-            }
+                continue;
+            };
+            ruling.spend.get_or_insert_with(|| Spend {
+                key: self.key.clone(),
+                pass: pass.clone(),
+                rule: found.rule.id.clone(),
+                reason: found.reason.clone(),
+            });
         }
         ruling
     }
