@@ -216,14 +216,22 @@ pub fn is_inside_claude() -> bool {
     own_session().is_some()
 }
 
-/// The calls that guards denied and that a person can allow once. None where Claude Code would read it:
-/// the codes are not for the model.
+/// The calls that guards denied and that a person can allow once, but for those of sessions that have
+/// ended. None where Claude Code would read it: the codes are not for the model.
 pub fn denied_calls(world: &World) -> Vec<Denied> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    match is_set("CLAUDECODE") || is_inside_claude() {
-        true => Vec::new(),
-        false => memory::denied(&world.place),
+    if is_set("CLAUDECODE") || is_inside_claude() {
+        return Vec::new();
     }
+    let mut denied = memory::denied(&world.place);
+    // One that was killed has no SessionEnd, which would have removed its calls.
+    if !denied.is_empty()
+        && let Ok(Some(database)) = store::open_to_read(&world.place.database())
+    {
+        let has_ended = |id: &str| store::has_ended(&database, id).unwrap_or(false);
+        denied.retain(|denied| !has_ended(&denied.session_id));
+    }
+    denied
 }
 
 /// The session of the Claude Code that has started this call.

@@ -28,6 +28,6 @@ pub use record::{Decision, Record, not_whole};
 pub use retention::Limits;
 pub use run::{FoundRun, RunQuery, detour, is_told_of, last_told, runs};
 pub(crate) use session::StoredSession;
-pub use session::{SessionFacts, Which, knows_process, session_facts, sessions};
+pub use session::{SessionFacts, Which, has_ended, knows_process, session_facts, sessions};
 pub use write::Feed;
 pub(crate) use write::{Batch, Store, Taken, Then};

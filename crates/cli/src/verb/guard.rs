@@ -63,8 +63,8 @@ struct Test {
 
 /// Let a call that a guard denied pass once
 ///
-/// The code is shown by `becket why`, `becket recent` and the live view. The pass is for the same call in
-/// the same session, and lasts ten minutes.
+/// The code is shown by `becket why`, `becket recent` and the live view, while the session lives. The pass
+/// waits ten minutes for the same call in the same session, and covers all that becket is asked about it.
 #[derive(Debug, clap::Args)]
 struct AllowOnce {
     /// The code of the denied call
@@ -295,7 +295,7 @@ impl AllowOnce {
         let Some(denied) = allowed else {
             let minutes = LASTS.as_secs() / 60;
             let what = format!(
-                "no call with the code {} was denied in the last {minutes} minutes, or it was allowed already",
+                "no call with the code {} was denied in the last {minutes} minutes, or it was allowed already, or its session has ended",
                 one_line(&self.code)
             );
             let failure = Failure::new(Code::Missing, what);

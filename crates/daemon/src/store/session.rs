@@ -109,6 +109,13 @@ pub fn knows_process(connection: &Connection, pid: u32, pid_start: u64) -> rusql
         .exists(params![pid, pid_start as i64])
 }
 
+/// Returns true if this session is known and has ended.
+pub fn has_ended(connection: &Connection, id: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare("SELECT 1 FROM sessions WHERE session_id = ?1 AND ended_at IS NOT NULL")?
+        .exists([id])
+}
+
 /// What is needed of a session to sort it among others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
