@@ -268,6 +268,35 @@ impl<'a> Person<'a> {
         self.closes_dialog("Enter", shows_dialog);
     }
 
+    /// Says yes to every dialog until the screen shows `text`. Returns the number of calls that were asked
+    /// about. Where auto mode cannot check a call, it says so once, and then asks with `No` first.
+    #[track_caller]
+    pub fn agrees_until(&self, text: &str) -> usize {
+        const NO_CHECK: &str = "Enter to stay in auto mode";
+        let asks_no_first = |screen: &Screen| screen.contains("❯ No\n");
+        let mut asked = 0;
+        loop {
+            let what = format!("a dialog, or {text:?}");
+            let screen = self.wait_for(&what, |screen| {
+                let dialog = shows_dialog(screen) || asks_no_first(screen);
+                dialog || screen.contains(NO_CHECK) || screen.contains(text)
+            });
+            if screen.contains(NO_CHECK) {
+                self.closes(NO_CHECK, "Enter");
+                continue;
+            }
+            if shows_dialog(&screen) {
+                self.chooses(1);
+            } else if asks_no_first(&screen) {
+                self.press("Down");
+                self.closes("❯ Yes\n", "Enter");
+            } else {
+                return asked;
+            }
+            asked += 1;
+        }
+    }
+
     /// Turns the dialog on the screen down.
     #[track_caller]
     pub fn refuses(&self) {

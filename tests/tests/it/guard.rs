@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -206,6 +207,128 @@ fn once_denies_the_first_try_and_passes_the_second() {
     );
     assert_eq!(ask(&world, "2", "make deploy", false), None);
     assert!(ask(&world, "3", "make deploy", true).is_some());
+}
+
+/// Sends an event of the session through the shim, and says if it was denied.
+fn is_denied(world: &World, daemon: bool, event: &str, fields: &Value) -> bool {
+    let mut payload = json!({
+        "hook_event_name": event, "session_id": SESSION, "cwd": world.root(), "transcript_path": "/t",
+        "permission_mode": "default", "tool_name": "Bash",
+    });
+    for (name, value) in fields.as_object().into_iter().flatten() {
+        payload[name] = value.clone();
+    }
+    let mut shim = world.shim(event);
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+    if !daemon {
+        shim.env("BECKET_NO_DAEMON", "1");
+    }
+    let called = call(shim, payload.to_string().as_bytes());
+    assert_eq!(called.code, Some(0), "{called:?}");
+    called.stdout.contains("deny")
+}
+
+#[test]
+fn a_pass_waits_for_the_retry_covers_its_dialog_and_ends_with_it() {
+    let world = world_with(
+        "[guards.no-rm]\npatterns = [\"rm x\"]\n[guards.think]\npatterns = [\"make deploy\"]\nanswer = \"once\"\n",
+    );
+    world.start_daemon();
+    for (daemon, command) in [
+        (true, "rm x"),
+        (true, "make deploy"),
+        (false, "rm x"),
+        (false, "make deploy"),
+    ] {
+        let name = format!("{command}, {daemon}");
+        let denied = |event: &str, call: &str, prompt: &str| {
+            let fields = json!({
+                "tool_input": {"command": command, "description": call}, "prompt": "go on",
+                "prompt_id": format!("{name} {prompt}"), "tool_use_id": format!("{name} {call}"),
+            });
+            is_denied(&world, daemon, event, &fields)
+        };
+        let dialog_denied = |prompt: &str| {
+            let fields = json!({"tool_input": {"command": command}, "prompt_id": format!("{name} {prompt}")});
+            is_denied(&world, daemon, "PermissionRequest", &fields)
+        };
+        denied("SessionStart", "none", "p");
+        assert!(denied("PreToolUse", "first", "p"), "{name}");
+        if command == "rm x" {
+            world.run(&["guard", "allow-once", &code(&world).expect("a code")]);
+        }
+        for (event, prompt) in [("Stop", "p"), ("UserPromptSubmit", "q"), ("Stop", "q")] {
+            denied(event, "none", prompt);
+        }
+        assert!(!denied("PreToolUse", "retry", "r"), "{name}: it waits");
+        assert!(!dialog_denied("r"), "{name}: the dialog of the retry");
+        assert!(!dialog_denied("r"), "{name}: from another registration");
+        assert!(dialog_denied("q"), "{name}: a dialog of another turn");
+        denied("PostToolUse", "retry", "r");
+        assert!(dialog_denied("r"), "{name}: its call is over");
+        // What that left is no first try.
+        denied("SessionEnd", "none", "r");
+        assert!(denied("PreToolUse", "third", "r"), "{name}: one call");
+        denied("SessionEnd", "none", "r");
+    }
+}
+
+#[test]
+fn a_pass_covers_the_input_that_a_hook_rewrote() {
+    let answer = json!({"hookSpecificOutput": {
+        "hookEventName": "PreToolUse", "updatedInput": {"command": "rm x -v"},
+    }});
+    let config = format!(
+        "[guards.no-rm]\npatterns = [\"rm x\"]\n[hooks.verbose]\non = \"PreToolUse\"\nrun = ['echo', '{answer}']\n"
+    );
+    let world = world_with(&config);
+    world.start_daemon();
+    for daemon in [true, false] {
+        let denied = |event: &str, call: &str, command: &str| {
+            let fields = json!({
+                "tool_input": {"command": command}, "tool_use_id": format!("{daemon} {call}"), "prompt_id": daemon.to_string(),
+            });
+            is_denied(&world, daemon, event, &fields)
+        };
+        assert!(denied("PreToolUse", "1", "rm x"));
+        world.run(&["guard", "allow-once", &code(&world).expect("a code")]);
+        assert!(!denied("PreToolUse", "2", "rm x"), "{daemon}");
+        for (command, expected) in [("rm x", false), ("rm x -v", false), ("rm x -f", true)] {
+            assert_eq!(
+                denied("PermissionRequest", "", command),
+                expected,
+                "{daemon} {command}"
+            );
+        }
+        denied("PostToolUse", "2", "rm x -v");
+        assert!(denied("PreToolUse", "3", "rm x"), "{daemon}");
+    }
+}
+
+#[test]
+fn no_code_is_offered_for_a_session_that_has_ended() {
+    let world = world_with("[guards.no-rm]\npatterns = [\"rm x\"]\n");
+    world.start_daemon();
+    let mut claude = world.command("sleep").arg("600").spawn().expect("sleep");
+    let deny = || {
+        world.tell(SESSION, "SessionStart", &json!({"source": "resume"}));
+        let mut shim = world.shim("PreToolUse");
+        shim.env("CLAUDE_PID", claude.id().to_string());
+        call(shim, bash(&world, "1", "rm x").to_string().as_bytes());
+        code(&world).expect("a code")
+    };
+    let of_ended = deny();
+    world.tell(SESSION, "SessionEnd", &json!({"reason": "other"}));
+    assert_eq!(code(&world), None);
+    assert!(!world.run(&["recent"]).contains(&of_ended));
+    let output = world.output(&["guard", "allow-once", &of_ended]);
+    assert_eq!(output.status.code(), Some(3));
+    // One that is killed has no last event.
+    deny();
+    claude.kill().expect("kill");
+    claude.wait().expect("an end");
+    let gone = wait::until(PATIENCE, || code(&world).is_none().then_some(()));
+    assert!(gone.is_some(), "{}", world.run(&["why"]));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod flows;
 mod guards;
 mod launch;
 mod notice;
+mod permission;
 mod status;
 mod switch;
 mod view;
