@@ -90,8 +90,8 @@ impl Bound {
 }
 
 impl Key {
-    /// What says nothing of the call's effect does not count: the model writes another description
-    /// with each try.
+    /// Returns the key of a tool call. Fields without an effect do not count: the model writes another
+    /// description with each try.
     pub fn of_call(head: &Head<'_>, event: EventId, tool: &str, input: &Value) -> Self {
         let mut input = input.clone();
         if is_shell(tool)
