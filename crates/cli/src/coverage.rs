@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use becket_daemon::coverage::{SessionCalls, transcripts_since};
 use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, Record, Which, spool};
+use becket_daemon::store::{self, RanDenied, Record, Which, spool};
 use becket_engine::coverage::Coverage;
 use becket_wire::rpc::{Ask, Told};
 use rusqlite::Connection;
@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::log;
+use crate::ui::text::count;
 use crate::world::World;
 
 /// What doctor and the live view look at, in milliseconds: a day.
@@ -35,6 +36,8 @@ pub struct Compared {
     pub transcript: PathBuf,
     pub calls: SessionCalls,
     pub coverage: Coverage,
+    /// The calls that becket had denied.
+    pub ran_denied: Vec<RanDenied>,
 }
 
 /// What is compared.
@@ -56,6 +59,14 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
     }
     let database = store::open_to_read(&world.place.database())?;
     let spooled = spool::read_all(&world.place, &log::masker(world));
+    let since = match scope {
+        Scope::Session(_) => 0,
+        Scope::Since(since) => since,
+    };
+    let ran_denied = match &database {
+        Some(database) => store::ran_denied(database, since)?,
+        None => Vec::new(),
+    };
     let mut compared = Vec::new();
     for (session_id, found) in find(world, database.as_ref(), scope)? {
         let mut calls = SessionCalls::read(&found.transcript);
@@ -70,7 +81,9 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
         }
         let coverage = calls.calls.coverage();
         if coverage.calls > 0 || calls.trouble.is_some() {
+            let of_session = ran_denied.iter().filter(|ran| ran.session == session_id);
             compared.push(Compared {
+                ran_denied: of_session.cloned().collect(),
                 session_id,
                 project: found.project.or_else(|| folder_of(&found.transcript)),
                 hooked: found.hooked || coverage.unseen < coverage.calls,
@@ -159,7 +172,7 @@ fn folder_of(transcript: &Path) -> Option<String> {
 }
 
 /// What doctor and the live view say of the last day: how many calls there were, and, if no guard saw
-/// some, how many and where.
+/// some or denied ones ran, how many and where.
 pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
     let compared = compare(world, Scope::Since(now_ms() - A_DAY))?;
     let calls = compared.iter().map(|one| one.coverage.calls).sum();
@@ -168,5 +181,15 @@ pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
     let project = where_it_is.and_then(|one| one.project.as_deref());
     let project = project.map_or_else(String::new, |path| format!(", most of them in {path}"));
     let what = format!("no guard saw {unseen} of {calls} tool calls of the last 24 hours{project}");
-    Ok((calls, (unseen > 0).then_some(what)))
+    let ran_denied = compared.iter().map(|one| one.ran_denied.len()).sum();
+    let lifted = format!(
+        "{} that becket had denied ran",
+        count(ran_denied, "call", "calls")
+    );
+    let what = [
+        (ran_denied > 0).then_some(lifted),
+        (unseen > 0).then_some(what),
+    ];
+    let what: Vec<String> = what.into_iter().flatten().collect();
+    Ok((calls, (!what.is_empty()).then(|| what.join("; "))))
 }

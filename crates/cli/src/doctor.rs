@@ -1,5 +1,6 @@
 //! What doctor looks at: one function a part, each giving a line, and a way to mend it.
 
+mod mods;
 pub mod registration;
 
 use std::collections::BTreeMap;
@@ -89,6 +90,7 @@ pub fn examine(world: &World) -> Vec<Check> {
             checks.extend(failing_hooks(world));
         }
         checks.extend(registration::settings(world, answers));
+        checks.extend(mods::mods(world));
         // After doctor's own event: calls before the first event do not count.
         if answers || world.no_daemon {
             checks.extend(coverage(world));
@@ -415,6 +417,18 @@ pub(super) fn database(world: &World) -> Vec<Check> {
             "becket daemon stop && becket daemon start",
         ),
     }];
+    if let Ok(ran) = store::ran_denied(&opened, now_ms() - FAULTS_OF)
+        && let Some(newest) = ran.last()
+    {
+        let what = format!(
+            "{} that becket had denied ran in the last 7 days, the newest at {}: {} of session {}",
+            text::count(ran.len(), "call", "calls"),
+            moment(newest.at),
+            text::one_line(&newest.tool),
+            newest.session
+        );
+        checks.push(Check::broken("denials", what, "look at the mods below"));
+    }
     if let Ok(Some(faults)) = store::faults(&opened, now_ms() - FAULTS_OF) {
         let what = format!(
             "{} with a fault in the last 7 days, the newest at {}: {}",

@@ -100,6 +100,7 @@ fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
         launched_at: envelope.is_launched().then(|| began(session)).flatten(),
         minute: minute_of_day(envelope.at),
         judge_only: held,
+        ran_denied: false,
         effort: becket_daemon::effort::standalone(event, place),
     }
 }

@@ -277,6 +277,7 @@ impl Core {
             self.registry.write_all();
         }
         self.registry.tell_news(now_ms());
+        self.tell_of_ran_denied();
     }
 
     fn tick(&mut self) -> Ticked {
@@ -330,6 +331,7 @@ impl Core {
             let envelope = &event.envelope;
             record.duplicate_of =
                 (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
+            context.ran_denied = self.store.mark(&mut record);
             if record.duplicate_of.is_none() {
                 let on_time = !late && now - envelope.at < first_word;
                 let project = record.project.as_deref();

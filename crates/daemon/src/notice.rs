@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
-use becket_engine::notice::Notice;
+use becket_engine::notice::{Kind, Notice};
 use becket_engine::run::{self, Bounds, Cancel, Program};
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;
@@ -20,15 +20,15 @@ use crate::counters::Counters;
 const TIME: Duration = Duration::from_secs(10);
 /// How many may run at once.
 const AT_ONCE: usize = 4;
-/// A session is told of once in this time.
+/// A session is told of once in this time, for each kind of notice.
 const APART: Duration = Duration::from_secs(5);
 /// How much of each of its streams goes into the log.
 const LOGGED: usize = 2 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Notices {
-    /// When each session was last told of.
-    last: HashMap<String, Instant>,
+    /// When each session was last told of, by kind.
+    last: HashMap<(String, Kind), Instant>,
     room: Arc<Semaphore>,
     counters: Arc<Counters>,
     cancel: Cancel,
@@ -51,14 +51,15 @@ impl Notices {
         };
         let now = Instant::now();
         self.last.retain(|_, at| now.duration_since(*at) < APART);
-        if self.last.contains_key(&notice.session) {
+        let told = (notice.session.clone(), notice.kind);
+        if self.last.contains_key(&told) {
             return;
         }
         let Ok(permit) = Arc::clone(&self.room).try_acquire_owned() else {
             let trouble = format!("{AT_ONCE} notice commands ran at once: one was left out");
             return self.counters.set_notice_trouble(Some(trouble));
         };
-        self.last.insert(notice.session.clone(), now);
+        self.last.insert(told, now);
         let Some(mut command) = command_of(program) else {
             return;
         };

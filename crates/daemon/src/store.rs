@@ -2,6 +2,7 @@
 //! that no daemon has stored yet.
 
 mod checkpoint;
+mod denied;
 pub(crate) mod effort;
 mod figures;
 mod key;
@@ -16,6 +17,7 @@ pub(crate) mod session;
 pub mod spool;
 mod write;
 
+pub use denied::{RanDenied, ran_denied};
 pub use figures::{TurnFigures, figures};
 pub use key::{existing_mask_key, mask_key};
 pub use open::{OpenError, Opened, open, open_to_read};

@@ -206,7 +206,14 @@ struct Case<'a> {
 }
 
 /// What each rule says is added to the verdict, in this order.
-const RULES: [fn(&Case<'_>, &mut Verdict); 5] = [tell_of_problems, name_session, ring, guard, work];
+const RULES: [fn(&Case<'_>, &mut Verdict); 6] = [
+    tell_of_problems,
+    tell_of_ran_denied,
+    name_session,
+    ring,
+    guard,
+    work,
+];
 
 /// How decisions name a guard.
 const GUARD: &str = "guard:";
@@ -285,6 +292,15 @@ fn answer(found: &Found, event: &PreparedEvent, verdict: &mut Verdict) {
         // Its dialog is what asks.
         (Say::Ask, EventName::PermissionRequest) if event.envelope.attended() => {}
         _ => verdict.refuse(&found.reason, by),
+    }
+}
+
+/// Tells the user of a call that ran though becket had denied it.
+fn tell_of_ran_denied(case: &Case<'_>, verdict: &mut Verdict) {
+    if case.context.ran_denied {
+        verdict.answer.tell(
+            "becket denied this call, and it ran all the same. A mod of Claude Code can do that: becket doctor lists those that may.",
+        );
     }
 }
 

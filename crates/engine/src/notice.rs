@@ -1,5 +1,5 @@
-//! Notices: when a session begins to need its person, or has worked for long and is done. What is
-//! said and how is decided here; ringing and running are for others.
+//! Notices: when a session begins to need its person, has worked for long and is done, or ran a call that
+//! becket had denied. What is said and how is decided here; ringing and running are for others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::Envelope;
-use becket_wire::session::Display;
+use becket_wire::session::{Display, SessionRow};
 use becket_wire::text::is_hidden;
 
 use crate::run::Program;
@@ -19,11 +19,13 @@ use crate::session::{Moment, Session};
 const MAX_CHARS: usize = 120;
 
 /// What a notice is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Attention,
     Done,
     Error,
+    /// A call ran that becket had denied.
+    RanDenied,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             Self::Attention => "attention",
             Self::Done => "done",
             Self::Error => "error",
+            Self::RanDenied => "ran-denied",
         }
     }
 }
@@ -150,6 +153,7 @@ impl Change {
             (Kind::Done, _) => format!("is done after {lasted}"),
             (Kind::Error, "") => format!("failed after {lasted}"),
             (Kind::Error, reason) => format!("failed after {lasted}: {reason}"),
+            (Kind::RanDenied, tool) => format!("ran a {tool} call that becket had denied"),
         };
         if let Some(title) = self.title.as_deref().map(clean).filter(|it| !it.is_empty()) {
             text = format!("{text} ({title})");
@@ -170,7 +174,38 @@ pub fn of(
     if event == Some(&EventName::SubagentStop) {
         return None;
     }
-    let kind = change.kind(wishes)?;
+    told(wishes, change.kind(wishes)?, change, event, minute)
+}
+
+/// The notice of a call that ran though becket had denied it. It is no event's answer.
+pub fn of_ran_denied(
+    wishes: &Wishes,
+    session: &SessionRow,
+    tool: &str,
+    minute: u16,
+) -> Option<Notice> {
+    let change = Change {
+        session: session.session_id.clone(),
+        before: session.display,
+        after: session.display,
+        at: session.last_activity,
+        prompted_at: None,
+        attended: session.attended,
+        by_person: false,
+        project: session.project.clone(),
+        title: session.title.clone(),
+        reason: Some(tool.to_owned()),
+    };
+    told(wishes, Kind::RanDenied, &change, None, minute)
+}
+
+fn told(
+    wishes: &Wishes,
+    kind: Kind,
+    change: &Change,
+    event: Option<&EventName>,
+    minute: u16,
+) -> Option<Notice> {
     let wanted = wishes.for_project(change.project.as_deref()).wants(kind);
     let quiet = wishes.quiet.is_some_and(|quiet| quiet.covers(minute));
     if !wanted || quiet {
@@ -271,8 +306,8 @@ impl On {
         match (self, kind) {
             (Self::Off, _) => false,
             (Self::All, _) => true,
-            (Self::Attention, kind) => kind == Kind::Attention,
-            (Self::Done, kind) => kind != Kind::Attention,
+            (Self::Attention, kind) => matches!(kind, Kind::Attention | Kind::RanDenied),
+            (Self::Done, kind) => matches!(kind, Kind::Done | Kind::Error),
         }
     }
 

@@ -65,6 +65,8 @@ pub struct Context {
     /// No hook runs and no switch is set: the event repeats another one, comes too late to be
     /// answered, or its hooks ran elsewhere.
     pub judge_only: bool,
+    /// It is the result of a call that becket had denied.
+    pub ran_denied: bool,
     /// What the session works on, if it has an effort.
     pub effort: Option<Box<EffortContext>>,
 }

@@ -26,6 +26,9 @@ pub struct EventQuery {
     pub duplicates: bool,
 }
 
+/// The fault of a PostToolUse or PostToolUseFailure whose call becket had denied.
+pub const RAN_DENIED: &str = "denied, but it ran";
+
 /// The event by which becket proves that events arrive. Claude Code knows no such event.
 pub const CANARY: &str = "BecketCanary";
 
@@ -66,7 +69,7 @@ pub struct EventRow {
     pub source: Source,
     /// How many secrets were masked.
     pub masked: i64,
-    /// Why the payload is not an event: not JSON, cut.
+    /// What is wrong with the event: it is not JSON, it was cut, its call was denied and ran ([`RAN_DENIED`]).
     #[serde(default)]
     pub fault: Option<String>,
     /// The event that this one repeats (a double registration).

@@ -7,6 +7,7 @@ mod chaos;
 mod checkpoint;
 mod completions;
 mod coverage;
+mod denied;
 mod docs;
 mod effort;
 mod guard;

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use becket_engine::session::PROCESS_GONE;
 use becket_wire::effort::EffortBrief;
+use becket_wire::log::RAN_DENIED;
 use becket_wire::rpc::EventRow;
 use becket_wire::session::{AgentRow, Display, SessionRow};
 
@@ -552,6 +553,10 @@ impl EventLine {
         if let Some(fault) = row.fault.as_ref().filter(|_| row.session_id.is_none()) {
             tone = Tone::Error;
             about = fault.clone();
+        }
+        if row.fault.as_deref() == Some(RAN_DENIED) {
+            tone = Tone::Error;
+            about = format!("{RAN_DENIED}: {}", line::about(row));
         }
         Self {
             seq: row.seq,

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::life::now_ms;
+use becket_daemon::store::RanDenied;
 use becket_engine::coverage::{AgentCoverage, ToolCall};
 use serde::Serialize;
 
@@ -15,10 +16,10 @@ use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text;
-use crate::ui::time::moment;
+use crate::ui::time::{clock, moment};
 use crate::world::World;
 
-/// Show the tool calls that no guard saw
+/// Show the tool calls that no guard saw, and those that ran though becket had denied them
 ///
 /// Compares the tool calls in Claude Code's transcripts, those of subagents too, with the PreToolUse
 /// events that arrived. Sessions whose hooks are switched off are found as well.
@@ -64,6 +65,8 @@ struct Json<'a> {
     unseen: u32,
     agents: &'a [AgentCoverage],
     unseen_calls: Vec<UnseenCall<'a>>,
+    /// Calls that becket had denied.
+    ran_denied: Vec<RanCall<'a>>,
     transcript_path: &'a Path,
     trouble: Option<&'a str>,
 }
@@ -76,6 +79,13 @@ struct UnseenCall<'a> {
     at: Option<String>,
 }
 
+#[derive(Debug, Serialize)]
+struct RanCall<'a> {
+    tool_use_id: &'a str,
+    tool: &'a str,
+    at: String,
+}
+
 impl<'a> From<&'a Compared> for Json<'a> {
     fn from(one: &'a Compared) -> Self {
         let call = |(id, call): (&'a str, &'a ToolCall)| UnseenCall {
@@ -85,6 +95,11 @@ impl<'a> From<&'a Compared> for Json<'a> {
             at: call.at.map(moment),
         };
         let unseen = one.calls.calls.unseen().into_iter();
+        let ran = one.ran_denied.iter().map(|ran| RanCall {
+            tool_use_id: &ran.tool_use_id,
+            tool: &ran.tool,
+            at: moment(ran.at),
+        });
         Self {
             session_id: &one.session_id,
             project: one.project.as_deref(),
@@ -93,6 +108,7 @@ impl<'a> From<&'a Compared> for Json<'a> {
             unseen: one.coverage.unseen,
             agents: &one.coverage.agents,
             unseen_calls: unseen.map(call).take(LISTED).collect(),
+            ran_denied: ran.take(LISTED).collect(),
             transcript_path: &one.transcript,
             trouble: one.calls.trouble.as_deref(),
         }
@@ -142,6 +158,19 @@ fn told(compared: &[Compared], look: &Look) -> String {
         (_, 0) => format!("Guards saw every call: {all}, {sessions}.\n"),
         _ => format!("No guard saw {unseen} of {all} in {sessions}.\n"),
     };
+    for one in compared {
+        for RanDenied { tool, at, .. } in &one.ran_denied {
+            out += &format!(
+                "{BAD}denied, but it ran:{BAD:#} {} of session {}, {}\n",
+                text::one_line(tool),
+                short(Some(&one.session_id)),
+                clock(*at, &look.now),
+            );
+        }
+    }
+    if compared.iter().any(|one| !one.ran_denied.is_empty()) {
+        out += "hint: `becket doctor` lists the mods of Claude Code that can lift a denial\n";
+    }
     let is_deaf = |one: &&Compared| !one.hooked && one.coverage.unseen > 0;
     if let Some(one) = compared.iter().find(is_deaf) {
         let place = one.project.as_deref().unwrap_or("its project");

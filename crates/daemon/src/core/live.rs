@@ -9,6 +9,7 @@ use becket_wire::Head;
 use becket_wire::event::EventName;
 use becket_wire::rpc::{BESIDE, Response, SHOWN, WRONG};
 use rusqlite::Connection;
+use tracing::warn;
 
 use super::Core;
 use crate::infer::Found;
@@ -113,6 +114,27 @@ impl Core {
         let minute = notice::minute_of_day(now);
         let notice = notice::of(&config.config.notice, change, event, minute);
         self.run_notice(notice.as_ref());
+    }
+
+    /// The user is told of each denied call that ran.
+    pub(super) fn tell_of_ran_denied(&mut self) {
+        for ran in self.store.ran_denied() {
+            let (session, tool, now) = (&ran.session, &ran.tool, now_ms());
+            warn!(
+                session,
+                tool,
+                call = ran.tool_use_id,
+                "becket denied a call, and it ran"
+            );
+            let row = self.registry.row(session, now);
+            let Some(row) = row.filter(|_| now - ran.at < FRESH) else {
+                continue;
+            };
+            let (config, _) = self.configs.current(None);
+            let minute = notice::minute_of_day(now);
+            let notice = notice::of_ran_denied(&config.config.notice, &row, tool, minute);
+            self.run_notice(notice.as_ref());
+        }
     }
 
     pub(super) fn run_notice(&mut self, notice: Option<&Notice>) {

@@ -1,7 +1,7 @@
 //! The questions that are asked of the log.
 
 use becket_wire::EventId;
-use becket_wire::log::CANARY;
+use becket_wire::log::{CANARY, RAN_DENIED};
 use becket_wire::rpc::{DecisionRow, EventQuery, EventRow, Source};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -203,12 +203,13 @@ pub struct Faults {
     pub fault: String,
 }
 
-/// The events with a fault since then; none if there are none. Doctor shows them.
+/// The events with a fault since then, but for denied calls that ran: [`ran_denied`](super::ran_denied).
+/// None if there are none. Doctor shows them.
 pub fn faults(connection: &Connection, since: i64) -> rusqlite::Result<Option<Faults>> {
     // With `max` SQLite takes the other columns from the same row.
     connection.query_row(
-        "SELECT count(*), max(at), fault FROM events WHERE fault IS NOT NULL AND at >= ?1",
-        [since],
+        "SELECT count(*), max(at), fault FROM events WHERE fault IS NOT NULL AND fault <> ?2 AND at >= ?1",
+        params![since, RAN_DENIED],
         |row| {
             let count = row.get::<_, i64>(0)?.unsigned_abs();
             if count == 0 {

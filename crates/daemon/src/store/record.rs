@@ -8,6 +8,7 @@ use becket_engine::pipeline::PreparedEvent;
 use becket_engine::session::Decided;
 use becket_wire::event::EventName;
 use becket_wire::head::HeadError;
+use becket_wire::log::RAN_DENIED;
 use becket_wire::rpc::{Cut, DecisionRow, Envelope, EventRow, Source};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output};
@@ -27,14 +28,14 @@ const LEVEL: i32 = 1;
 pub struct Record {
     pub seq: i64,
     envelope: Envelope,
-    session_id: Option<String>,
+    pub(super) session_id: Option<String>,
     agent_id: Option<String>,
     event: Option<String>,
-    tool: Option<String>,
-    tool_use_id: Option<String>,
+    pub(super) tool: Option<String>,
+    pub(super) tool_use_id: Option<String>,
     prompt_id: Option<String>,
     cwd: Option<String>,
-    fault: Option<String>,
+    pub(super) fault: Option<String>,
     pub source: Source,
     masked: i64,
     size: i64,
@@ -172,6 +173,11 @@ impl Record {
 
     pub(crate) fn event_name(&self) -> EventName {
         self.event.as_deref().unwrap_or_default().into()
+    }
+
+    /// Returns true if it is the result of a call that becket had denied.
+    pub(super) fn ran_denied(&self) -> bool {
+        self.fault.as_deref() == Some(RAN_DENIED)
     }
 
     /// How far the decision about it is, as its session hears it.

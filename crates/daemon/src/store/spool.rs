@@ -22,6 +22,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::denied::DeniedCalls;
 use super::effort;
 use super::record::{Decision, Record, Written};
 use super::session::{self, StoredSession};
@@ -330,6 +331,7 @@ pub(super) fn take_in(
     connection: &mut Connection,
     place: &Place,
     masker: &Masker,
+    denied: &mut DeniedCalls,
     next_seq: &mut dyn FnMut() -> i64,
     apply: &mut Apply<'_>,
 ) -> (Intake, rusqlite::Result<bool>) {
@@ -341,7 +343,7 @@ pub(super) fn take_in(
     let mut done = Intake::default();
     let mut waiting = waiting(place).into_iter().peekable();
     let (files, records) = next_group(place, masker, &mut waiting, &mut done.bad);
-    if let Err(why) = insert(connection, records, next_seq, apply, &mut done) {
+    if let Err(why) = insert(connection, records, denied, next_seq, apply, &mut done) {
         return (done, Err(why));
     }
     for path in files {
@@ -390,6 +392,7 @@ fn next_group(
 fn insert(
     connection: &mut Connection,
     records: Vec<Record>,
+    denied: &mut DeniedCalls,
     next_seq: &mut dyn FnMut() -> i64,
     apply: &mut Apply<'_>,
     done: &mut Intake,
@@ -401,7 +404,10 @@ fn insert(
     let mut group = Intake::default();
     for mut record in records {
         record.seq = next_seq();
-        match record.insert(&transaction)? {
+        denied.mark(&mut record);
+        let written = record.insert(&transaction)?;
+        denied.wrote(&record, written, &transaction)?;
+        match written {
             Written::New => group.new.push(record),
             Written::Completed(seq) => {
                 record.seq = seq;
@@ -537,8 +543,14 @@ mod tests {
                     *next - 1
                 };
                 let place = &self.home.place;
-                let (done, more) =
-                    take_in(&mut self.connection, place, &masker(), &mut next_seq, apply);
+                let (done, more) = take_in(
+                    &mut self.connection,
+                    place,
+                    &masker(),
+                    &mut DeniedCalls::new(place),
+                    &mut next_seq,
+                    apply,
+                );
                 all.new.extend(done.new);
                 all.completed.extend(done.completed);
                 all.bad += done.bad;
@@ -741,6 +753,7 @@ mod tests {
                 &mut daemon.connection,
                 place,
                 &masker(),
+                &mut DeniedCalls::new(place),
                 &mut next_seq,
                 &mut apply,
             )

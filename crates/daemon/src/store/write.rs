@@ -16,6 +16,7 @@ use tokio::sync::broadcast;
 use tracing::{error, info, warn};
 
 use super::checkpoint::Checkpointer;
+use super::denied::{DeniedCalls, RanDenied};
 use super::effort;
 use super::figures::{self, TurnFigures};
 use super::open::{self, WRITER_BUSY, open};
@@ -85,6 +86,7 @@ pub(crate) struct Store {
     next_seq: i64,
     /// Events whose hooks run in this daemon: followers see them when they are decided.
     pending: HashSet<i64>,
+    denied: DeniedCalls,
     began_anew: bool,
 }
 
@@ -99,6 +101,7 @@ impl Store {
         let newest: Option<i64> =
             connection.query_row("SELECT max(seq) FROM events", [], |row| row.get(0))?;
         connection.busy_timeout(WRITER_BUSY)?;
+        let denied = DeniedCalls::read(place, &connection)?;
         Ok(Self {
             checkpointer: Checkpointer::start(path.clone(), &mut connection),
             connection,
@@ -112,6 +115,7 @@ impl Store {
             clock: Clock::new(now_ms(), Instant::now()),
             next_seq: newest.unwrap_or(0) + 1,
             pending: HashSet::new(),
+            denied,
             began_anew: false,
         })
     }
@@ -129,6 +133,17 @@ impl Store {
     /// decided.
     pub(crate) fn pending(&self) -> HashSet<i64> {
         self.pending.clone()
+    }
+
+    /// Gives the result of a call that becket denied its fault. Returns true if it has it.
+    pub(crate) fn mark(&self, record: &mut Record) -> bool {
+        self.denied.mark(record);
+        record.ran_denied()
+    }
+
+    /// The calls that ran though becket had denied them, found since the last time.
+    pub(crate) fn ran_denied(&mut self) -> Vec<RanDenied> {
+        self.denied.take_found()
     }
 
     /// Whether a new database was begun since the last time this was asked.
@@ -164,6 +179,9 @@ impl Store {
         for ((record, then), written) in batch.events.into_iter().zip(written) {
             then();
             self.retention.wrote(record.envelope().at);
+            if let Err(why) = self.denied.wrote(&record, written, &self.connection) {
+                warn!(%why, "could not look whether a denied call ran");
+            }
             self.show(&record, written);
         }
         self.checkpointer.look_after(&self.connection);
@@ -179,7 +197,15 @@ impl Store {
             *next_seq - 1
         };
         let connection = &mut self.connection;
-        let (done, ended) = spool::take_in(connection, &self.place, masker, &mut next_seq, apply);
+        let denied = &mut self.denied;
+        let (done, ended) = spool::take_in(
+            connection,
+            &self.place,
+            masker,
+            denied,
+            &mut next_seq,
+            apply,
+        );
         // What was committed before a failure is in, all the same.
         self.counters.taken_in.add(done.new.len() as u64);
         self.counters.spool_bad.add(done.bad);

@@ -112,7 +112,7 @@ impl Sight {
         Some(Self { found, key, pass })
     }
 
-    /// The same call before a hook rewrote its input: its pass covers the new input too.
+    /// Takes over the pass of the same call as it was before a hook rewrote its input.
     #[must_use]
     pub fn after(mut self, original: Option<&Self>) -> Self {
         let pass = original.and_then(|original| original.pass.clone());

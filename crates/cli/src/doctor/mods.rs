@@ -1,0 +1,105 @@
+//! Mods: plugins and skills whose code runs inside Claude Code. One that takes part in permissions can lift
+//! a denial.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::doctor::Check;
+use crate::world::{World, project_of};
+
+/// The events by which a mod decides about tool calls, as its code names them.
+const DECIDES: [&str; 3] = ["classic.", "tool.check", "tool.call"];
+const CODE: [&str; 8] = ["js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx"];
+/// The bounds of a search in one mod.
+const MAX_FILES: usize = 1000;
+const MAX_DEPTH: usize = 6;
+const LONGEST: u64 = 4 << 20;
+
+/// A warning for each mod that can lift a denial.
+pub(super) fn mods(world: &World) -> Vec<Check> {
+    let able = folders(world).into_iter().filter_map(|folder| {
+        let named = decides(&folder);
+        (!named.is_empty()).then(|| {
+            let folder = folder.display();
+            let named = named.join(", ");
+            let what = format!("the mod in {folder} names {named}: it can lift a denial");
+            Check::warning("mods", what, format!("read its code, or remove {folder}"))
+        })
+    });
+    able.collect()
+}
+
+/// The folders of all mods: installed plugins, the user's skills, and those of this project.
+fn folders(world: &World) -> Vec<PathBuf> {
+    let claude = world.claude_home.as_deref();
+    let mut found = claude.map_or_else(Vec::new, installed);
+    let projects = [&world.cwd, project_of(&world.cwd)].map(|folder| folder.join(".claude"));
+    let homes = claude.map(Path::to_path_buf).into_iter().chain(projects);
+    for home in homes {
+        let skills = fs::read_dir(home.join("skills")).into_iter().flatten();
+        found.extend(skills.flatten().map(|skill| skill.path()));
+    }
+    found.retain(|folder| is_mod(folder));
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn installed(claude_home: &Path) -> Vec<PathBuf> {
+    let list = read_json(&claude_home.join("plugins/installed_plugins.json"));
+    let plugins = list["plugins"].as_object().into_iter().flatten();
+    let places = plugins.flat_map(|(_, places)| places.as_array().into_iter().flatten());
+    let paths = places.filter_map(|place| place["installPath"].as_str());
+    paths.map(PathBuf::from).collect()
+}
+
+fn is_mod(folder: &Path) -> bool {
+    let hooks = read_json(&folder.join("hooks/hooks.json"));
+    hooks["modules"]
+        .as_array()
+        .is_some_and(|modules| !modules.is_empty())
+}
+
+/// Those of [`DECIDES`] that the code of a mod names.
+fn decides(folder: &Path) -> Vec<&'static str> {
+    let mut named = Vec::new();
+    let mut folders = vec![(folder.to_path_buf(), 0)];
+    let mut files = 0;
+    while let Some((folder, depth)) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if is_folder && depth < MAX_DEPTH {
+                folders.push((path, depth + 1));
+                continue;
+            }
+            let end = path.extension().and_then(|end| end.to_str());
+            if files < MAX_FILES && end.is_some_and(|end| CODE.contains(&end)) {
+                files += 1;
+                let code = read(&path);
+                named.extend(DECIDES.iter().filter(|name| code.contains(**name)));
+            }
+        }
+    }
+    named.sort_unstable();
+    named.dedup();
+    named
+}
+
+fn read_json(path: &Path) -> Value {
+    serde_json::from_str(&read(path)).unwrap_or_default()
+}
+
+/// The text of a regular file, up to a bound; else nothing.
+fn read(path: &Path) -> String {
+    let mut bytes = Vec::new();
+    if fs::metadata(path).is_ok_and(|meta| meta.is_file())
+        && let Ok(file) = File::open(path)
+    {
+        drop(file.take(LONGEST).read_to_end(&mut bytes));
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}

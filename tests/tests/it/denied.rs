@@ -1,0 +1,256 @@
+//! Denied calls that ran: a mod inside Claude Code can lift a denial. Here without Claude Code.
+
+use std::fs;
+
+use becket_tests::skip::skip;
+use becket_tests::terminal::Terminal;
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{World, call};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+const SESSION: &str = "9d1f6a30-0000-4000-8000-000000000003";
+const FAULT: &str = "denied, but it ran";
+
+/// A user with guards, and a notice command that writes down what it is told.
+fn world() -> World {
+    let world = World::new();
+    fs::create_dir_all(&world.becket_home).expect("a home");
+    let config = r#"
+[guards.no-rm]
+patterns = ["rm x"]
+[guards.sure]
+patterns = ["make deploy"]
+answer = "ask"
+[notice]
+on = "attention"
+command = 'cd; echo "$BECKET_NOTICE_KIND $BECKET_NOTICE_TEXT" > told.new; mv told.new told'
+"#;
+    fs::write(world.path("config.toml"), config).expect("a config");
+    world
+}
+
+/// Sends an event of a call, and gives what becket prints.
+fn send(world: &World, daemon: bool, event: &str, id: &str, command: &str) -> String {
+    let transcript = world
+        .home
+        .join(format!(".claude/projects/p/{SESSION}.jsonl"));
+    let payload = json!({
+        "hook_event_name": event, "session_id": SESSION, "cwd": world.root(), "transcript_path": transcript,
+        "tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": id, "prompt_id": "p",
+        "tool_response": {}, "error": "exit 1",
+    });
+    let mut shim = world.shim(event);
+    shim.env("CLAUDE_CODE_SESSION_ATTENDED", "1");
+    if !daemon {
+        shim.env("BECKET_NO_DAEMON", "1");
+    }
+    call(shim, payload.to_string().as_bytes()).stdout
+}
+
+/// The ids of the calls whose result has the fault, once there are so many.
+fn faults(world: &World, count: usize) -> Vec<String> {
+    let find = || {
+        let events = world.events();
+        let faulty = events.iter().filter(|event| event["fault"] == FAULT);
+        let ids = faulty.filter_map(|event| event["payload"]["tool_use_id"].as_str());
+        let ids: Vec<String> = ids.map(str::to_owned).collect();
+        (ids.len() >= count).then_some(ids)
+    };
+    wait::until(PATIENCE, find).unwrap_or_else(|| panic!("{:#?}", world.events()))
+}
+
+/// A transcript in which this call has ended.
+fn write_transcript(world: &World, id: &str) {
+    let folder = world.home.join(".claude/projects/p");
+    fs::create_dir_all(&folder).expect("a folder");
+    let blocks = [
+        (
+            "assistant",
+            json!({"type": "tool_use", "id": id, "name": "Bash", "input": {}}),
+        ),
+        (
+            "user",
+            json!({"type": "tool_result", "tool_use_id": id, "content": "done"}),
+        ),
+    ];
+    let lines = blocks.map(|(kind, block)| {
+        let at = Timestamp::now().to_string();
+        let line = json!({"type": kind, "timestamp": at, "message": {"content": [block]}});
+        format!("{line}\n")
+    });
+    fs::write(folder.join(format!("{SESSION}.jsonl")), lines.concat()).expect("a transcript");
+}
+
+#[test]
+fn a_denied_call_that_ran_is_shown_everywhere() {
+    let world = world();
+    world.start_daemon();
+    assert!(send(&world, true, "PreToolUse", "a", "rm x").contains("deny"));
+    let said = send(&world, true, "PostToolUse", "a", "rm x");
+    assert!(
+        said.contains("\"systemMessage\":\"becket denied this call"),
+        "{said}"
+    );
+    assert_eq!(faults(&world, 1), ["a"]);
+    let told = wait::until(PATIENCE, || {
+        fs::read_to_string(world.home.join("told")).ok()
+    });
+    let told = told.expect("a notice");
+    assert_eq!(told, "ran-denied ran a Bash call that becket had denied\n");
+    let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
+    assert_eq!(
+        (&why["event"], &why["fault"]),
+        (&json!("PostToolUse"), &json!(FAULT))
+    );
+    assert!(world.run(&["why"]).contains(FAULT));
+    write_transcript(&world, "a");
+    let coverage: Value = serde_json::from_str(&world.run(&["coverage", "--json"])).expect("JSON");
+    let ran = &coverage[0]["ran_denied"][0];
+    assert_eq!(
+        (&ran["tool_use_id"], &ran["tool"]),
+        (&json!("a"), &json!("Bash"))
+    );
+    let line = format!("{FAULT}: Bash of session 9d1f6a30");
+    assert!(world.run(&["coverage"]).contains(&line));
+    let (_, doctor) = world.doctor();
+    let checks = doctor["checks"].as_array().cloned().unwrap_or_default();
+    let check = |name: &str| checks.iter().find(|check| check["name"] == name).cloned();
+    let denials = check("denials").expect("a check");
+    assert_eq!(denials["state"], "broken");
+    let what = denials["what"].as_str().unwrap_or_default();
+    assert!(
+        what.starts_with("1 call that becket had denied ran"),
+        "{what}"
+    );
+    assert_eq!(check("events"), None, "the same again");
+    match Terminal::of(&world.becket::<&str>([]), (140, 30)) {
+        Ok(view) => {
+            view.wait_text("1 call that becket had denied ran");
+            view.wait_text(&format!("{FAULT}: rm x"));
+        }
+        Err(why) => skip("a denied call in the live view", &why),
+    }
+}
+
+#[test]
+fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
+    let world = world();
+    world.start_daemon();
+    let cases = [
+        ("restart", true, "PostToolUseFailure", true),
+        ("alone, then daemon", false, "PostToolUse", true),
+        ("daemon, then alone", true, "PostToolUse", false),
+        ("alone", false, "PostToolUse", false),
+    ];
+    for (count, (id, denied_by_daemon, event, result_to_daemon)) in (1..).zip(cases) {
+        let said = send(&world, denied_by_daemon, "PreToolUse", id, "rm x");
+        assert!(said.contains("deny"), "{id}");
+        if id == "restart" {
+            world.kill_daemon();
+            world.start_daemon();
+        }
+        send(&world, result_to_daemon, event, id, "rm x");
+        assert!(faults(&world, count).contains(&id.to_owned()), "{id}");
+    }
+}
+
+#[test]
+fn what_may_run_is_no_fault() {
+    let world = world();
+    world.start_daemon();
+    // A denied call, and the retry that a person allowed.
+    assert!(send(&world, true, "PreToolUse", "first", "rm x").contains("deny"));
+    let why: Value = serde_json::from_str(&world.run(&["why", "--json"])).expect("JSON");
+    let code = why["allow_once"].as_str().expect("a code");
+    world.run(&["guard", "allow-once", code]);
+    assert_eq!(send(&world, true, "PreToolUse", "second", "rm x"), "");
+    // The same from another registration.
+    let double = json!({
+        "hook_event_name": "PreToolUse", "session_id": SESSION, "cwd": world.root(), "tool_name": "Bash",
+        "tool_input": {"command": "rm x"}, "tool_use_id": "second", "prompt_id": "p",
+    });
+    let mut plugin = world.command(world.programs.join("becket-hook"));
+    plugin.args(["--event", "PreToolUse", "--from", "plugin", "--home"]);
+    plugin.arg(&world.becket_home);
+    assert_eq!(call(plugin, double.to_string().as_bytes()).stdout, "");
+    assert_eq!(send(&world, true, "PostToolUse", "second", "rm x"), "");
+    // A call that a person approved in the dialog.
+    assert!(send(&world, true, "PreToolUse", "asked", "make deploy").contains("ask"));
+    assert_eq!(
+        send(&world, true, "PostToolUse", "asked", "make deploy"),
+        ""
+    );
+    // Another session may have a call of the same id.
+    let fields =
+        json!({"tool_name": "Bash", "tool_input": {}, "tool_response": {}, "tool_use_id": "first"});
+    assert!(world.tell("other", "PostToolUse", &fields).is_silent());
+    world.run(&["sessions"]);
+    let events = world.events();
+    assert!(
+        events.iter().all(|event| event["fault"] != FAULT),
+        "{events:#?}"
+    );
+}
+
+#[test]
+fn doctor_lists_the_mods_that_can_lift_a_denial() {
+    let world = World::new();
+    world.run(&["init"]);
+    let claude = world.home.join(".claude");
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    let make = |folder: &std::path::Path, hooks: &str, code: &str| {
+        fs::create_dir_all(folder.join("hooks/lib")).expect("a folder");
+        fs::write(folder.join("hooks/hooks.json"), hooks).expect("hooks.json");
+        fs::write(folder.join("hooks/lib/register.js"), code).expect("code");
+    };
+    let (modules, none) = (r#"{"modules": ["./lib/register.js"]}"#, r#"{"hooks": {}}"#);
+    let installed = world.root().join("market/lifter/1.0");
+    make(
+        &installed,
+        modules,
+        "on('classic.PreToolUse', async () => ({}))",
+    );
+    make(
+        &claude.join("skills/checker"),
+        modules,
+        "on('tool.check', f); on('tool.call', g)",
+    );
+    make(
+        &claude.join("skills/painter"),
+        modules,
+        "on('ui.render', f)",
+    );
+    make(&claude.join("skills/hooker"), none, "on('tool.check', f)");
+    make(
+        &project.join(".claude/skills/caller"),
+        modules,
+        "on('tool.call', f)",
+    );
+    let list = json!({"version": 2, "plugins": {"lifter@market": [{"scope": "user", "installPath": installed}]}});
+    fs::create_dir_all(claude.join("plugins")).expect("a folder");
+    fs::write(
+        claude.join("plugins/installed_plugins.json"),
+        list.to_string(),
+    )
+    .expect("a list");
+    let mut doctor = world.becket(["doctor", "--json"]);
+    let told = doctor.current_dir(&project).output().expect("runs");
+    let told: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let checks = told["checks"].as_array().cloned().unwrap_or_default();
+    let mods = checks.iter().filter(|check| check["name"] == "mods");
+    let mut mods: Vec<&str> = mods.filter_map(|check| check["what"].as_str()).collect();
+    mods.sort_unstable();
+    let says = |folder: &std::path::Path, names: &str| {
+        let folder = folder.display();
+        format!("the mod in {folder} names {names}: it can lift a denial")
+    };
+    let mut expected = [
+        says(&installed, "classic."),
+        says(&claude.join("skills/checker"), "tool.call, tool.check"),
+        says(&project.join(".claude/skills/caller"), "tool.call"),
+    ];
+    expected.sort();
+    assert_eq!(mods, expected, "{told:#}");
+}
