@@ -418,7 +418,7 @@ impl Folders<'_> {
     /// The path with symlinks followed as far as it exists. None if it takes too long.
     fn real(&mut self, path: &str, by: Instant) -> Option<String> {
         let (folder, name) = path.rsplit_once('/')?;
-        let real = follow(self.folder(folder, by)?, Path::new(name), by)?;
+        let real = follow(self.folder(folder, by)?, Path::new(name), by, |_| ())?;
         real.into_os_string().into_string().ok()
     }
 
@@ -428,16 +428,22 @@ impl Folders<'_> {
         }
         let below = folder.strip_prefix(self.cwd);
         let real = match below.and_then(|rest| rest.strip_prefix('/')) {
-            Some(rest) => follow(self.folder(self.cwd, by)?, Path::new(rest), by)?,
-            None => follow(PathBuf::from("/"), Path::new(folder), by)?,
+            Some(rest) => follow(self.folder(self.cwd, by)?, Path::new(rest), by, |_| ())?,
+            None => follow(PathBuf::from("/"), Path::new(folder), by, |_| ())?,
         };
         self.real.insert(folder.to_owned(), real.clone());
         Some(real)
     }
 }
 
-/// `rest` below `base`, each symlink replaced by its target, also one that points nowhere.
-fn follow(mut base: PathBuf, rest: &Path, by: Instant) -> Option<PathBuf> {
+/// `rest` below `base`, each symlink replaced by its target, also one that points nowhere. Calls `passes` with
+/// each place on the way.
+pub(crate) fn follow(
+    mut base: PathBuf,
+    rest: &Path,
+    by: Instant,
+    mut passes: impl FnMut(&Path),
+) -> Option<PathBuf> {
     let mut open: Vec<PathBuf> = vec![rest.to_path_buf()];
     let mut links = 0;
     let mut exists = true;
@@ -456,6 +462,7 @@ fn follow(mut base: PathBuf, rest: &Path, by: Instant) -> Option<PathBuf> {
             }
             Component::Normal(name) => {
                 base.push(name);
+                passes(&base);
                 if !exists {
                     continue;
                 }

@@ -5,8 +5,10 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::words::{NamedPath, files, names_file_in, starts_at_root};
+use crate::guard::path::follow;
 use crate::hooks::{Action, Hook};
 use crate::program::is_executable;
 use crate::run::path_in;
@@ -49,7 +51,7 @@ pub fn admit(
     }
     let untrusted = hook.untrusted_project.as_deref().map(resolved);
     let path = match &untrusted {
-        Some(untrusted) => path_outside(untrusted, cwd, path_in(environment)),
+        Some(untrusted) => path_outside(untrusted, path_in(environment)),
         None => path_in(environment).to_owned(),
     };
     if let Action::Run(program) = &hook.action {
@@ -100,15 +102,27 @@ fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The `PATH` without its folders inside the project. Relative ones begin at the session's folder.
-fn path_outside(project: &Path, cwd: &Path, path: &OsStr) -> OsString {
-    let outside = split_paths(path).filter(|entry| {
-        let entry = cwd.join(entry);
-        !entry.starts_with(project) && !resolved(&entry).starts_with(project)
-    });
+/// How long it may take to resolve an entry of `PATH`.
+const RESOLVING: Duration = Duration::from_secs(1);
+
+/// The `PATH` without the entries that lead into the project, or may do so for a process of the hook:
+/// a relative one depends on its folder, and one through `/proc` on the process itself.
+fn path_outside(project: &Path, path: &OsStr) -> OsString {
+    let outside = split_paths(path).filter(|entry| stays_outside(project, entry));
     match join_paths(outside) {
         Ok(path) if !path.is_empty() => path,
         // An empty `PATH` would mean the current folder.
         _ => path_in(&[]).to_owned(),
     }
+}
+
+/// Returns true if an entry of `PATH` is the same folder for every process, and not in the project.
+fn stays_outside(project: &Path, entry: &Path) -> bool {
+    let mut outside = entry.is_absolute();
+    let passes = |place: &Path| {
+        outside &= !place.starts_with(project) && !place.starts_with("/proc");
+    };
+    let by = Instant::now() + RESOLVING;
+    let followed = follow(PathBuf::from("/"), entry, by, passes);
+    followed.is_some() && outside
 }

@@ -381,6 +381,8 @@ fn path_entries_inside_an_untrusted_project_are_dropped_for_every_hook() {
     let evil = world.path("project/evil").display().to_string();
     symlink(&evil, world.path("link")).unwrap();
     let link = world.path("link").display().to_string();
+    // The folder of the daemon that resolves them is another one.
+    symlink("/proc/self/cwd/evil", world.path("of-process")).unwrap();
     for run in [
         r#"["jq", "--version"]"#,
         r#""jq --version""#,
@@ -391,6 +393,11 @@ fn path_entries_inside_an_untrusted_project_are_dropped_for_every_hook() {
             format!("{evil}:PATH"),
             format!("{link}:PATH"),
             "evil:PATH".into(),
+            "/proc/self/cwd/evil:PATH".into(),
+            "/proc/thread-self/cwd/evil:PATH".into(),
+            "/dev/fd/../cwd/evil:PATH".into(),
+            "/tmp/../proc/self/task/../cwd/evil:PATH".into(),
+            format!("{}:PATH", world.path("of-process").display()),
         ] {
             let (runs, marked) = world.run_hooks("project", &[("PATH", path)]);
             assert!(!marked, "{run}: {runs:?}");
