@@ -314,6 +314,6 @@ fn tell_end(followed: &Followed, exit: Exit, next: &Next) {
 }
 
 fn local_time(at: i64) -> String {
-    let now = jiff::Zoned::now();
+    let now = becket_engine::local_time::now();
     clock(at, &now)
 }

@@ -57,7 +57,7 @@ impl Lines {
         Self {
             form,
             out,
-            now: jiff::Zoned::now(),
+            now: becket_engine::local_time::now(),
             width: width(),
             any: false,
             narrowed: false,
@@ -315,7 +315,7 @@ mod tests {
             duplicate_of: None,
             payload: Some(serde_json::to_vec(&serde_json::json!({"prompt": odd})).unwrap()),
         };
-        let line = person(&row, &jiff::Zoned::now(), 120);
+        let line = person(&row, &becket_engine::local_time::now(), 120);
         let plain = anstream::adapter::strip_str(&line).to_string();
         assert!(!plain.chars().any(char::is_control), "{plain:?}");
         assert!(!line.contains("\u{1b}[31m"), "{line:?}");

@@ -8,6 +8,7 @@ pub mod guard;
 pub mod hooks;
 pub mod judge;
 pub mod limit;
+pub mod local_time;
 pub mod mask;
 pub mod matcher;
 pub mod merge;
@@ -22,6 +23,7 @@ pub mod session_file;
 mod stamp;
 pub mod status;
 pub mod statusline;
+pub mod thread;
 pub mod transcript;
 pub mod trust;
 

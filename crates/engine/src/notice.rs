@@ -12,6 +12,7 @@ use becket_wire::rpc::Envelope;
 use becket_wire::session::{Display, SessionRow};
 use becket_wire::text::is_hidden;
 
+use crate::local_time;
 use crate::run::Program;
 use crate::session::{Moment, Session};
 
@@ -233,7 +234,7 @@ fn told(
 /// The local time of day, in minutes.
 pub fn minute_of_day(at_ms: i64) -> u16 {
     let at = jiff::Timestamp::from_millisecond(at_ms).unwrap_or_default();
-    let local = at.to_zoned(jiff::tz::TimeZone::system());
+    let local = at.to_zoned(local_time::zone());
     u16::try_from(i32::from(local.hour()) * 60 + i32::from(local.minute())).unwrap_or(0)
 }
 

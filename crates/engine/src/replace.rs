@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tempfile::NamedTempFile;
 
+use crate::stamp::open_regular;
+
 /// How many links in a row are followed; as many as the kernel does.
 const MAX_LINKS: usize = 40;
 
@@ -39,11 +41,7 @@ impl Snapshot {
     pub fn read(asked: &Path, limit: u64) -> io::Result<Self> {
         let path = resolve(asked)?;
         // What was replaced between the two is found out when it is written.
-        let metadata = fs::metadata(&path);
-        let read = metadata.and_then(|metadata| {
-            let bytes = read_file(&path, &metadata, limit)?;
-            Ok((bytes, metadata))
-        });
+        let read = read_file(&path, limit);
         let (bytes, metadata) = match read {
             Ok((bytes, metadata)) => (Some(bytes), Some(metadata)),
             Err(error) if error.kind() == ErrorKind::NotFound => (None, None),
@@ -210,17 +208,15 @@ fn in_real_folder(path: PathBuf) -> PathBuf {
     }
 }
 
-fn read_file(path: &Path, metadata: &Metadata, limit: u64) -> io::Result<Vec<u8>> {
-    // A pipe or a device would hang us.
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
+fn read_file(path: &Path, limit: u64) -> io::Result<(Vec<u8>, Metadata)> {
+    let file = open_regular(path)?;
+    let metadata = file.metadata()?;
     let mut bytes = Vec::new();
-    File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
+    file.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(ErrorKind::FileTooLarge.into());
     }
-    Ok(bytes)
+    Ok((bytes, metadata))
 }
 
 /// Makes a folder and those above it; says whether it was missing.

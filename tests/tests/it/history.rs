@@ -168,7 +168,7 @@ fn stats_add_up_what_sessions_did() {
     });
     assert_eq!(all, json!([expected]));
     let by = |what| parsed(&world, &["sessions", "--stats", "--by", what, "--json"]);
-    let today = jiff::Zoned::now().date().to_string();
+    let today = becket_engine::local_time::now().date().to_string();
     let days = by("day");
     assert!(
         days[0]["day"] == today.as_str() || days[1]["day"] == today.as_str(),

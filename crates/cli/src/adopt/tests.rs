@@ -383,7 +383,7 @@ fn the_list_fits() {
     let here = found(&home);
     let shown = |width: usize| {
         let look = Look {
-            now: jiff::Zoned::now(),
+            now: becket_engine::local_time::now(),
             width,
             glyphs: Glyphs::Unicode,
         };

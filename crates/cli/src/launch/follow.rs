@@ -277,7 +277,7 @@ fn look_for_limit(row: &SessionRow, state: &mut FollowState) {
         return;
     }
     state.limited = error.map(str::to_owned);
-    let zone = jiff::tz::TimeZone::system();
+    let zone = becket_engine::local_time::zone();
     let at = error.and_then(|error| limit::reset(error, row.last_activity, &zone));
     state.followed.limit = at.map(|at| at + MINUTE);
 }

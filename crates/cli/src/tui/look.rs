@@ -38,7 +38,7 @@ impl Look {
             colour: set("NO_COLOR").is_none(),
             unicode: Glyphs::chosen_by(set) == Glyphs::Unicode,
             home: set("HOME"),
-            zone: TimeZone::system(),
+            zone: becket_engine::local_time::zone(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! How things look to a person: colours, marks, names and values in columns.
 
 use anstyle::{AnsiColor, Style};
+use becket_engine::local_time;
 use becket_wire::rpc::Counts;
 use becket_wire::session::Display;
 
@@ -70,7 +71,7 @@ impl Look {
     /// How this call's stdout looks.
     pub fn of_stdout() -> Self {
         Self {
-            now: jiff::Zoned::now(),
+            now: local_time::now(),
             width: line::width(),
             glyphs: Glyphs::of_the_locale(),
         }

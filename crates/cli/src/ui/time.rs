@@ -11,7 +11,7 @@ pub fn since(text: &str) -> Result<i64, String> {
         return Ok(moment.as_millisecond());
     }
     if let Ok(local) = text.parse::<jiff::civil::DateTime>()
-        && let Ok(zoned) = local.to_zoned(jiff::tz::TimeZone::system())
+        && let Ok(zoned) = local.to_zoned(becket_engine::local_time::zone())
     {
         return Ok(zoned.timestamp().as_millisecond());
     }

@@ -237,7 +237,7 @@ fn about(one: &engine::Checkpoint) -> Tell {
     tell.field("checkpoint", id(one));
     tell.field("name", one_line(&one.name));
     if let Some(at) = one.at {
-        tell.field("made", time::clock(at, &jiff::Zoned::now()));
+        tell.field("made", time::clock(at, &becket_engine::local_time::now()));
     }
     if let Some(session) = &one.session {
         tell.field("session", one_line(session));

@@ -10,10 +10,11 @@ use becket_wire::Place;
 
 use super::{Loader, Snapshot};
 use crate::mask::Masker;
+use crate::thread::ThreadFile;
 
 /// Projects kept at hand; the one used longest ago is dropped first.
 const MAX_PROJECTS: usize = 128;
-/// A look into a folder that takes longer means that its file system does not answer.
+/// A look into a folder that takes longer, and whose thread sleeps, means that its file system does not answer.
 const STALLED: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -25,8 +26,21 @@ pub struct ConfigCache {
     /// Keeps a copy of each file that parses. Only the daemon does.
     may_write: bool,
     projects: Mutex<Projects>,
-    /// The looks that are under way in each folder, with when they began.
-    looks: Mutex<HashMap<PathBuf, BTreeMap<u64, Instant>>>,
+    /// The looks that are under way in each folder.
+    looks: Mutex<HashMap<PathBuf, BTreeMap<u64, UnderWay>>>,
+}
+
+/// When a look into a folder began, and the thread that looks.
+#[derive(Debug)]
+struct UnderWay {
+    began: Instant,
+    thread: ThreadFile,
+}
+
+impl UnderWay {
+    fn hangs(&self, now: Instant) -> bool {
+        now.duration_since(self.began) > STALLED && self.thread.sleeps()
+    }
 }
 
 /// A look into a folder that is under way.
@@ -98,11 +112,12 @@ impl ConfigCache {
         let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let here = looks.entry(folder.to_path_buf()).or_default();
         let oldest = here.values().next();
-        if oldest.is_some_and(|began| now.duration_since(*began) > STALLED) {
+        if oldest.is_some_and(|look| look.hangs(now)) {
             return None;
         }
         let number = here.keys().next_back().map_or(0, |last| last + 1);
-        here.insert(number, now);
+        let thread = ThreadFile::current();
+        here.insert(number, UnderWay { began: now, thread });
         Some(FolderLook {
             cache: self,
             folder: folder.to_path_buf(),
@@ -159,12 +174,21 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let cache = ConfigCache::new(&Place::new(home.path()), [7; 32], false);
         let (folder, now) = (Path::new("/stalled"), Instant::now());
-        let hangs = cache.look_into(folder, now).unwrap();
+        let later = now + 2 * STALLED;
+        let computes = cache.look_into(folder, now).unwrap();
+        assert!(cache.look_into(folder, later).is_some(), "this thread runs");
+        drop(computes);
+        // A thread that has ended runs no more than one that hangs.
+        let hangs = std::thread::scope(|scope| {
+            let look = scope.spawn(|| cache.look_into(folder, now));
+            look.join().unwrap().unwrap()
+        });
         let soon = cache.look_into(folder, now + STALLED);
         assert!(soon.is_some(), "it may only be slow");
         drop(soon);
-        let later = now + 2 * STALLED;
-        assert!(cache.look_into(folder, later).is_none());
+        while cache.look_into(folder, later).is_some() {
+            std::thread::yield_now();
+        }
         assert!(cache.look_into(Path::new("/other"), later).is_some());
         drop(hangs);
         assert!(cache.look_into(folder, later).is_some(), "it answers again");

@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::Hook;
 use crate::config::Origin;
+use crate::local_time;
 use crate::replace::{self, Attempt, Snapshot};
 
 const MAX_SIZE: u64 = 1 << 20;
@@ -299,7 +300,7 @@ fn is_damaged(path: &Path) -> Result<bool, SwitchError> {
 }
 
 fn move_away(path: &Path) -> Result<PathBuf, SwitchError> {
-    let time = jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+    let time = local_time::now().strftime("%Y%m%d-%H%M%S").to_string();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let unwritable = |why| SwitchError::Unwritable {
         file: path.to_path_buf(),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::pin::Pins;
+use crate::local_time;
 use crate::replace::{self, Attempt, Snapshot};
 use crate::stamp::read_text;
 
@@ -111,7 +112,7 @@ pub fn change(place: &Place, edit: impl Fn(&mut Book)) -> Result<Option<PathBuf>
 
 /// Renames a damaged book; of a link, the link itself.
 fn move_away(file: &Path) -> io::Result<PathBuf> {
-    let suffix = jiff::Zoned::now().strftime(".damaged-%Y%m%d-%H%M%S-%f");
+    let suffix = local_time::now().strftime(".damaged-%Y%m%d-%H%M%S-%f");
     let mut name = file.as_os_str().to_owned();
     name.push(suffix.to_string());
     let aside = PathBuf::from(name);

@@ -1,0 +1,71 @@
+//! The local time zone, which `TZ` may set to anything.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+/// Where the names of time zones are files.
+const ZONES: &str = "/usr/share/zoneinfo";
+/// Files of time zones have a few KiB.
+const LARGEST: u64 = 1 << 20;
+
+/// Returns the local time zone, and UTC where `TZ` names a device, a pipe or a file that is none: reading one might
+/// never end.
+#[expect(clippy::disallowed_methods, reason = "TZ was looked at")]
+pub fn zone() -> TimeZone {
+    match std::env::var_os("TZ") {
+        Some(tz) if !names_zone_files_only(&tz) => TimeZone::UTC,
+        _ => TimeZone::system(),
+    }
+}
+
+/// The time now in the local time zone.
+pub fn now() -> Zoned {
+    Timestamp::now().to_zoned(zone())
+}
+
+fn names_zone_files_only(tz: &OsStr) -> bool {
+    let name = tz.as_bytes();
+    let name = Path::new(OsStr::from_bytes(name.strip_prefix(b":").unwrap_or(name)));
+    let is_fit = |path: &Path| {
+        let Ok(found) = fs::metadata(path) else {
+            return true;
+        };
+        // A file in `/proc` claims to be empty.
+        found.is_dir() || found.is_file() && (1..LARGEST).contains(&found.len())
+    };
+    is_fit(name) && is_fit(&Path::new(ZONES).join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_read_as_time_zones() {
+        for tz in [
+            "",
+            "UTC",
+            ":UTC",
+            "EST5EDT",
+            "Europe/Berlin",
+            "no/such",
+            "<+02>-2",
+        ] {
+            assert!(names_zone_files_only(OsStr::new(tz)), "{tz}");
+        }
+        for tz in [
+            "/dev/zero",
+            ":/dev/zero",
+            "../../../dev/zero",
+            ":/proc/kmsg",
+            "/dev/tty",
+        ] {
+            assert!(!names_zone_files_only(OsStr::new(tz)), "{tz}");
+        }
+    }
+}
