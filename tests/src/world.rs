@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use becket_wire::json;
+use becket_wire::{Place, json};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -59,7 +60,19 @@ impl Called {
 }
 
 impl World {
+    /// A world in which the daemon's environment is recorded, as by `becket init`: else its HOME would be the real
+    /// one.
     pub fn new() -> Self {
+        let world = Self::bare();
+        let made = fs::DirBuilder::new().mode(0o700).create(&world.becket_home);
+        made.expect("a home");
+        let home = world.home.display();
+        fs::write(world.path("environment"), format!("HOME={home}\0")).expect("a record");
+        world
+    }
+
+    /// A world in which becket has never run.
+    pub fn bare() -> Self {
         // A short path: the socket's name must fit its address.
         let root = tempfile::Builder::new()
             .prefix("bkt")
@@ -233,6 +246,9 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.signal_daemon(Signal::KILL);
+        let uid = rustix::process::getuid().as_raw();
+        let temporary = Place::new(&self.becket_home).temporary(uid);
+        drop(fs::remove_dir_all(temporary));
     }
 }
 

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     failure::expect_closed_pipes();
+    leave::not_for_a_file();
     if let Some(hook) = verb::hook::called() {
         return hook;
     }

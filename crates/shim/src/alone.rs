@@ -1,48 +1,82 @@
-//! Hands over to `becket`, which takes this process's place: `becket hook --alone` with an event,
-//! `becket statusline` with a status line.
+//! Hands over to `becket`: `becket hook --alone` judges an event while we wait, so that its death is not
+//! silent; `becket statusline` takes this process's place.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
+use becket_wire::rpc::{Request, environment_block};
 use becket_wire::{EventId, Missed, Place};
 
 use crate::{Question, os, wake};
 
-/// Becomes `becket … --alone`, with the frame as its stdin. Comes back only if that failed: then an
-/// event (it has an id) goes into the spool, and Claude Code goes on (strict: blocks).
+/// Has `becket … --alone` answer. If it dies or cannot be started, an event goes into the spool, and Claude Code
+/// goes on (strict: blocks).
 pub(crate) fn go(asked: &Question<'_>, id: Option<EventId>, why: Missed, held: bool) -> ExitCode {
-    let why = why.to_string();
-    let verb = id.map_or("statusline", |_| "hook");
-    let args = &[verb, "--alone", &why, "--held"][..3 + usize::from(held)];
-    let error = become_becket(asked.place, args, Some(asked.frame));
-    let kept = match id.map(|id| spool(asked.place, id, asked.frame)) {
-        None => "no status line".to_owned(),
-        Some(Ok(())) => "the event is in the spool".to_owned(),
-        Some(Err(error)) => format!("the event is lost: {error}"),
+    let (place, frame, why) = (asked.place, asked.frame, why.to_string());
+    let Some(id) = id else {
+        let error = become_becket(place, &["statusline", "--alone", &why], Some(frame));
+        eprintln!("becket-hook: no daemon ({why}), no becket beside this program: {error}");
+        return ExitCode::FAILURE;
     };
-    eprintln!("becket-hook: no daemon ({why}), no becket beside this program ({error}); {kept}");
+    let args = &["hook", "--alone", &why, "--held"][..3 + usize::from(held)];
+    let failed = match judge(place, args, frame) {
+        Ok(ended) => match ended.code().and_then(|code| u8::try_from(code).ok()) {
+            Some(code @ 0..=2) => return ExitCode::from(code),
+            _ => format!("becket hook ended with {ended}"),
+        },
+        Err(error) => format!("could not run the becket beside this program: {error}"),
+    };
+    let kept = match spool(place, id, frame) {
+        Ok(()) => "the event is in the spool".to_owned(),
+        Err(error) => format!("the event is lost: {error}"),
+    };
+    eprintln!("becket-hook: no daemon ({why}), and this event is not judged: {failed}; {kept}");
     ExitCode::FAILURE
+}
+
+/// Runs `becket hook --alone` and waits for its end. Its environment is the daemon's, since a repository's settings
+/// can set ours; ours follows the event, for named hooks.
+fn judge(place: &Place, args: &[&str], frame: &[u8]) -> io::Result<ExitStatus> {
+    let environment = Request::Environment(environment_block(std::env::vars_os()));
+    let environment = environment.to_frame().map_err(io::Error::other)?;
+    let input = [frame, &environment].concat();
+    let mut becket = becket(place, args)?;
+    becket.env_clear().envs(wake::environment(place));
+    let Ok(mut child) = becket.stdin(Stdio::piped()).spawn() else {
+        // Where no other process can be had, this one becomes it.
+        return Err(becket.stdin(os::memory_file(&input)?).exec());
+    };
+    // Where this fails, its end tells why.
+    drop(child.stdin.take().map(|mut stdin| stdin.write_all(&input)));
+    child.wait()
+}
+
+fn becket(place: &Place, args: &[&str]) -> io::Result<Command> {
+    let mut becket = Command::new(wake::program()?);
+    becket.args(args).arg("--home").arg(place.home());
+    Ok(becket)
 }
 
 /// Becomes `becket` with this frame, or our own stdin. Comes back only if it failed, and says why.
 pub(crate) fn become_becket(place: &Place, args: &[&str], frame: Option<&[u8]>) -> io::Error {
     let become_it = || -> io::Result<io::Error> {
-        let mut becket = Command::new(wake::program()?);
-        becket.args(args).arg("--home").arg(place.home());
         let frame = frame.map(os::memory_file).transpose()?;
         let stdin = frame.map_or(Stdio::inherit(), Stdio::from);
-        Ok(becket.stdin(stdin).exec())
+        Ok(becket(place, args)?.stdin(stdin).exec())
     };
     become_it().unwrap_or_else(|error| error)
 }
 
-/// Leaves the frame for the next daemon. It masks what it takes in; nobody masked this.
+/// Leaves the frame for the next daemon, which masks it, unless more of the event is there already.
 fn spool(place: &Place, id: EventId, frame: &[u8]) -> io::Result<()> {
     wake::private_folder(&place.spool())?;
     let last = place.spooled(id);
+    if last.exists() {
+        return Ok(());
+    }
     let temp = last.with_extension("tmp");
     let mut options = OpenOptions::new();
     options.create_new(true).write(true).mode(0o600);

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use becket_wire::bounds::START;
 use becket_wire::place::UNREGISTERED;
-use becket_wire::process::{ARENAS, FOR_DAEMON, PATH};
+use becket_wire::process::for_daemon;
 use becket_wire::rpc::read_environment;
 use becket_wire::{Missed, Notice, Place};
+use rustix::fs::OFlags;
 
 use crate::Link;
 use crate::os;
@@ -51,6 +52,7 @@ pub fn start_lock(place: &Place, until: Instant) -> Option<File> {
     private_folder(&place.run()).ok()?;
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
+    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     lock_until(options.open(place.start_lock()).ok()?, until)
 }
 
@@ -60,7 +62,9 @@ pub fn lock_until(file: File, until: Instant) -> Option<File> {
         return Some(file);
     }
     let (locked, wait) = channel();
-    std::thread::spawn(move || file.lock().map(|()| locked.send(file)));
+    let waiting = std::thread::Builder::new();
+    let wait_for_it = move || file.lock().map(|()| locked.send(file));
+    waiting.spawn(wait_for_it).ok()?;
     let left = until.saturating_duration_since(Instant::now());
     wait.recv_timeout(left).ok()
 }
@@ -77,7 +81,6 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
         .arg(place.home())
         .env_clear()
         .envs(environment(place))
-        .env(ARENAS.0, ARENAS.1)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(OwnedFd::from(theirs))
@@ -89,19 +92,10 @@ fn try_start(place: &Place, until: Instant) -> io::Result<Notice> {
     Ok(Notice::read(&io::read_to_string(ours)?))
 }
 
-/// The daemon's environment: the one that `becket init` saw.
-fn environment(place: &Place) -> Vec<(OsString, OsString)> {
-    let own = |name: &str| Some((name.into(), std::env::var_os(name)?));
-    let mut environment: Vec<_> = match std::fs::read(place.environment()) {
-        Ok(block) => read_environment(&block),
-        Err(_) => ["HOME", "TZ"].into_iter().filter_map(own).collect(),
-    };
-    environment.retain(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept));
-    if !environment.iter().any(|(name, _)| name == "PATH") {
-        environment.push(("PATH".into(), PATH.into()));
-    }
-    environment.extend(own("LANG"));
-    environment
+/// The environment of the daemon and of the standalone judge.
+pub(crate) fn environment(place: &Place) -> Vec<(OsString, OsString)> {
+    let seen = std::fs::read(place.environment()).unwrap_or_default();
+    for_daemon(read_environment(&seen), std::env::var_os("LANG"))
 }
 
 /// `becket`, which stands beside this program.

@@ -1,13 +1,31 @@
-//! What a line of `/proc/PID/stat` says. The name in it may hold anything, so fields are counted
-//! from its end.
+//! What processes are told and say: the environment that a daemon gets, and a line of `/proc/PID/stat`. The name
+//! in that may hold anything, so fields are counted from its end.
 
-/// A variable of the daemon's own, for glibc: an arena for each of its threads would cost 8 MB.
+use std::ffi::OsString;
+
+/// A variable for glibc in the daemon and the standalone judge: an arena for each thread would cost 8 MB.
 pub const ARENAS: (&str, &str) = ("MALLOC_ARENA_MAX", "4");
 
 /// What a daemon gets of the environment that `becket init` saw. A shim's own may be a repository's.
 pub const FOR_DAEMON: [&str; 3] = ["HOME", "PATH", "TZ"];
 /// The daemon's PATH where no `becket init` has run.
-pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Makes the environment of the daemon and of the standalone judge from what `becket init` saw. Where it saw no
+/// HOME, the password database says it.
+pub fn for_daemon(
+    seen: Vec<(OsString, OsString)>,
+    lang: Option<OsString>,
+) -> Vec<(OsString, OsString)> {
+    let mut environment = seen;
+    environment.retain(|(name, _)| FOR_DAEMON.iter().any(|kept| name == kept));
+    if !environment.iter().any(|(name, _)| name == "PATH") {
+        environment.push(("PATH".into(), PATH.into()));
+    }
+    environment.extend(lang.map(|lang| ("LANG".into(), lang)));
+    environment.push((ARENAS.0.into(), ARENAS.1.into()));
+    environment
+}
 
 /// The parent of a process, and when it was started, in clock ticks since boot: a pid alone is
 /// used again.

@@ -26,7 +26,7 @@ fn settings(world: &World) -> PathBuf {
 }
 
 fn with_settings(text: &str) -> World {
-    let world = World::new();
+    let world = World::bare();
     fs::write(settings(&world), text).expect("settings");
     world
 }
@@ -78,7 +78,7 @@ fn is_broken(world: &World, what: &str, mend: &str) {
 
 #[test]
 fn a_healthy_world_is_well() {
-    let world = World::new();
+    let world = World::bare();
     world.run(&["init"]);
     assert_eq!(broken(&world), []);
     let (_, told) = world.doctor();
@@ -168,7 +168,7 @@ fn only_our_entries_go_after_other_edits() {
 
 #[test]
 fn a_file_that_init_made_goes_again() {
-    let world = World::new();
+    let world = World::bare();
     world.run(&["init"]);
     let mode = fs::metadata(settings(&world))
         .expect("settings")
@@ -195,7 +195,7 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
 
 #[test]
 fn a_link_stays_a_link_and_a_mode_a_mode() {
-    let world = World::new();
+    let world = World::bare();
     let dotfiles = world.home.join("dotfiles");
     fs::create_dir(&dotfiles).expect("a folder");
     let real = dotfiles.join("claude.json");
@@ -299,7 +299,7 @@ fn doctor_finds_what_makes_hooks_void() {
         &format!("take disableAllHooks out of {place}"),
     );
     // A project may do it too.
-    let world = World::new();
+    let world = World::bare();
     world.run(&["init"]);
     fs::create_dir_all(world.home.join("project/.claude")).expect("a project");
     let local = world.home.join("project/.claude/settings.local.json");
@@ -313,7 +313,7 @@ fn doctor_finds_what_makes_hooks_void() {
 
 #[test]
 fn doctor_finds_a_shim_that_is_missing_or_another() {
-    let world = World::new();
+    let world = World::bare();
     world.run(&["init"]);
     let shim = world.programs.join("becket-hook");
     fs::remove_file(&shim).expect("a shim");
@@ -328,7 +328,7 @@ fn doctor_finds_a_shim_that_is_missing_or_another() {
 
 #[test]
 fn a_new_user_is_told_where_to_begin() {
-    let world = World::new();
+    let world = World::bare();
     is_broken(&world, "does not exist", "becket up");
     assert!(
         !world.becket_home.exists(),
@@ -338,7 +338,7 @@ fn a_new_user_is_told_where_to_begin() {
 
 #[test]
 fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
-    let world = World::new();
+    let world = World::bare();
     world.start_daemon();
     let config = world.path("config.toml");
     let check = || world.output(&["config", "check"]);
@@ -373,7 +373,7 @@ fn a_wrong_config_is_told_with_its_place_and_the_last_good_copy_holds() {
 
 #[test]
 fn without_a_daemon_the_canary_is_said_to_be_judged_so() {
-    let world = World::new();
+    let world = World::bare();
     world.run(&["init"]);
     let canary = |variables: &[(&str, &str)]| {
         let mut doctor = world.becket(["doctor"]);

@@ -305,16 +305,34 @@ fn what_the_daemon_starts_is_found_by_the_path_that_init_saw() {
     }
     let seen = format!("{} Asia/Tokyo {good}\n", world.home.display());
     assert_eq!(written(&world, "told"), seen);
-    // Where no `init` has run, PATH is a fixed one.
+    // Where no `init` has run, PATH is a fixed one, and HOME that of the password database.
     world.run(&["daemon", "stop"]);
     fs::remove_file(world.path("environment")).expect("a file");
-    call(world.shim("Stop"), b"{}");
+    let mut shim = world.shim("Stop");
+    shim.env("HOME", "/elsewhere").env("TZ", ":/dev/zero");
+    call(shim, b"{}");
     let pid = world.daemon_pid().expect("a daemon");
     let environment = fs::read_to_string(format!("/proc/{pid}/environ")).expect("an environment");
     assert!(
         environment.contains("PATH=/usr/local/bin:/usr/bin:/bin\0"),
         "{environment}"
     );
+    let users = fs::read_to_string("/etc/passwd").expect("a password database");
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let users = users
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>());
+    let home = users
+        .filter(|user| user[2] == uid)
+        .map(|user| user[5].to_owned())
+        .next();
+    if let Some(home) = home {
+        assert!(
+            environment.contains(&format!("HOME={home}\0")),
+            "{environment}"
+        );
+    }
+    assert!(!environment.contains("TZ="), "{environment}");
     for program in ["tell.ran", "tmux.ran"] {
         assert!(
             !world.root().join("bad").join(program).exists(),

@@ -19,7 +19,7 @@ const SHARED: [&str; 3] = [
 
 /// A home in which becket is installed as `./install` does it, beside a program of somebody else's.
 fn installed() -> (World, PathBuf) {
-    let world = World::new();
+    let world = World::bare();
     let prefix = world.home.join(".local");
     for folder in ["bin", "share/man/man1"] {
         fs::create_dir_all(prefix.join(folder)).expect("a folder");

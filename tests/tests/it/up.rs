@@ -10,7 +10,7 @@ use crate::notice::{SESSION, asks};
 
 #[test]
 fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
-    let world = World::new();
+    let world = World::bare();
     let refused = world.output(&["up", "--hooks", "check-todos,check-todo"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
@@ -24,7 +24,7 @@ fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
 
 #[test]
 fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
-    let world = World::new();
+    let world = World::bare();
     world.run(&["up"]);
     assert!(!world.path("config.toml").exists());
     let said = world.run(&["up", "--notice", "osc777"]);
@@ -42,7 +42,7 @@ fn up_writes_what_was_chosen_and_asks_nobody_who_is_not_there() {
 
 #[test]
 fn up_asks_a_person_once() {
-    let world = World::new();
+    let world = World::bare();
     let settings = world.home.join(".claude/settings.json");
     let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
     fs::create_dir_all(world.home.join(".claude")).expect("a folder");
@@ -126,7 +126,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
-    let world = World::new();
+    let world = World::bare();
     let temp = world.root().join("temp");
     fs::create_dir(&temp).expect("a folder");
     let before = names(world.root());
@@ -157,7 +157,7 @@ fn a_demo_plays_in_its_own_home_and_leaves_nothing() {
 
 #[test]
 fn the_picture_is_the_same_each_time() {
-    let world = World::new();
+    let world = World::bare();
     let draw = |name: &str| {
         let file = world.root().join(name);
         world.run(&["demo", "--svg", &file.to_string_lossy()]);
@@ -170,7 +170,7 @@ fn the_picture_is_the_same_each_time() {
 
 #[test]
 fn without_a_terminal_nothing_is_drawn() {
-    let world = World::new();
+    let world = World::bare();
     let called = call(world.becket::<&str>([]), b"");
     let said = called.stdout.clone();
     assert_eq!((called.code, called.stderr.len()), (Some(0), 0), "{said}");

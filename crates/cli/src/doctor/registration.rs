@@ -34,10 +34,11 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
     let files = settings::files(world);
     let mut checks = Vec::new();
     let mut seen = Vec::new();
-    let mut unreadable = false;
+    let (mut unreadable, mut plugin) = (false, false);
     for file in &files {
         match look(world, file) {
             Ok(Some(inspection)) => {
+                plugin |= inspection.plugin;
                 checks.extend(overriding(file, &inspection));
                 checks.extend(hidden(file, &inspection));
                 if file.scope != Scope::Managed && inspection.any() {
@@ -57,7 +58,10 @@ pub(super) fn settings(world: &World, daemon_answers: bool) -> Vec<Check> {
         }
     }
     // A file that cannot be read may hold the registration: nothing to say about it then.
-    if seen.is_empty() && !unreadable {
+    if seen.is_empty() && plugin {
+        let what = "only the plugin registers becket: a project's settings can lead it to another program or home";
+        checks.push(Check::warning("settings", what, "becket init"));
+    } else if seen.is_empty() && !unreadable {
         checks.push(Check::broken(
             "settings",
             "becket is not registered with Claude Code",

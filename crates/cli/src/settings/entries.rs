@@ -278,6 +278,8 @@ pub struct Inspection {
     pub managed_hooks_only: bool,
     /// A missing or crashing shim blocks the tool call.
     pub strict: bool,
+    /// becket's plugin is switched on.
+    pub plugin: bool,
     pub status_line: Standing,
 }
 
@@ -350,8 +352,24 @@ pub fn inspect(text: &str, registration: &Registration) -> Result<Inspection, Se
         disable_all_hooks: root.is_some_and(|root| flag(root, "disableAllHooks")),
         managed_hooks_only: root.is_some_and(|root| flag(root, "allowManagedHooksOnly")),
         strict: is_strict(&document, Strict::Keep),
+        plugin: root.is_some_and(has_plugin),
         status_line: status_line::inspect(&document, registration),
     })
+}
+
+/// Returns true if `enabledPlugins` of these settings switches on becket's, from whatever marketplace.
+fn has_plugin(root: &Object<'_>) -> bool {
+    let Some(Value::Object(plugins)) = last(root, "enabledPlugins").map(|plugins| &plugins.value)
+    else {
+        return false;
+    };
+    let names = plugins
+        .properties
+        .iter()
+        .map(|property| property.name.as_str());
+    names
+        .filter(|name| name.starts_with("becket@"))
+        .any(|name| flag(plugins, name))
 }
 
 fn command_line(ours: &Placed<'_, '_>) -> Option<CommandLine> {
@@ -512,8 +530,8 @@ pub struct Record {
 impl Record {
     /// What was remembered of a file. A damaged record is as good as none: `uninit` can do without.
     pub fn load(place: &Place, file: &Path) -> Option<Self> {
-        let record = fs::read(path(place, file)).ok()?;
-        let record: Self = serde_json::from_slice(&record).ok()?;
+        let record = Snapshot::read(&path(place, file), MAX_RECORD).ok()?;
+        let record: Self = serde_json::from_slice(record.bytes()?).ok()?;
         (record.file == file.to_string_lossy()).then_some(record)
     }
 

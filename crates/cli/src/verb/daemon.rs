@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use becket_daemon::life::{self, LifeError, Options};
 use becket_wire::Version;
 use becket_wire::rpc::{Ask, DaemonStatus};
@@ -210,6 +211,7 @@ fn be(
     drain: Option<u64>,
     as_version: Option<Version>,
 ) -> Result<ExitCode> {
+    find_home()?;
     let version = as_version.unwrap_or_else(Version::current);
     match life::run(&Options {
         place: world.place.clone(),
@@ -221,4 +223,15 @@ fn be(
         Err(LifeError::Running(_)) if detached => Ok(ExitCode::SUCCESS),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Begins again with the home folder of the password database, where nothing says another.
+fn find_home() -> Result<()> {
+    let missing = std::env::var_os("HOME").is_none();
+    let Some(home) = std::env::home_dir().filter(|home| missing && home.is_absolute()) else {
+        return Ok(());
+    };
+    let mut again = Command::new(std::env::current_exe()?);
+    let again = again.args(std::env::args_os().skip(1)).env("HOME", home);
+    Err(again.exec()).context("could not start again with HOME")
 }

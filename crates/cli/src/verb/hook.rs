@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becket_wire::{Place, Registration};
 
 use crate::failure::{Code, Failure};
-use crate::standalone;
+use crate::{leave, standalone};
 
 /// Take one event from Claude Code, where the shim cannot
 #[derive(Debug, clap::Args)]
@@ -56,6 +56,10 @@ pub fn called() -> Option<ExitCode> {
         held: has("--held"),
         behind: has("--behind"),
     };
+    if !call.behind {
+        // The shim waits, and Claude Code signals the shim alone.
+        leave::with_the_starter();
+    }
     let registration = Registration::read(args.iter().cloned());
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let place = Place::find(registration.home, variable("BECKET_HOME"), variable("HOME"));

@@ -437,8 +437,6 @@ impl Run {
             return;
         };
         self.kit.environment = read_environment(&block).into();
-        // After this frame standalone does not run them again.
-        answerer.tell(std::mem::take(&mut self.begun));
         let thread = std::thread::Builder::new().name("hooks".into());
         if let Err(why) = thread.spawn(move || self.run(answerer, slot)) {
             warn!(%why, "could not start a thread for hooks");
@@ -446,6 +444,8 @@ impl Run {
     }
 
     fn run(mut self, answerer: Answerer, slot: Option<Slot>) {
+        // After this frame standalone does not run them again, so it is sent only where they do run.
+        answerer.tell(std::mem::take(&mut self.begun));
         let (not_begun, has_slot) = (self.leave_out(), slot.is_some());
         let Self {
             plan,

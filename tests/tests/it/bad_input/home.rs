@@ -128,7 +128,9 @@ fn is_one_complaint(called: &Called) {
     assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
     assert_eq!(called.stderr.lines().count(), 1, "{called:?}");
     assert!(
-        called.stderr.contains("no becket beside this program"),
+        called
+            .stderr
+            .contains("the becket beside this program: No such file"),
         "{called:?}"
     );
     assert!(
@@ -330,7 +332,7 @@ fn a_home_made_by_hand_is_closed_to_others_and_that_is_said() {
         home.permissions().mode() & 0o777
     };
     let open = || {
-        let world = World::new();
+        let world = World::bare();
         fs::create_dir(&world.becket_home).expect("a home");
         fs::set_permissions(&world.becket_home, fs::Permissions::from_mode(0o755)).expect("a mode");
         world

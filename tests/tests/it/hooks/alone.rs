@@ -1,7 +1,7 @@
 //! Hooks without a daemon: nothing is lost.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::process::Command;
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{call, is_alive};
@@ -72,13 +72,15 @@ impl Ship {
     }
 }
 
-fn kill(child: &mut Child) {
-    child.kill().expect("a kill");
-    child.wait().expect("an end");
+/// The process that started a hook.
+pub(super) fn parent_of(hook: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{}/status", hook.trim())).expect("a process");
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.expect("a parent").to_owned()
 }
 
 /// Ends what a killed process left behind.
-fn end(pid: &str) {
+pub(super) fn end(pid: &str) {
     let pid: i32 = pid.trim().parse().expect("a pid");
     let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
     let gone = || (!is_alive(pid.unsigned_abs())).then_some(());
@@ -88,10 +90,12 @@ fn end(pid: &str) {
 #[test]
 fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
     let ship = Ship::new(WAITS);
-    let mut child = begins(ship.alone_from("settings"), &ship.bash("t1"));
+    let child = begins(ship.alone_from("settings"), &ship.bash("t1"));
     let hook = ship.wait_file("begun");
-    kill(&mut child);
+    end(&parent_of(&hook));
     end(&hook);
+    let shim = child.wait_with_output().expect("an end");
+    assert_eq!(shim.status.code(), Some(1), "{shim:?}");
     let told = ship.reads_events();
     assert_eq!(told.len(), 1, "{told:?}");
     // And by the next daemon, once.
@@ -103,6 +107,21 @@ fn an_event_is_not_lost_when_its_process_is_killed_over_a_hook() {
     assert_eq!(events[0]["decision"], Value::Null);
     let sessions = ship.world.sessions();
     assert_eq!(sessions[0]["session_id"], SESSION, "{sessions:?}");
+}
+
+#[test]
+fn hooks_end_with_the_shim() {
+    let ship = Ship::new(WAITS);
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut shim = begins(ship.alone_from("settings"), &ship.bash("t1"));
+        let hook: u32 = ship.wait_file("begun").trim().parse().expect("a pid");
+        let pid = i32::try_from(shim.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("a pid"), signal).expect("a signal");
+        shim.wait().expect("an end");
+        let gone = wait::until(PATIENCE, || (!is_alive(hook)).then_some(()));
+        assert!(gone.is_some(), "the hook outlives {signal:?}");
+        fs::remove_file(ship.project.join("begun")).expect("a file");
+    }
 }
 
 #[test]
@@ -204,9 +223,7 @@ fn what_is_killed_behind_is_an_orphan() {
     call(ship.alone_from("settings"), ship.bash("t1").as_bytes());
     let hook = ship.wait_file("begun");
     ship.wait_listed();
-    let status = fs::read_to_string(format!("/proc/{}/status", hook.trim())).expect("a process");
-    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
-    end(parent.expect("a parent"));
+    end(&parent_of(&hook));
     end(&hook);
     ship.world.start_daemon();
     let orphan = || {

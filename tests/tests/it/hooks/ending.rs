@@ -10,6 +10,7 @@ use becket_wire::Notice;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use super::alone::{end, parent_of};
 use super::doubles::{LONG, WAITS_AND_DENIES, asks, begins};
 use super::{DENIES, Ship};
 use crate::chaos::takeover::{serving, start_as};
@@ -89,7 +90,7 @@ fn what_a_killed_process_left_behind_ends_in_its_time() {
         ship.wait_listed();
         match by_daemon {
             true => ship.world.kill_daemon(),
-            false => child.kill().expect("a kill"),
+            false => end(&parent_of(&hook[0].to_string())),
         }
         child.wait().expect("an end");
         ship.world.start_daemon();
