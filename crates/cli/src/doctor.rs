@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use becket_daemon::life::now_ms;
-use becket_daemon::store::{self, FoundRun, RunQuery, spool};
+use becket_daemon::store::{self, FoundRun, RunQuery, lost, spool};
 use becket_engine::config::{Loader, Snapshot};
 use becket_engine::trust::Trust;
 use becket_wire::Version;
@@ -84,6 +84,7 @@ pub fn examine(world: &World) -> Vec<Check> {
         let (answers, daemon) = daemon(world, &snapshot);
         checks.extend(daemon);
         checks.extend(database(world));
+        checks.extend(lost_events(world));
         checks.push(spool(world));
         // A daemon that does not answer is waited for once.
         if answers || world.no_daemon {
@@ -342,13 +343,6 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
             format!("look into {}", world.place.daemon_log().display()),
         ));
     }
-    if status.counts.lost > 0 {
-        let what = format!(
-            "{} could not be kept anywhere",
-            text::count(status.counts.lost as usize, "event", "events")
-        );
-        checks.push(Check::broken("events", what, "make room on the disk"));
-    }
     let passed = ["taken in from the spool", "lost"];
     let odd = counts(&status.counts)
         .into_iter()
@@ -368,9 +362,14 @@ pub(super) fn daemon(world: &World, config: &Snapshot) -> (bool, Vec<Check>) {
 
 /// How to get a daemon that answers: what it answered for is kept, so a hung one may be killed.
 fn awake(world: &World, error: &anyhow::Error) -> String {
-    let hung = error
-        .downcast_ref::<Failure>()
-        .is_some_and(Failure::is_late);
+    let failure = error.downcast_ref::<Failure>();
+    if let Some(hint) = failure
+        .and_then(Failure::hinted)
+        .filter(|hint| hint.starts_with("kill"))
+    {
+        return hint.to_owned();
+    }
+    let hung = failure.is_some_and(Failure::is_late);
     match std::fs::read_to_string(world.place.life_lock()) {
         Ok(pid) if hung => format!("kill -9 {}; then: becket daemon start", pid.trim()),
         _ => format!("look into {}", world.place.daemon_log().display()),
@@ -521,25 +520,27 @@ fn failing_hooks(world: &World) -> Vec<Check> {
     failing.collect()
 }
 
+/// The events that neither the database nor the spool took.
+fn lost_events(world: &World) -> Option<Check> {
+    let place = &world.place;
+    let lost = lost::counted(place);
+    let what = text::count(
+        usize::try_from(lost).unwrap_or(usize::MAX),
+        "event",
+        "events",
+    );
+    let files = lost::to_forget(place).into_iter();
+    let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+    let what =
+        format!("{what} could not be kept anywhere: the disk or the spool was full, or read-only");
+    let mend = format!("make room on the disk; then: rm {}", files.join(" "));
+    (lost > 0).then(|| Check::broken("events", what, mend))
+}
+
 pub(super) fn spool(world: &World) -> Check {
     let place = &world.place;
     let (files, bytes) = spool::usage(&place.spool());
     let bad = std::fs::read_dir(place.spool_bad()).map_or(0, Iterator::count);
-    let refused = spool::refused(place);
-    if refused > 0 {
-        let what = format!(
-            "it or the disk was full: {} not kept",
-            text::count(refused as usize, "event was", "events were")
-        );
-        return Check::broken(
-            "spool",
-            what,
-            format!(
-                "becket daemon start; then rm {}",
-                place.spool_refused().display()
-            ),
-        );
-    }
     if bad > 0 {
         let what = format!(
             "{} without an event, put into {}",

@@ -50,6 +50,11 @@ impl Failure {
         self.code == Code::TimedOut
     }
 
+    /// The command to run next.
+    pub fn hinted(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// Says what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

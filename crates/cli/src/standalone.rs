@@ -2,14 +2,17 @@
 //! the daemon and leaves the event in the spool for the next one. An event with named hooks is left before
 //! they run and rewritten after them, so a kill in between loses the decision and not the event.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
-use becket_daemon::store::{self, Decision, mask_key, not_whole};
+use becket_daemon::store::{self, Decision, lost, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
 use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
 use becket_engine::hooks::output;
@@ -20,15 +23,16 @@ use becket_engine::pipeline::{
     read_files, settle, switch, wants_files,
 };
 use becket_engine::run::Cancel;
+use becket_engine::thread::ThreadFile;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
-use becket_wire::rpc::{EventRequest, Request, Source};
+use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
 use becket_wire::run::RunRow;
 use becket_wire::{Head, Output, Place};
 
 use crate::leave;
 
 /// How long the project's file system may take.
-const PROJECT_TIME: Duration = Duration::from_secs(2);
+const PROJECT_TIME: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 2000 });
 
 /// How this process came to judge an event itself.
 #[derive(Debug, Clone, Copy)]
@@ -43,20 +47,18 @@ pub struct Call<'a> {
 /// Judges the event on stdin, leaves it in the spool, then prints the answer.
 pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
     let began = Instant::now();
-    let frame = read_stdin().context("could not read the event")?;
-    let Request::Event(request) = read_frame(&frame)? else {
-        bail!("stdin holds no event's frame");
-    };
+    let input = read_stdin().context("could not read the event")?;
+    let (request, environment) = read_event(&input)?;
     // Without its key the masks of one secret differ; a key of zeros still masks.
     let key = mask_key(place).unwrap_or_default();
     let configs = ConfigCache::new(place, key, false).with_user_home(std::env::home_dir());
-    let event = prepare_in_time(request, configs);
+    let event = Arc::new(prepare_in_time(request, configs));
     let context = context(&event, place, call.held);
-    let event = Arc::new(event);
     let host = Standalone {
         place,
         context: with_files(&event, context),
         event,
+        environment: environment.into(),
         why: call.why,
         began,
     };
@@ -64,7 +66,7 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
         host.run_async_hooks();
         return Ok(ExitCode::SUCCESS);
     }
-    let output = host.answer(&frame);
+    let output = host.answer(&input);
     let head = Head::read(&host.event.payload);
     if let Some(why) = not_whole(&head, host.event.envelope.cut) {
         eprintln!("becket: {why}");
@@ -74,15 +76,47 @@ pub fn run(place: &Place, call: Call<'_>) -> Result<ExitCode> {
 
 /// Where the project's file system does not answer in time, the event is judged without the project.
 fn prepare_in_time(request: EventRequest, configs: ConfigCache) -> PreparedEvent {
-    let configs = Arc::new(configs);
-    let (done, prepared) = mpsc::channel();
-    let (theirs, looks) = (request.clone(), Arc::clone(&configs));
-    std::thread::spawn(move || drop(done.send(prepare(theirs, &looks))));
-    let prepared = prepared.recv_timeout(PROJECT_TIME).ok().flatten();
-    prepared.unwrap_or_else(|| {
+    let given = Arc::new((request, configs));
+    let theirs = Arc::clone(&given);
+    let prepared = in_time(move || prepare(theirs.0.clone(), &theirs.1));
+    prepared.flatten().unwrap_or_else(|| {
         eprintln!("becket: the project's folder does not answer: judged by your own config only");
-        prepare_without_project(request, &configs)
+        prepare_without_project(given.0.clone(), &given.1)
     })
+}
+
+/// How often a thread that reads a project is looked at, and for how long at the most.
+const LOOK: Duration = Duration::from_millis(100);
+const LOOKS: usize = 300;
+
+/// Does what may hang in a project's file system on a thread of its own. None if that sleeps for [`PROJECT_TIME`];
+/// a thread that waits for a processor does not sleep.
+fn in_time<T: Send + 'static>(work: impl Fn() -> T + Send + Sync + 'static) -> Option<T> {
+    let work = Arc::new(work);
+    let (begin, begun) = mpsc::channel();
+    let (done, finished) = mpsc::channel();
+    let theirs = Arc::clone(&work);
+    let working = thread::Builder::new().spawn(move || {
+        drop(begin.send(ThreadFile::current()));
+        drop(done.send(theirs()));
+    });
+    if working.is_err() {
+        // A late answer is better than none.
+        return Some(work());
+    }
+    let thread = begun.recv().ok()?;
+    let mut slept = Duration::ZERO;
+    for _ in 0..LOOKS {
+        match finished.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) if thread.sleeps() => slept += LOOK,
+            Err(RecvTimeoutError::Timeout) => {}
+            ended => return ended.ok(),
+        }
+        if slept >= PROJECT_TIME {
+            break;
+        }
+    }
+    None
 }
 
 fn context(event: &PreparedEvent, place: &Place, held: bool) -> Context {
@@ -110,37 +144,39 @@ fn with_files(event: &Arc<PreparedEvent>, context: Context) -> Context {
     if !wants_files(event, &context) {
         return context;
     }
-    let (done, read) = mpsc::channel();
-    let (theirs, mut with) = (Arc::clone(event), context.clone());
-    std::thread::spawn(move || {
+    let (theirs, given) = (Arc::clone(event), context.clone());
+    let read = in_time(move || {
+        let mut with = given.clone();
         read_files(&theirs, &mut with);
-        drop(done.send(with));
+        with
     });
-    read.recv_timeout(PROJECT_TIME).unwrap_or(context)
+    read.unwrap_or(context)
 }
 
 struct Standalone<'a> {
     place: &'a Place,
     event: Arc<PreparedEvent>,
     context: Context,
+    /// The session's, for named hooks.
+    environment: Arc<[(OsString, OsString)]>,
     /// Why no daemon has it.
     why: &'a str,
     began: Instant,
 }
 
 impl Standalone<'_> {
-    fn answer(&self, frame: &[u8]) -> Output {
+    fn answer(&self, input: &[u8]) -> Output {
         let verdict = match decide(&self.event, &self.context) {
             Step::Done(verdict) => settle(&self.event, verdict, self.place),
             Step::Switch(verdict) => switch(&self.event, verdict, self.place),
-            Step::Run(plan, verdict) => return self.run_hooks(*plan, verdict, frame),
+            Step::Run(plan, verdict) => return self.run_hooks(*plan, verdict, input),
         };
         let output = verdict.output();
         self.leave(&self.left(Some((&verdict, &output)), Vec::new()));
         output
     }
 
-    fn run_hooks(&self, mut plan: Plan, verdict: Verdict, frame: &[u8]) -> Output {
+    fn run_hooks(&self, mut plan: Plan, verdict: Verdict, input: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
         self.leave(&Left {
             held: true,
@@ -148,7 +184,7 @@ impl Standalone<'_> {
         });
         let mut not_started = Vec::new();
         if !async_hooks.is_empty()
-            && let Err(error) = self.start_async_hooks(frame)
+            && let Err(error) = self.start_async_hooks(input)
         {
             let row = |hook| RunRow {
                 outcome: "not started".to_owned(),
@@ -174,15 +210,23 @@ impl Standalone<'_> {
         let ending = cancel.clone();
         // Claude Code ends this process when its time is up: the hooks end with it.
         leave::when_asked(move || ending.cancel());
-        let (done, answered) = mpsc::channel();
-        let (kit, place, own) = (self.kit(), self.place.clone(), verdict.clone());
-        let (event, context) = (Arc::clone(&self.event), self.context.clone());
-        // On a thread of its own: a hook that goes on in the background is not waited for.
-        std::thread::spawn(move || {
-            let answer =
-                |ran: HooksRan<'_>| drop(done.send(finish(&event, &context, own, ran, &place)));
-            plan.run(&kit, &cancel, answer, |_| ());
+        let run = Arc::new(HookRun {
+            plan,
+            verdict: verdict.clone(),
+            kit: self.kit(),
+            place: self.place.clone(),
+            event: Arc::clone(&self.event),
+            context: self.context.clone(),
+            cancel,
         });
+        let (done, answered) = mpsc::channel();
+        let (theirs, tell) = (Arc::clone(&run), done.clone());
+        // On a thread of its own: a hook that goes on in the background is not waited for.
+        let running = thread::Builder::new().spawn(move || theirs.run(&tell));
+        if running.is_err() {
+            run.run(&done);
+        }
+        drop(done);
         let Ok(mut finished) = answered.recv() else {
             let runs = Vec::new();
             return Finished { verdict, runs };
@@ -196,7 +240,7 @@ impl Standalone<'_> {
     }
 
     /// Async hooks run in a process of their own: this one has to end.
-    fn start_async_hooks(&self, frame: &[u8]) -> io::Result<()> {
+    fn start_async_hooks(&self, input: &[u8]) -> io::Result<()> {
         let mut command = Command::new(self.kit().becket);
         command
             .args(["hook", "--alone", self.why, "--behind", "--home"])
@@ -206,7 +250,7 @@ impl Standalone<'_> {
             .stderr(Stdio::null());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let stdin = command.spawn()?.stdin;
-        stdin.map_or(Ok(()), |mut stdin| stdin.write_all(frame))
+        stdin.map_or(Ok(()), |mut stdin| stdin.write_all(input))
     }
 
     /// That process: it records that they begin, and the end of each.
@@ -238,7 +282,7 @@ impl Standalone<'_> {
         Kit {
             becket: std::env::current_exe().unwrap_or_else(|_| "becket".into()),
             home: self.place.home().to_path_buf(),
-            environment: std::env::vars_os().collect(),
+            environment: Arc::clone(&self.environment),
         }
     }
 
@@ -265,11 +309,33 @@ impl Standalone<'_> {
     fn leave(&self, left: &Left) {
         let event = &self.event;
         let kept = spool::leave(self.place, &event.envelope, &event.masked, left);
-        let is_lost = matches!(kept, Err(SpoolError::Write { .. })) && !left.held;
-        if is_lost && !self.place.spooled(event.envelope.id).exists() {
-            spool::count_refusal(self.place);
+        if kept.is_err() && !left.held && !self.place.spooled(event.envelope.id).exists() {
+            // Where it cannot be counted either, stderr says that it is lost.
+            drop(lost::count(self.place, 1));
         }
         report(kept);
+    }
+}
+
+/// The named hooks of one event, to be run.
+struct HookRun {
+    plan: Plan,
+    verdict: Verdict,
+    kit: Kit,
+    place: Place,
+    event: Arc<PreparedEvent>,
+    context: Context,
+    cancel: Cancel,
+}
+
+impl HookRun {
+    fn run(&self, done: &Sender<Finished>) {
+        let answered = |ran: HooksRan<'_>| {
+            let own = self.verdict.clone();
+            let finished = finish(&self.event, &self.context, own, ran, &self.place);
+            drop(done.send(finished));
+        };
+        self.plan.run(&self.kit, &self.cancel, answered, |_| ());
     }
 }
 
@@ -280,12 +346,12 @@ fn report(kept: Result<(), SpoolError>) {
     }
 }
 
-/// What the shim left on stdin.
+/// What the shim left on stdin: an event and an environment, a frame each.
 pub fn read_stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let stdin = io::stdin().lock();
     stdin
-        .take((HEAD + MAX_BODY) as u64)
+        .take(2 * (HEAD + MAX_BODY) as u64)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -294,6 +360,41 @@ pub fn read_stdin() -> Result<Vec<u8>> {
 pub fn read_frame(bytes: &[u8]) -> Result<Request> {
     let mut decoder = Decoder::new();
     decoder.push(bytes);
+    next_request(&mut decoder)
+}
+
+/// The event, and the environment for its hooks: this process has another one.
+fn read_event(bytes: &[u8]) -> Result<(EventRequest, Vec<(OsString, OsString)>)> {
+    let mut decoder = Decoder::new();
+    decoder.push(bytes);
+    let event = next_request(&mut decoder)?;
+    let environment = next_request(&mut decoder)?;
+    let (Request::Event(event), Request::Environment(block)) = (event, environment) else {
+        bail!("stdin does not hold an event and an environment");
+    };
+    Ok((event, read_environment(&block)))
+}
+
+fn next_request(decoder: &mut Decoder) -> Result<Request> {
     let frame = decoder.next_frame()?.context("stdin holds no frame")?;
     Ok(Request::from_frame(frame)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_processor_is_not_a_project_that_does_not_answer() {
+        let began = Instant::now();
+        let computes = move || {
+            while began.elapsed() < 2 * PROJECT_TIME {
+                std::hint::spin_loop();
+            }
+        };
+        assert_eq!(in_time(computes), Some(()));
+        let (_never, waits) = mpsc::channel::<()>();
+        let waits = std::sync::Mutex::new(waits);
+        assert_eq!(in_time(move || waits.lock().unwrap().recv().is_ok()), None);
+    }
 }

@@ -27,7 +27,6 @@ pub struct Counters {
     pub garbage: Counter,
     pub late: Counter,
     pub to_spool: Counter,
-    pub lost: Counter,
     pub runs_lost: Counter,
     pub taken_in: Counter,
     pub spool_bad: Counter,
@@ -42,7 +41,8 @@ pub struct Counters {
 const MAX_TROUBLES: usize = 20;
 
 impl Counters {
-    pub fn counts(&self) -> Counts {
+    /// `lost` is the number of lost events, which outlives the daemon.
+    pub fn counts(&self, lost: u64) -> Counts {
         Counts {
             busy: self.busy.get(),
             strangers: self.strangers.get(),
@@ -50,7 +50,7 @@ impl Counters {
             garbage: self.garbage.get(),
             late: self.late.get(),
             to_spool: self.to_spool.get(),
-            lost: self.lost.get(),
+            lost,
             runs_lost: self.runs_lost.get(),
             taken_in: self.taken_in.get(),
             spool_bad: self.spool_bad.get(),

@@ -32,6 +32,9 @@ const MAX_CONNECTIONS: usize = 1024;
 /// How long a frame may take to come, once it has begun, and a connection be silent before one.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 
+/// How long the log is silent about an error that repeats.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
 /// Why the daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -95,12 +98,16 @@ pub(crate) async fn accept(listener: std::os::unix::net::UnixListener, door: Arc
         Ok(listener) => listener,
         Err(why) => return error!(%why, "could not accept"),
     };
+    let mut told: Option<Instant> = None;
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(talk(stream, Arc::clone(&door)))),
             Err(why) => {
                 // Out of descriptors: clients that wait go standalone after their deadline.
-                warn!(%why, "could not accept a connection");
+                if told.is_none_or(|at| at.elapsed() > TELL_AGAIN) {
+                    told = Some(Instant::now());
+                    warn!(%why, "could not accept connections (told once a minute)");
+                }
                 sleep(Duration::from_millis(20)).await;
             }
         }
@@ -317,7 +324,7 @@ async fn status(door: &Door) -> DaemonStatus {
         started_at: door.started_at,
         sessions: sessions.await.unwrap_or(0),
         events: events.await.unwrap_or(0),
-        counts: door.counters.counts(),
+        counts: door.counters.counts(store::lost::counted(&door.place)),
         troubles: door.counters.troubles(),
         ending: door.ends(),
     }

@@ -6,6 +6,7 @@ mod denied;
 pub(crate) mod effort;
 mod figures;
 mod key;
+pub mod lost;
 mod open;
 mod read;
 mod record;

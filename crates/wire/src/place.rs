@@ -97,11 +97,6 @@ impl Place {
         self.spool().join("bad")
     }
 
-    /// As many bytes long as events were not kept because the spool or the disk was full.
-    pub fn spool_refused(&self) -> PathBuf {
-        self.spool().join("refused")
-    }
-
     pub fn log(&self) -> PathBuf {
         self.home.join("log")
     }
@@ -160,15 +155,19 @@ impl Place {
         self.run().join("mask.key")
     }
 
-    /// The daemon's socket. Where its path would be too long for an address: in a folder of the
-    /// user's own in the temp folder, named after the home.
+    /// The daemon's socket. Where its path would be too long for an address, it is in the temporary folder.
     pub fn socket(&self, uid: u32) -> PathBuf {
         let near = self.run().join("socket");
         if near.as_os_str().len() <= MAX_SOCKET_PATH {
             return near;
         }
+        self.temporary(uid).join("socket")
+    }
+
+    /// A folder of the user's own in `/tmp`, named after the home: for what the home does not take.
+    pub fn temporary(&self, uid: u32) -> PathBuf {
         let name = fnv1a(self.home.as_os_str().as_bytes());
-        PathBuf::from(format!("/tmp/becket-{uid}-{name:016x}")).join("socket")
+        PathBuf::from(format!("/tmp/becket-{uid}-{name:016x}"))
     }
 
     /// Says where the socket is when it is not in `run/`.

@@ -135,10 +135,7 @@ fn put(
         why,
     };
     private_folder(&folder).map_err(failed)?;
-    if let Err(full) = room(&folder) {
-        count_refusal(place);
-        return Err(full);
-    }
+    room(&folder)?;
     let bytes = pack(envelope, payload, left).map_err(SpoolError::Pack)?;
     let temp = last.with_extension(format!("{}.tmp", std::process::id()));
     let write = || {
@@ -211,25 +208,6 @@ pub fn usage(folder: &Path) -> (usize, u64) {
 /// Whether a file waits to be taken in. What a kill left unfinished does not.
 fn counts(name: &Path) -> bool {
     name.extension().is_some_and(|end| end == "ev")
-}
-
-/// Counts an event that is not kept: by the length of an empty file, which grows on a full disk too.
-pub fn count_refusal(place: &Place) {
-    let refused = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(place.spool_refused());
-    drop(refused.and_then(|file| {
-        file.lock()?;
-        file.set_len(file.metadata()?.len() + 1)
-    }));
-}
-
-/// How many events were not kept because the spool or the disk was full.
-pub fn refused(place: &Place) -> u64 {
-    fs::metadata(place.spool_refused()).map_or(0, |meta| meta.len())
 }
 
 /// The events in the spool, oldest first, each with all that was added to it. The database may have

@@ -19,6 +19,7 @@ use super::checkpoint::Checkpointer;
 use super::denied::{DeniedCalls, RanDenied};
 use super::effort;
 use super::figures::{self, TurnFigures};
+use super::lost;
 use super::open::{self, WRITER_BUSY, open};
 use super::record::{Record, Written};
 use super::retention::{Clock, Limits, Retention};
@@ -307,7 +308,11 @@ impl Store {
             Err(why) => {
                 error!(id = %record.id(), %why, "an event is lost: neither database nor spool takes it");
                 // A decision's event was kept, or counted, before.
-                self.counters.lost.add(u64::from(!record.decided));
+                if !record.decided
+                    && let Err(why) = lost::count(&self.place, 1)
+                {
+                    error!(%why, "the lost event could not be counted");
+                }
                 self.counters.runs_lost.add(record.runs.len() as u64);
             }
         }
@@ -599,7 +604,8 @@ mod tests {
         fs::write(home.place.spool(), "no folder").unwrap();
         keep(&mut store, held(1));
         decide(&mut store, decided(1));
-        assert_eq!((counters.lost.get(), counters.runs_lost.get()), (1, 2));
+        assert_eq!(counters.runs_lost.get(), 2);
+        assert_eq!(lost::counted(&home.place), 1);
     }
 
     #[test]

@@ -1,0 +1,118 @@
+//! The number of events that neither the database nor the spool took. It stands in the name of an empty file,
+//! `lost-17`: a rename needs no room on a full disk and no inode, and works under `ulimit -f 0`.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use becket_wire::Place;
+
+const PREFIX: &str = "lost-";
+
+/// Counts events that are lost: in the home, else in the user's folder for temporary files.
+pub fn count(place: &Place, events: u64) -> io::Result<()> {
+    let [home, temporary] = folders(place);
+    add(&home, events).or_else(|_| add(&temporary, events))
+}
+
+/// Makes the file, so that counting needs no inode.
+pub(crate) fn begin(place: &Place) {
+    drop(add(&place.run(), 0));
+}
+
+/// Returns how many events were lost.
+pub fn counted(place: &Place) -> u64 {
+    let folders = folders(place);
+    let numbers = folders.iter().flat_map(|folder| files(folder));
+    numbers.map(|(number, _)| number).sum()
+}
+
+/// The files that hold the number, for a person who has seen it.
+pub fn to_forget(place: &Place) -> Vec<PathBuf> {
+    let folders = folders(place);
+    let files = folders.iter().flat_map(|folder| files(folder));
+    let counted = files.filter(|(number, _)| *number > 0);
+    counted.map(|(_, file)| file).collect()
+}
+
+fn folders(place: &Place) -> [PathBuf; 2] {
+    let uid = rustix::process::getuid().as_raw();
+    [place.run(), place.temporary(uid)]
+}
+
+fn add(folder: &Path, events: u64) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    if !is_own(folder) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    // Until the end of this function, only one process counts.
+    let held = File::open(folder)?;
+    held.lock()?;
+    let Some((number, file)) = files(folder).pop() else {
+        let mut options = OpenOptions::new();
+        let options = options.create_new(true).write(true).mode(0o600);
+        return options
+            .open(folder.join(format!("{PREFIX}{events}")))
+            .map(drop);
+    };
+    fs::rename(file, folder.join(format!("{PREFIX}{}", number + events)))
+}
+
+/// The file in a folder whose name holds the number.
+fn files(folder: &Path) -> Vec<(u64, PathBuf)> {
+    if !is_own(folder) {
+        return Vec::new();
+    }
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbered = entries.filter_map(|entry| {
+        let name = entry.file_name();
+        let number = name.to_str()?.strip_prefix(PREFIX)?.parse().ok()?;
+        Some((number, entry.path()))
+    });
+    numbered.collect()
+}
+
+/// Returns true if this is a folder, no link, and belongs to this user: anybody may make one in `/tmp`.
+fn is_own(folder: &Path) -> bool {
+    let uid = rustix::process::getuid().as_raw();
+    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && found.uid() == uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_counts_however_many_processes_count() {
+        let home = tempfile::tempdir().unwrap();
+        let place = Place::new(home.path());
+        assert_eq!(counted(&place), 0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..50).for_each(|_| count(&place, 1).unwrap()));
+            }
+        });
+        count(&place, 3).unwrap();
+        assert_eq!(counted(&place), 403);
+        for file in to_forget(&place) {
+            fs::remove_file(file).unwrap();
+        }
+        assert_eq!(counted(&place), 0);
+    }
+
+    #[test]
+    fn without_a_home_the_temporary_folder_counts() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "").unwrap();
+        let place = Place::new(root.path().join("file/home"));
+        count(&place, 1).unwrap();
+        count(&place, 1).unwrap();
+        assert_eq!(counted(&place), 2);
+        let temporary = place.temporary(rustix::process::getuid().as_raw());
+        fs::remove_dir_all(temporary).unwrap();
+    }
+}
