@@ -1,11 +1,14 @@
 //! Asks the daemon something, starting it if need be.
 
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use becket_hook::{Link, wake};
 use becket_wire::effort::EffortTold;
+#[cfg(target_os = "linux")]
+use becket_wire::process::process_state;
 use becket_wire::rpc::{Ask, DaemonStatus, EventQuery, EventRow, Request, Response, Told};
 use becket_wire::session::{SessionQuery, SessionRow};
 use becket_wire::{Missed, Notice, Version};
@@ -19,6 +22,8 @@ use crate::world::World;
 /// person.
 const START: Duration = Duration::from_secs(45);
 const ANSWER: Duration = Duration::from_secs(30);
+/// After so long a silence, the daemon's process is looked at: one that was stopped does not answer at all.
+const SILENCE: Duration = Duration::from_secs(2);
 /// For those who follow: as long as it takes.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// How long a follower waits for the next daemon, and between two tries.
@@ -122,8 +127,30 @@ impl Client {
 
     /// The next word of an answer that has several.
     pub fn next(&mut self) -> Result<Response> {
+        self.allow(SILENCE);
+        match self.link.receive() {
+            Err(Missed::Slow) => {}
+            word => return word.map_err(lost),
+        }
+        self.refuse_stopped()?;
         self.allow(ANSWER);
         self.link.receive().map_err(lost)
+    }
+
+    /// An error if the daemon's process was stopped, as by Ctrl-Z or SIGSTOP.
+    fn refuse_stopped(&self) -> Result<()> {
+        #[cfg(target_os = "linux")]
+        if let Ok(peer) = rustix::net::sockopt::socket_peercred(&self.link.socket) {
+            let pid = peer.pid.as_raw_nonzero();
+            let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let state = process_state(&String::from_utf8_lossy(&stat));
+            if matches!(state, Some('T' | 't')) {
+                let what = format!("the daemon (pid {pid}) is stopped, so it does not answer");
+                let failure = Failure::new(Code::TimedOut, what);
+                return Err(failure.hint(format!("kill -CONT {pid}")).into());
+            }
+        }
+        Ok(())
     }
 
     /// The next word of a stream, however long it takes.
@@ -138,8 +165,7 @@ impl Client {
     }
 
     fn told(&mut self) -> Result<Told> {
-        self.allow(ANSWER);
-        match self.link.receive().map_err(lost)? {
+        match self.next()? {
             Response::Told(told) => Ok(told),
             Response::Refused { version } => Err(Failure::new(
                 Code::Unreachable,
@@ -225,6 +251,12 @@ impl HangUp {
     }
 }
 
+/// Returns true if the daemon is there and did not answer.
+fn is_late(error: &anyhow::Error) -> bool {
+    let failure = error.downcast_ref::<Failure>();
+    failure.is_some_and(Failure::is_late)
+}
+
 fn lost(missed: Missed) -> anyhow::Error {
     match missed {
         Missed::Slow => Failure::new(Code::TimedOut, "the daemon did not answer in time")
@@ -257,7 +289,9 @@ fn unreachable(world: &World, missed: &Missed) -> anyhow::Error {
 /// Why the start lock could not be had: another process has it, or there can be none.
 fn not_ours_to_start(world: &World) -> anyhow::Error {
     let lock = world.place.start_lock();
-    let failure = match std::fs::OpenOptions::new().append(true).open(&lock) {
+    let mut options = std::fs::OpenOptions::new();
+    let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+    let failure = match options.append(true).custom_flags(no_link).open(&lock) {
         Ok(_) => Failure::new(
             Code::TimedOut,
             "another process has been starting the daemon for too long",
@@ -288,12 +322,14 @@ pub fn start(world: &World) -> Result<bool> {
         return Err(not_ours_to_start(world));
     };
     // The previous holder of the lock may have started it. One that ends meanwhile does not answer.
-    if let Some(mut client) = Client::connect(world)?
-        && let Ok(status) = client.status()
-        && status.version >= Version::current()
-        && !status.ending
-    {
-        return Ok(false);
+    let status = Client::connect(world)?.map(|mut client| client.status());
+    match status {
+        Some(Ok(status)) if status.version >= Version::current() && !status.ending => {
+            return Ok(false);
+        }
+        // It holds the lock, so another could not start.
+        Some(Err(error)) if is_late(&error) => return Err(error),
+        _ => {}
     }
     let notice = wake::start(&world.place, until);
     match notice {

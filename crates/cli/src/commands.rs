@@ -113,8 +113,8 @@ fn is_needed(world: &World, scope: Scope) -> bool {
 /// What our files in this folder say of themselves.
 fn written(folder: &Path) -> Vec<Written> {
     let read = |name: &str| {
-        let text = fs::read_to_string(folder.join(name)).ok()?;
-        Written::read(&text)
+        let file = Snapshot::read(&folder.join(name), LARGEST).ok()?;
+        Written::read(str::from_utf8(file.bytes()?).ok()?)
     };
     let names = TEMPLATES.iter();
     names.filter_map(|(name, _)| read(name)).collect()

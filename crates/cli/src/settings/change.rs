@@ -452,7 +452,7 @@ pub struct Backup {
 impl Backup {
     /// Keeps what was read; none if there was none.
     pub fn make(snapshot: &Snapshot) -> io::Result<Option<Self>> {
-        let now = jiff::Zoned::now();
+        let now = becket_engine::local_time::now();
         let suffix = format!("{MARK}{}", now.strftime("%Y%m%d-%H%M%S"));
         let path = snapshot.copy_beside(&suffix)?;
         let file = snapshot.path().to_path_buf();

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -13,6 +12,7 @@ use becket_wire::rpc::{Request, Response};
 use becket_wire::{PROTOCOL, Place, Version};
 
 use super::LifeError;
+use super::setup::open_own;
 
 /// How long a daemon that is asked to yield may take to answer, and how long to end.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -82,9 +82,7 @@ pub(super) fn acquire(place: &Place, version: Version) -> Result<File, LifeError
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    let options = options.create(true).truncate(false).read(true).write(true);
-    options.mode(0o600).open(path)
+    open_own(path, OpenOptions::new().read(true).write(true))
 }
 
 /// Says in the lock's file who holds it: the pid for people who look, the version for others that wait.

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use becket_wire::Place;
+use rustix::fs::OFlags;
 
 use super::LifeError;
 
@@ -57,21 +58,34 @@ pub(super) fn close_the_notice() {
     }
 }
 
+/// Opens a file of the daemon's own, which is made if it is missing. What is no regular file is an error.
+pub(super) fn open_own(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let options = options.create(true).mode(0o600);
+    let file = options.custom_flags(flags.bits().cast_signed()).open(path);
+    let is_link = || fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink());
+    match file {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Err(why) if !is_link() => Err(why),
+        _ => Err(io::Error::other("it is not a regular file; remove it")),
+    }
+}
+
 /// The log is begun anew beyond this.
 const LOG_BYTES: u64 = 4 << 20;
 
-/// Opens the daemon's own log, a plain file. No payload goes in there. A log that cannot be opened is no reason to fail.
+/// Opens the daemon's own log. No payload goes in there. A log that cannot be opened is no reason to fail.
 pub(super) fn begin_log(place: &Place) {
     let path = place.daemon_log();
-    if fs::metadata(&path).is_ok_and(|meta| meta.len() > LOG_BYTES) {
-        drop(fs::rename(&path, path.with_extension("log.1")));
+    match fs::symlink_metadata(&path) {
+        // A link would lead the log into another file; a pipe would block.
+        Ok(found) if !found.is_file() => drop(fs::remove_file(&path)),
+        Ok(found) if found.len() > LOG_BYTES => {
+            drop(fs::rename(&path, path.with_extension("log.1")));
+        }
+        _ => {}
     }
-    if let Ok(file) = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(&path)
-    {
+    if let Ok(file) = open_own(&path, OpenOptions::new().append(true)) {
         let log = tracing_subscriber::fmt()
             .with_ansi(false)
             .with_target(false)

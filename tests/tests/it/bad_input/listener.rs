@@ -227,7 +227,7 @@ fn a_missed_deadline_shortens_the_next_wait() {
 }
 
 #[test]
-fn doctor_ends_when_the_daemon_does_not_answer() {
+fn doctor_ends_when_the_daemon_is_stopped() {
     let world = super::registered();
     let pid = world.start_daemon();
     world.signal_daemon(rustix::process::Signal::STOP);
@@ -239,14 +239,9 @@ fn doctor_ends_when_the_daemon_does_not_answer() {
     assert_eq!(events.code, Some(5), "{events:?}");
     let doctor = finish(doctor, began, Duration::from_secs(90));
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    assert!(
-        doctor.stdout.contains("did not answer in time"),
-        "{doctor:?}"
-    );
-    assert!(
-        doctor.stdout.contains(&format!("kill -9 {pid}; ")),
-        "{doctor:?}"
-    );
+    for said in ["is stopped", &format!("kill -CONT {pid}")] {
+        assert!(doctor.stdout.contains(said), "{doctor:?}");
+    }
     assert!(
         doctor.stdout.contains("judged without a daemon"),
         "the event came through all the same"

@@ -5,11 +5,15 @@
 mod disk;
 pub(crate) mod fake;
 mod home;
+#[cfg(target_os = "linux")]
+mod limits;
 mod listener;
 mod payload;
 #[cfg(target_os = "linux")]
 mod peer;
 mod sessions;
+#[cfg(target_os = "linux")]
+mod stuck;
 
 use std::process::Command;
 use std::time::{Duration, Instant};

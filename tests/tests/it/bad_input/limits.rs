@@ -1,0 +1,211 @@
+//! Limits of the system, and variables of a repository's settings: a guard still denies, or one line says that it
+//! could not judge.
+
+use std::fs;
+use std::process::Command;
+
+use becket_tests::wait::{self, PATIENCE};
+use becket_tests::world::{Called, World, write_program};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use serde_json::json;
+
+use super::{BOUND, alone, call, doctor_says};
+
+/// The smallest address space, in KiB (`ulimit -v`), that docs/guides/guards.md names.
+const ENOUGH: &str = "131072";
+
+const CLOSED: &str = r#"
+[guards.no-prod]
+tools = "Bash"
+command = "psql"
+answer = "deny"
+fail = "closed"
+reason = "Production is off limits."
+"#;
+
+/// Runs the rest of its arguments under a limit.
+fn limited(limit: &str, hook: &Command) -> Command {
+    let mut sh = Command::new("/bin/sh");
+    sh.args(["-c", &format!("ulimit {limit}; exec \"$@\""), "sh"])
+        .arg(hook.get_program())
+        .args(hook.get_args())
+        .env_clear();
+    for (name, value) in hook.get_envs() {
+        sh.envs(value.map(|value| (name, value)));
+    }
+    sh
+}
+
+fn world(config: &str) -> World {
+    let world = World::new();
+    fs::write(world.path("config.toml"), config).expect("a config");
+    world
+}
+
+fn psql(world: &World) -> String {
+    json!({
+        "hook_event_name": "PreToolUse", "session_id": "s", "cwd": world.home, "tool_name": "Bash",
+        "tool_input": {"command": "psql prod"},
+    })
+    .to_string()
+}
+
+#[track_caller]
+fn denies(called: &Called) {
+    let denied = called.stdout.contains("Production is off limits");
+    assert!(called.code == Some(0) && denied, "{called:?}");
+}
+
+/// One line, exit 1: Claude Code goes on, and `--strict` blocks.
+#[track_caller]
+fn is_not_judged(called: &Called) {
+    assert_eq!((called.code, &*called.stdout), (Some(1), ""), "{called:?}");
+    let told = called
+        .stderr
+        .lines()
+        .filter(|line| line.contains("this event is not judged"));
+    assert_eq!(told.count(), 1, "{called:?}");
+}
+
+#[test]
+fn a_closed_guard_denies_where_no_file_may_grow_and_the_event_is_counted() {
+    let world = world(CLOSED);
+    let limited = limited("-f 0", &alone(&world));
+    let called = call(limited, psql(&world).as_bytes(), BOUND);
+    denies(&called);
+    assert!(
+        called.stderr.contains("the event is not kept"),
+        "{called:?}"
+    );
+    doctor_says(&world, "broken", "1 event could not be kept anywhere");
+}
+
+#[test]
+fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names() {
+    let world = world(CLOSED);
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/guards.md");
+    let guide = fs::read_to_string(guide).expect("the guide");
+    assert!(
+        guide.contains(&format!("`ulimit -v {ENOUGH}`")),
+        "{ENOUGH} is not named"
+    );
+    let enough = limited(&format!("-v {ENOUGH}"), &alone(&world));
+    denies(&call(enough, psql(&world).as_bytes(), BOUND));
+    let too_small = limited("-v 16384", &alone(&world));
+    is_not_judged(&call(too_small, psql(&world).as_bytes(), BOUND));
+}
+
+#[test]
+fn a_standalone_judge_that_dies_is_told_and_its_event_kept() {
+    let world = world(CLOSED);
+    let becket = world.programs.join("becket");
+    let aside = world.programs.join("aside");
+    fs::rename(&becket, &aside).expect("a file");
+    for end in ["kill -9 $$", "exit 101", "exit 127"] {
+        write_program(&becket, end);
+        is_not_judged(&call(alone(&world), psql(&world).as_bytes(), BOUND));
+    }
+    fs::rename(&aside, &becket).expect("a file");
+    assert_eq!(world.events().len(), 3);
+}
+
+/// What a repository's `.claude/settings.json` may put into `env`.
+fn hostile(world: &World, shim: &mut Command) {
+    let libraries = world.root().join("libraries");
+    fs::create_dir_all(&libraries).expect("a folder");
+    fs::write(libraries.join("libgcc_s.so.1"), "").expect("a file");
+    shim.env("RUST_MIN_STACK", "0")
+        .env("LD_LIBRARY_PATH", libraries)
+        .env("LD_PRELOAD", "/nowhere.so")
+        .env("MALLOC_PERTURB_", "1")
+        .env("GLIBC_TUNABLES", "glibc.malloc.arena_max=1")
+        .env("HOME", "/elsewhere")
+        .env("TZ", ":/dev/zero");
+}
+
+#[test]
+fn a_repositorys_variables_reach_named_hooks_and_not_the_judge() {
+    let hook = "\n[hooks.tells]\non = \"PreToolUse\"\nrun = \"tr '\\\\0' '\\\\n' < /proc/self/environ > told\"\n";
+    let world = world(&format!("{CLOSED}{hook}"));
+    let mut shim = alone(&world);
+    hostile(&world, &mut shim);
+    denies(&call(shim, psql(&world).as_bytes(), BOUND));
+    // What is not refused goes on to the hook.
+    let mut shim = alone(&world);
+    hostile(&world, &mut shim);
+    shim.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
+    let called = call(shim, psql(&world).replace("psql", "ls").as_bytes(), BOUND);
+    assert!(called.is_silent(), "{called:?}");
+    let told = fs::read_to_string(world.home.join("told")).expect("what the hook saw");
+    for variable in [
+        "RUST_MIN_STACK=0",
+        "HOME=/elsewhere",
+        "TZ=:/dev/zero",
+        "MALLOC_PERTURB_=1",
+    ] {
+        assert!(
+            told.lines().any(|line| line == variable),
+            "{variable} in {told}"
+        );
+    }
+}
+
+/// Runs, and lets the call pass.
+const NAMED: &str = r#"
+[hooks.closed]
+on = "PreToolUse"
+fail = "closed"
+run = "touch ran; echo Production is off limits >&2; exit 2"
+"#;
+
+#[test]
+fn a_closed_hook_decides_where_the_daemon_can_start_no_thread() {
+    let world = world(NAMED);
+    let pid = world.start_daemon();
+    // Its other threads begin before the limit.
+    let stop = json!({"hook_event_name": "Stop", "session_id": "s", "cwd": world.home});
+    world.send("Stop", stop.to_string());
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a daemon");
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let size = size.and_then(|size| size.trim().strip_suffix(" kB"));
+    let size: u64 = size.and_then(|size| size.parse().ok()).expect("a size");
+    let limit = Some((size + 1024) << 10);
+    let daemon = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let limit = Rlimit {
+        current: limit,
+        maximum: limit,
+    };
+    prlimit(daemon, Resource::As, limit).expect("a limit");
+    let called = call(world.shim("PreToolUse"), psql(&world).as_bytes(), BOUND);
+    assert!(
+        world.home.join("ran").exists(),
+        "the hook did not run: {called:?}"
+    );
+    denies(&called);
+}
+
+#[test]
+fn a_daemon_without_descriptors_says_so_once() {
+    let world = World::new();
+    let pid = world.start_daemon();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
+    let open = open.count() as u64;
+    let daemon = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let limit = Rlimit {
+        current: Some(open),
+        maximum: Some(8192),
+    };
+    prlimit(daemon, Resource::Nofile, limit).expect("a limit");
+    for n in 0..3 {
+        let called = call(
+            world.shim("PreToolUse"),
+            super::numbered(n).as_bytes(),
+            BOUND,
+        );
+        assert!(called.is_silent(), "{called:?}");
+    }
+    let log = || fs::read_to_string(world.path("log/daemon.log")).unwrap_or_default();
+    let told = || log().matches("could not accept").count();
+    wait::until(PATIENCE, || (told() > 0).then_some(())).expect("the log says so");
+    assert_eq!(told(), 1, "{}", log());
+}
