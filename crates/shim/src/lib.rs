@@ -95,8 +95,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Whether nobody waits for an answer to an event: a word alone, or a terminal instead of an event.
-/// A registration that says more than we know is no question.
+/// Returns true if a person calls: with one word alone, or from a terminal.
 fn is_asked_by_a_person() -> bool {
     std::env::args_os().len() == 2 || io::stdin().is_terminal()
 }

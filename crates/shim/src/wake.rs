@@ -1,5 +1,4 @@
-//! Starts the daemon. Whoever does holds the start lock until the daemon
-//! has reported through its notify socket; everybody else waits for that lock. Nobody polls.
+//! Starts the daemon. Its starter holds a lock until the daemon has reported; all others wait for that.
 
 use std::ffi::OsString;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -22,8 +21,7 @@ use rustix::fs::OFlags;
 use crate::Link;
 use crate::os;
 
-/// Nobody listens: starts the daemon, or waits for whoever does, and connects. What is asked of it
-/// then has to be answered within `wait`.
+/// Starts the daemon, or waits for its starter, and connects. It then has `wait` for its answer.
 pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
     let socket = place.socket(os::uid());
     let connect = || Link::connect(&socket, Instant::now() + wait);
