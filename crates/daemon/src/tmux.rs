@@ -333,8 +333,8 @@ fn commands(shown: &str, wanted: &Wanted, paint: Option<bool>) -> Vec<Words> {
 pub struct Tally {
     pub error: usize,
     pub attention: usize,
-    pub working: usize,
     pub checked: usize,
+    pub working: usize,
     pub done: usize,
     /// Since when the one that has waited longest needs attention.
     pub waiting_since: Option<i64>,
@@ -359,14 +359,14 @@ impl Tally {
         tally
     }
 
-    /// `✗1 ◆2 4m ●3 ◇1 ○5`: those that failed, that wait and for how long, that work, that wait
-    /// and were looked at, that are done. What is none is left out.
+    /// `✗1 ◆2 4m ◇1 ●3 ○5`: those that failed, that wait and for how long, that wait and were looked
+    /// at, that work, that are done. What is none is left out.
     pub fn text(&self, now: i64) -> String {
         let counts = [
             self.error,
             self.attention,
-            self.working,
             self.checked,
+            self.working,
             self.done,
         ];
         let mut parts = Vec::new();

@@ -8,8 +8,9 @@ mod moment;
 use ask::{Asks, Calls, Failures};
 use becket_wire::EventId;
 use becket_wire::event::EventName;
-use becket_wire::session::Status;
+use becket_wire::session::{Display, Status};
 use moment::cut;
+use notified::Notified;
 use serde::{Deserialize, Serialize};
 
 use crate::is_default;
@@ -129,6 +130,11 @@ impl Agent {
 
     pub fn needs_the_person(&self) -> bool {
         matches!(self.status, Status::Attention { .. })
+    }
+
+    /// Its state as a person sees it.
+    pub fn display(&self) -> Display {
+        Display::of(&self.status, self.seen)
     }
 
     /// The person looks at it. True if that is news.

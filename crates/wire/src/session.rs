@@ -54,9 +54,9 @@ pub enum Display {
     /// A turn that failed, until the next prompt.
     Error,
     Attention,
-    Working,
-    /// Attention that the person has looked at: its pane had the focus.
+    /// A question that the person has looked at, and that is still open.
     Checked,
+    Working,
     #[default]
     Done,
 }
@@ -65,10 +65,20 @@ impl Display {
     pub const ALL: [Self; 5] = [
         Self::Error,
         Self::Attention,
-        Self::Working,
         Self::Checked,
+        Self::Working,
         Self::Done,
     ];
+
+    /// The state of one agent; `seen` if the person has looked at what it asks.
+    pub fn of(status: &Status, seen: bool) -> Self {
+        match status {
+            Status::Idle => Self::Done,
+            Status::Working { .. } => Self::Working,
+            Status::Attention { .. } if seen => Self::Checked,
+            Status::Attention { .. } => Self::Attention,
+        }
+    }
 
     /// The word of `--json` and `--for`.
     pub fn word(self) -> &'static str {
@@ -180,11 +190,20 @@ pub struct AgentRow {
     pub parent: Option<String>,
     pub status: Status,
     pub status_since: i64,
+    /// The person has looked at what it asks.
+    pub seen: bool,
     /// What it does or asks, in words.
     pub doing: Option<String>,
     pub started_at: i64,
     pub ended_at: Option<i64>,
     pub transcript_path: Option<String>,
+}
+
+impl AgentRow {
+    /// The state of this subagent alone.
+    pub fn display(&self) -> Display {
+        Display::of(&self.status, self.seen)
+    }
 }
 
 /// What the status line says of a session, or its transcript where there is no status line.

@@ -6,7 +6,7 @@ use std::path::Path;
 use becket_daemon::store::SessionFacts;
 use becket_wire::account;
 use becket_wire::rpc::EventRow;
-use becket_wire::session::{MAIN, SessionRow};
+use becket_wire::session::{Display, MAIN, SessionRow};
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
@@ -109,7 +109,7 @@ fn doing(row: &SessionRow, look: &Look) -> Section {
     if row.waiting_for.as_deref().is_some_and(|id| id != MAIN) {
         let detail = row.status.detail().or(row.status.reason());
         let detail = detail.map(|detail| format!(": {}", text::one_line(detail)));
-        let status = words::status_display(&row.status).label();
+        let status = Display::of(&row.status, false).label();
         section.add(
             "main agent",
             format!("{status}{}", detail.unwrap_or_default()),
@@ -258,7 +258,7 @@ fn agents(row: &SessionRow, look: &Look) -> String {
     let widest = widest.max().unwrap_or(0);
     for branch in &live {
         let agent = branch.agent;
-        let display = words::agent_display(agent);
+        let display = agent.display();
         let mark = look.glyphs.display(display);
         let style = style(display);
         let named = name(&branch.lead, words::agent_name(agent));

@@ -182,7 +182,7 @@ impl Sheet<'_> {
     }
 
     fn agent(&self, branch: &Branch<'_>) -> Cells {
-        let display = words::agent_display(branch.agent);
+        let display = branch.agent.display();
         let waits = display == Display::Attention;
         let doing = if waits { style(display) } else { DIM };
         let indent = if self.has_word { "  " } else { "" };

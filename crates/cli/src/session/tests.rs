@@ -259,12 +259,12 @@ fn eight_sessions_in_60_columns() {
     ◆  ├ docs-researcher    wants to fetch: ht…    40s
     ●  └ general-purpose    Read                   12s
     ●    └ Explore          Grep                    3s
+    ◇  infra    plan the…   has a plan to appr…  1h05m  f6071829
     ●  web      Settings…   running: npm test      12s  d4e5f607
     ●  docs     ドキュメ…   Thinking                9m  e5f60718
-    ◇  infra    plan the…   has a plan to appr…  1h05m  f6071829
     ○  web      why is th…  interrupted            30m  07182930
     ○  dotfil…  watch the…  2 background tasks…    26h  18293041
-    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done,…
+    8 sessions: 1 failed, 2 waiting, 1 seen, 2 working, 2 done,…
     ");
 }
 
@@ -278,12 +278,12 @@ fn eight_sessions_in_80_columns() {
     ◆  ├ docs-researcher               wants to fetch: https:…    40s
     ●  └ general-purpose               Read                       12s
     ●    └ Explore                     Grep                        3s
+    ◇  infra     plan the move to th…  has a plan to approve    1h05m  23%  f6071829
     ●  web       Settings page         running: npm test          12s  23%  d4e5f607
     ●  docs      ドキュメントを日本…   Thinking                    9m  23%  e5f60718
-    ◇  infra     plan the move to th…  has a plan to approve    1h05m  23%  f6071829
     ○  web       why is the bundle s…  interrupted                30m  23%  07182930
     ○  dotfiles  watch the nightly b…  2 background tasks (st…    26h       18293041
-    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done, $5.31
+    8 sessions: 1 failed, 2 waiting, 1 seen, 2 working, 2 done, $5.31
     ");
 }
 
@@ -297,12 +297,12 @@ fn eight_sessions_in_120_columns() {
       ◆        ├ docs-researcher                        wants to fetch: https://docs…    40s
       ●        └ general-purpose                        Read                             12s
       ●          └ Explore                              Grep                              3s
+    ◇ seen     infra     plan the move to the new clu…  has a plan to approve          1h05m  23%  $0.35  opus-4-5  f6071829
     ● working  web       Settings page                  running: npm test                12s  23%  $0.35  opus-4-5  d4e5f607
     ● working  docs      ドキュメントを日本語に翻訳し…  Thinking                          9m  23%  $0.35  opus-4-5  e5f60718
-    ◇ seen     infra     plan the move to the new clu…  has a plan to approve          1h05m  23%  $0.35  opus-4-5  f6071829
     ○ done     web       why is the bundle so large?    interrupted                      30m  23%  $0.35  opus-4-5  07182930
     ○ done     dotfiles  watch the nightly build        2 background tasks (stale)       26h              opus-4-5  18293041
-    8 sessions: 1 failed, 2 waiting, 2 working, 1 seen, 2 done, $5.31
+    8 sessions: 1 failed, 2 waiting, 1 seen, 2 working, 2 done, $5.31
     ");
 }
 

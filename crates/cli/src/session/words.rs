@@ -101,22 +101,9 @@ pub fn agent_name(agent: &AgentRow) -> String {
     }
 }
 
-/// How an agent's own status is displayed.
-pub fn agent_display(agent: &AgentRow) -> Display {
-    status_display(&agent.status)
-}
-
-pub fn status_display(status: &Status) -> Display {
-    match status {
-        Status::Idle => Display::Done,
-        Status::Working { .. } => Display::Working,
-        Status::Attention { .. } => Display::Attention,
-    }
-}
-
 /// What an agent does, in words.
 pub fn agent_doing(agent: &AgentRow) -> String {
-    let state = agent_display(agent).label();
+    let state = agent.display().label();
     one_line(agent.doing.as_deref().unwrap_or(state))
 }
 
@@ -226,8 +213,8 @@ pub struct Branch<'a> {
 pub fn branches<'a>(agents: impl Iterator<Item = &'a AgentRow>, glyphs: Glyphs) -> Vec<Branch<'a>> {
     let mut left: Vec<&AgentRow> = agents.collect();
     left.sort_by_key(|agent| {
-        let waits = agent_display(agent) == Display::Attention;
-        (!waits, agent.started_at, &agent.agent_id)
+        let asks = agent.display().min(Display::Working);
+        (asks, agent.started_at, &agent.agent_id)
     });
     let known: Vec<&str> = left.iter().map(|agent| &*agent.agent_id).collect();
     let (mut top, mut below): (Vec<&AgentRow>, Vec<&AgentRow>) = left.iter().partition(|agent| {

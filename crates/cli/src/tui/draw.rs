@@ -426,11 +426,11 @@ fn typed(scene: Scene<'_>, mut strip: Strip<'_>, label: &str, field: &Field) {
 const STATES: [&str; 5] = [
     "its last turn failed",
     "it waits for you",
-    "it works",
     "it waits for you, and you looked at it",
+    "it works",
     "it is your turn",
 ];
-const ENDED: &str = "it was killed in the last ten minutes";
+const ENDED: &str = "killed or a finished `claude -p`, for ten minutes";
 
 fn draw_over(scene: Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let look = scene.look;

@@ -98,8 +98,8 @@ impl Status {
                 "error": tally.error,
                 "attention": tally.attention,
                 "longest_wait_ms": waited,
-                "working": tally.working,
                 "checked": tally.checked,
+                "working": tally.working,
                 "done": tally.done,
             });
             anstream::println!("{report}");

@@ -255,7 +255,7 @@ fn counts_what_is_live_and_how_long_the_longest_waits() {
         hooked: false,
         ..row(Display::Done, 0)
     });
-    assert_eq!(Tally::of(&rows).text(1000), "✗1 ◆2 4m ●1 ◇1 ○1");
+    assert_eq!(Tally::of(&rows).text(1000), "✗1 ◆2 4m ◇1 ●1 ○1");
     assert_eq!(Tally::of(&[]).text(0), "");
     let spans = [-5, 59, 60, 3599, 3600, 86_399, 9 * 86_400].map(|s| span(s * 1000));
     let expected = [

@@ -65,9 +65,13 @@ struct Agent<'a> {
     ended_at: Option<String>,
     transcript_path: Option<&'a str>,
     status_since: Option<String>,
+    display: &'static str,
 }
 
+/// Reads from the working folder of a live session which branch it is on: not for the core thread.
 pub fn json(row: &SessionRow) -> Json<'_> {
+    let cwd = row.cwd.as_deref().filter(|_| row.ended_at.is_none());
+    let git = cwd.map(|cwd| Git::of(Path::new(cwd))).unwrap_or_default();
     let figures = &row.figures;
     let model = row.model.as_deref().or(figures.model_id.as_deref());
     Json {
@@ -130,6 +134,7 @@ fn agent(agent: &AgentRow) -> Agent<'_> {
         ended_at: agent.ended_at.map(moment),
         transcript_path: agent.transcript_path.as_deref(),
         status_since: at(agent.status_since),
+        display: agent.display().word(),
     }
 }
 

@@ -25,12 +25,11 @@ impl Session {
             None => (None, None),
         };
         let reason = waiting.and_then(|agent| agent.status.reason());
-        let display = match waiting {
-            _ if self.main.error.is_some() => Display::Error,
-            Some(agent) if !agent.seen => Display::Attention,
-            _ if self.agents().any(|(_, agent)| works(agent)) => Display::Working,
-            Some(_) => Display::Checked,
-            None => Display::Done,
+        let display = if self.main.error.is_some() {
+            Display::Error
+        } else {
+            let shown = self.agents().map(|(_, agent)| agent.display());
+            shown.min().unwrap_or_default()
         };
         match (display, id) {
             (Display::Error, None) => (display, Some(MAIN), self.main.error.as_deref()),
@@ -43,7 +42,8 @@ impl Session {
         match self.display().0 {
             Display::Error => self.main.failed(),
             Display::Attention | Display::Checked => self.waiting()?.1.doing(),
-            Display::Working => Some(&self.main).filter(|main| works(main))?.doing(),
+            Display::Working if self.main.display() == Display::Working => self.main.doing(),
+            Display::Working => None,
             Display::Done => None,
         }
     }
@@ -155,14 +155,11 @@ impl Child {
             parent: self.parent.clone(),
             status: self.agent.status.clone(),
             status_since: self.agent.since,
+            seen: self.agent.seen,
             doing: self.agent.doing(),
             started_at: self.started_at,
             ended_at: self.ended_at,
             transcript_path: self.transcript_path.clone(),
         }
     }
-}
-
-fn works(agent: &Agent) -> bool {
-    agent.status.word() == "working"
 }

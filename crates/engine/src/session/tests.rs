@@ -607,10 +607,8 @@ fn the_most_urgent_is_displayed() {
     );
     assert!(play.session.seen(35));
     assert!(!play.session.seen(35));
-    assert_eq!(
-        play.display(),
-        (Display::Working, Some("main"), Some("AskUserQuestion"))
-    );
+    let checked = (Display::Checked, Some("main"), Some("AskUserQuestion"));
+    assert_eq!(play.display(), checked, "a subagent still works");
     play.then(STOP);
     assert_eq!(
         play.display(),

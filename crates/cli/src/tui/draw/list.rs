@@ -220,7 +220,7 @@ fn agent(
     drawn: &mut Drawn,
 ) {
     let Scene { look, now, .. } = scene;
-    let display = words::agent_display(row);
+    let display = row.display();
     let tone = tone(display);
     drawn.moves |= display != Display::Done;
     let depth = depth.min(6);
@@ -353,7 +353,7 @@ pub fn since(
     if columns.since == 0 {
         return;
     }
-    let exact = display <= Display::Working;
+    let exact = display <= Display::Working && display != Display::Checked;
     let seconds = span < if exact { 3_600_000 } else { 60_000 };
     drawn.ticks(span, if seconds { 1_000 } else { 60_000 });
     let text = if exact { lasted(span) } else { shortly(span) };

@@ -220,7 +220,7 @@ fn the_order_is_that_of_becket_sessions() {
         projected("old", "q", Attention, 2),
         projected("error", "p", Error, 50),
     ];
-    let order = "error old new busy working checked done before";
+    let order = "error old new checked busy working done before";
     assert_eq!(ids(&rows, &Model::new().wish), order);
     crate::session::sort(&mut rows);
     assert_eq!(rows.map(|row| row.session_id).join(" "), order);
