@@ -21,7 +21,7 @@ use crate::coverage::Coverage;
 use crate::effort::Work;
 use crate::hooks::slash;
 use crate::is_default;
-use crate::status::Agent;
+use crate::status::{Agent, repeats_an_event};
 
 /// How much of a prompt is kept, in characters.
 const MAX_PROMPT: usize = 500;
@@ -402,10 +402,6 @@ impl Child {
     }
 }
 
-fn is_question(moment: &Moment<'_>) -> bool {
-    moment.head.notification_type.as_deref() != Some("idle_prompt")
-}
-
 impl Session {
     /// The subagents that have not ended.
     pub fn live_children(&self) -> impl Iterator<Item = (&str, &Child)> {
@@ -424,7 +420,12 @@ impl Session {
             (_, Some(id)) => self.move_child(id, moment),
             (EventName::SessionEnd, None) => self.end(moment),
             // It names no agent: what a subagent is waiting for, it says better itself.
-            (EventName::Notification, None) if is_question(moment) && self.a_child_waits() => false,
+            (EventName::Notification, None)
+                if repeats_an_event(moment.head.notification_type.as_deref())
+                    && self.a_child_waits() =>
+            {
+                false
+            }
             (_, None) => self.move_main(moment),
         }
     }

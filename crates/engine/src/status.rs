@@ -4,6 +4,7 @@
 mod ask;
 mod doing;
 mod moment;
+mod notified;
 
 use ask::{Asks, Calls, Failures};
 use becket_wire::EventId;
@@ -17,6 +18,8 @@ use crate::is_default;
 
 pub use ask::{Pending, Question};
 pub use moment::{Mark, Moment, is_machine_made};
+pub use notified::asks_the_person;
+pub(crate) use notified::repeats_an_event;
 
 const THINKING: &str = "Thinking";
 const COMPACTING: &str = "Compacting";
@@ -167,7 +170,7 @@ impl Agent {
             }
             Status::Attention { reason } => {
                 let asked = self.asks.all().first().map(Pending::in_words);
-                Some(asked.unwrap_or_else(|| doing::notified(reason)))
+                Some(asked.unwrap_or_else(|| reason.clone()))
             }
         }
     }
@@ -194,6 +197,7 @@ impl Agent {
             EventName::Elicitation => self.ask(Pending::elicitation(moment)),
             EventName::ElicitationResult => {
                 self.asks.elicited(moment);
+                self.asks.end_notices();
                 // A background task may ask after the turn.
                 if !self.has_ended(moment) {
                     self.work(Some(THINKING));
@@ -203,7 +207,9 @@ impl Agent {
             EventName::UserPromptSubmit => self.prompted(moment),
             EventName::UserPromptExpansion => self.work(None),
             EventName::Stop => {
+                let of_others = self.asks.of_other_agents();
                 self.rest();
+                self.asks = of_others;
                 self.interrupted = false;
                 self.background_tasks = moment.background_tasks().unwrap_or(0);
             }
@@ -275,6 +281,7 @@ impl Agent {
             return false;
         }
         let call = self.calls.unasked(moment, self.asks.all());
+        self.asks.end_notices();
         self.ask(Pending::permission(moment, call));
         if !matches!(self.beneath, Status::Working { .. }) {
             self.work(Some(moment.tool()));
@@ -288,27 +295,30 @@ impl Agent {
         }
     }
 
-    /// A notification comes late and knows little: it never replaces what is known better, and
-    /// says nothing of a turn that has ended.
     fn notified(&mut self, moment: &Moment<'_>) -> bool {
-        let reason = match moment.head.notification_type.as_deref() {
-            Some("permission_prompt") => "Permission",
-            Some("elicitation_dialog") => "MCP input",
-            Some("idle_prompt") if self.asks.is_empty() => {
-                self.rest();
-                return true;
+        let message = moment.head.message.as_deref().unwrap_or_default();
+        match Notified::of(moment.head.notification_type.as_deref()) {
+            // It comes late and knows little: it never replaces what is known better, and says nothing
+            // of a turn that has ended.
+            Notified::Asks(_) if self.asks.knows_more() || self.has_ended(moment) => return false,
+            Notified::Asks(reason) => {
+                let call = self.calls.only().map(str::to_owned);
+                self.ask(Pending::notice(moment, reason, call));
             }
-            _ => return false,
-        };
-        if !self.asks.is_empty() || self.has_ended(moment) {
-            return false;
+            Notified::AsksInWords => {
+                let call = self.calls.only().map(str::to_owned);
+                self.ask(Pending::notice(moment, "", call));
+            }
+            Notified::Answered => self.asks.end_notices(),
+            Notified::AgentEnded if moment.agent_id().is_some() => self.rest(),
+            Notified::AgentEnded => {
+                let ended = notified::ended_agent(message);
+                return ended.is_some_and(|agent| self.asks.agent_ended(agent));
+            }
+            Notified::Idle if self.asks.knows_more() => return false,
+            Notified::Idle => self.rest(),
+            Notified::Nothing => return false,
         }
-        if self.beneath.reason().is_none() {
-            self.seen = false;
-        }
-        self.beneath = Status::Attention {
-            reason: reason.to_owned(),
-        };
         true
     }
 
@@ -509,9 +519,9 @@ impl Agent {
     }
 
     /// The person broke the turn off. An agent that is judged wanted to stop: that it rests shows only
-    /// that it was let, before anybody said so.
+    /// that it was let, before anybody said so. Outside a turn only a dialog was closed.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
-        self.interrupted = !self.wants_to_stop();
+        self.interrupted |= self.beneath != Status::Idle && !self.wants_to_stop();
         self.rests(at, true)
     }
 
@@ -526,12 +536,7 @@ impl Agent {
 
     /// What was asked for one call, or everything that was asked by then, is answered.
     pub fn was_answered(&mut self, tool_use_id: Option<&str>, at: i64) -> bool {
-        self.asks.answered(tool_use_id, at) && {
-            if self.beneath.reason().is_some() {
-                self.set_working(Some(THINKING));
-            }
-            self.conclude(at, true)
-        }
+        self.asks.answered(tool_use_id, at) && self.conclude(at, true)
     }
 
     /// Whether what was inferred for that time is still news.

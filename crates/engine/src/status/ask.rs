@@ -4,6 +4,7 @@ use becket_wire::Head;
 use serde::{Deserialize, Serialize};
 
 use super::doing::{self, Deed};
+use super::notified::asking_agent;
 use super::{INTERACTIVE, Moment};
 use crate::is_default;
 
@@ -62,6 +63,14 @@ impl Calls {
     /// The tool of the newest open call.
     pub(super) fn newest(&self) -> Option<&str> {
         self.0.last().map(|call| &*call.tool)
+    }
+
+    /// The id of the open call, if there is just one.
+    pub(super) fn only(&self) -> Option<&str> {
+        match &self.0[..] {
+            [call] => Some(&call.id),
+            _ => None,
+        }
     }
 
     /// What the newest open call does, in words.
@@ -124,6 +133,12 @@ pub enum Question {
     Tool { tool: String, input: u64 },
     /// An MCP server wants to know something.
     Elicitation { server: String, id: Option<String> },
+    /// A dialog that only a notification told of.
+    Notice {
+        reason: String,
+        /// The agent that the message names, where it is not the one that was told.
+        agent: Option<String>,
+    },
 }
 
 /// One question that is not answered.
@@ -158,6 +173,24 @@ impl Pending {
         Self::new(moment, Question::Elicitation { server, id }, None)
     }
 
+    /// Without a reason the message is the reason.
+    pub(super) fn notice(moment: &Moment<'_>, reason: &str, call: Option<String>) -> Self {
+        let message = moment.head.message.as_deref().unwrap_or_default();
+        let words = doing::one_line(message);
+        let known = [reason, &words, "Input"];
+        let reason = known.into_iter().find(|text| !text.is_empty());
+        let agent = asking_agent(&words).map(str::to_owned);
+        let call = call.filter(|_| agent.is_none());
+        let question = Question::Notice {
+            reason: reason.unwrap_or_default().to_owned(),
+            agent,
+        };
+        Self {
+            words: (!words.is_empty()).then_some(words),
+            ..Self::new(moment, question, call)
+        }
+    }
+
     fn new(moment: &Moment<'_>, question: Question, call: Option<String>) -> Self {
         Self {
             question,
@@ -178,6 +211,7 @@ impl Pending {
                 tool => format!("wants to use {tool}"),
             },
             Question::Elicitation { server, .. } => format!("{server} asks for input"),
+            Question::Notice { reason, .. } => reason.clone(),
         };
         self.words.clone().unwrap_or_else(plain)
     }
@@ -187,6 +221,19 @@ impl Pending {
             Question::Tool { tool, .. } if INTERACTIVE.contains(&&**tool) => tool.clone(),
             Question::Tool { tool, .. } => format!("Permission for {tool}"),
             Question::Elicitation { server, .. } => format!("MCP input: {server}"),
+            Question::Notice { reason, .. } => reason.clone(),
+        }
+    }
+
+    fn is_notice(&self) -> bool {
+        matches!(self.question, Question::Notice { .. })
+    }
+
+    /// The agent of a notice that is about another one.
+    fn other_agent(&self) -> Option<&str> {
+        match &self.question {
+            Question::Notice { agent, .. } => agent.as_deref(),
+            _ => None,
         }
     }
 
@@ -215,8 +262,28 @@ impl Asks {
         &self.0
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Returns true if an event of its own told of a question.
+    pub(super) fn knows_more(&self) -> bool {
+        self.0.iter().any(|one| !one.is_notice())
+    }
+
+    /// Forgets the dialog that only a notification told of.
+    pub(super) fn end_notices(&mut self) {
+        self.0
+            .retain(|one| !one.is_notice() || one.other_agent().is_some());
+    }
+
+    /// An agent that notices named has ended. False if none did.
+    pub(super) fn agent_ended(&mut self, agent: &str) -> bool {
+        let before = self.0.len();
+        self.0.retain(|one| one.other_agent() != Some(agent));
+        self.0.len() < before
+    }
+
+    /// What other agents ask, who go on when this one stops.
+    pub(super) fn of_other_agents(&self) -> Self {
+        let theirs = self.0.iter().filter(|one| one.other_agent().is_some());
+        Self(theirs.cloned().collect())
     }
 
     pub(super) fn clear(&mut self) {
@@ -226,6 +293,11 @@ impl Asks {
     /// Adds a question, unless it is one that stands there already. Two calls alike ask twice, and
     /// each is linked to its own; a question without a link is the same as any other like it.
     pub(super) fn push(&mut self, new: Pending) -> bool {
+        // One dialog is open at a time.
+        if new.is_notice() {
+            self.0
+                .retain(|old| !old.is_notice() || old.other_agent() != new.other_agent());
+        }
         let stands = self.0.iter().any(|old| match (&old.call, &new.call) {
             (Some(old), Some(new)) => old == new,
             (_, None) => old.is_the_same_as(&new),
@@ -247,8 +319,9 @@ impl Asks {
         self.forget_elicitations_of(moment.tool());
         let linked = moment.tool_use_id();
         let by_call = |one: &Pending| linked.is_some() && one.call.as_deref() == linked;
-        if let Some(place) = self.0.iter().position(by_call) {
-            self.0.remove(place);
+        let before = self.0.len();
+        self.0.retain(|one| !by_call(one));
+        if self.0.len() < before {
             return;
         }
         let input = hash(moment.head);
@@ -270,7 +343,7 @@ impl Asks {
         };
         self.0.retain(|one| match &one.question {
             Question::Elicitation { server, .. } => !is_tool_of(tool, server),
-            Question::Tool { .. } => true,
+            Question::Tool { .. } | Question::Notice { .. } => true,
         });
     }
 
@@ -280,7 +353,7 @@ impl Asks {
             Question::Elicitation { server, id } => {
                 agree(Some(server), by) && agree(id.as_deref(), moment.elicitation_id())
             }
-            Question::Tool { .. } => false,
+            Question::Tool { .. } | Question::Notice { .. } => false,
         });
         if let Some(place) = place {
             self.0.remove(place);
@@ -288,7 +361,8 @@ impl Asks {
     }
 
     pub(super) fn prompt_answered(&mut self, prompt_id: Option<&str>) {
-        self.0.retain(|one| !one.is_of(prompt_id));
+        self.0
+            .retain(|one| !one.is_of(prompt_id) || one.other_agent().is_some());
     }
 
     pub(super) fn nothing_after(&mut self, now: i64) {

@@ -89,15 +89,6 @@ pub(super) fn detail(detail: &str) -> String {
     }
 }
 
-/// What a notification says that came without its question.
-pub(super) fn notified(reason: &str) -> String {
-    match reason {
-        "Permission" => "asks for a permission".to_owned(),
-        "MCP input" => "an MCP server asks for input".to_owned(),
-        other => other.to_owned(),
-    }
-}
-
 /// Why a turn failed, by what Claude Code said of it, else by its word for the error.
 pub(super) fn failure(error: &str, said: Option<&str>) -> String {
     let said = said.and_then(|said| said.lines().find(|line| !line.trim().is_empty()));
@@ -121,7 +112,7 @@ fn message_in(said: &str) -> Option<String> {
     Some(quoted["error"]["message"].as_str()?.to_owned())
 }
 
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let text = &text[..text.floor_char_boundary(8 * MAX_WORDS)];
     let words: Vec<&str> = text.split_whitespace().collect();
     let line = words.join(" ");

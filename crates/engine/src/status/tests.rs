@@ -90,6 +90,30 @@ a dialog of a turn that has ended: PROMPT; Stop prompt_id=p; Notification notifi
 better known afterwards: Notification notification_type=permission_prompt prompt_id=p; ASKS => attention(Permission for Bash)
 answered: BASH; Notification notification_type=permission_prompt prompt_id=p; BASH_DONE => working(Thinking)
 nobody answers for a minute: BASH; Notification notification_type=permission_prompt prompt_id=p; Notification notification_type=idle_prompt prompt_id=p => idle
+# what only a notification tells
+auto mode cannot check: CALL; NEEDS => attention(Auto mode can't check actions)
+it is asked of a turn that has ended: PROMPT; Stop prompt_id=p; NEEDS => attention(Auto mode can't check actions)
+it is told without words: Notification notification_type=agent_needs_input => attention(Input)
+the call ran then: CALL; NEEDS; CALL_DONE => working(Thinking)
+the call was denied then: CALL; NEEDS; CALL_DENIED => working(Thinking)
+another call ran: READ; CALL; NEEDS; PostToolUse tool_name=Read tool_use_id=r prompt_id=p => attention(Auto mode can't check actions)
+the batch ended: READ; CALL; NEEDS; PostToolBatch prompt_id=p => working(Thinking)
+the next dialog: CALL; NEEDS; Notification notification_type=permission_prompt prompt_id=p => attention(Permission)
+the next dialog has an event: CALL; NEEDS; ASKS => attention(Permission for Bash)
+the turn ended then: CALL; NEEDS; Stop => idle
+an agent that is not its own: BASH; API_NEEDS => attention(api needs your input: deploy?)
+that agent works on meanwhile: BASH; API_NEEDS; BASH_DONE; PostToolBatch prompt_id=p; Stop => attention(api needs your input: deploy?)
+that agent ended: BASH; API_NEEDS; ENDED message="api\u0020finished" => working(Bash)
+that agent failed: BASH; API_NEEDS; ENDED message="api\u0020failed" => working(Bash)
+another agent ended: BASH; API_NEEDS; ENDED message="web\u0020finished" => attention(api needs your input: deploy?)
+one of two agents ended: API_NEEDS; NEEDS; ENDED message="api\u0020finished" => attention(Auto mode can't check actions)
+an agent ended while it works: BASH; ENDED message="api\u0020finished" => working(Bash)
+an agent ended while it asks: CALL; ASKS; ENDED message="api\u0020finished" => attention(Permission for Bash)
+a teammate asks: BASH; Notification notification_type=worker_permission_prompt message="bo\u0020needs\u0020permission\u0020for\u0020Bash" => attention(bo needs permission for Bash)
+a limit is over: Notification notification_type=quota_auto_resume_stale message=Go? => attention(Go?)
+it goes on by itself: Notification notification_type=quota_auto_resume_stale message=Go?; Notification notification_type=quota_auto_resume_fired => idle
+a server asks for a link: BASH; Notification notification_type=elicitation_url_dialog => attention(MCP input)
+the link was followed: BASH; Notification notification_type=elicitation_url_dialog; Notification notification_type=elicitation_complete => working(Bash)
 # what is asked stays until it is answered
 the tool ran: CALL; ASKS; CALL_DONE => working(Thinking)
 the tool failed: CALL; ASKS; CALL_FAILED => working(Thinking)
@@ -123,7 +147,16 @@ none is open: BASH; READ; BASH_DONE; PostToolUse tool_name=Read tool_use_id=r =>
 one that was denied says nothing but its batch: BASH; READ; BASH_DONE; PostToolBatch prompt_id=p; BASH; BASH_DONE => working(Thinking)
 "#;
 
-const SHORT: [(&str, &str); 10] = [
+const SHORT: [(&str, &str); 13] = [
+    (
+        "NEEDS",
+        r#"Notification notification_type=agent_needs_input prompt_id=p message="Auto\u0020mode\u0020can't\u0020check\u0020actions""#,
+    ),
+    (
+        "API_NEEDS",
+        r#"Notification notification_type=agent_needs_input message="api\u0020needs\u0020your\u0020input:\u0020deploy?""#,
+    ),
+    ("ENDED", "Notification notification_type=agent_completed"),
     ("PROMPT", PROMPT),
     ("BASH_DONE", BASH_DONE),
     ("BASH", BASH),
@@ -473,4 +506,21 @@ proptest! {
         prop_assert_eq!(word(&agent.status), "idle");
         prop_assert_eq!(agent.pending().len(), 0);
     }
+}
+
+#[test]
+fn a_dialog_that_only_a_notification_told_of_says_its_message() {
+    let needs = r#"Notification notification_type=permission_prompt message="Session\u0020paused""#;
+    let mut agent = after(&[BASH, needs]);
+    assert_eq!(agent.doing().as_deref(), Some("Session paused"));
+    assert!(agent.was_answered(None, 30));
+    assert_eq!(word(&agent.status), "working(Bash)");
+    agent.was_interrupted(40);
+    assert!(agent.interrupted, "it was at work");
+    let mut idle = after(&[needs]);
+    idle.was_interrupted(30);
+    assert_eq!(
+        (word(&idle.status).as_str(), idle.interrupted),
+        ("idle", false)
+    );
 }

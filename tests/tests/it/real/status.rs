@@ -5,6 +5,7 @@ mod ends;
 mod figures;
 mod permissions;
 mod turns;
+mod waiting;
 
 use becket_tests::story::Session;
 

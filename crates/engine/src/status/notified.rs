@@ -1,0 +1,79 @@
+//! The notifications of Claude Code: those that ask the person, those that end a wait, and the rest.
+
+/// The effect of a notification on the status of an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notified {
+    /// A dialog is open, of which an event of its own usually tells more.
+    Asks(&'static str),
+    /// Only the message says what is asked.
+    AsksInWords,
+    /// The dialog that notifications told of is closed.
+    Answered,
+    /// The agent that the message names has ended.
+    AgentEnded,
+    /// The prompt has been empty for a minute.
+    Idle,
+    Nothing,
+}
+
+/// Every `notification_type` of 2.1.325.
+const TYPES: [(&str, Notified); 19] = [
+    ("permission_prompt", Notified::Asks("Permission")),
+    ("elicitation_dialog", Notified::Asks("MCP input")),
+    ("elicitation_url_dialog", Notified::Asks("MCP input")),
+    ("agent_needs_input", Notified::AsksInWords),
+    ("worker_permission_prompt", Notified::AsksInWords),
+    // "Usage limit reset — press enter to continue"
+    ("quota_auto_resume_stale", Notified::AsksInWords),
+    ("elicitation_complete", Notified::Answered),
+    ("elicitation_response", Notified::Answered),
+    ("quota_auto_resume_fired", Notified::Answered),
+    ("agent_completed", Notified::AgentEnded),
+    ("idle_prompt", Notified::Idle),
+    // The turn has failed already.
+    ("quota_auto_resume_disabled", Notified::Nothing),
+    ("auth_success", Notified::Nothing),
+    ("auth_storage_failure", Notified::Nothing),
+    ("computer_use_enter", Notified::Nothing),
+    ("computer_use_exit", Notified::Nothing),
+    ("model_refusal_fallback", Notified::Nothing),
+    ("plugin_notification", Notified::Nothing),
+    ("push_notification", Notified::Nothing),
+];
+
+impl Notified {
+    pub(super) fn of(notification_type: Option<&str>) -> Self {
+        let mut types = TYPES.iter();
+        let known = types.find(|(name, _)| Some(*name) == notification_type);
+        known.map_or(Self::Nothing, |(_, effect)| *effect)
+    }
+}
+
+/// Returns true if a notification of this type says that the person is asked something.
+pub fn asks_the_person(notification_type: Option<&str>) -> bool {
+    let effect = Notified::of(notification_type);
+    matches!(effect, Notified::Asks(_) | Notified::AsksInWords)
+}
+
+/// Returns true if the question of such a notification has an event of its own, which names the agent.
+pub(crate) fn repeats_an_event(notification_type: Option<&str>) -> bool {
+    matches!(Notified::of(notification_type), Notified::Asks(_))
+}
+
+/// The agent that a message is about, other than the one that is told of it: `NAME needs your input: …`,
+/// `NAME needs permission for TOOL`.
+pub(super) fn asking_agent(message: &str) -> Option<&str> {
+    let asks = [
+        " needs your input",
+        " needs permission for ",
+        " needs network access to ",
+    ];
+    let mut agents = asks.iter().filter_map(|words| message.split_once(words));
+    agents.next().map(|(agent, _)| agent)
+}
+
+/// The agent that ended: `NAME finished`, `NAME failed`.
+pub(super) fn ended_agent(message: &str) -> Option<&str> {
+    let ends = [" finished", " failed"];
+    ends.iter().find_map(|words| message.strip_suffix(words))
+}
