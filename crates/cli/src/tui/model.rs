@@ -106,8 +106,8 @@ pub struct Said {
 
 /// How long a message stands where the keys are told, in milliseconds.
 const SAID_STAYS: i64 = 8_000;
-/// How long a session that was killed stays in the list.
-const KILLED_STAYS: i64 = 10 * 60 * 1000;
+/// How long a session that was killed, or a finished `claude -p`, stays in the list.
+const ENDED_STAYS: i64 = 10 * 60 * 1000;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Totals {
@@ -166,7 +166,7 @@ impl Model {
         self.grown = false;
         let place = self.places.get(key(&row)).copied();
         let ended = row.ended_at.is_some();
-        let goes = ended && !was_killed(&row);
+        let goes = ended && !stays(&row);
         match place {
             // After `/clear` the line has gone on to its next session already.
             Some(place) if ended && self.rows[place].session_id != row.session_id => {}
@@ -187,7 +187,7 @@ impl Model {
         {
             self.said = None;
         }
-        let is_old = |row: &SessionRow| row.ended_at.is_some_and(|end| now - end >= KILLED_STAYS);
+        let is_old = |row: &SessionRow| row.ended_at.is_some_and(|end| now - end >= ENDED_STAYS);
         while let Some(place) = self.rows.iter().position(is_old) {
             let row = self.rows[place].clone();
             self.remove(place, &row);
@@ -396,13 +396,10 @@ pub fn key(row: &SessionRow) -> &str {
     }
 }
 
-/// Whether it ended without its person's wish: Claude Code says `other` when a signal ends it.
-fn was_killed(row: &SessionRow) -> bool {
-    match row.end_reason.as_deref() {
-        Some(PROCESS_GONE) => true,
-        Some("other") => row.attended,
-        _ => false,
-    }
+/// Returns true if the session did not end by a command of the person. Claude Code says `other` when
+/// a signal ends it, and when a `claude -p` is done.
+fn stays(row: &SessionRow) -> bool {
+    matches!(row.end_reason.as_deref(), Some(PROCESS_GONE | "other"))
 }
 
 pub fn grow(rows: &[SessionRow], wish: &Wish) -> Vec<Twig> {

@@ -117,7 +117,7 @@ fn who_needs_me_comes_next_and_around_and_last_those_i_looked_at() {
 }
 
 #[test]
-fn a_killed_session_stays_as_ended_for_ten_minutes() {
+fn a_killed_session_and_a_finished_print_stay_for_ten_minutes() {
     let ended = |id: &str, reason: &str| SessionRow {
         ended_at: Some(1_000),
         end_reason: Some(reason.into()),
@@ -130,13 +130,17 @@ fn a_killed_session_stays_as_ended_for_ten_minutes() {
     model.put(ended("a", "other"));
     model.put(ended("b", "prompt_input_exit"));
     model.put(ended("c", PROCESS_GONE));
+    model.put(SessionRow {
+        attended: false,
+        ..ended("p", "other")
+    });
     model.settle();
-    assert_eq!(ids(model.rows(), &model.wish), "a c");
+    assert_eq!(ids(model.rows(), &model.wish), "a c p");
     assert_eq!(model.totals.counts, [0; 5]);
     model.put_all(vec![row("d", Display::Done, 0), row("c", Display::Done, 0)]);
-    model.expire(1_000 + KILLED_STAYS - 1);
-    assert_eq!(ids(model.rows(), &model.wish), "c d a");
-    model.expire(1_000 + KILLED_STAYS);
+    model.expire(1_000 + ENDED_STAYS - 1);
+    assert_eq!(ids(model.rows(), &model.wish), "c d a p");
+    model.expire(1_000 + ENDED_STAYS);
     assert_eq!(ids(model.rows(), &model.wish), "c d");
 }
 
