@@ -64,11 +64,12 @@ impl Notices {
             return;
         };
         command.envs(notice.variables());
-        let mut row = serde_json::to_vec(&json(row)).unwrap_or_default();
-        row.push(b'\n');
+        let row = row.clone();
         let (counters, cancel) = (Arc::clone(&self.counters), self.cancel.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
+            let mut row = serde_json::to_vec(&json(&row)).unwrap_or_default();
+            row.push(b'\n');
             let trouble = watch(&mut command, &row, &cancel, &masker).err();
             let trouble = trouble.map(|why| format!("the notice command {why}"));
             if let Some(trouble) = &trouble {

@@ -4,6 +4,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod coverage;
 pub mod effort;
+pub mod git;
 pub mod guard;
 pub mod hooks;
 pub mod judge;

@@ -287,15 +287,20 @@ pub fn figures(payload: &[u8]) -> Result<Reading, Unread> {
     let folder = text("/workspace/project_dir")
         .or_else(|| text("/workspace/current_dir"))
         .or_else(|| text("/cwd"));
+    let context_tokens = context_tokens(&said);
+    let context_size = count(&said, "/context_window/context_window_size");
+    let share =
+        |(tokens, size): (u64, u64)| (size > 0).then(|| tokens as f64 * 100.0 / size as f64);
+    let used = amount(&said, "/context_window/used_percentage");
     Ok(Reading {
         session_id: text("/session_id"),
         project: folder.as_deref().and_then(name),
         transcript_path: text("/transcript_path"),
         cwd: text("/workspace/current_dir").or_else(|| text("/cwd")),
         figures: Figures {
-            context_pct: amount(&said, "/context_window/used_percentage"),
-            context_tokens: context_tokens(&said),
-            context_size: count(&said, "/context_window/context_window_size"),
+            context_pct: used.or_else(|| context_tokens.zip(context_size).and_then(share)),
+            context_tokens,
+            context_size,
             cost_usd: amount(&said, "/cost/total_cost_usd"),
             lines_added: count(&said, "/cost/total_lines_added"),
             lines_removed: count(&said, "/cost/total_lines_removed"),

@@ -1,8 +1,12 @@
 //! A session as scripts get it: stable names, in the order of the documentation.
 
+use std::path::Path;
+
 use becket_wire::effort::EffortBrief;
 use becket_wire::session::{AgentRow, SessionRow};
 use serde::Serialize;
+
+use crate::git::Git;
 
 /// What is not known is null. Of a Claude Code that is not hooked only the process is known.
 #[derive(Debug, Serialize)]
@@ -51,6 +55,8 @@ pub struct Json<'a> {
     troubles: &'a [String],
     tmux_socket: Option<&'a str>,
     line: Option<&'a str>,
+    git_branch: Option<String>,
+    git_worktree: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -119,6 +125,8 @@ pub fn json(row: &SessionRow) -> Json<'_> {
         troubles: &row.troubles,
         tmux_socket: row.tmux_socket.as_deref(),
         line: said(&row.line),
+        git_branch: git.branch,
+        git_worktree: git.worktree,
     }
 }
 

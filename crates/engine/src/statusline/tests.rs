@@ -86,6 +86,17 @@ fn before_the_first_turn_the_context_is_unknown() {
 }
 
 #[test]
+fn the_share_of_the_context_is_reckoned_where_nobody_says_it() {
+    let mut said: Value = serde_json::from_slice(AFTER_A_TURN).unwrap();
+    said["context_window"]["used_percentage"] = json!(null);
+    let reading = figures(said.to_string().as_bytes()).unwrap();
+    assert_eq!(reading.figures.context_pct, Some(4.32));
+    said["context_window"]["context_window_size"] = json!(0);
+    let reading = figures(said.to_string().as_bytes()).unwrap();
+    assert_eq!(reading.figures.context_pct, None);
+}
+
+#[test]
 fn what_is_no_status_line_is_told() {
     let told = |payload: &[u8]| {
         let line = Line::of(figures(payload));

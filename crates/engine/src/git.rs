@@ -1,0 +1,85 @@
+//! Reads which branch and which linked worktree a folder is in.
+
+use std::path::Path;
+
+use crate::stamp::read_text;
+
+/// A pointer file of git holds one path or one ref.
+const LONGEST: u64 = 8 << 10;
+
+/// The branch and the linked worktree of a folder, as far as there are any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Git {
+    /// None outside a repository, and where no branch is checked out.
+    pub branch: Option<String>,
+    /// The name of the linked worktree; none in the main one.
+    pub worktree: Option<String>,
+}
+
+impl Git {
+    pub fn of(folder: &Path) -> Self {
+        folder.ancestors().find_map(Self::read).unwrap_or_default()
+    }
+
+    /// None if this folder is not the top of a work tree.
+    fn read(top: &Path) -> Option<Self> {
+        let git = top.join(".git");
+        let linked = first_line(&git).and_then(|line| {
+            let admin = line.strip_prefix("gitdir:")?.trim();
+            Some(top.join(admin))
+        });
+        // A submodule has such a pointer too, to another place.
+        let is_worktree =
+            |admin: &&Path| admin.parent().is_some_and(|it| it.ends_with("worktrees"));
+        let worktree = linked.as_deref().filter(is_worktree);
+        let worktree = worktree.and_then(|admin| Some(admin.file_name()?.to_str()?.to_owned()));
+        let head = first_line(&linked.unwrap_or(git).join("HEAD"))?;
+        Some(Self {
+            branch: head.strip_prefix("ref: refs/heads/").map(str::to_owned),
+            worktree,
+        })
+    }
+}
+
+fn first_line(file: &Path) -> Option<String> {
+    let text = read_text(file, LONGEST).ok()?;
+    Some(text.lines().next()?.trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_on_the_branch_of_its_nearest_work_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("app/.git/HEAD", "ref: refs/heads/fix/login\n");
+        write("app/.git/worktrees/tide/HEAD", "ref: refs/heads/tide\n");
+        write(
+            "app/.claude/worktrees/tide/.git",
+            "gitdir: ../../../.git/worktrees/tide\n",
+        );
+        write("app/.git/modules/lib/HEAD", "4e296f3a9d\n");
+        write("app/lib/.git", "gitdir: ../.git/modules/lib\n");
+        write("app/src/main.rs", "");
+        write("plain/file", "");
+        let git = |path: &str| {
+            let found = Git::of(&folder.path().join(path));
+            format!("{:?} {:?}", found.branch, found.worktree)
+        };
+        assert_eq!(git("app/src"), r#"Some("fix/login") None"#);
+        assert_eq!(
+            git("app/.claude/worktrees/tide"),
+            r#"Some("tide") Some("tide")"#
+        );
+        assert_eq!(git("app/lib"), "None None", "no branch is checked out");
+        assert_eq!(git("plain"), "None None");
+    }
+}
