@@ -344,13 +344,24 @@ impl Registry {
         }
     }
 
-    /// Figures of a status line: no event, and written only with the next tick.
-    pub(crate) fn figures(&mut self, id: &str, figures: &Figures) {
-        let live = self.sessions.get_mut(id);
-        if live.is_some_and(|live| live.session.figure(figures)) {
+    /// Figures of a status line, with its Claude Code where that is known, or of a transcript: no event,
+    /// and written only with the next tick. Gives what is known of the session then.
+    pub(crate) fn figures(
+        &mut self,
+        id: &str,
+        figures: &Figures,
+        process: Option<Process>,
+    ) -> Option<&Figures> {
+        let session = &mut self.sessions.get_mut(id)?.session;
+        let process = match process {
+            Some((pid, start)) => (Some(pid), start),
+            None => (session.pid, session.pid_start),
+        };
+        if session.figure(figures, process) {
             self.figured.insert(id.to_owned());
             self.news.insert(id.to_owned());
         }
+        Some(&session.figures)
     }
 
     /// Keeps the output of the program of a session's own status line, in memory only.

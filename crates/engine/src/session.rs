@@ -1,6 +1,7 @@
 //! One session: its agents, and what its events tell of it besides. The daemon keeps it as it is,
 //! so that a restart changes nothing.
 
+mod cost;
 mod infer;
 mod json;
 mod show;
@@ -14,6 +15,8 @@ use becket_wire::session::{Display, Figures};
 use serde::{Deserialize, Serialize};
 
 pub use crate::status::{Mark, Moment};
+pub use cost::Process;
+use cost::ProcessCosts;
 pub use infer::{Decided, DecidedEvent, Inference, PROCESS_GONE};
 pub use json::{Json, json};
 
@@ -84,6 +87,8 @@ pub struct Session {
     pub transcript_path: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub figures: Figures,
+    #[serde(skip_serializing_if = "is_default")]
+    costs: ProcessCosts,
     /// How many of its calls guards saw, counted at its end.
     #[serde(skip_serializing_if = "is_default")]
     pub coverage: Option<Coverage>,
@@ -274,23 +279,37 @@ impl Session {
         self.figures == Figures::default() || self.figures.from_transcript
     }
 
-    /// Takes figures over. True if a person can see a difference.
-    pub fn figure(&mut self, figures: &Figures) -> bool {
+    /// Takes figures over: those of a status line with the process of that Claude Code. True if a
+    /// person can see a difference.
+    pub fn figure(&mut self, figures: &Figures, process: Process) -> bool {
         let known = &self.figures;
         let better = *known != Figures::default() && !known.from_transcript;
         if figures.from_transcript && better {
             return false;
+        }
+        let mut figures = figures.clone();
+        let costs = self.costs;
+        let before = known.cost_usd.unwrap_or(0.0);
+        figures.cost_usd = match figures.cost_usd {
+            Some(said) if figures.from_transcript => Some(said.max(before)),
+            Some(said) => Some(self.costs.total(process, said, before)),
+            None => known.cost_usd,
+        };
+        // A reply that was an error held nothing: the window is as full as before.
+        if figures.context_tokens == Some(0) {
+            figures.context_tokens = known.context_tokens;
+            figures.context_pct = known.context_pct;
         }
         // A status line that is only drawn again differs in this alone.
         let was = Figures {
             duration_ms: figures.duration_ms,
             ..known.clone()
         };
-        if was == *figures {
+        if was == figures && costs == self.costs {
             self.figures.duration_ms = figures.duration_ms;
             return false;
         }
-        self.figures.clone_from(figures);
+        self.figures.clone_from(&figures);
         self.work.figure(figures.context_pct, self.last_activity);
         for text in [&mut self.figures.model_id, &mut self.figures.model_name] {
             *text = text.take().map(cut);

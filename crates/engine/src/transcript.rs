@@ -391,7 +391,10 @@ impl Reckoning {
     fn reply(&mut self, id: &str, model: &str, tokens: Tokens, by: &Replied) -> bool {
         if by.main {
             self.model = Some(model.to_owned());
-            self.context = Some(tokens.context());
+            // A reply that broke off at once says nothing of the window.
+            self.context = Some(tokens.context())
+                .filter(|tokens| *tokens > 0)
+                .or(self.context);
         }
         let cost = price::cost(model, &tokens);
         self.unknown_cost |= cost.is_none();

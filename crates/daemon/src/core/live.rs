@@ -94,7 +94,7 @@ impl Core {
                 self.tell_of(change.as_ref(), None);
             }
             if let Some(figures) = &one.figures {
-                self.registry.figures(&one.session, figures);
+                self.registry.figures(&one.session, figures, None);
             }
             if let Some(tokens) = one.tokens {
                 self.registry.tokens(&one.session, tokens);
@@ -165,7 +165,12 @@ impl Core {
             }
         }
         if let Some(session) = session {
-            self.registry.figures(&session, &line.figures);
+            let process = (envelope.pid, envelope.pid_start);
+            let process = envelope.pid_is_claude.then_some(process);
+            let known = self.registry.figures(&session, &line.figures, process);
+            if let Some(known) = known.cloned() {
+                line.figures = known;
+            }
             line.waiting = self.registry.waiting_besides(&session);
             line.off = event.disabled_hooks().to_vec();
             let row = self.registry.row(&session, now_ms());

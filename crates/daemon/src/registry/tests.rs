@@ -181,7 +181,7 @@ fn what_was_inferred_named_and_figured_is_there_after_a_restart_too() {
         cost_usd: Some(0.5),
         ..Figures::default()
     };
-    desk.registry.figures("a", &figures);
+    desk.registry.figures("a", &figures, None);
     let title = Some("the bridge".to_owned());
     let told = desk.name("a", title.clone());
     assert_eq!(told, Told::Done);
@@ -283,6 +283,27 @@ fn attention_that_was_looked_at_is_checked_for_five_minutes() {
     desk.registry.forget_looks(desk.now + 5 * 60_000);
     assert_eq!(desk.rows()[0].display, Display::Attention);
     assert_eq!(desk.registry.unwritten().len(), 1, "it is written and told");
+}
+
+#[test]
+fn the_cost_of_a_session_goes_on_in_the_process_after_a_crash() {
+    let mut desk = Desk::new();
+    desk.event("a", "UserPromptSubmit", &json!({"prompt": "go"}));
+    let mut cost = |pid, cost_usd| {
+        let figures = Figures {
+            cost_usd: Some(cost_usd),
+            ..Figures::default()
+        };
+        let known = desk.registry.figures("a", &figures, Some((pid, None)));
+        let known = known.and_then(|figures| figures.cost_usd);
+        desk.registry.figures_are_due();
+        desk.write();
+        desk.restart();
+        known
+    };
+    assert_eq!(cost(1, 1.25), Some(1.25));
+    assert_eq!(cost(2, 0.0), Some(1.25));
+    assert_eq!(cost(2, 0.5), Some(1.75));
 }
 
 #[test]
@@ -464,7 +485,7 @@ fn huge_fields_make_no_huge_session() {
         model_name: Some(huge.clone()),
         ..Figures::default()
     };
-    desk.registry.figures("a", &figures);
+    desk.registry.figures("a", &figures, None);
     let title = Some(huge.clone());
     desk.name("a", title.clone());
     let died = Inference::TurnDied { error: Some(huge) };

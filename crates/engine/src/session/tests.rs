@@ -810,6 +810,54 @@ fn a_row_shows_the_children_of_the_turn() {
 }
 
 #[test]
+fn a_looked_at_question_of_a_subagent_stays_in_sight_while_its_parent_works() {
+    let mut play = Play::after(&[PROMPT, START, CHILD_ASKS]);
+    assert!(play.session.seen(50));
+    let checked = (Display::Checked, Some("a"), Some("Permission for Bash"));
+    assert_eq!(play.display(), checked);
+    let row = play.session.row(0);
+    assert_eq!(row.agents[0].display(), Display::Checked);
+    assert_eq!((row.status.word(), row.display_since), ("working", 30));
+    play.then("PostToolUse agent_id=a tool_name=Bash");
+    assert_eq!(play.display().0, Display::Working);
+    assert_eq!(play.session.row(0).agents[0].display(), Display::Working);
+}
+
+#[test]
+fn an_agent_that_completed_ends_its_own_waiting_only() {
+    let ended = "Notification notification_type=agent_completed agent_id=a";
+    let mut play = Play::after(&[PROMPT, START, CHILD_ASKS]);
+    play.then(ended);
+    assert_eq!(play.display().0, Display::Working, "its parent works");
+    let mut play = Play::after(&[PROMPT, START, CHILD_ASKS, "Stop"]);
+    play.then("SubagentStart agent_id=b agent_type=Explore");
+    play.then(ended);
+    assert_eq!(play.display().0, Display::Working, "another works");
+    let mut play = Play::after(&[PROMPT, START, "SubagentStart agent_id=b agent_type=Explore"]);
+    play.then(CHILD_ASKS);
+    play.then("PermissionRequest agent_id=b agent_type=Explore tool_name=Bash");
+    play.then(ended);
+    let waits = (Display::Attention, Some("b"), Some("Permission for Bash"));
+    assert_eq!(play.display(), waits);
+}
+
+#[test]
+fn a_reply_that_was_an_error_leaves_the_context_as_it_was() {
+    let figures = |context_tokens, context_pct| Figures {
+        context_tokens: Some(context_tokens),
+        context_pct: Some(context_pct),
+        ..Figures::default()
+    };
+    let mut session = Session::new("s", 0);
+    session.figure(&figures(45_000, 45.0), ONE);
+    assert!(!session.figure(&figures(0, 0.0), ONE));
+    assert_eq!(session.figures, figures(45_000, 45.0));
+    assert!(session.figure(&figures(1_000, 1.0), ONE));
+}
+
+const ONE: Process = (Some(7), Some(70));
+
+#[test]
 fn a_transcript_never_overrules_the_status_line() {
     let cost = |cost_usd, from_transcript| Figures {
         cost_usd: Some(cost_usd),
@@ -817,16 +865,16 @@ fn a_transcript_never_overrules_the_status_line() {
         ..Figures::default()
     };
     let mut session = Session::new("s", 0);
-    assert!(session.figure(&cost(1.0, true)));
-    assert!(session.figure(&cost(2.0, false)));
-    assert!(!session.figure(&cost(2.0, false)), "nothing new");
+    assert!(session.figure(&cost(1.0, true), ONE));
+    assert!(session.figure(&cost(2.0, false), ONE));
+    assert!(!session.figure(&cost(2.0, false), ONE), "nothing new");
     let later = Figures {
         duration_ms: Some(9),
         ..cost(2.0, false)
     };
-    assert!(!session.figure(&later), "it was only drawn again");
+    assert!(!session.figure(&later, ONE), "it was only drawn again");
     assert_eq!(session.figures.duration_ms, Some(9));
-    assert!(!session.figure(&cost(3.0, true)));
+    assert!(!session.figure(&cost(3.0, true), ONE));
     assert_eq!(session.figures.cost_usd, Some(2.0));
 }
 
@@ -838,14 +886,14 @@ fn a_transcript_does_not_take_a_switch_of_the_model_back() {
         ..Figures::default()
     };
     let mut session = Session::new("s", 0);
-    session.figure(&of("opus", true));
+    session.figure(&of("opus", true), ONE);
     assert_eq!(session.model.as_deref(), Some("opus"));
     session.model = Some("sonnet".to_owned());
     let again = Figures {
         cost_usd: Some(1.0),
         ..of("opus", true)
     };
-    assert!(session.figure(&again));
+    assert!(session.figure(&again, ONE));
     assert_eq!(session.model.as_deref(), Some("sonnet"));
 }
 

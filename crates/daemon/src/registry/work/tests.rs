@@ -272,7 +272,7 @@ impl Bench {
             context_pct: Some(pct),
             ..Figures::default()
         };
-        self.registry.figures(who.session, &figures);
+        self.registry.figures(who.session, &figures, None);
     }
 }
 

@@ -166,3 +166,55 @@ fn at_a_terminal_the_tokens_of_the_last_reply_count_too() {
         Ok(())
     });
 }
+
+/// What the program itself says falls: after a SIGKILL it goes on from the total of its last orderly end.
+#[test]
+fn the_cost_of_a_session_never_falls() {
+    story(|given| {
+        let answer = |text: &str| [say(text).usage(50_000, 500)];
+        let story = given
+            .on("first thing", answer("one is done"))
+            .on("second thing", answer("two is done"))
+            .on("third thing", answer("three is done"))
+            .registered(Becket::default().init(&["--statusline"]))
+            .since("2.1.325", "total that is restored")
+            .begin()?;
+        let costs = |at_least: f64| {
+            let session = story.wait_session("priced", |session| {
+                is_done(session) && session["cost_usd"].as_f64() >= Some(at_least)
+            });
+            let cost = session["cost_usd"].as_f64().expect("a cost");
+            (session.id().to_owned(), cost)
+        };
+
+        let person = story.person()?;
+        person.submits("first thing");
+        person.wait_text("one is done");
+        let (id, one) = costs(0.01);
+        person.leaves();
+        let person = story.person_with(&["--resume", &id])?;
+        assert!((costs(0.01).1 - one).abs() < 1e-6, "after /exit");
+        person.submits("second thing");
+        person.wait_text("two is done");
+        let (_, two) = costs(1.5 * one);
+        person.kill();
+        let person = story.person_with(&["--resume", &id])?;
+        assert!((costs(0.01).1 - two).abs() < 1e-6, "after SIGKILL");
+        person.submits("third thing");
+        person.wait_text("three is done");
+        let (_, three) = costs(two + 0.5 * one);
+        println!("{one}, {two}, {three}");
+        assert!(three < two + 1.5 * one, "{one}, {two}, {three}");
+        let sums = || -> Value {
+            let sums = story.becket().run(&["sessions", "--stats", "--json"]);
+            serde_json::from_str(&sums).expect("JSON")
+        };
+        let added_up = wait::until(PATIENCE, || {
+            let all = sums()[0]["cost_usd"].as_f64()?;
+            ((all - three).abs() < 1e-6).then_some(())
+        });
+        assert!(added_up.is_some(), "{}", sums());
+        person.leaves();
+        Ok(())
+    });
+}
