@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
 use becket_daemon::store::{Brief, SessionFacts};
+use becket_engine::status::asks_the_person;
+use becket_wire::Head;
+use becket_wire::log::CANARY;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::Serialize;
@@ -86,7 +89,9 @@ pub fn add_up(
         total: Sum::default(),
     };
     history.events(None, since, &mut |event| {
-        let Some(session) = event.session else { return };
+        let Some(session) = event.session.filter(|_| event.event != CANARY) else {
+            return;
+        };
         let facts = || history.facts(session);
         if adder.sessions.contains_key(session) || wanted(facts()) {
             adder.event(session, facts, &event, &|| history.ran_ms(&event));
@@ -212,8 +217,14 @@ impl Known<'_> {
         let mine = |asked: &(Option<String>, i64)| asked.0.as_deref() == event.agent;
         match event.event {
             "PermissionRequest" | "Elicitation" => {
-                // What a hook answered did not wait for the user.
-                if event.decision.is_none() && !self.asked.iter().any(mine) {
+                if !is_answered(event) && !self.asked.iter().any(mine) {
+                    self.asked.push((event.agent.map(str::to_owned), event.at));
+                }
+                0
+            }
+            // In auto mode there is no other word of a dialog; else it repeats a question, of whatever agent.
+            "Notification" => {
+                if self.asked.is_empty() && is_question(event) {
                     self.asked.push((event.agent.map(str::to_owned), event.at));
                 }
                 0
@@ -231,6 +242,22 @@ impl Known<'_> {
             _ => 0,
         }
     }
+}
+
+/// Returns true if a hook answered a question, so that it did not wait for the user. A decision may also
+/// only ring the bell.
+fn is_answered(event: &Brief<'_>) -> bool {
+    let answer = event.decision.as_ref().map(|decision| &*decision.answer);
+    matches!(
+        answer,
+        Some("allow" | "deny" | "accept" | "decline" | "cancel")
+    )
+}
+
+fn is_question(event: &Brief<'_>) -> bool {
+    let payload = event.payload.as_deref().unwrap_or_default();
+    let head = Head::read(payload);
+    head.is_ok_and(|head| asks_the_person(head.notification_type.as_deref()))
 }
 
 const NUMBERS: [Column; 8] = [
@@ -390,6 +417,48 @@ pub mod tests {
             .unwrap();
         let history = History::of(connection);
         (folder, history)
+    }
+
+    #[test]
+    fn a_dialog_waits_though_the_bell_rang_or_only_a_notification_told_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let connection = store::open(&folder.path().join("becket.db"), 0)
+            .unwrap()
+            .connection;
+        let events = [
+            ("PermissionRequest", 0),
+            ("Notification", 6),
+            ("PostToolUse", 90),
+            ("Notification", 100),
+            ("PermissionDenied", 580),
+            (CANARY, 600),
+        ];
+        for (seq, (event, at)) in (1..).zip(events) {
+            let session = if event == CANARY {
+                "becket-canary"
+            } else {
+                "s"
+            };
+            connection
+                .execute(
+                    "INSERT INTO events (seq, id, at, session_id, event, pid, pid_is_claude, attended, source, masked,
+                     size) VALUES (?1, randomblob(16), ?2, ?3, ?4, 1, 1, 1, 'daemon', 0, 0)",
+                    rusqlite::params![seq, at * 1000, session, event],
+                )
+                .unwrap();
+        }
+        connection
+            .execute_batch(
+                r#"INSERT INTO decisions VALUES (1, 'terminal', 'becket:notice', NULL, 0, x'', x'', NULL);
+                INSERT INTO payloads VALUES
+                    (2, 0, CAST('{"notification_type":"permission_prompt"}' AS BLOB)),
+                    (4, 0, CAST('{"notification_type":"agent_needs_input"}' AS BLOB));"#,
+            )
+            .unwrap();
+        let history = History::of(connection);
+        let stats = add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
+        assert_eq!(stats.total.waiting_ms, 90_000 + 480_000);
+        assert_eq!(stats.total.sessions, 1, "doctor's own event is none");
     }
 
     #[test]

@@ -300,7 +300,7 @@ pub fn events_in_brief(
     let mut select = connection.prepare(&format!(
         "SELECT e.at, e.session_id, e.agent_id, e.event, e.tool, d.answer, d.by, d.reason, p.encoding, p.body, e.seq
          FROM events e LEFT JOIN decisions d ON d.seq = e.seq LEFT JOIN payloads p ON p.seq = e.seq
-         AND (e.event = 'UserPromptSubmit' OR e.event = 'PostToolUse' AND e.tool IN ('{files}'))
+         AND (e.event IN ('UserPromptSubmit', 'Notification') OR e.event = 'PostToolUse' AND e.tool IN ('{files}'))
          WHERE e.duplicate_of IS NULL AND e.at >= ?2 AND {which} {order}"
     ))?;
     let mut rows = select.query(params![session, since])?;
