@@ -77,10 +77,14 @@ impl Project {
 
     /// What the hook tells the model after an edit; empty for silence.
     pub fn edit(&self, hook: &str, file: &str) -> String {
+        self.edit_at(hook, file, None)
+    }
+
+    /// The same, of a call that several hooks hear of.
+    pub fn edit_at(&self, hook: &str, file: &str, id: Option<&str>) -> String {
         let input =
             json!({"file_path": self.folder.join(file), "old_string": "a", "new_string": "b"});
-        let payload =
-            json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": input});
+        let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": input, "tool_use_id": id});
         reason(&self.call(hook, payload, &json!({})))
     }
 

@@ -52,7 +52,10 @@ impl Builtin {
         };
         let memory = match (session, &forgotten) {
             (Some(session), _) => world.place.memory(session, hook.name),
-            (None, folder) => folder.iter().map(TempDir::path).collect(),
+            (None, folder) => {
+                let folder: PathBuf = folder.iter().map(TempDir::path).collect();
+                folder.join(hook.name)
+            }
         };
         let output = (hook.run)(&Call {
             hook,

@@ -54,7 +54,10 @@ fn types() {
         "1 new problem in src/price.ts (tsc, from node_modules/.bin/tsc)\n\
          src/price.ts:2:3: error TS2322: Type 'string' is not assignable to type 'number'."
     );
-    assert_eq!(project.edit("typecheck-changed", "src/price.ts"), "");
+    assert_eq!(
+        project.edit("typecheck-changed", "src/price.ts"),
+        "1 problem told before is still there in src/price.ts (tsc, from node_modules/.bin/tsc): src/price.ts:2"
+    );
     assert_eq!(
         project.stop("typecheck-project"),
         "2 problems (tsc, from node_modules/.bin/tsc)\n\
@@ -394,7 +397,18 @@ fn what_changed() {
         ),
         "{told:?}"
     );
-    assert_eq!(edit("typecheck-changed"), "", "told already");
+    let told = edit("typecheck-changed");
+    assert!(
+        told.starts_with(
+            "2 problems told before are still there in crates/shop/src/price.rs (cargo check"
+        ),
+        "{told}"
+    );
+    // What the compiler finds, clippy and the tests find too: it is told once.
+    let at_one_call = |hook| project.edit_at(hook, PRICE, Some("toolu_1"));
+    assert!(at_one_call("lint-changed").contains("error[E0308]: mismatched types"));
+    assert_eq!(at_one_call("typecheck-changed"), "");
+    assert_eq!(at_one_call("test-changed"), "");
     // Another file is not to blame.
     assert_eq!(
         project.edit("typecheck-changed", "crates/shop/src/other.rs"),

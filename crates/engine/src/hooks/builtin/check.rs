@@ -222,19 +222,35 @@ impl Check {
         }
     }
 
-    /// Of these problems, those in the changed files. A failed test is told wherever it stands.
-    pub fn of_its_files(&self, problems: Vec<Problem>) -> Vec<Problem> {
-        let own = |problem: &Problem| match &problem.file {
-            Some(file) => {
-                let file = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-                self.files.contains(&file)
-            }
-            None => true,
-        };
-        match self.kind {
-            Kind::Test => problems,
-            Kind::Typecheck | Kind::Lint => problems.into_iter().filter(own).collect(),
+    /// Returns the problems in the changed files, under the file by which they are remembered. One
+    /// that names no file belongs to the first. A failed test is told wherever it stands, and
+    /// belongs to all of them.
+    pub fn by_file(&self, problems: Vec<Problem>) -> Vec<(String, Vec<Problem>)> {
+        let names: Vec<_> = self
+            .files
+            .iter()
+            .map(|file| file.to_string_lossy())
+            .collect();
+        if self.kind == Kind::Test {
+            return vec![(names.join("\n"), problems)];
         }
+        let mut by_file: Vec<(String, Vec<Problem>)> = names
+            .iter()
+            .map(|name| (name.to_string(), Vec::new()))
+            .collect();
+        for problem in problems {
+            let nth = match &problem.file {
+                Some(file) => {
+                    let file = fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+                    self.files.iter().position(|own| *own == file)
+                }
+                None => Some(0),
+            };
+            if let Some((_, own)) = nth.and_then(|nth| by_file.get_mut(nth)) {
+                own.push(problem);
+            }
+        }
+        by_file
     }
 }
 

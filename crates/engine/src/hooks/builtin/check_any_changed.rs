@@ -1,12 +1,16 @@
 //! `check-any-changed`: a new `any` in TypeScript is told, with what to write instead.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use becket_wire::Output;
-use becket_wire::event::EventName;
+use becket_wire::event::{Event, EventName};
 
-use super::edit::{Edited, feedback, quoted};
+use super::edit::{Edited, feedback, line_of, quoted};
+use super::memory::{Known, claim};
+use super::on_edit::still;
+use super::report::{self, Problem, Severity};
 use super::source::code;
 use super::{BuiltIn, Call};
 
@@ -26,27 +30,77 @@ const ANY: &str = "any";
 const TOLD: usize = 10;
 
 fn run(call: &Call<'_>) -> Output {
-    let Some(edited) = Edited::read(call.payload).filter(|edited| is_typescript(&edited.path))
-    else {
+    let edited = Edited::read(call.payload, call.cwd);
+    let edited = edited.filter(|edited| is_typescript(&edited.path));
+    let (Some(edited), Ok(event)) = (edited, Event::parse(call.payload)) else {
         return Output::silence();
     };
     let (before, after) = edited.ends();
-    let new = new_ones(&before, &after, &edited);
-    if new.is_empty() {
-        return Output::silence();
+    let (old, now) = (
+        code(&before, edited.language),
+        code(&after, edited.language),
+    );
+    let now = found(&now);
+    let new = new_ones(&found(&old), &now);
+    let rest: Vec<_> = now.iter().filter(|it| !new.contains(it)).copied().collect();
+    let file = call.cwd.join(&edited.path);
+    let new = problems(&new, &after, &file);
+    if !edited.whole {
+        return tell(&new, &[], &edited, &after, call);
     }
-    let places = new.iter().take(TOLD).map(|at| {
-        let line = after[..*at].rfind('\n').map_or(0, |end| end + 1);
-        let line = after[line..].lines().next().unwrap_or_default();
-        format!("- {}: {}\n", edited.place(&after, *at), quoted(line))
+    let agent = event.common().agent_id.as_deref();
+    let known = Known::read(call.memory, agent, &edited.path);
+    let (still, _) = known.split(&problems(&rest, &after, &file));
+    let told = [&*new, &still].concat();
+    // Who cannot remember tells it again.
+    let _ = Known::write(call.memory, agent, &edited.path, &told);
+    let (new, still) = (claim(call, &event, new), claim(call, &event, still));
+    tell(&new, &still, &edited, &after, call)
+}
+
+/// One problem for each `any`, in the words by which linters know it.
+fn problems(places: &[(usize, &str)], text: &str, file: &Path) -> Vec<Problem> {
+    let problem = |(at, with): &(usize, &str)| Problem {
+        file: Some(file.to_path_buf()),
+        line: u32::try_from(line_of(text, *at)).unwrap_or(u32::MAX),
+        column: 0,
+        severity: Severity::Error,
+        text: format!("no-explicit-any: {with}"),
+    };
+    places.iter().map(problem).collect()
+}
+
+fn tell(new: &[Problem], old: &[Problem], edited: &Edited, text: &str, call: &Call<'_>) -> Output {
+    let still = match old {
+        [] => String::new(),
+        old => {
+            let places = report::places(old, call.cwd);
+            format!("{}: {places}\n", still(old, "`any`", ""))
+        }
+    };
+    if new.is_empty() {
+        return match &*still {
+            "" => Output::silence(),
+            still => feedback(still.trim_end().to_owned()),
+        };
+    }
+    let mut lines: Vec<u32> = new.iter().map(|problem| problem.line).collect();
+    lines.dedup();
+    let places = lines.iter().take(TOLD).map(|line| {
+        let code = text.lines().nth(*line as usize - 1).unwrap_or_default();
+        let place = match edited.whole {
+            true => format!("{}:{line}", edited.path),
+            false => edited.path.clone(),
+        };
+        format!("- {place}: {}\n", quoted(code))
     });
     let places: String = places.collect();
-    let more = match new.len().saturating_sub(TOLD) {
+    let more = match lines.len().saturating_sub(TOLD) {
         0 => String::new(),
         more => format!("- and {more} more\n"),
     };
     feedback(format!(
-        "This edit brings a new `any`, which switches type checking off:\n{places}{more}\
+        "This edit brings a new `any`, which switches type checking off:\n{places}{more}{still}\
          Give it the type that it has. If that is not known, take `unknown` and narrow it where it \
          is used; if it depends on the caller, take a type parameter; for an object of any shape, \
          `Record<string, unknown>`."
@@ -60,15 +114,11 @@ fn is_typescript(path: &str) -> bool {
         .any(|ending| path.ends_with(ending))
 }
 
-/// Where each `any` stands that was not there before.
-fn new_ones(before: &str, after: &str, edited: &Edited) -> Vec<usize> {
-    let (before, after) = (code(before, edited.language), code(after, edited.language));
-    let old = found(&before);
-    let now = found(&after);
-    // Whoever only renames or moves one brings none.
+/// Returns those of `now` that were not there before. One that was only renamed or moved is not new.
+fn new_ones<'a>(old: &[(usize, &str)], now: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
     let brought = now.len().saturating_sub(old.len());
     let mut known: HashMap<&str, usize> = HashMap::new();
-    for (_, with) in &old {
+    for (_, with) in old {
         *known.entry(with).or_default() += 1;
     }
     let mut is_new = |with: &str| match known.get_mut(with) {
@@ -79,7 +129,7 @@ fn new_ones(before: &str, after: &str, edited: &Edited) -> Vec<usize> {
         _ => true,
     };
     let new = now.iter().filter(|(_, with)| is_new(with));
-    new.map(|(at, _)| *at).take(brought).collect()
+    new.take(brought).copied().collect()
 }
 
 /// Every `any` that is a type: where it stands, and the code from the word before it on.
@@ -165,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     use super::super::edit::tests::{edit, posted, write};
-    use super::super::tests::{reason, silent};
+    use super::super::tests::{blocked, ran_in, reason, silent};
     use super::*;
 
     fn says(payload: &[u8]) -> Option<String> {
@@ -238,11 +288,11 @@ mod tests {
     fn a_new_any_is_told_with_its_line() {
         let file = "let a = 1;\nlet b = 2;\n";
         let said = says(&edit("/p/a.ts", file, "b = 2", "b: any = 2")).unwrap();
-        assert!(said.contains("- /p/a.ts:2: let b: any = 2;\n"), "{said}");
+        assert!(said.contains("- a.ts:2: let b: any = 2;\n"), "{said}");
         assert!(said.contains("`unknown`"), "{said}");
         assert!(!said.contains("more"), "{said}");
         let said = says(&write("/p/a.ts", None, "export const a: any = 1;")).unwrap();
-        assert!(said.contains("/p/a.ts:1:"), "{said}");
+        assert!(said.contains("- a.ts:1:"), "{said}");
     }
 
     #[test]
@@ -261,6 +311,71 @@ mod tests {
         let more = format!("{file}let c: any;\n");
         let said = says(&write("a.tsx", Some(file), &more)).unwrap();
         assert_eq!(said.matches("\n- ").count(), 1, "{said}");
+    }
+
+    #[test]
+    fn a_line_is_told_once_and_again_in_short_while_it_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = folder.path().join(HOOK.name);
+        let says = |payload: &[u8]| {
+            let output = ran_in(&HOOK, payload, "/p".as_ref(), &memory, &toml::Table::new());
+            blocked(&output).unwrap_or_default()
+        };
+        let one = "const f = (a: any, b: any): any => a as any;\n";
+        let said = says(&write("/p/a.ts", None, one));
+        assert_eq!(said.matches("a as any").count(), 1, "{said}");
+        // The failed fix: nothing new, and nothing better.
+        let two = format!("{one}f(1, 2);\n");
+        assert_eq!(
+            says(&write("/p/a.ts", Some(one), &two)),
+            "4 `any`s told before are still there: a.ts:1"
+        );
+        let three = format!("{two}let c: any;\n");
+        let said = says(&write("/p/a.ts", Some(&two), &three));
+        assert!(
+            said.contains("\n4 `any`s told before are still there: a.ts:1\n"),
+            "{said}"
+        );
+        assert!(said.contains("- a.ts:3: let c: any;\n"), "{said}");
+        assert_eq!(
+            says(&write("/p/a.ts", Some(&three), "let c: number;\n")),
+            ""
+        );
+        assert_eq!(
+            says(&write("/p/a.ts", Some("let c: number;\n"), "let c: 1;\n")),
+            ""
+        );
+    }
+
+    #[test]
+    fn a_linter_that_tells_the_same_any_is_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let project = std::fs::canonicalize(folder.path()).unwrap();
+        std::fs::write(project.join("a.ts"), "let a: any;\n").unwrap();
+        let line = "a.ts:1:8: error: Unexpected any. (@typescript-eslint/no-explicit-any)";
+        let options = format!("command = \"echo '{line}'; exit 1\"");
+        let mut payload: serde_json::Value =
+            serde_json::from_slice(&write("a.ts", None, "let a: any;\n")).unwrap();
+        payload["tool_use_id"] = "toolu_1".into();
+        let says = |hook: &str| {
+            let hook = BuiltIn::find(hook).unwrap();
+            let memory = project.join("memory").join(hook.name);
+            let options = toml::from_str(&options).unwrap();
+            let payload = payload.to_string();
+            blocked(&ran_in(
+                hook,
+                payload.as_bytes(),
+                &project,
+                &memory,
+                &options,
+            ))
+        };
+        assert!(
+            says("check-any-changed")
+                .unwrap()
+                .contains("- a.ts:1: let a: any;\n")
+        );
+        assert_eq!(says("lint-changed"), None);
     }
 
     #[test]

@@ -60,7 +60,7 @@ const ELISIONS: &[&str] = &[
 ];
 
 fn run(call: &Call<'_>) -> Output {
-    let Some(edited) = Edited::read(call.payload) else {
+    let Some(edited) = Edited::read(call.payload, call.cwd) else {
         return Output::silence();
     };
     let found = edited

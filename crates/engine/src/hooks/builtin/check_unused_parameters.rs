@@ -24,7 +24,7 @@ pub const HOOK: BuiltIn = BuiltIn {
 const TOLD: usize = 10;
 
 fn run(call: &Call<'_>) -> Output {
-    let Some(edited) = Edited::read(call.payload) else {
+    let Some(edited) = Edited::read(call.payload, call.cwd) else {
         return Output::silence();
     };
     if !matches!(
@@ -386,7 +386,7 @@ mod tests {
         let after = before.replace("force", "_force");
         let said = reason(&HOOK, &write("/p/a.js", Some(before), &after)).unwrap();
         assert!(
-            said.contains("- /p/a.js:2: `force` of `save` became `_force`\n"),
+            said.contains("- a.js:2: `force` of `save` became `_force`\n"),
             "{said}"
         );
         assert!(silent(&HOOK, &write("/p/a.js", None, &after)));

@@ -1,15 +1,20 @@
 //! What a Write, an Edit or a MultiEdit did to a file, step by step: the text before and after.
 
+use std::fs;
+use std::path::Path;
+
 use becket_wire::Output;
 use becket_wire::answer::Answer;
 use becket_wire::event::{Event, EventName};
 use serde_json::Value;
 
+use super::report::shown;
 use super::source::{LARGEST, Language};
 
 /// An edited source file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
+    /// Relative to the folder in which the session works.
     pub path: String,
     pub language: Language,
     pub steps: Vec<Step>,
@@ -25,8 +30,9 @@ pub struct Step {
 }
 
 impl Edited {
-    /// Reads a PostToolUse. None if it is none, or of a file that is no code or too large.
-    pub fn read(payload: &[u8]) -> Option<Self> {
+    /// Reads a PostToolUse of a session that works in `cwd`. None if it is none, or of a file that is
+    /// no code or too large.
+    pub fn read(payload: &[u8], cwd: &Path) -> Option<Self> {
         let Ok(Event::PostToolUse(call)) = Event::parse(payload) else {
             return None;
         };
@@ -49,8 +55,10 @@ impl Edited {
             _ => return None,
         };
         let fits = |step: &Step| step.before.len().max(step.after.len()) <= LARGEST;
+        let file = cwd.join(path);
+        let file = fs::canonicalize(&file).unwrap_or(file);
         steps.iter().all(fits).then(|| Self {
-            path: path.to_owned(),
+            path: shown(&file, cwd),
             language,
             steps,
             whole,
@@ -146,6 +154,8 @@ pub(super) mod tests {
 
     use super::*;
 
+    const HERE: &str = "/p";
+
     /// A PostToolUse as Claude Code sends it.
     pub fn posted(tool: &str, input: &Value, original: Option<&str>) -> Vec<u8> {
         let response = match (tool, original) {
@@ -177,7 +187,7 @@ pub(super) mod tests {
     }
 
     fn texts(payload: &[u8]) -> Vec<(String, String)> {
-        let steps = Edited::read(payload).unwrap().steps;
+        let steps = Edited::read(payload, HERE.as_ref()).unwrap().steps;
         steps
             .into_iter()
             .map(|step| (step.before, step.after))
@@ -198,7 +208,11 @@ pub(super) mod tests {
             texts(as_code(edit).as_bytes()),
             [pair("one\ntwo\n", "one\nthree\n")]
         );
-        assert_eq!(Edited::read(write), None, "a text file is no code");
+        assert_eq!(
+            Edited::read(write, HERE.as_ref()),
+            None,
+            "a text file is no code"
+        );
     }
 
     #[test]
@@ -210,10 +224,16 @@ pub(super) mod tests {
         let input = json!({"file_path": "x.rs", "edits": edits});
         let whole = posted("MultiEdit", &input, Some("ab"));
         assert_eq!(texts(&whole), [pair("ab", "bb"), pair("bb", "cc")]);
-        assert_eq!(Edited::read(&whole).unwrap().ends(), pair("ab", "cc"));
+        assert_eq!(
+            Edited::read(&whole, HERE.as_ref()).unwrap().ends(),
+            pair("ab", "cc")
+        );
         let pieces = posted("MultiEdit", &input, None);
         assert_eq!(texts(&pieces), [pair("a", "b"), pair("b", "c")]);
-        assert_eq!(Edited::read(&pieces).unwrap().ends(), pair("a\nb", "b\nc"));
+        assert_eq!(
+            Edited::read(&pieces, HERE.as_ref()).unwrap().ends(),
+            pair("a\nb", "b\nc")
+        );
     }
 
     #[test]
@@ -227,13 +247,13 @@ pub(super) mod tests {
             posted("Write", &json!({"file_path": "a.ts"}), None),
             b"{".to_vec(),
         ] {
-            assert_eq!(Edited::read(&payload), None);
+            assert_eq!(Edited::read(&payload, HERE.as_ref()), None);
         }
     }
 
     #[test]
     fn a_place_has_a_line_where_the_whole_file_is_known() {
-        let edited = Edited::read(&edit("a.ts", "x\ny\n", "y", "z")).unwrap();
+        let edited = Edited::read(&edit("/p/a.ts", "x\ny\n", "y", "z"), HERE.as_ref()).unwrap();
         assert_eq!(edited.place("x\nz\n", 2), "a.ts:2");
         assert_eq!(
             quoted(&format!("  {}", "é".repeat(200))).chars().count(),

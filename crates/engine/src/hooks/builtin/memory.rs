@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use becket_wire::event::Event;
 use becket_wire::place::fnv1a;
 use serde::{Deserialize, Serialize};
 
+use super::Call;
 use super::report::Problem;
-use crate::replace::{Snapshot, make_folder};
+use crate::replace::{self, Snapshot, make_folder};
 
 /// No memory is larger.
 const LARGEST: u64 = 1 << 20;
@@ -60,17 +63,19 @@ impl Known {
             .unwrap_or_default()
     }
 
-    /// Of these problems, those that are new. Where a problem stands does not matter: lines move.
-    pub fn news(&self, now: &[Problem]) -> Vec<Problem> {
+    /// Splits problems into those that are known and those that are new. The line of a problem does
+    /// not matter: lines move.
+    pub fn split(&self, now: &[Problem]) -> (Vec<Problem>, Vec<Problem>) {
         let mut left = self.problems.clone();
-        let is_new = |problem: &&Problem| match left.get_mut(&problem.text) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                false
-            }
-            _ => true,
-        };
-        now.iter().filter(is_new).cloned().collect()
+        now.iter()
+            .cloned()
+            .partition(|problem| match left.get_mut(&problem.text) {
+                Some(count) if *count > 0 => {
+                    *count -= 1;
+                    true
+                }
+                _ => false,
+            })
     }
 
     /// From now on, these are known.
@@ -91,6 +96,65 @@ impl Known {
         make_folder(memory, 0o700)?;
         let file = Snapshot::read(&place(memory, agent, about), MOST)?;
         file.replace(&serde_json::to_vec(&known)?, 0o600).map(drop)
+    }
+}
+
+/// The file, beside the folders of a session's hooks, that lists which hook told which problem at
+/// which event.
+const TOLD: &str = "told";
+/// Older rows are dropped.
+const MOST_TOLD: usize = 500;
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Keeps those problems that no other hook tells at this event, so that one mistake which several
+/// tools find is told once: the first hook that is done tells it. Where the event has no id, or the
+/// list cannot be written, all problems are kept.
+pub fn claim(call: &Call<'_>, event: &Event, problems: Vec<Problem>) -> Vec<Problem> {
+    let (Some(event), false) = (id_of(event), problems.is_empty()) else {
+        return problems;
+    };
+    claimed(call, fnv1a(event.as_bytes()), &problems).unwrap_or(problems)
+}
+
+fn claimed(call: &Call<'_>, event: u64, problems: &[Problem]) -> Option<Vec<Problem>> {
+    let file = call.memory.parent()?.join(TOLD);
+    make_folder(file.parent()?, 0o700).ok()?;
+    let mut lock = replace::lock(&file, LOCK_WAIT).ok()?;
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut kept = Vec::new();
+    for problem in problems {
+        let told = format!("{event:016x} {:016x} ", problem.hash());
+        let by_another = rows
+            .iter()
+            .filter_map(|row| row.strip_prefix(&told))
+            .any(|hook| hook != call.hook.name);
+        if !by_another {
+            rows.push(told + call.hook.name);
+            kept.push(problem.clone());
+        }
+    }
+    let newest = rows.split_off(rows.len().saturating_sub(MOST_TOLD));
+    lock.set_len(0).ok()?;
+    lock.write_all((newest.join("\n") + "\n").as_bytes()).ok()?;
+    Some(kept)
+}
+
+/// The id that all hooks of one event see: of its tool calls, else of its prompt.
+fn id_of(event: &Event) -> Option<String> {
+    match event {
+        Event::PostToolUse(event) => event.tool_use_id.clone(),
+        Event::PostToolBatch(event) => {
+            let calls = event.tool_calls.iter().flatten();
+            let ids: Option<Vec<&str>> = calls.map(|call| call.tool_use_id.as_deref()).collect();
+            ids.map(|ids| ids.join(" "))
+        }
+        _ => {
+            let common = event.common();
+            let agent = common.agent_id.as_deref().unwrap_or_default();
+            let prompt = common.prompt_id.as_deref()?;
+            Some(format!("{prompt} {agent} {}", event.name()))
+        }
     }
 }
 
@@ -128,18 +192,19 @@ mod tests {
         let (a, b) = (problem(1, "a"), problem(2, "b"));
         let known = || Known::read(&memory, None, "/p/a.ts");
         let all = [a.clone(), b.clone()];
-        assert_eq!(known().news(&all), all);
+        assert_eq!(known().split(&all).1, all);
 
         Known::write(&memory, None, "/p/a.ts", std::slice::from_ref(&a)).unwrap();
         let moved = [problem(7, "a"), b.clone()];
-        assert_eq!(texts(&known().news(&moved)), [(2, "b")]);
+        let (old, new) = known().split(&moved);
+        assert_eq!((texts(&old), texts(&new)), (vec![(7, "a")], vec![(2, "b")]));
         // The same once more is one more.
         let twice = [a.clone(), problem(9, "a")];
-        assert_eq!(texts(&known().news(&twice)), [(9, "a")]);
+        assert_eq!(texts(&known().split(&twice).1), [(9, "a")]);
 
         // Mended, and broken again.
         Known::write(&memory, None, "/p/a.ts", &[]).unwrap();
         let one = [a];
-        assert_eq!(known().news(&one), one);
+        assert_eq!(known().split(&one).1, one);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Call;
 use super::check::{self, Check};
 use super::language::Kind;
-use super::memory::Known;
+use super::memory::{Known, claim};
 use super::report::{self, Problem, shown};
 use super::tool::Search;
 use crate::program;
@@ -39,11 +39,10 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         Ok(Some(program)) => (check::by_command(&program, &files, call, kind), Vec::new()),
         Ok(None) => check::of_files(&files, call, kind, &search),
     };
-    let agent = event.common().agent_id.as_deref();
     let mut told = String::new();
     for check in &checks {
         match check.run(call) {
-            Ok(problems) => told.push_str(&news(call, check, agent, problems, &mut troubles)),
+            Ok(problems) => told.push_str(&news(call, check, &event, problems, &mut troubles)),
             Err(why) => troubles.push(why),
         }
     }
@@ -57,48 +56,65 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
 }
 
-/// What a check found that was not there when the file was last looked at.
+/// Tells what a check found that was not there when the files were last looked at, and counts what
+/// was told before and is still there.
 fn news(
     call: &Call<'_>,
     check: &Check,
-    agent: Option<&str>,
+    event: &Event,
     problems: Vec<Problem>,
     troubles: &mut Vec<String>,
 ) -> String {
-    let problems = check.of_its_files(problems);
-    let names: Vec<_> = check
-        .files
-        .iter()
-        .map(|file| file.to_string_lossy())
-        .collect();
-    let about = names.join("\n");
-    let news = Known::read(call.memory, agent, &about).news(&problems);
-    if let Err(error) = Known::write(call.memory, agent, &about, &problems) {
-        troubles.push(format!("could not remember what was told: {error}"));
-    }
-    if news.is_empty() {
-        return String::new();
+    let agent = event.common().agent_id.as_deref();
+    let (mut old, mut new) = (Vec::new(), Vec::new());
+    for (about, problems) in check.by_file(problems) {
+        let known = Known::read(call.memory, agent, &about);
+        if let Err(error) = Known::write(call.memory, agent, &about, &problems) {
+            troubles.push(format!("could not remember what was told: {error}"));
+        }
+        let (still, fresh) = known.split(&claim(call, event, problems));
+        old.extend(still);
+        new.extend(fresh);
     }
     let files: Vec<_> = check
         .files
         .iter()
         .map(|file| shown(file, call.cwd))
         .collect();
-    let files = files.join(", ");
-    let what = match check.kind {
-        Kind::Test => format!(
-            "{} in the tests of {files}",
-            counted(news.len(), "new failure")
-        ),
-        _ => format!("{} in {files}", counted(news.len(), "new problem")),
+    let (what, whose) = match check.kind {
+        Kind::Test => ("failure", format!("in the tests of {}", files.join(", "))),
+        _ => ("problem", format!("in {}", files.join(", "))),
     };
-    let before = match problems.len() - news.len() {
-        0 => "",
-        1 => "1 problem told before is still there\n",
-        before => &format!("{before} problems told before are still there\n"),
-    };
-    let (by, list) = (&check.by, report::list(&news, call.cwd));
-    format!("{what} ({by})\n{list}{before}")
+    let by = &check.by;
+    match (&*new, &*old) {
+        ([], []) => String::new(),
+        ([], old) => {
+            let still = still(old, what, &format!(" {whose} ({by})"));
+            let places = report::places(old, call.cwd);
+            match &*places {
+                "" => format!("{still}\n"),
+                places => format!("{still}: {places}\n"),
+            }
+        }
+        (new, old) => {
+            let count = counted(new.len(), &format!("new {what}"));
+            let list = report::list(new, call.cwd);
+            let before = match old {
+                [] => String::new(),
+                old => still(old, what, "") + "\n",
+            };
+            format!("{count} {whose} ({by})\n{list}{before}")
+        }
+    }
+}
+
+/// `2 problems told before are still there`
+pub fn still(old: &[Problem], what: &str, whose: &str) -> String {
+    let (count, are) = (
+        counted(old.len(), what),
+        if old.len() == 1 { "is" } else { "are" },
+    );
+    format!("{count} told before {are} still there{whose}")
 }
 
 pub fn counted(count: usize, what: &str) -> String {
@@ -219,15 +235,19 @@ mod tests {
         }
 
         fn call(&self, payload: &Value) -> Output {
+            self.call_hook(self.hook, payload)
+        }
+
+        fn call_hook(&self, hook: &'static BuiltIn, payload: &Value) -> Output {
             let root = fs::canonicalize(self.folder.path()).unwrap();
             let project = root.join("p");
-            (self.hook.run)(&Call {
-                hook: self.hook,
+            (hook.run)(&Call {
+                hook,
                 payload: payload.to_string().as_bytes(),
                 cwd: &project,
                 project: &project,
                 options: &self.options,
-                memory: &root.join("memory"),
+                memory: &root.join("memory").join(hook.name),
             })
         }
 
@@ -263,19 +283,67 @@ mod tests {
         );
         // It moved.
         world.write("a.txt", "fine\nfine\nWRONG one\n");
-        assert_eq!(world.told("a.txt"), "");
+        assert_eq!(
+            world.told("a.txt"),
+            "1 problem told before is still there in a.txt (its command): a.txt:3"
+        );
         world.write("a.txt", "WRONG one\nWRONG two\nWRONG three\n");
         assert_eq!(
             world.told("a.txt"),
             "2 new problems in a.txt (its command)\na.txt:2: two\na.txt:3: three\n1 problem told before is still there"
         );
-        // Mended, then broken again.
+        // Fixed, then broken again.
         world.write("a.txt", "fine\n");
         assert_eq!(world.told("a.txt"), "");
         world.write("a.txt", "WRONG one\n");
         assert_eq!(
             world.told("a.txt"),
             "1 new problem in a.txt (its command)\na.txt:1: one"
+        );
+    }
+
+    #[test]
+    fn what_one_hook_tells_of_an_event_no_other_repeats() {
+        let mut world = World::new("typecheck-changed");
+        let edit = |world: &World, hook: &str, id: &str| {
+            let hook = BuiltIn::find(hook).unwrap();
+            let input = json!({"file_path": "a.txt"});
+            let payload = json!({"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": input, "tool_use_id": id});
+            reason(&world.call_hook(hook, &payload))
+        };
+        world.write("a.txt", "WRONG one\n");
+        let told = edit(&world, "typecheck-changed", "1");
+        assert_eq!(told, "1 new problem in a.txt (its command)\na.txt:1: one");
+        assert_eq!(edit(&world, "lint-changed", "1"), "");
+        assert_eq!(edit(&world, "test-changed", "1"), "");
+        // The hook itself is not kept from it when the event is tried again.
+        let again = edit(&world, "typecheck-changed", "1");
+        assert!(again.contains("still there"), "{again}");
+        // At the next edit it is there still, which one of them says.
+        let still = "1 problem told before is still there in a.txt (its command): a.txt:1";
+        assert_eq!(edit(&world, "lint-changed", "2"), still);
+        assert_eq!(edit(&world, "typecheck-changed", "2"), "");
+        // What only another finds is told by that one.
+        world.options = toml::from_str("command = 'echo a.txt:7: other; exit 1'").unwrap();
+        assert_eq!(
+            edit(&world, "test-changed", "2"),
+            "1 new failure in the tests of a.txt (its command)\na.txt:7: other"
+        );
+    }
+
+    #[test]
+    fn a_batch_and_an_edit_know_of_each_other() {
+        let world = World::new("lint-changed");
+        world.write("a.txt", "WRONG a\n");
+        world.write("b.txt", "WRONG b\n");
+        assert!(world.told("a.txt").starts_with("1 new problem in a.txt"));
+        let call = |file: &str| json!({"tool_name": "Edit", "tool_input": {"file_path": file}});
+        let calls = [call("a.txt"), call("b.txt")];
+        let output = world.call(&json!({"hook_event_name": "PostToolBatch", "tool_calls": calls}));
+        let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            value["hookSpecificOutput"]["additionalContext"],
+            "1 new problem in a.txt, b.txt (its command)\nb.txt:1: b\n1 problem told before is still there"
         );
     }
 
@@ -383,7 +451,9 @@ mod tests {
         let told = value["hookSpecificOutput"]["additionalContext"]
             .as_str()
             .unwrap();
-        assert_eq!(told.matches("failed for /").count(), 2, "{told}");
+        for file in ["a.txt", "b.txt"] {
+            assert!(told.contains(&format!("\nfailed for {file}")), "{told}");
+        }
         assert_eq!(
             told.matches("1 new failure in the tests of ").count(),
             2,

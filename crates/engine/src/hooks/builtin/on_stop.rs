@@ -10,6 +10,7 @@ use super::Call;
 use super::changed::{self, Before, State};
 use super::check::{self, Check};
 use super::language::{Kind, LANGUAGES, Language};
+use super::memory::claim;
 use super::on_edit::{counted, failed, lines};
 use super::report::{self, Severity};
 use super::tool::Search;
@@ -47,7 +48,7 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     let mut told = String::new();
     for check in &checks {
         match check.run(call) {
-            Ok(problems) => told.push_str(&fails(call, check, problems)),
+            Ok(problems) => told.push_str(&fails(call, check, &event, problems)),
             Err(why) => troubles.push(why),
         }
     }
@@ -67,8 +68,14 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
 }
 
 /// What fails, if anything does. A warning fails nothing.
-fn fails(call: &Call<'_>, check: &Check, mut problems: Vec<report::Problem>) -> String {
+fn fails(
+    call: &Call<'_>,
+    check: &Check,
+    event: &Event,
+    mut problems: Vec<report::Problem>,
+) -> String {
     problems.retain(|problem| problem.severity == Severity::Error);
+    let problems = claim(call, event, problems);
     if problems.is_empty() {
         return String::new();
     }

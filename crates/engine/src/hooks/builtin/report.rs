@@ -3,7 +3,10 @@
 mod formats;
 
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
+
+use becket_wire::place::fnv1a;
 
 use super::capture::Captured;
 use super::language::Format;
@@ -100,7 +103,32 @@ pub fn list(problems: &[Problem], cwd: &Path) -> String {
     text
 }
 
+/// Words by which linters tell a written `any`. `check-any-changed` tells the same.
+const ANY: [&str; 3] = ["no-explicit-any", "noExplicitAny", "Unexpected any"];
+
 impl Problem {
+    /// A hash that is the same for every tool that tells this problem.
+    pub fn hash(&self) -> u64 {
+        let file = self.file.as_ref();
+        let file = file.map(|file| fs::canonicalize(file).unwrap_or_else(|_| file.clone()));
+        let line = self.text.lines().next().unwrap_or_default();
+        let words = match ANY.iter().any(|any| self.text.contains(any)) {
+            true => ANY[0],
+            false => line.trim(),
+        };
+        let file = file.unwrap_or_default();
+        fnv1a(format!("{}\0{}\0{words}", file.display(), self.line).as_bytes())
+    }
+
+    /// Returns its file and line, as the session sees them.
+    pub fn place(&self, cwd: &Path) -> Option<String> {
+        let file = shown(self.file.as_ref()?, cwd);
+        Some(match self.line {
+            0 => file,
+            line => format!("{file}:{line}"),
+        })
+    }
+
     fn entry(&self, cwd: &Path) -> String {
         let mut entry = String::new();
         if let Some(file) = &self.file {
@@ -112,17 +140,45 @@ impl Problem {
             }
             entry.push_str(": ");
         }
-        let text = cut(&self.text, if self.file.is_some() { LONGEST } else { ALL });
+        let mut text = cut(&self.text, if self.file.is_some() { LONGEST } else { ALL });
+        // Tools name files by their whole path, which is long and says nothing.
+        if cwd.parent().is_some() {
+            text = text.replace(&format!("{}/", cwd.display()), "");
+        }
         entry.push_str(&text.replace('\n', "\n  "));
         entry.push('\n');
         entry
     }
 }
 
-/// A path as the session sees it.
+/// So many `..` stand before a path at the most.
+const MOST_UP: usize = 4;
+
+/// A path as the session sees it, relative to the folder in which it works.
 pub fn shown(path: &Path, cwd: &Path) -> String {
-    let near = path.strip_prefix(cwd).unwrap_or(path);
-    near.display().to_string()
+    let above = cwd.ancestors().take(MOST_UP + 1).enumerate();
+    for (up, folder) in above {
+        if let (Ok(near), Some(_)) = (path.strip_prefix(folder), folder.parent()) {
+            return format!("{}{}", "../".repeat(up), near.display());
+        }
+    }
+    path.display().to_string()
+}
+
+/// The places of problems that were told before, for one line.
+pub fn places(problems: &[Problem], cwd: &Path) -> String {
+    let mut places: Vec<String> = Vec::new();
+    for place in problems.iter().filter_map(|problem| problem.place(cwd)) {
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let more = places.len().saturating_sub(MOST);
+    places.truncate(MOST);
+    match more {
+        0 => places.join(", "),
+        more => format!("{} and {more} more", places.join(", ")),
+    }
 }
 
 /// The end of a long text matters least, except where it is all there is.

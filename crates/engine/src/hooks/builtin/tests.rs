@@ -7,10 +7,12 @@ use serde_json::Value;
 
 use super::{BuiltIn, Call};
 
-/// Runs a built-in that needs no folders.
+/// Runs a built-in that remembers nothing, in a project that is not there.
 pub fn ran(hook: &BuiltIn, payload: &[u8]) -> Output {
-    let nowhere = Path::new("/nonexistent");
-    ran_in(hook, payload, nowhere, nowhere, &toml::Table::new())
+    let memory = tempfile::tempdir().expect("a folder");
+    let memory = memory.path().join(hook.name);
+    let project = Path::new("/p");
+    ran_in(hook, payload, project, &memory, &toml::Table::new())
 }
 
 pub fn ran_in(
