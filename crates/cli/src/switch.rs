@@ -26,9 +26,9 @@ const LONGEST: u64 = 64 << 10;
 /// What `disable` and `enable` take.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
-    /// The hook: its name, or a part that only it has; - reads it from stdin (default: list them)
+    /// The hooks: their names, or parts that only one has; - reads them from stdin (default: list them)
     #[arg(value_name = "NAME")]
-    hook: Option<String>,
+    hook: Vec<String>,
     /// All hooks of this project
     #[arg(long, short, conflicts_with = "hook")]
     all: bool,
@@ -62,7 +62,7 @@ impl SwitchArgs {
     fn act(self, verb: Verb, world: &World) -> Result<Acted> {
         let name = match self.all {
             true => ALL.to_owned(),
-            false => name(self.hook)?,
+            false => names(&self.hook)?,
         };
         let meant = Meant::find(world, self.session.as_deref())?;
         let config = configured(world, &meant.project);
@@ -90,11 +90,10 @@ pub fn configured(world: &World, project: &Path) -> Arc<Snapshot> {
     config
 }
 
-/// The name as it was typed, or as stdin has it; empty if there is none.
-pub fn name(typed: Option<String>) -> Result<String> {
-    let typed = typed.unwrap_or_default();
-    if typed != "-" {
-        return Ok(typed.trim().to_owned());
+/// The names as they were typed, or as stdin has them; empty if there are none.
+pub fn names(typed: &[String]) -> Result<String> {
+    if typed != ["-"] {
+        return Ok(typed.join(" ").trim().to_owned());
     }
     let mut text = String::new();
     let mut stdin = io::stdin().lock().take(LONGEST);
@@ -122,6 +121,10 @@ impl Meant {
         match named.map(str::to_owned).or_else(own_session) {
             // A whole id needs no look-up.
             Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
+                let id = match parse_uuid(&id) {
+                    Some(_) => id.to_ascii_lowercase(),
+                    None => id,
+                };
                 Ok(Self::of(world, id.clone(), stored(world, &id).as_ref()))
             }
             Some(beginning) => {

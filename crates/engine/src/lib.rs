@@ -16,7 +16,7 @@ pub mod merge;
 pub mod notice;
 pub mod pipeline;
 pub mod price;
-mod program;
+pub mod program;
 pub mod replace;
 pub mod run;
 pub mod session;

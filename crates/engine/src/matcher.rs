@@ -38,6 +38,35 @@ const RENAMED: &[(&str, &str)] = &[
     ("ReadMcpResourceDir", "ReadMcpResourceDirTool"),
 ];
 
+/// Tools of Claude Code whose names people write into matchers. There are others.
+const TOOLS: &[&str] = &[
+    "Agent",
+    "AskUserQuestion",
+    "Bash",
+    "Edit",
+    "EnterPlanMode",
+    "ExitPlanMode",
+    "Glob",
+    "Grep",
+    "LSP",
+    "Monitor",
+    "MultiEdit",
+    "NotebookEdit",
+    "Read",
+    "SendMessage",
+    "Skill",
+    "Task",
+    "TaskCreate",
+    "TaskOutput",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoWrite",
+    "ToolSearch",
+    "WebFetch",
+    "WebSearch",
+    "Write",
+];
+
 impl Matcher {
     /// Reads a matcher. What JavaScript would take and becket cannot (look-around, say), and what it
     /// would not take (`(?i)`), is an error.
@@ -58,6 +87,25 @@ impl Matcher {
                 "\"{text}\" matches nothing (for everything, write \"*\")"
             )),
             false => Ok(Self(Rule::Words(words))),
+        }
+    }
+
+    /// Returns a word that matches no tool because of its letters, and the tool that it must mean:
+    /// `bash` is never `Bash`.
+    pub fn miswritten(text: &str) -> Option<(String, &'static str)> {
+        let tool = |matches: &dyn Fn(&str) -> bool| TOOLS.iter().copied().find(|it| matches(it));
+        match Self::parse(text).ok()?.0 {
+            Rule::All => None,
+            Rule::Words(words) => words.into_iter().find_map(|word| {
+                let tool = tool(&|tool| tool.eq_ignore_ascii_case(&word))?;
+                (tool != word).then_some((word, tool))
+            }),
+            Rule::Pattern(pattern) => {
+                let small = Self::parse(&text.to_lowercase()).ok()?;
+                let is_one = tool(&|tool| pattern.is_match(tool.as_bytes())).is_some();
+                let meant = tool(&|tool| small.matches(&tool.to_lowercase()));
+                Some((text.to_owned(), meant.filter(|_| !is_one)?))
+            }
         }
     }
 

@@ -98,10 +98,12 @@ fn everything_goes_and_comes_back() {
     );
     assert!(config.contains("timeout = \"5s\""), "{config}");
     assert!(config.contains("# adopted from "), "{config}");
+    let checked = world.run(&["config", "check"]);
     assert!(
-        world.run(&["config", "check"]).contains("clean"),
-        "{config}"
+        checked.contains("hooks.guard.run: ~/bin/guard.sh does not exist"),
+        "{checked}"
     );
+    assert!(!checked.contains("error:"), "{checked}");
     let shown = world.run(&["hooks"]);
     for runs in ["say done", "/usr/bin/python3 -u log it.py"] {
         assert!(shown.contains(runs), "{shown}");
@@ -128,6 +130,65 @@ fn everything_goes_and_comes_back() {
     );
     world.run(&["uninit"]);
     assert_eq!(text(&settings(&world)), SETTINGS);
+}
+
+/// What claudekit writes into a project's settings.
+const CLAUDEKIT: &str = r#"{"hooks": {
+  "PostToolUse": [
+    {"matcher": "Write|Edit|MultiEdit", "hooks": [{"type": "command", "command": "claudekit-hooks run typecheck-changed"}]},
+    {"matcher": "Write|Edit|MultiEdit", "hooks": [{"type": "command", "command": "claudekit-hooks run lint-changed"}]}
+  ],
+  "PreToolUse": [{"matcher": "Read|Edit", "hooks": [{"type": "command", "command": "claudekit-hooks run file-guard"}]}],
+  "Stop": [{"hooks": [{"type": "command", "command": "npx claudekit-hooks run check-todos"}]}]
+}}"#;
+
+#[test]
+fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
+    let (world, before) = registered(CLAUDEKIT);
+    let listed = json(&world, &["adopt", "--json"]);
+    assert_eq!(
+        names(&listed),
+        [
+            "claudekit-typecheck-changed",
+            "claudekit-lint-changed",
+            "file-guard",
+            "claudekit-check-todos"
+        ]
+    );
+    assert_eq!(listed["hooks"][0]["built_in"], "typecheck-changed");
+    assert_eq!(listed["hooks"][2]["built_in"], Value::Null);
+    let shown = world.run(&["adopt"]);
+    assert!(
+        shown.contains("becket has these built in: check-todos, lint-changed, typecheck-changed."),
+        "{shown}"
+    );
+
+    // Without asking for it, the command stays what it was.
+    world.run(&["adopt", "--only", "claudekit-lint-changed"]);
+    let own = config(&world).expect("a config");
+    assert!(
+        own.contains("run = \"claudekit-hooks run lint-changed\""),
+        "{own}"
+    );
+    let said = world.run(&["adopt", "--all", "--built-in"]);
+    assert!(said.contains("typecheck-changed"), "it needs trust: {said}");
+    let own = config(&world).expect("a config");
+    assert!(
+        own.contains("[hooks.typecheck-changed]\n# in place of claudekit-hooks run"),
+        "{own}"
+    );
+    assert!(own.contains("[hooks.file-guard]\n# adopted from"), "{own}");
+    assert!(world.run(&["config", "check"]).contains("clean"), "{own}");
+    let shown = world.run(&["hooks"]);
+    assert!(
+        shown.contains("check-todos") && shown.contains("Keeps Claude"),
+        "{shown}"
+    );
+    assert!(!text(&settings(&world)).contains("claudekit"));
+
+    world.run(&["adopt", "--undo"]);
+    assert_eq!(text(&settings(&world)), before);
+    assert_eq!(config(&world).unwrap_or_default(), "");
 }
 
 #[test]

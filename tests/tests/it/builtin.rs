@@ -145,7 +145,10 @@ fn a_session_that_is_no_uuid_leaves_nothing_behind() {
         reason(&project.call("lint-changed", payload.clone(), &options)),
         ""
     );
-    assert_eq!(reason(&project.call("lint-changed", payload, &options)), "");
+    assert_eq!(
+        reason(&project.call("lint-changed", payload, &options)),
+        "1 problem told before is still there in a.txt (its command)"
+    );
     assert!(
         project
             .world

@@ -210,6 +210,46 @@ fn a_variable_that_is_nearly_one_of_beckets_is_told() {
 }
 
 #[test]
+fn what_would_never_run_is_told() {
+    let world = world(
+        r#"
+[hooks.gone]
+on = "Stop"
+run = ["/nowhere/check"]
+[hooks.script]
+on = "Stop"
+run = "python3 ~/hooks/gone.py"
+[hooks.fine]
+on = "Stop"
+run = "test -e /nowhere/x && ~/bin/later"
+[hooks.case]
+on = "PreToolUse"
+tools = "bash"
+run = "true"
+[guards.no-such-guard]
+enabled = false
+"#,
+    );
+    let check = world.becket(["config", "check"]).output().expect("becket");
+    let told = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert_eq!(check.status.code(), Some(0), "{told}");
+    let file = world.path("config.toml").display().to_string();
+    for line in [
+        format!("warning: {file}:4: hooks.gone.run: /nowhere/check does not exist"),
+        format!("warning: {file}:7: hooks.script.run: ~/hooks/gone.py does not exist"),
+        format!(
+            "warning: {file}:13:9: hooks.case.tools: \"bash\" never matches a tool (did you mean Bash?)"
+        ),
+        format!(
+            "warning: {file}:15:9: guards.no-such-guard switches off a guard that does not exist"
+        ),
+    ] {
+        assert!(told.contains(&line), "{line}\n{told}");
+    }
+    assert_eq!(told.matches("warning:").count(), 4, "{told}");
+}
+
+#[test]
 fn a_home_that_is_no_absolute_path_is_refused_and_never_by_the_shim() {
     let world = world("");
     let relative = ("BECKET_HOME", "beckets/home");

@@ -123,6 +123,38 @@ fn a_guard_is_no_hook_and_the_way_round_it_is_told() {
 }
 
 #[test]
+fn names_are_taken_as_people_type_them() {
+    let world = world_with(&["lint-mine", "typecheck-mine"]);
+    let upper = SESSION.to_uppercase();
+    let (text, code) = say(
+        &world,
+        &["disable", "\"LINT\",", "typecheck", "--session", &upper],
+    );
+    assert_eq!(
+        (&*text, code),
+        (
+            "🔒 Disabled lint-mine for this session\n🔒 Disabled typecheck-mine for this session\n",
+            0
+        )
+    );
+    assert_eq!(disabled(&world, SESSION), ["lint-mine", "typecheck-mine"]);
+    let json = fs::read_to_string(file(&world, SESSION)).expect("a file");
+    assert!(json.contains(SESSION) && !json.contains(&upper), "{json}");
+    let (text, code) = say(&world, &["enable", "lint", "types"]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.ends_with("Nothing was changed.\n"), "{text}");
+    assert_eq!(disabled(&world, SESSION).len(), 2);
+    let (text, code) = say(&world, &["disable", "self-review"]);
+    assert_eq!(code, 3);
+    assert!(
+        text.contains("self-review is built in, but not configured"),
+        "{text}"
+    );
+    let (text, _) = say(&World::new(), &["hooks"]);
+    assert!(text.contains("`becket adopt` moves them here"), "{text}");
+}
+
+#[test]
 fn exit_codes_tell_ambiguous_from_missing_and_slash_tells_nothing() {
     let world = world_with(&["typecheck-mine", "lint-mine"]);
     for (args, code, line) in [
@@ -461,6 +493,15 @@ fn hooks_on_and_off_are_written_for_good() {
     assert!(
         !after.contains("theirs") && after.starts_with(before.trim_end()),
         "{after}"
+    );
+    let (said, code) = becket(&["hooks", "on", "lint-changed", "self-review"]);
+    assert_eq!(code, 0, "{said}");
+    assert_eq!(state("self-review").as_deref(), Some("enabled"), "{said}");
+    assert_eq!(becket(&["hooks", "off", "lint-mine", "no-such"]).1, 3);
+    assert_eq!(
+        state("lint-mine").as_deref(),
+        Some("enabled"),
+        "not half of it"
     );
     assert_eq!(becket(&["hooks", "off", "no-such"]).1, 3);
     assert_eq!(becket(&["hooks", "off", "changed"]).1, 2);

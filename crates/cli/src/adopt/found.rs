@@ -52,6 +52,30 @@ impl Found {
         self.hooks.is_empty() && self.others.is_empty()
     }
 
+    /// Takes becket's own hooks in place of those of these names, where it has them.
+    pub fn take_built_ins(&mut self, world: &World, names: &mut BTreeSet<String>) {
+        let mut written: BTreeSet<(Scope, &str)> = BTreeSet::new();
+        for hook in &mut self.hooks {
+            let Some(built_in) = hook.built_in.filter(|_| names.remove(&hook.name)) else {
+                continue;
+            };
+            let text = fs::read_to_string(config_of(world, hook.scope)).unwrap_or_default();
+            let is_new = written.insert((hook.scope, built_in.name));
+            let is_written = !is_new || table::names(&text, built_in.name);
+            hook.take_built_in(built_in, is_written);
+            names.insert(hook.name.clone());
+        }
+    }
+
+    /// The names of becket's own hooks that could be taken in place of others.
+    pub fn built_ins<'a>(&self, among: impl Iterator<Item = &'a Named>) -> String {
+        let names: BTreeSet<&str> = among
+            .filter_map(|hook| hook.built_in)
+            .map(|it| it.name)
+            .collect();
+        Vec::from_iter(names).join(", ")
+    }
+
     /// The events of which becket hears for hooks of that scope.
     fn heard(&self, scope: Scope) -> BTreeSet<&str> {
         let counts = |file: &&File| match scope {
@@ -364,6 +388,7 @@ fn one(world: &World, found: &Found, hook: &Named) -> Value {
         "adoptable": hook.why.is_none(),
         "why": hook.why.as_ref().map(Why::text),
         "notes": hook.notes,
+        "built_in": hook.built_in.map(|built_in| built_in.name),
         "needs_trust": hook.rests(&found.here).is_some(),
     })
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use becket_engine::hooks::builtin::BuiltIn;
 use becket_engine::run::Program;
 use becket_engine::trust::names_project_file;
 
@@ -27,6 +28,10 @@ pub struct Named {
     pub why: Option<Why>,
     /// It stands in the config already, word for word: an adoption broke off between two files.
     pub is_written: bool,
+    /// The hook that becket brings along under the name that this command says.
+    pub built_in: Option<&'static BuiltIn>,
+    /// The built-in is taken in place of the command.
+    pub takes_built_in: bool,
 }
 
 /// Why a hook cannot be adopted.
@@ -62,9 +67,22 @@ impl Named {
         (self.tools.clone(), self.timeout, self.is_async)
     }
 
+    /// Takes becket's own hook in place of the command. `is_written` says that the config names it.
+    pub fn take_built_in(&mut self, built_in: &'static BuiltIn, is_written: bool) {
+        self.name = built_in.name.to_owned();
+        self.on = built_in.on.iter().map(ToString::to_string).collect();
+        self.is_async = false;
+        self.is_written = is_written;
+        self.takes_built_in = true;
+    }
+
     /// Why it would run only where somebody has said `becket trust`.
     pub fn rests(&self, here: &Path) -> Option<&'static str> {
         match self.scope {
+            Scope::User if self.takes_built_in => self
+                .built_in
+                .filter(|built_in| built_in.starts_project_tools)
+                .map(|_| "starts the project's own tools, so it runs only where you trust the project"),
             Scope::User if names_project_file(&self.program, here) => Some(
                 "starts a file of the session's project, so it runs only where you trust the project",
             ),
@@ -112,6 +130,8 @@ pub fn hooks(entries: &[Read]) -> Vec<Named> {
                 entries,
                 why: None,
                 is_written: false,
+                built_in: None,
+                takes_built_in: false,
             }),
         }
     }
@@ -187,6 +207,7 @@ pub fn name_all(
     for nth in 0..hooks.len() {
         let (named, rest) = hooks.split_at_mut(nth);
         let hook = &mut rest[0];
+        hook.built_in = BuiltIn::find(&name_of(&hook.program, &hook.on[0]));
         let alike = named.iter().find(|other| other.is_like(hook));
         hook.name = match (written(hook), alike) {
             (Some(name), _) => {
@@ -204,8 +225,9 @@ fn free(hook: &Named, taken: &BTreeSet<String>) -> String {
     let event = hook.on.first().map(String::as_str).unwrap_or_default();
     let plain = name_of(&hook.program, event);
     let numbers = (2..).map(|number| format!("{plain}-{number}"));
-    let names = [plain.clone(), with_event(&plain, event)];
-    let mut names = names.into_iter().chain(numbers);
+    let longer = command_of(&hook.program).longer();
+    let names = [Some(plain.clone()), longer, Some(with_event(&plain, event))];
+    let mut names = names.into_iter().flatten().chain(numbers);
     names
         .find(|name| !taken.contains(name))
         .unwrap_or(plain.clone())
@@ -234,6 +256,8 @@ const RUNNERS: [(&str, &[&str]); 8] = [
     ("pipx", &["run"]),
     ("go", &["run"]),
 ];
+/// Words after which a program's own hook is named: `claudekit-hooks run typecheck-changed`.
+const NAMING: [&str; 4] = ["run", "exec", "hook", "hooks"];
 /// So common that they say nothing.
 const COMMON: [&str; 13] = [
     "echo", "printf", "cat", "true", "false", "test", "say", "touch", "read", "jq", "exit", "cd",
@@ -245,6 +269,40 @@ const EXTENSIONS: [&str; 12] = [
 
 /// What a hook would be called after its program, on this event.
 pub fn name_of(program: &Program, event: &str) -> String {
+    let command = command_of(program);
+    let name = valid(command.hook.as_deref().unwrap_or(&command.program));
+    match &*name {
+        "" => format!("hook-{}", kebab(event)),
+        name if COMMON.contains(&name) => with_event(name, event),
+        _ => name,
+    }
+}
+
+/// The words of a command that tell what it is.
+#[derive(Debug, Default)]
+struct Command {
+    program: String,
+    /// The hook of that program which it names.
+    hook: Option<String>,
+    /// The first word that the program gets, if that is plain.
+    operand: Option<String>,
+}
+
+impl Command {
+    /// The name with one word more: whose hook it is, else what the program is to do.
+    fn longer(&self) -> Option<String> {
+        let program = &self.program;
+        let owner = program.strip_suffix("-hooks").unwrap_or(program);
+        let name = match (&self.hook, &self.operand) {
+            (Some(hook), _) => format!("{owner}-{hook}"),
+            (None, Some(operand)) => format!("{program}-{operand}"),
+            (None, None) => return None,
+        };
+        Some(valid(&name)).filter(|name| !name.is_empty())
+    }
+}
+
+fn command_of(program: &Program) -> Command {
     let words = match program {
         Program::List(words) => match &words[..] {
             [shell, option, line] if shell == "bash" && option == "-c" => split(line),
@@ -252,11 +310,16 @@ pub fn name_of(program: &Program, event: &str) -> String {
         },
         Program::Shell(line) => split(line),
     };
-    let name = valid(&program_of(&words));
-    match &*name {
-        "" => format!("hook-{}", kebab(event)),
-        name if COMMON.contains(&name) => with_event(name, event),
-        _ => name,
+    let (program, operands) = program_of(&words);
+    let plain = |word: &&String| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let mut operands = operands.iter().filter(|word| !word.starts_with('-'));
+    let first = operands.next().filter(plain);
+    let hook = first.filter(|word| NAMING.contains(&&***word));
+    let hook = hook.and_then(|_| operands.next().filter(plain));
+    Command {
+        program,
+        hook: hook.cloned(),
+        operand: first.cloned(),
     }
 }
 
@@ -276,14 +339,15 @@ fn split(line: &str) -> Vec<String> {
     line[..end].split_whitespace().map(strip).collect()
 }
 
-fn program_of(words: &[String]) -> String {
-    let mut words = words.iter().map(String::as_str).peekable();
+/// The program that a command is about, and the words that follow it.
+fn program_of(words: &[String]) -> (String, &[String]) {
     let mut found = "";
-    while let Some(word) = words.next() {
+    let mut nth = 0;
+    while let Some(word) = words.get(nth) {
+        nth += 1;
         if is_assignment(word) || word.starts_with('-') {
             // `-m` names a module; the code after `-c` and `-e` has no name.
-            match word {
-                "-m" => continue,
+            match &**word {
                 "-c" | "-e" => break,
                 _ => continue,
             }
@@ -291,13 +355,20 @@ fn program_of(words: &[String]) -> String {
         found = word;
         let base = base(word);
         let verbs = RUNNERS.iter().find(|(runner, _)| *runner == base);
-        let runs =
-            verbs.is_some_and(|(_, verbs)| words.next_if(|next| verbs.contains(next)).is_some());
-        if !runs && !STARTERS.contains(&base) && !INTERPRETERS.contains(&base) {
+        let next = words.get(nth).map(String::as_str);
+        let runs = verbs.is_some_and(|(_, verbs)| next.is_some_and(|it| verbs.contains(&it)));
+        if runs {
+            nth += 1;
+        } else if !STARTERS.contains(&base) && !INTERPRETERS.contains(&base) {
             break;
         }
     }
-    base(found).to_owned()
+    (base(found).to_owned(), &words[nth..])
+}
+
+/// Returns true if a program runs a script that its first operand names.
+pub fn is_interpreter(program: &str) -> bool {
+    INTERPRETERS.contains(&base(program))
 }
 
 fn is_assignment(word: &str) -> bool {
@@ -393,6 +464,13 @@ mod tests {
             ("uv run ruff check", "ruff"),
             ("bun run hooks/stop.ts", "stop"),
             ("npm test", "npm"),
+            ("claudekit-hooks run typecheck-changed", "typecheck-changed"),
+            (
+                "npx -y claudekit-hooks run lint-changed --quiet",
+                "lint-changed",
+            ),
+            (".claude/hooks/test-changed.sh", "test-changed"),
+            ("hail-mary hook", "hail-mary"),
             ("echo hi", "echo-post-tool-use"),
             ("jq -r '.tool_input' | xargs prettier", "jq-post-tool-use"),
             ("cargo fmt && cargo clippy", "cargo"),

@@ -17,6 +17,21 @@ pub struct Block {
 
 /// The table of a hook, as text.
 pub fn block(hook: &Named, from: &str, newline: &str) -> Block {
+    if hook.takes_built_in {
+        let lines = [
+            format!("[hooks.{}]", key(&hook.name)),
+            format!(
+                "# in place of {} of {}",
+                one_line(&hook.program.to_string()),
+                one_line(from)
+            ),
+            String::new(),
+        ];
+        return Block {
+            name: hook.name.clone(),
+            text: lines.join(newline),
+        };
+    }
     let on = match &hook.on[..] {
         [event] => string(event),
         events => list(events),

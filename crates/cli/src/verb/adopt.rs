@@ -27,6 +27,9 @@ pub struct Adopt {
     /// Move these hooks, by the names that the list gives them
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "undo")]
     only: Vec<String>,
+    /// Take becket's own hook in place of one that says its name, such as claudekit's lint-changed
+    #[arg(long, conflicts_with = "undo")]
+    built_in: bool,
     /// Do not ask: also move a project's hooks, which do not run until `becket trust`
     #[arg(long, conflicts_with = "undo")]
     yes: bool,
@@ -46,7 +49,7 @@ impl Adopt {
         if self.undo {
             return self.give_back(world);
         }
-        let found = adopt::look(world)?;
+        let mut found = adopt::look(world)?;
         let says = self.all || self.yes || !self.only.is_empty() || self.dry_run;
         if !says && (self.json || !tui::suits_terminal() || nothing_to_choose(&found)) {
             self.list(world, &found);
@@ -68,6 +71,9 @@ impl Adopt {
             world.refuse_inside_claude("adopt")?;
         }
         can_be_heard(&found, &names)?;
+        if self.built_in || (!says && wants_built_ins(&found, &names)?) {
+            found.take_built_ins(world, &mut names);
+        }
         let left = self.leave_the_projects(&found, &mut names)?;
         let hooks: Vec<&Named> = found
             .hooks
@@ -120,6 +126,12 @@ impl Adopt {
             None => anstream::println!(
                 "next: `becket adopt --all` moves them, `becket adopt --only NAME` some of them"
             ),
+        }
+        let built_ins = found.built_ins(found.hooks.iter().filter(|hook| !stays(hook)));
+        if !built_ins.is_empty() {
+            anstream::println!(
+                "becket has these built in: {built_ins}. `becket adopt --all --built-in` takes its own in their place"
+            );
         }
     }
 
@@ -211,6 +223,14 @@ impl Adopt {
     }
 }
 
+/// Asks whether becket's own hooks are to be taken in place of those that say their names.
+fn wants_built_ins(found: &Found, names: &BTreeSet<String>) -> Result<bool> {
+    let chosen = found.hooks.iter().filter(|hook| names.contains(&hook.name));
+    let built_ins = found.built_ins(chosen);
+    let question = format!("becket has these built in: {built_ins}. Take its own in their place?");
+    Ok(!built_ins.is_empty() && ui::agrees(&question)?)
+}
+
 fn nothing_to_choose(found: &Found) -> bool {
     found.hooks.iter().all(|hook| hook.why.is_some())
 }
@@ -296,7 +316,7 @@ fn tell_of_rest(left: &[String], resting: &[&str]) {
     if !resting.is_empty() {
         let many = count(resting.len(), "hook starts", "hooks start");
         anstream::println!(
-            "{many} files of the session's project, and run only in projects that you trust (`becket trust`): {}",
+            "{many} files or tools of the session's project, and run only in projects that you trust (`becket trust`): {}",
             resting.join(", ")
         );
     }

@@ -1,10 +1,14 @@
 //! `becket config`: what is in force and what set it; check, schema, path.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_engine::config::{self, Problem, Severity, Snapshot, Standing, Value};
+use becket_engine::hooks::Action;
+use becket_engine::program;
+use becket_engine::run::Program;
 use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use unicode_width::UnicodeWidthStr;
@@ -14,6 +18,7 @@ use crate::line;
 use crate::ui::style::{BAD, DIM, WARN};
 use crate::ui::text::{fold, is_plain, visible};
 use crate::world::{World, project_of};
+use crate::{adopt, settings};
 
 /// Show every value of the config, and the file and line that set it
 #[derive(Debug, clap::Args)]
@@ -54,6 +59,8 @@ impl Config {
         let mut snapshot = Snapshot::clone(&snapshot);
         let variables = world.said.variables.keys().map(|name| &**name);
         snapshot.problems.extend(config::misspelt(variables));
+        let missing = missing_programs(&snapshot, project_of(&world.cwd), &world.cwd);
+        snapshot.problems.extend(missing);
         match self.what {
             None if self.json => println!("{:#}", all_json(&snapshot)),
             None => {
@@ -67,6 +74,59 @@ impl Config {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Warns of hooks whose program, or the script that it would run, is not there.
+fn missing_programs(snapshot: &Snapshot, project: &Path, cwd: &Path) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for hook in &snapshot.hooks {
+        let Action::Run(program) = &hook.action else {
+            continue;
+        };
+        let counts = hook.off.is_none() && !hook.untrusted;
+        let Some(what) = missing(program, project, cwd).filter(|_| counts) else {
+            continue;
+        };
+        let key = format!("hooks.{}.run", hook.name);
+        let set = snapshot.settings.get(&key);
+        let origin = set.map_or(&hook.declared, |set| &set.origin);
+        let mut problem = Problem::warning(origin.to_string(), format!("{key}: {what}"));
+        problem.file.clone_from(&origin.file);
+        problems.push(problem);
+    }
+    problems
+}
+
+/// Says which file a program needs and does not have. A line that a shell does more with than split
+/// it is not judged.
+fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
+    let words = match program {
+        Program::List(words) => words.clone(),
+        Program::Shell(line) => {
+            let project = project.to_string_lossy();
+            let line = line.replace("${CLAUDE_PROJECT_DIR}", &project);
+            settings::words(&line.replace("$CLAUDE_PROJECT_DIR", &project))?
+        }
+    };
+    let (first, rest) = words.split_first()?;
+    if !first.contains('/') && matches!(program, Program::List(_)) {
+        let found = program::find(first, &program::folders());
+        if found.is_none() {
+            return Some(format!("{first} is not on PATH"));
+        }
+    }
+    let is_code = rest.iter().any(|word| matches!(&**word, "-c" | "-e"));
+    let script = rest.iter().find(|word| !word.starts_with('-'));
+    let script = script.filter(|_| adopt::is_interpreter(first) && !is_code);
+    let mut files = std::iter::once(first).chain(script);
+    let file = files.find(|word| {
+        let home = word.strip_prefix("~/").zip(std::env::home_dir());
+        let path = home.map_or(Path::new(word).to_path_buf(), |(rest, home)| {
+            home.join(rest)
+        });
+        word.contains('/') && !project.join(&path).exists() && !cwd.join(&path).exists()
+    })?;
+    Some(format!("{file} does not exist"))
 }
 
 /// Every value and what set it, in columns.

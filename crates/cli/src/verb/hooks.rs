@@ -9,7 +9,7 @@ use anyhow::Result;
 use becket_engine::config::Origin;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::hooks::slash::{Scene, Verb, act, states};
+use becket_engine::hooks::slash::{NOTHING_CONFIGURED, Scene, Verb, act, states};
 use becket_engine::hooks::switch::{self, State, Switches};
 use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
@@ -32,7 +32,7 @@ pub struct Hooks {
     switch: Option<Switch>,
     /// Only those with this in their name; - reads it from stdin
     #[arg(value_name = "NAME")]
-    hook: Option<String>,
+    hook: Vec<String>,
     /// Also the built-in hooks that no config names
     #[arg(long, short)]
     all: bool,
@@ -52,59 +52,84 @@ pub struct Hooks {
 
 #[derive(Debug, clap::Subcommand)]
 enum Switch {
-    /// Switch a hook on in your config, for every session
-    On(HookName),
-    /// Switch a hook off in your config, for every session
-    Off(HookName),
+    /// Switch hooks on in your config, for every session
+    On(HookNames),
+    /// Switch hooks off in your config, for every session
+    Off(HookNames),
 }
 
 #[derive(Debug, clap::Args)]
-struct HookName {
-    /// The hook: its name, or a part that only it has
-    #[arg(value_name = "NAME")]
-    hook: String,
+struct HookNames {
+    /// The hooks: their names, or parts that only one has
+    #[arg(value_name = "NAME", required = true)]
+    hook: Vec<String>,
 }
 
 impl Switch {
     fn run(self, world: &World) -> Result<ExitCode> {
-        let (verb, on, HookName { hook }) = match self {
-            Self::On(name) => ("hooks on", true, name),
-            Self::Off(name) => ("hooks off", false, name),
+        let (verb, on, HookNames { hook }) = match self {
+            Self::On(names) => ("hooks on", true, names),
+            Self::Off(names) => ("hooks off", false, names),
         };
         world.refuse_set(verb)?;
         world.refuse_inside_claude(verb)?;
         let project = project_of(&world.cwd);
         let hooks = switching::configured(world, project).hooks.clone();
-        let name = find(&hook, &hooks).map_err(|error| match is_guard(world, project, &hook) {
-            true => {
-                let set = format!("write [guards.{hook}] and enabled = {on}");
-                let what = format!("{hook} is a guard, not a hook");
-                let hint = format!("{set} into {}", world.place.config().display());
-                Failure::new(Code::Missing, what).hint(hint).into()
-            }
-            false => error,
-        })?;
-        if let Some(hook) = hooks.iter().find(|hook| hook.name == name && hook.managed) {
-            let what = format!("{name} is managed on this machine: {}", hook.declared);
-            return Err(Failure::new(Code::Failed, what).into());
-        }
-        up::change(world, "[hooks]", |text| up::switched(text, &[&name], on))?;
-        let file = world.place.config();
-        let word = if on { "on" } else { "off" };
-        println!(
-            "{name} is {word} from the next event, in every session ({})",
-            file.display()
-        );
+        let typed = hook.join(" ");
+        let typed = name::words(&typed).into_iter();
+        let names = typed.map(|typed| meant(typed, on, &hooks, world));
+        let names: Vec<String> = names.collect::<Result<_>>()?;
+        let written: Vec<&str> = names.iter().map(|name| &**name).collect();
+        up::change(world, "[hooks]", |text| up::switched(text, &written, on))?;
         let now = world.loader(Some(project)).current();
-        let hook = now.hooks.iter().find(|hook| hook.name == name);
-        let by = match hook.map(|hook| (&hook.off, on)) {
-            Some((Some(origin), true)) => format!("not here: {origin} switches it off"),
-            Some((None, false)) => "not here: a file of this project switches it on".to_owned(),
-            _ => return Ok(ExitCode::SUCCESS),
-        };
-        anstream::eprintln!("{WARN}warning:{WARN:#} {by}");
+        for name in &names {
+            tell(name, on, &now.hooks, world);
+        }
+        let waits = |hook: &Arc<Hook>| hook.untrusted && names.contains(&hook.name);
+        if on
+            && now.hooks.iter().any(waits)
+            && let Some(rest) = resting(world, project)
+        {
+            anstream::eprintln!("{WARN}warning:{WARN:#} {rest}");
+        }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The hook that a name means, if the user's config may switch it.
+fn meant(typed: &str, on: bool, hooks: &[Arc<Hook>], world: &World) -> Result<String> {
+    let name = find(typed, hooks).map_err(|error| {
+        if !is_guard(world, project_of(&world.cwd), typed) {
+            return error;
+        }
+        let set = format!("write [guards.{typed}] and enabled = {on}");
+        let what = format!("{typed} is a guard, not a hook");
+        let hint = format!("{set} into {}", world.place.config().display());
+        Failure::new(Code::Missing, what).hint(hint).into()
+    })?;
+    if let Some(hook) = hooks.iter().find(|hook| hook.name == name && hook.managed) {
+        let what = format!("{name} is managed on this machine: {}", hook.declared);
+        return Err(Failure::new(Code::Failed, what).into());
+    }
+    Ok(name)
+}
+
+/// Says that a hook was switched, and what keeps it from being so in this project.
+fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
+    let word = if on { "on" } else { "off" };
+    println!(
+        "{name} is {word} from the next event, in every session ({})",
+        world.place.config().display()
+    );
+    let Some(hook) = hooks.iter().find(|hook| hook.name == name) else {
+        return;
+    };
+    let but = match (&hook.off, on) {
+        (Some(origin), true) => format!("not here: {origin} switches it off"),
+        (None, false) => "not here: a file of this project switches it on".to_owned(),
+        _ => return,
+    };
+    anstream::eprintln!("{WARN}warning:{WARN:#} {but}");
 }
 
 fn is_guard(world: &World, project: &Path, name: &str) -> bool {
@@ -128,7 +153,9 @@ fn find(typed: &str, hooks: &[Arc<Hook>]) -> Result<String> {
             (
                 Code::Missing,
                 what,
-                hint.unwrap_or_else(|| "becket hooks --all".to_owned()),
+                hint.unwrap_or_else(|| {
+                    "becket hooks --all lists them; becket adopt takes over hooks of Claude Code's settings files".to_owned()
+                }),
             )
         }
     };
@@ -151,18 +178,16 @@ impl Hooks {
     }
 
     fn list(self, world: &World) -> Result<ExitCode> {
-        let name = switching::name(self.hook)?;
+        let name = switching::names(&self.hook)?;
         let meant = Meant::if_any(world, self.session.as_deref())?;
         let project = match &meant {
             Some(meant) => meant.project.clone(),
             None => project_of(&world.cwd).to_path_buf(),
         };
         let hooks = switching::configured(world, &project).hooks.clone();
-        let wanted = match name::find(&name, hooks.iter().map(|hook| &*hook.name)) {
-            _ if name.is_empty() => None,
-            Match::One(one) => Some(vec![one.to_owned()]),
-            Match::Several(several) => Some(several.into_iter().map(str::to_owned).collect()),
-            Match::None { .. } => Some(Vec::new()),
+        let wanted = match name::words(&name)[..] {
+            [] => None,
+            ref typed => Some(all_meant(typed, &hooks)),
         };
         let is_missing = wanted.as_ref().is_some_and(Vec::is_empty);
         if self.slash || is_missing {
@@ -191,9 +216,7 @@ impl Hooks {
         } else if self.names {
             rows.iter().for_each(|row| println!("{}", row.name()));
         } else if rows.is_empty() {
-            println!(
-                "No hooks are configured for this project. `becket hooks --all` shows the built-in ones."
-            );
+            println!("{NOTHING_CONFIGURED} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
             let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, State::NotTrusted));
@@ -205,6 +228,19 @@ impl Hooks {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Every configured hook that one of these words means; none if a word means none.
+fn all_meant(typed: &[&str], hooks: &[Arc<Hook>]) -> Vec<String> {
+    let mut all = Vec::new();
+    for word in typed {
+        match name::find(word, hooks.iter().map(|hook| &*hook.name)) {
+            Match::One(one) => all.push(one.to_owned()),
+            Match::Several(several) => all.extend(several.into_iter().map(str::to_owned)),
+            Match::None { .. } => return Vec::new(),
+        }
+    }
+    all
 }
 
 /// How many hooks a project that is not trusted keeps from running, and what to do.

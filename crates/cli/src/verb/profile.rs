@@ -58,7 +58,9 @@ impl Profile {
         if self.json {
             println!("{}", crate::ui::text::json(&measured)?);
         } else if measured.is_empty() {
-            println!("No hook of this project is on: `becket hooks` lists them.");
+            println!(
+                "No hook of this project is on: `becket hooks` lists them, `becket adopt` takes over those of Claude Code's settings files."
+            );
         } else {
             anstream::print!("{}", show::profile(&measured, &Look::of_stdout()));
         }

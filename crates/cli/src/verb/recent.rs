@@ -88,7 +88,7 @@ pub fn nothing(is_narrow: bool, config: &Path) -> String {
         "No run matches.".to_owned()
     } else {
         format!(
-            "No hook has run yet. Add one to {}, or to a project's .becket/config.toml; `becket hooks --all` lists the built-in ones.",
+            "No hook has run yet. Add one to {}, or to a project's .becket/config.toml; `becket hooks --all` lists the built-in ones, `becket adopt` takes over those of Claude Code's settings files.",
             config.display()
         )
     }

@@ -244,6 +244,18 @@ impl Guards {
             self.refused.extend(foreign.into_iter().cloned());
             return;
         };
+        if pack.is_none() && foreign.is_empty() && rule.off.is_some() && !judges(&rule) {
+            self.problems.extend(own.last().map(|table| {
+                let message = format!("guards.{name} switches off a guard that does not exist");
+                let known = RULES.iter().map(|(table, _)| &*table.name);
+                let hint = match likest(name, known) {
+                    Some(known) => format!("did you mean {known}?"),
+                    None => "`becket guard list` shows the guards".to_owned(),
+                };
+                let problem = Problem::warning("", message).hint(Some(hint));
+                table.locate(problem, &table.at)
+            }));
+        }
         for table in foreign {
             if !self.tighten(&mut rule, table) {
                 self.refused.push(table.clone());
@@ -375,11 +387,15 @@ fn rule(id: &str, tables: &[&RawTable]) -> Result<Rule, String> {
         off: off.map(|(table, key)| Origin::of(table, key.at.line)),
         declared,
     };
-    let judges = rule.has_condition() || !rule.tools.is_all() || rule.broken.is_some();
-    match judges || rule.off.is_some() {
-        true => Ok(rule),
-        false => Err("has no condition: it would answer every call".to_owned()),
+    if judges(&rule) || rule.off.is_some() {
+        return Ok(rule);
     }
+    Err("has no condition: it would answer every call".to_owned())
+}
+
+/// Returns true if a rule says which calls it is about.
+fn judges(rule: &Rule) -> bool {
+    rule.has_condition() || !rule.tools.is_all() || rule.broken.is_some()
 }
 
 /// The guards that a file which does not parse marks `fail = "closed"`, as far as its lines tell.
@@ -441,6 +457,7 @@ impl Reader<'_> {
             };
             self.take_key(&mut table, name, value, given.span());
         }
+        self.check_tools(&table);
         if let Some(problem) = self.table_errors.get(errors) {
             let closed = table.table.get("fail").and_then(toml::Value::as_str) == Some("closed");
             if !closed {

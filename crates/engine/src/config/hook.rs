@@ -527,6 +527,7 @@ impl Reader<'_> {
             }
             self.take_key(&mut table, name, value, given.span());
         }
+        self.check_tools(&table);
         if self.table_errors.len() == errors {
             table.keys.sort_by_key(|key| (key.at.line, key.at.column));
             self.layer.tables.push(table);

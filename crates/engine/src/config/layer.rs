@@ -5,11 +5,13 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use becket_wire::event::EventName;
 use toml::de::{DeTable, DeValue};
 
 use super::key::{Key, RAW, nearest};
 use super::problem::{ConfigError, Lines, Position, Problem, Severity};
 use super::value::Value;
+use crate::matcher::Matcher;
 
 /// Nobody writes so many hooks or guards into one file, or reads so many complaints of it: what is
 /// beyond is left out. A stranger's file is read too, to list what it would run.
@@ -313,11 +315,38 @@ impl Reader<'_> {
     }
 
     pub(super) fn warn(&mut self, message: String, hint: Option<String>, at: Range<usize>) {
+        let at = self.position(at);
+        self.warn_at(message, hint, at);
+    }
+
+    fn warn_at(&mut self, message: String, hint: Option<String>, at: Position) {
         if self.layer.warnings.len() < MOST_PROBLEMS {
-            let mut problem = self.problem(message, at).hint(hint);
+            let mut problem = self.problem(message, 0..0).at_position(at).hint(hint);
             problem.severity = Severity::Warning;
             self.layer.warnings.push(problem);
         }
+    }
+
+    /// Warns of a matcher that names a tool in other letters, and so never matches.
+    pub(super) fn check_tools(&mut self, table: &RawTable) {
+        let key = |name: &str| table.keys.iter().find(|key| key.name == name);
+        let on = key("on").map(|on| on.value.words()).unwrap_or_default();
+        let is_of_tools = |event: &String| match EventName::from(event.trim()) {
+            EventName::PostToolBatch => true,
+            event => event.matcher_field() == Some("tool_name"),
+        };
+        let (Some(tools), true) = (key("tools"), on.is_empty() || on.iter().any(is_of_tools))
+        else {
+            return;
+        };
+        let text = tools.value.words().join("");
+        let Some((word, tool)) = Matcher::miswritten(&text) else {
+            return;
+        };
+        let (section, name) = (table.section, &table.name);
+        let message = format!("{section}.{name}.tools: \"{word}\" never matches a tool");
+        let at = tools.at.clone();
+        self.warn_at(message, Some(format!("did you mean {tool}?")), at);
     }
 
     pub(super) fn problem(&self, message: String, at: Range<usize>) -> Problem {

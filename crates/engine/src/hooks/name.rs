@@ -12,17 +12,26 @@ pub enum Match<'a> {
     },
 }
 
-/// Finds the hook that is meant. Who typed nothing means none.
+/// Splits what was typed into names. Spaces and commas separate them, and quotes around a name are
+/// no part of it.
+pub fn words(typed: &str) -> Vec<&str> {
+    let words = typed.split(|c: char| c.is_whitespace() || c == ',');
+    let words = words.map(|word| word.trim_matches(['\'', '"', '`', '“', '”', '‘', '’']));
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Finds the hook that is meant, in capital or small letters. An empty name means none.
 pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<'a> {
     let names: Vec<&str> = names.into_iter().collect();
-    if let Some(exact) = names.iter().find(|name| **name == typed) {
+    let typed = typed.to_lowercase();
+    if let Some(exact) = names.iter().find(|name| name.to_lowercase() == typed) {
         return Match::One(exact);
     }
-    let has_it = |name: &&str| !typed.is_empty() && name.contains(typed);
+    let has_it = |name: &&str| !typed.is_empty() && name.to_lowercase().contains(&typed);
     let parts: Vec<&str> = names.iter().copied().filter(has_it).collect();
     match parts[..] {
         [] => Match::None {
-            nearest: nearest(typed, &names),
+            nearest: nearest(&typed, &names),
         },
         [one] => Match::One(one),
         _ => Match::Several(parts),
@@ -32,12 +41,11 @@ pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<
 /// The name that takes the fewest typing errors, if they are few. Whoever types a part of a name
 /// mistypes a part of it, so each run of its words counts too.
 fn nearest<'a>(typed: &str, names: &[&'a str]) -> Option<&'a str> {
-    let typed = typed.to_lowercase();
     let few = typed.chars().count().div_ceil(3);
     let errors = |name: &str| {
         let name = name.to_lowercase();
-        let whole = strsim::damerau_levenshtein(&typed, &name);
-        let parts = runs_of_words(&name).map(|part| strsim::damerau_levenshtein(&typed, part));
+        let whole = strsim::damerau_levenshtein(typed, &name);
+        let parts = runs_of_words(&name).map(|part| strsim::damerau_levenshtein(typed, part));
         (parts.min().unwrap_or(whole).min(whole), whole)
     };
     let counted = names.iter().map(|name| (errors(name), *name));
@@ -87,6 +95,21 @@ mod tests {
     }
 
     #[test]
+    fn capital_letters_quotes_and_commas_make_no_difference() {
+        assert_eq!(find("TypeCheck", HOOKS), Match::One("typecheck-changed"));
+        assert_eq!(find("LINT-changed", HOOKS), Match::One("lint-changed"));
+        for typed in [
+            "lint types",
+            "lint, types,",
+            "\"lint\" 'types'",
+            "“lint types”",
+        ] {
+            assert_eq!(words(typed), ["lint", "types"], "{typed}");
+        }
+        assert_eq!(words(" , \"\" "), Vec::<&str>::new());
+    }
+
+    #[test]
     fn multiple_matches_are_all_told() {
         let both = vec!["typecheck-changed", "check-todos"];
         assert_eq!(find("check", HOOKS), Match::Several(both));
@@ -99,7 +122,7 @@ mod tests {
             other => panic!("{typed}: {other:?}"),
         };
         assert_eq!(nearest("typechk"), Some("typecheck-changed"));
-        assert_eq!(nearest("TypeCheck"), Some("typecheck-changed"));
+        assert_eq!(nearest("TypeChek"), Some("typecheck-changed"));
         assert_eq!(nearest("lnit-changed"), Some("lint-changed"));
         assert_eq!(nearest("tdos"), Some("check-todos"));
         assert_eq!(nearest("house-style"), None);
@@ -118,6 +141,7 @@ mod tests {
         #[test]
         fn whoever_is_found_has_it(names in prop::collection::vec("[a-c-]{0,6}", 0..6), typed in "\\PC{0,3}|[a-c-]{0,4}") {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let typed = typed.to_lowercase();
             let with_it = names.iter().filter(|name| name.contains(&typed)).count();
             match find(&typed, names.clone()) {
                 Match::One(name) => prop_assert!(name == typed || with_it == 1 && name.contains(&typed)),

@@ -12,6 +12,7 @@ use becket_wire::text::is_hidden;
 use becket_wire::{Head, Place};
 
 use super::Hook;
+use super::builtin::BUILT_INS;
 use super::name::{self, Match};
 use super::switch::{self, State, SwitchError, Switched, Switches, state};
 use crate::config::Origin;
@@ -125,14 +126,46 @@ impl Acted {
 /// Does what was asked. It may wait for a lock, and writes a file.
 pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
     if argument == ALL && verb != Verb::Status && !scene.hooks.is_empty() {
-        let acted: Vec<Acted> = scene.hooks.iter().map(|it| one(verb, it, scene)).collect();
-        let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
-        let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
-        return Acted::new(lines.join("\n"), exit);
+        return joined(scene.hooks.iter().map(|hook| one(verb, hook, scene)));
     }
-    let names = scene.hooks.iter().map(|hook| hook.name.as_str());
+    let words = name::words(argument);
+    if let [] | [_] = words[..] {
+        return act_on(verb, words.first().unwrap_or(&""), scene);
+    }
+    let (clear, unclear): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| is_clear(verb, word, scene));
+    if clear.is_empty() {
+        return act_on(verb, argument.trim(), scene);
+    }
+    // A sentence is no list of names: all of them are known, or nothing is done.
+    let meant = if unclear.is_empty() { &clear } else { &unclear };
+    let acted = joined(meant.iter().map(|word| act_on(verb, word, scene)));
+    acted.and((!unclear.is_empty()).then(|| NOTHING_CHANGED.to_owned()))
+}
+
+fn joined(acted: impl Iterator<Item = Acted>) -> Acted {
+    let acted: Vec<Acted> = acted.collect();
+    let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
+    let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
+    Acted::new(lines.join("\n"), exit)
+}
+
+/// Returns true if a word names one hook, or several that are only listed.
+fn is_clear(verb: Verb, word: &str, scene: &Scene<'_>) -> bool {
+    match name::find(word, names_of(scene)) {
+        Match::One(_) => true,
+        Match::Several(_) => verb == Verb::Status,
+        Match::None { .. } => false,
+    }
+}
+
+fn names_of<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    scene.hooks.iter().map(|hook| hook.name.as_str())
+}
+
+fn act_on(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
     let mut guards = scene.guards.iter();
-    match name::find(argument, names) {
+    match name::find(argument, names_of(scene)) {
         Match::None { .. } if guards.any(|guard| guard.id == argument) => {
             Acted::new(is_guard(argument), 3)
         }
@@ -146,7 +179,7 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
         }),
         Match::One(name) => {
             let Some(hook) = scene.hooks.iter().find(|hook| hook.name == name) else {
-                return Acted::new(nothing_configured(), 3);
+                return Acted::new(NOTHING_CONFIGURED, 3);
             };
             one(verb, hook, scene)
         }
@@ -293,8 +326,28 @@ fn trouble(error: &SwitchError) -> String {
     format!("⚠️  The switches of this session count as empty: {error}")
 }
 
-fn nothing_configured() -> String {
-    "No hooks are configured for this project".to_owned()
+/// What to say where no config names a hook.
+pub const NOTHING_CONFIGURED: &str = "No hooks are configured for this project. \
+    Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.";
+
+const NOTHING_CHANGED: &str = "Nothing was changed.";
+
+/// The built-in hooks that a name may mean where no configured hook has it.
+fn built_in(typed: &str) -> Option<String> {
+    let names = match name::find(typed, BUILT_INS.iter().map(|hook| hook.name)) {
+        Match::One(name) => vec![name],
+        Match::Several(names) => names,
+        Match::None { .. } => return None,
+    };
+    let (is, they) = match &names[..] {
+        [_] => ("is built in, but not configured, so it does", "it"),
+        _ => ("are built in, but not configured, so they do", "one"),
+    };
+    Some(format!(
+        "{} {is} not run. To switch {they} on, in a terminal: becket hooks on {}",
+        names.join(" and "),
+        names[0]
+    ))
 }
 
 fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
@@ -312,8 +365,11 @@ fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> Strin
     if let Some(nearest) = nearest {
         let _ = writeln!(text, "Did you mean '{nearest}'?");
     }
+    if let Some(built_in) = built_in(&typed) {
+        let _ = writeln!(text, "{built_in}");
+    }
     if list.is_empty() {
-        return text + &nothing_configured();
+        return text + NOTHING_CONFIGURED;
     }
     let verb = verb.word();
     text + &format!(
@@ -324,7 +380,7 @@ fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> Strin
 fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     let usage = format!("Usage: /hook:{} [hook-name-or-partial]", verb.word());
     match hooks {
-        [] => format!("{}\n{usage}", nothing_configured()),
+        [] => format!("{NOTHING_CONFIGURED}\n{usage}"),
         _ => {
             let list = list(hooks, switches, agent);
             format!("Available hooks for this project:\n{list}{usage}")
@@ -335,7 +391,7 @@ fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) 
 /// Each hook with its state, the enabled ones too.
 fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     if hooks.is_empty() {
-        return nothing_configured();
+        return NOTHING_CONFIGURED.to_owned();
     }
     let list = lines(hooks, |hook| Some(state(hook, switches, agent)));
     let list = list.trim_end();

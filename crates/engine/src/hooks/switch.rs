@@ -372,7 +372,7 @@ impl Content {
     fn stamp(&mut self, session: &str) {
         let now = Timestamp::now();
         let now = now.round(Unit::Second).unwrap_or(now);
-        self.session = Some(session.to_owned());
+        self.session = Some(session.to_ascii_lowercase());
         self.at = Some(now.to_string());
     }
 

@@ -26,7 +26,7 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
     let listed = adopt(&["adopt"]);
-    for name in ["mark", "mark-session-start"] {
+    for name in ["mark", "mark-bash"] {
         assert!(
             listed.contains(&format!("{name} starts a file of")),
             "{listed}"
@@ -36,8 +36,11 @@ fn what_starts_a_projects_files_rests_until_trust_and_is_told() {
         let said = adopt(args);
         let told = said.lines().find(|line| line.contains("becket trust"));
         let told = told.unwrap_or_else(|| panic!("{said}"));
-        assert!(told.starts_with("2 hooks start files of"), "{told}");
-        assert!(told.ends_with(": mark, mark-session-start"), "{told}");
+        assert!(
+            told.starts_with("2 hooks start files or tools of"),
+            "{told}"
+        );
+        assert!(told.ends_with(": mark, mark-bash"), "{told}");
     }
     let start = || {
         let event = json!({

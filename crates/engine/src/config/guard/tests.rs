@@ -45,6 +45,25 @@ fn the_pack_is_sound() {
 }
 
 #[test]
+fn what_does_nothing_is_told() {
+    let level = Level::User;
+    let of = |text: &str| told(&guards(&[(level, text)]));
+    assert_eq!(
+        of("[guards.delete-folders]\nenabled = false"),
+        [
+            "/user.toml:1:9: guards.delete-folders switches off a guard that does not exist (did you mean delete-folder?)"
+        ]
+    );
+    let known =
+        "[guards.delete-folder]\nenabled = false\n[guards.mine]\nenabled = false\ntools = 'Bash'";
+    assert_eq!(of(known), Vec::<String>::new());
+    assert_eq!(
+        wrong("[guards.mine]\ntools = 'bash'"),
+        ["/user.toml:2:9: guards.mine.tools: \"bash\" never matches a tool (did you mean Bash?)"]
+    );
+}
+
+#[test]
 fn keys_are_checked() {
     let text = r#"
 [guards.prod]

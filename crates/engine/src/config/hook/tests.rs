@@ -364,3 +364,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_matcher_that_never_matches_is_told() {
+    let warned = |text: &str| -> Vec<String> {
+        let layer = layer(Level::User, &format!("[hooks.mine]\nrun = 'true'\n{text}"));
+        layer.warnings.iter().map(|it| it.message.clone()).collect()
+    };
+    for text in [
+        "on = 'PreToolUse'\ntools = 'bash'",
+        "on = ['Stop', 'PostToolBatch']\ntools = 'Edit|bash'",
+        "on = 'PostToolUse'\ntools = '^bash$'",
+    ] {
+        let [told] = &warned(text)[..] else {
+            panic!("{text}: {:?}", warned(text));
+        };
+        assert!(told.contains("bash"), "{told}");
+        assert!(told.ends_with("never matches a tool"), "{told}");
+    }
+    for text in [
+        "on = 'PreToolUse'\ntools = 'Bash|Edit'",
+        "on = 'PreToolUse'\ntools = 'mcp__.*|NewTool'",
+        "on = 'PreToolUse'\ntools = '^[A-Z]ash'",
+        "on = 'SubagentStart'\ntools = 'read'",
+    ] {
+        assert_eq!(warned(text), Vec::<String>::new(), "{text}");
+    }
+}

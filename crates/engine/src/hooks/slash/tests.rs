@@ -159,16 +159,46 @@ fn what_is_off_in_config_or_managed_stays_so() {
 #[test]
 fn a_project_without_hooks_says_so() {
     let talk = Talk::with(Vec::new());
-    insta::assert_snapshot!(talk.say(Verb::Disable, "x"), @r"
-    ❌ No hook found matching 'x'
-    No hooks are configured for this project
+    insta::assert_snapshot!(talk.say(Verb::Disable, "typecheck"), @r"
+    ❌ No hook found matching 'typecheck'
+    typecheck-changed and typecheck-project are built in, but not configured, so they do not run. To switch one on, in a terminal: becket hooks on typecheck-changed
+    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     [exit 3]
     ");
     insta::assert_snapshot!(talk.say(Verb::Disable, ""), @r"
-    No hooks are configured for this project
+    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     Usage: /hook:disable [hook-name-or-partial]
     ");
-    insta::assert_snapshot!(talk.say(Verb::Status, ""), @"No hooks are configured for this project");
+    insta::assert_snapshot!(talk.say(Verb::Status, ""), @"No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.");
+}
+
+#[test]
+fn several_names_are_switched_together_or_not_at_all() {
+    let talk = Talk::with(seeds_hooks());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "\"Lint\", typecheck,"), @r"
+    🔒 Disabled lint-changed for this session
+    🔒 Disabled typecheck-changed for this session
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Enable, "lint types"), @r"
+    ❌ No hook found matching 'types'
+    Available hooks for this project:
+      typecheck-changed    - TypeScript type checking (disabled for this session)
+      lint-changed         - ESLint validation (disabled for this session)
+    Try: /hook:enable [exact-name-from-above]
+    Nothing was changed.
+    [exit 3]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Status, "lint typecheck").lines().count(), @"4");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "self-review"), @r"
+    ❌ No hook found matching 'self-review'
+    self-review is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on self-review
+    Available hooks for this project:
+      typecheck-changed    - TypeScript type checking (disabled for this session)
+      lint-changed         - ESLint validation (disabled for this session)
+    Try: /hook:disable [exact-name-from-above]
+    [exit 3]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "x\"; rm -rf /").lines().next().unwrap(), @r#"❌ No hook found matching 'x"; rm -rf /'"#);
 }
 
 #[test]

@@ -163,8 +163,9 @@ fn an_id_that_is_no_uuid_is_no_path() {
     }
     assert!(!home.place.sessions().exists());
     let upper = SESSION.to_uppercase();
-    home.disable("a");
-    assert_eq!(home.disabled(&upper), ["a"]);
+    disable(&home.place, &upper, "a", home.cwd()).unwrap();
+    assert_eq!(home.disabled(SESSION), ["a"]);
+    assert_eq!(home.json()["transcriptId"], SESSION);
 }
 
 #[test]
