@@ -18,6 +18,45 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The three numbers of a version.
 pub type Numbers = [u32; 3];
 
+/// What a version older than the one that is named lacks, and whether becket can do nothing with it.
+const NEEDS: [(Numbers, bool, &str); 2] = [
+    (
+        [2, 1, 101],
+        true,
+        "it drops every hook of a settings file that names an event it does not know, yours too",
+    ),
+    (
+        [2, 1, 139],
+        false,
+        "it gives hooks no arguments, so only the home ~/.becket works",
+    ),
+];
+/// The first version that knows `onFailure`, which `--strict` needs.
+const STRICT: Numbers = [2, 1, 325];
+
+/// Why a version is too old for becket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooOld {
+    pub why: String,
+    /// becket can do nothing with it.
+    pub is_useless: bool,
+}
+
+/// Says what a version lacks, in the words of `claude --version`. None if it has all that is needed.
+pub fn too_old(said: &str, strict: bool) -> Option<TooOld> {
+    let version = numbers(said)?;
+    let strict = strict.then_some((
+        STRICT,
+        false,
+        "it does not know `onFailure`, so --strict changes nothing",
+    ));
+    let mut needs = NEEDS.into_iter().chain(strict);
+    let (needed, is_useless, why) = needs.find(|(needed, ..)| version < *needed)?;
+    let needed = needed.map(|number| number.to_string()).join(".");
+    let why = format!("Claude Code {said} is too old: {why}; take {needed} or newer");
+    Some(TooOld { why, is_useless })
+}
+
 /// What `claude --version` says; none if there is none on PATH. It is asked once: it takes a tenth
 /// of a second to answer.
 pub fn says() -> Option<String> {
@@ -102,6 +141,20 @@ mod tests {
         assert_eq!(numbers("claude 2.1.325"), None);
         assert_eq!(numbers(""), None);
         assert!(numbers("2.1.98 (Claude Code)") < numbers("2.1.101"));
+    }
+
+    #[test]
+    fn an_old_version_is_told_what_it_lacks() {
+        let why = |said: &str, strict| too_old(said, strict).map(|old| (old.is_useless, old.why));
+        let (is_useless, why_useless) = why("2.0.10 (Claude Code)", false).unwrap();
+        assert!(
+            is_useless && why_useless.starts_with("Claude Code 2.0.10 (Claude Code) is too old")
+        );
+        assert!(!why("2.1.138", false).unwrap().0);
+        assert_eq!(why("2.1.260", false), None);
+        assert!(why("2.1.260", true).unwrap().1.contains("--strict"));
+        assert_eq!(why("2.1.325 (Claude Code)", true), None);
+        assert_eq!(why("unknown", true), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ const ATTEMPTS: usize = 20;
 /// One file of ours, and what was done about it, or would be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
+    /// Its file in the folder of commands.
+    name: &'static str,
     pub path: PathBuf,
     pub before: Option<String>,
     /// None: the file is gone.
@@ -33,6 +35,20 @@ impl Command {
     pub fn changed(&self) -> bool {
         self.before != self.after
     }
+
+    /// Returns it as a person types it: `/hook:disable`.
+    fn slash(&self) -> String {
+        format!("/{}", self.name.trim_end_matches(".md").replace('/', ":"))
+    }
+}
+
+/// The commands whose files were changed, and the folder that they are in; none if none was.
+pub fn changed(commands: &[Command]) -> Option<(String, &Path)> {
+    let changed = || commands.iter().filter(|command| command.changed());
+    let first = changed().next()?;
+    let folder = first.path.ancestors().nth(first.name.split('/').count())?;
+    let names: Vec<String> = changed().map(Command::slash).collect();
+    Some((names.join(", "), folder))
 }
 
 /// Writes the files. With `dry_run` it only says what it would do.
@@ -54,7 +70,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Command
             Some(text) if Written::read(text).is_none() => None,
             _ => Some(Some(wanted.render(template, &call))),
         };
-        commands.push(edit(&path, scope, dry_run, plan)?);
+        commands.push(edit(name, &path, scope, dry_run, plan)?);
     }
     Ok(commands)
 }
@@ -73,7 +89,7 @@ pub fn take_back(world: &World, scope: Scope, dry_run: bool) -> Result<Vec<Comma
             Some(text) if Written::read(text).is_some() => Some(None),
             _ => None,
         };
-        commands.push(edit(&path, scope, dry_run, plan)?);
+        commands.push(edit(name, &path, scope, dry_run, plan)?);
     }
     if !dry_run {
         for folder in folder.join(HOOK).ancestors().take(made.unwrap_or(0)) {
@@ -131,6 +147,7 @@ fn missing(folder: &Path) -> usize {
 
 /// Makes a file what `plan` says, as often as it takes. None: it is not ours to change.
 fn edit(
+    name: &'static str,
     path: &Path,
     scope: Scope,
     dry_run: bool,
@@ -143,6 +160,7 @@ fn edit(
         let before = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
         let planned = plan(before.as_deref());
         let command = Command {
+            name,
             path: path.to_path_buf(),
             left_alone: planned.is_none() && before.is_some(),
             after: planned.unwrap_or_else(|| before.clone()),

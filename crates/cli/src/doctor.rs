@@ -134,12 +134,6 @@ pub(super) fn programs(world: &World) -> Vec<Check> {
     ]
 }
 
-/// The first Claude Code that takes a settings file with events it does not know: an older one
-/// drops every hook in it.
-const HEARD: [u32; 3] = [2, 1, 101];
-/// The first one that gives hooks their arguments.
-const WITH_ARGUMENTS: [u32; 3] = [2, 1, 139];
-
 /// Claude Code itself. becket can be set up before it.
 pub(super) fn claude() -> Check {
     let name = "Claude Code";
@@ -147,18 +141,10 @@ pub(super) fn claude() -> Check {
         let what = "`claude` is not on PATH";
         return Check::warning(name, what, "npm install -g @anthropic-ai/claude-code");
     };
-    match claude::numbers(&said) {
-        Some(version) if version < HEARD => {
-            let what = format!("{said} is too old for becket's hooks; 2.1.139 or newer works");
-            Check::broken(name, what, "claude update")
-        }
-        Some(version) if version < WITH_ARGUMENTS => {
-            let what = format!(
-                "{said} works only with the home ~/.becket; 2.1.139 or newer works with any"
-            );
-            Check::warning(name, what, "claude update")
-        }
-        _ => Check::good(name, said),
+    match claude::too_old(&said, false) {
+        Some(old) if old.is_useless => Check::broken(name, old.why, "claude update"),
+        Some(old) => Check::warning(name, old.why, "claude update"),
+        None => Check::good(name, said),
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use becket_tests::terminal::Terminal;
-use becket_tests::world::{World, call};
+use becket_tests::world::{World, call, write_program};
 
 use crate::notice::{SESSION, asks};
 
@@ -80,35 +80,91 @@ fn up_asks_a_person_once() {
     }
     assert_eq!(fs::read_to_string(&settings).expect("settings"), own);
     assert!(world.daemons().is_empty());
-    let up = |answer: &str, hooks: Option<&str>| {
-        let terminal = open()?;
-        if fs::read_to_string(&settings).expect("settings") == own {
-            type_line(&terminal, "Go ahead? [Y/n]", "");
-        }
-        if !answer.is_empty() {
-            type_line(&terminal, "[y/N]", answer);
-        }
-        if let Some(hooks) = hooks {
-            type_line(&terminal, "Which ones?", hooks);
-        }
-        terminal.wait_text("[ended 0]");
-        Some(terminal.history())
-    };
-    for (answer, config) in [("n", false), ("what", false), ("y", true)] {
-        let shown = up(answer, Some("")).expect("a terminal");
-        assert!(shown.contains("Start Claude Code as always"), "{}", shown.0);
-        assert_eq!(world.path("config.toml").exists(), config, "{answer}");
+    // One question, and no other.
+    let terminal = open().expect("a terminal");
+    type_line(&terminal, "Go ahead? [Y/n]", "");
+    terminal.wait_text("[ended 0]");
+    let shown = terminal.history();
+    for said in [
+        "wrote /hook:disable, /hook:enable, /hook:status, /brainstorm, /fix, /implement, /prd",
+        "BecketCanary",
+        "Start Claude Code as always",
+    ] {
+        assert!(shown.contains(said), "{said}: {}", shown.0);
     }
-    let chosen = up("", Some("check-todos, 12")).expect("a terminal");
-    assert!(!chosen.contains("[y/N]"), "{}", chosen.0);
-    assert!(chosen.contains("on from now: check-todos"), "{}", chosen.0);
-    let config = fs::read_to_string(world.path("config.toml")).expect("a config");
+    assert!(!shown.contains("[y/N]"), "{}", shown.0);
     assert!(
-        config.contains("[hooks.check-todos]\nenabled = true\n"),
-        "{config}"
+        !world.path("config.toml").exists(),
+        "nothing is on by itself"
     );
-    let again = up("", None).expect("a terminal");
-    assert!(!again.contains("Which ones?"), "{}", again.0);
+    let again = open().expect("a terminal");
+    again.wait_text("[ended 0]");
+    assert!(!again.history().contains("[Y/n]"), "{}", again.history().0);
+}
+
+#[test]
+fn up_names_the_hooks_that_fit_and_offers_trust() {
+    let world = World::new();
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    for name in ["package.json", "tsconfig.json"] {
+        fs::write(project.join(name), "{}").expect("a file");
+    }
+    fs::create_dir_all(project.join("node_modules/.bin")).expect("a folder");
+    for name in ["tsc", "eslint"] {
+        write_program(&project.join("node_modules/.bin").join(name), "exit 0");
+    }
+    let up = |args: &[&str]| {
+        let mut up = world.becket(args);
+        let done = up.current_dir(&project).output().expect("becket");
+        let said = [done.stdout, done.stderr].concat();
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    let said = up(&["up"]);
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("Built-in hooks that fit "));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    assert!(
+        line.ends_with("all off: typecheck-changed, check-any-changed. To switch them on: becket hooks on typecheck-changed check-any-changed"),
+        "{line}"
+    );
+    assert!(!world.path("config.toml").exists(), "none by default");
+    let said = up(&["hooks", "on", "typecheck-changed", "check-any-changed"]);
+    assert!(said.contains("until you run `becket trust`"), "{said}");
+    let said = up(&["up", "--hooks", "typecheck-changed"]);
+    assert!(said.contains("until you run `becket trust`"), "{said}");
+    assert!(!said.contains("Built-in hooks that fit"), "{said}");
+}
+
+#[test]
+fn up_refuses_a_claude_code_that_is_too_old() {
+    let world = World::new();
+    let with = |version: &str, args: &[&str]| {
+        write_program(
+            &world.programs.join("claude"),
+            &format!("echo '{version} (Claude Code)'"),
+        );
+        let done = world.output(args);
+        let said = [done.stdout, done.stderr].concat();
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    let (code, said) = with("2.0.10", &["up"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("Claude Code 2.0.10 (Claude Code) is too old: it drops every hook"),
+        "{said}"
+    );
+    assert!(said.contains("hint: `claude update`"), "{said}");
+    assert!(!said.contains('✓') && !world.home.join(".claude/settings.json").exists());
+    let (code, said) = with("2.1.138", &["up"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("only the home ~/.becket works"), "{said}");
+    let (_, said) = with("2.1.325", &["up"]);
+    assert!(!said.contains("too old"), "{said}");
 }
 
 /// All names below a folder.

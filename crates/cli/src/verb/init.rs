@@ -16,8 +16,9 @@ use crate::world::World;
 /// Register becket with Claude Code
 ///
 /// Adds one entry for each hook event to a settings file and leaves the rest of the file as it is,
-/// and the slash commands /hook:disable, /hook:enable and /hook:status to the commands beside it.
-/// Run it again at any time: it mends what is wrong and otherwise changes nothing.
+/// and the slash commands /hook:disable, /hook:enable, /hook:status, /brainstorm, /fix, /implement and
+/// /prd to the commands beside it. Run it again at any time: it fixes what is wrong and otherwise
+/// changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Init {
     #[command(flatten)]
@@ -213,9 +214,9 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
 }
 
 pub fn tell_installed(commands: &[Command]) {
-    if let Some(folder) = folder_of(commands) {
+    if let Some((names, folder)) = commands::changed(commands) {
         let folder = folder.display();
-        anstream::println!("wrote /hook:disable, /hook:enable and /hook:status to {folder}");
+        anstream::println!("wrote {names} to {folder}");
     }
     tell_left_alone(commands);
 }
@@ -225,12 +226,6 @@ pub fn tell_left_alone(commands: &[Command]) {
         let file = command.path.display();
         anstream::println!("left {file} alone: it is yours, or was changed");
     }
-}
-
-/// Where the files are that were changed; none if none was.
-pub fn folder_of(commands: &[Command]) -> Option<&Path> {
-    let changed = commands.iter().find(|command| command.changed())?;
-    changed.path.parent()
 }
 
 pub fn print_command_diffs(commands: &[Command]) {

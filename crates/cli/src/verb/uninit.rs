@@ -13,8 +13,7 @@ use serde_json::json;
 
 use super::daemon;
 use super::init::{
-    ScopeArgs, commands_json, folder_of, print_command_diffs, print_diff, report, tell_backup,
-    tell_left_alone,
+    ScopeArgs, commands_json, print_command_diffs, print_diff, report, tell_backup, tell_left_alone,
 };
 use crate::adopt;
 use crate::commands::{self, Command};
@@ -70,7 +69,7 @@ impl Uninit {
             report["daemon_ended"] = json!(ended);
             report["commands"] = commands_json(&commands);
             anstream::println!("{report}");
-        } else if self.dry_run && (outcome.changed() || folder_of(&commands).is_some()) {
+        } else if self.dry_run && (outcome.changed() || commands::changed(&commands).is_some()) {
             print_diff(&outcome);
             print_command_diffs(&commands);
         } else {
@@ -153,7 +152,7 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
 }
 
 fn tell_taken_back(commands: &[Command], ended: bool) {
-    if let Some(folder) = folder_of(commands) {
+    if let Some((_, folder)) = commands::changed(commands) {
         let folder = folder.display();
         anstream::println!("took the slash commands out of {folder}");
     }

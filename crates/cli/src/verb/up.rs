@@ -1,31 +1,30 @@
-//! `becket up`: the first run. It registers becket, proves that an event arrives, and offers notices
-//! and built-in hooks: one question each, and a few lines in the user's config.
+//! `becket up`: the first run. It registers becket after one question, shows the first event, and
+//! names the built-in hooks that fit the project.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becket_engine::config::Level;
-use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
+use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn, fitting};
 use becket_engine::hooks::name::{self, Match};
+use becket_engine::program;
 use toml_edit::{DocumentMut, Item, Table, TableLike, Value};
 
 use crate::doctor::registration::send_canary;
 use crate::failure::{Code, Failure};
+use crate::line::{Form, Lines};
 use crate::settings::{self, Outcome, Scope, StatusLine, Strict};
 use crate::tmux::{Here, conf};
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
-use crate::ui::table::{Cell, Column, bare};
 use crate::ui::text::{count, wrap};
 use crate::verb::hooks::resting;
-use crate::verb::init::{folder_of, install};
+use crate::verb::init::install;
 use crate::world::{World, project_of};
-use crate::{adopt, client, tui, ui, verb};
+use crate::{adopt, claude, client, commands, tui, ui, verb};
 
 /// Set becket up, and prove that an event arrives
 ///
-/// In a terminal it first says what it will change, and asks once.
+/// In a terminal it first says what it will change, and asks once. It names every file that it writes.
 #[derive(Debug, clap::Args)]
 pub struct Up {
     /// Block tool calls when becket-hook is missing or crashes
@@ -55,6 +54,7 @@ impl Up {
         } else {
             Strict::Keep
         };
+        tell_too_old(claude::says(), self.strict)?;
         let around = Around::look(world);
         if ui::is_attended() && !self.yes && !go_ahead(world, strict, &around)? {
             anstream::println!("Nothing was changed.");
@@ -83,11 +83,8 @@ impl Up {
             step("kept your own status line", "becket's stands beneath it");
         }
         let commands = install(world, Scope::User, false);
-        if let Some(folder) = folder_of(&commands) {
-            step(
-                "wrote /hook:disable, /hook:enable and /hook:status",
-                &folder.display().to_string(),
-            );
+        if let Some((names, folder)) = commands::changed(&commands) {
+            step(&format!("wrote {names}"), &folder.display().to_string());
         }
         let started = client::start(world)?;
         let how = if started {
@@ -110,10 +107,13 @@ impl Up {
             flight.row.seq
         );
         step("sent an event through, and found it in the database", &took);
+        let mut lines = Lines::new(Form::Person);
+        lines.print(&flight.row)?;
+        lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
         }
-        if let Some(set) = offer_hooks(world, hooks)? {
+        if let Some(set) = switch_on(world, &hooks)? {
             step(&set, &world.place.config().display().to_string());
         }
         tell_what_next(world, &around);
@@ -147,13 +147,13 @@ fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
     let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, true)
         .context("could not register with Claude Code")?;
     let commands = install(world, Scope::User, true);
-    let folder = folder_of(&commands);
-    if !outcome.changed() && folder.is_none() {
+    let commands = commands::changed(&commands);
+    if !outcome.changed() && commands.is_none() {
         return Ok(true);
     }
     anstream::print!(
         "{}",
-        plan(world, &outcome, folder, around, &Look::of_stdout())
+        plan(world, &outcome, commands, around, &Look::of_stdout())
     );
     let answer = ui::ask("Go ahead? [Y/n] ")?;
     // Without a line (Ctrl-D) it is no.
@@ -165,7 +165,7 @@ fn go_ahead(world: &World, strict: Strict, around: &Around) -> Result<bool> {
 fn plan(
     world: &World,
     outcome: &Outcome,
-    commands: Option<&Path>,
+    commands: Option<(String, &Path)>,
     around: &Around,
     look: &Look,
 ) -> String {
@@ -183,10 +183,7 @@ fn plan(
         (true, true) => Some("show its status line beneath yours".to_owned()),
         (true, false) => Some("show its status line in Claude Code".to_owned()),
     };
-    let slash = commands.map(|folder| {
-        let folder = folder.display();
-        format!("write /hook:disable, /hook:enable and /hook:status to {folder}")
-    });
+    let slash = commands.map(|(names, folder)| format!("write {names} to {}", folder.display()));
     let home = world.place.home().display();
     let steps = [Some(format!(
         "register for {events} hook events in {file}{copy}"
@@ -219,10 +216,43 @@ fn plan(
     text + "`becket uninit` takes all of it back.\n\n"
 }
 
+/// Refuses a Claude Code that would run no hook at all any more, and tells of one that lacks something.
+fn tell_too_old(said: Option<String>, strict: bool) -> Result<()> {
+    let Some(old) = said.and_then(|said| claude::too_old(&said, strict)) else {
+        return Ok(());
+    };
+    if old.is_useless {
+        let hint = "`claude update`, then `becket up`. Nothing was changed";
+        return Err(Failure::new(Code::Failed, old.why).hint(hint).into());
+    }
+    anstream::println!("{WARN}!{WARN:#} {} (claude update)", old.why);
+    Ok(())
+}
+
+/// Names the built-in hooks that fit the project and that no config names, and the command that
+/// switches them on.
+fn tell_fitting(world: &World) {
+    let project = project_of(&world.cwd);
+    let configured = &world.loader(Some(project)).current().hooks;
+    let is_new = |it: &&BuiltIn| !configured.iter().any(|hook| hook.name == it.name);
+    let fitting = fitting(project, &program::folders()).into_iter();
+    let names: Vec<&str> = fitting.filter(is_new).map(|it| it.name).collect();
+    if names.is_empty() {
+        return;
+    }
+    anstream::println!(
+        "Built-in hooks that fit {}, all off: {}. To switch them on: {BOLD}becket hooks on {}{BOLD:#}",
+        project.display(),
+        names.join(", "),
+        names.join(" ")
+    );
+}
+
 fn tell_what_next(world: &World, around: &Around) {
     if let Some(rest) = resting(world, project_of(&world.cwd)) {
         anstream::println!("{WARN}!{WARN:#} {rest}");
     }
+    tell_fitting(world);
     anstream::println!();
     anstream::println!("Start Claude Code as always. Then:");
     let adopt = (
@@ -280,32 +310,16 @@ impl Choice {
     }
 }
 
-/// Writes what was chosen, or asks where a person can answer and nothing was said yet. Gives what
-/// is set then, in words.
-pub fn notices(world: &World, said: Option<Choice>) -> Result<Option<String>> {
-    let choice = match said {
-        Some(choice) => choice,
-        None if tui::suits_terminal() && is_open(world) && agrees()? => Choice::Bell,
-        None => return Ok(None),
+/// Writes what was chosen. Gives what is set then, in words.
+fn notices(world: &World, choice: Option<Choice>) -> Result<Option<String>> {
+    let Some(choice) = choice else {
+        return Ok(None);
     };
     write(world, choice)?;
     Ok(Some(match choice {
         Choice::Off => "notices are off".to_owned(),
         _ => format!("notices are on: {}", choice.word()),
     }))
-}
-
-/// Whether no config file says anything about notices.
-fn is_open(world: &World) -> bool {
-    let snapshot = world.loader(None).current();
-    let on = snapshot.settings.get("notice.on");
-    on.is_none_or(|on| on.origin.level == Level::BuiltIn)
-}
-
-fn agrees() -> Result<bool> {
-    let question =
-        "Ring the terminal's bell when a session needs you, or is done after more than a minute?";
-    Ok(ui::agrees(question)?)
 }
 
 fn write(world: &World, choice: Choice) -> Result<()> {
@@ -326,7 +340,7 @@ pub(super) fn change(
 
 fn broken() -> Failure {
     Failure::new(Code::Failed, "it does not parse")
-        .hint("`becket config check` says where; mend it first")
+        .hint("`becket config check` says where; fix it first")
 }
 
 /// The config with this choice in it, and everything else as it was.
@@ -363,13 +377,8 @@ fn put(section: &mut dyn TableLike, key: &str, mut value: Value) {
     }
 }
 
-/// Writes what was chosen, or asks where a person can answer and the config names no hook yet.
-/// Gives what runs then, in words.
-pub fn offer_hooks(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<String>> {
-    let chosen = match &said[..] {
-        [] if tui::suits_terminal() && is_hooks_open(world) => ask(world)?,
-        _ => said,
-    };
+/// Switches hooks on in the user's config. Gives what runs then, in words.
+fn switch_on(world: &World, chosen: &[&BuiltIn]) -> Result<Option<String>> {
     if chosen.is_empty() {
         return Ok(None);
     }
@@ -382,71 +391,21 @@ pub fn offer_hooks(world: &World, said: Vec<&'static BuiltIn>) -> Result<Option<
     Ok(Some(format!("on from now: {}{trust}", names.join(", "))))
 }
 
-/// The built-ins of these names, or of these numbers in the list.
-pub fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
+/// The built-ins of these names.
+fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
     said.iter().map(|word| find(word)).collect()
 }
 
-/// Whether no config file names a hook.
-fn is_hooks_open(world: &World) -> bool {
-    world.loader(None).current().hooks.is_empty()
-}
-
-/// What a person reads before they choose.
-fn list(config: &Path, look: &Look) -> String {
-    let row = |(hook, number): (&BuiltIn, usize)| {
-        let mark = if hook.starts_project_tools { "*" } else { "" };
-        [
-            Cell::plain(number.to_string()),
-            Cell::new(format!("{}{mark}", hook.name), BOLD),
-            Cell::new(hook.description, DIM),
-        ]
-    };
-    let rows: Vec<_> = BUILT_INS.iter().zip(1..).map(row).collect();
-    format!(
-        "\nChecks that becket can run while Claude works, in every project. They speak to\n\
-         Claude, not to you, and have nothing to do with git's hooks. All are off until\n\
-         you choose them:\n\n{}\n\
-         * starts the project's own tools: only in projects that you `becket trust`\n\
-         `becket hooks --all` shows them again; which are on stands in\n{}\n\n",
-        bare(COLUMNS, &rows, look),
-        config.display()
-    )
-}
-
-const COLUMNS: [Column; 3] = [
-    Column::right("", 0),
-    Column::left("", 0),
-    Column::left("", 1).wrapped(24),
-];
-
-fn ask(world: &World) -> Result<Vec<&'static BuiltIn>> {
-    let mut out = anstream::stdout();
-    write!(out, "{}", list(&world.place.config(), &Look::of_stdout()))?;
-    loop {
-        let line = ui::ask("Which ones? Numbers or names, Enter for none (you can choose later) ")?;
-        let words = line.split([',', ' ', '\n', '\t']);
-        let words = words.filter(|word| !word.is_empty());
-        match words.map(find).collect::<Result<Vec<_>>>() {
-            Ok(chosen) => return Ok(chosen),
-            Err(error) => writeln!(out, "{error}")?,
-        }
-    }
-}
-
-/// The built-in of that name, or of that number in the list.
+/// The built-in of that name.
 fn find(word: &str) -> Result<&'static BuiltIn> {
-    let number = word.parse::<usize>().ok();
-    let numbered = number.and_then(|number| BUILT_INS.get(number.checked_sub(1)?));
-    let named = || BUILT_INS.iter().find(|hook| hook.name == word);
-    numbered.or_else(named).ok_or_else(|| {
+    BuiltIn::find(word).ok_or_else(|| {
         Failure::new(Code::Missing, format!("there is no built-in hook `{word}`"))
             .hint(meant(word))
             .into()
     })
 }
 
-/// Whom a wrong name may mean.
+/// Says which hook a wrong name may mean.
 fn meant(word: &str) -> String {
     let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
     match name::find(word, names.iter().copied()) {
@@ -487,8 +446,6 @@ pub(super) fn switched(text: &str, names: &[&str], on: bool) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-
-    use crate::session::tests::look;
 
     use super::*;
 
@@ -548,8 +505,8 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_on_and_the_rest_stays() {
-        let chosen = ["check-todos", "1"].map(|word| find(word).unwrap().name);
-        let first = BUILT_INS[0].name;
+        let first = "typecheck-changed";
+        let chosen = ["check-todos", first].map(|word| find(word).unwrap().name);
         let both =
             format!("[hooks.check-todos]\nenabled = true\n\n[hooks.{first}]\nenabled = true\n");
         assert_eq!(switched("", &chosen, true).unwrap(), both);
@@ -566,15 +523,5 @@ mod tests {
         for text in ["[hooks", "hooks = 3\n", "hooks.check-todos = 1\n"] {
             assert!(switched(text, &chosen, true).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_person_reads_what_there_is() {
-        let shown = |width| {
-            let text = list(Path::new("/home/user/.becket/config.toml"), &look(width));
-            anstream::adapter::strip_str(&text).to_string()
-        };
-        insta::assert_snapshot!("offer", shown(100));
-        insta::assert_snapshot!("offer_narrow", shown(60));
     }
 }

@@ -24,12 +24,13 @@ mod tests;
 mod tool;
 mod turn;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use becket_wire::Output;
 use becket_wire::event::EventName;
-use language::Kind;
+use language::{Kind, LANGUAGES};
+use tool::Search;
 
 /// A built-in hook. All are off until the config names them.
 #[derive(Debug)]
@@ -141,6 +142,26 @@ impl BuiltIn {
     pub fn find(name: &str) -> Option<&'static Self> {
         BUILT_INS.iter().find(|hook| hook.name == name)
     }
+}
+
+/// Returns the hooks on edits that have something to do in a project: a tool of its languages, found
+/// in it or in these folders, or TypeScript.
+pub fn fitting(project: &Path, path: &[PathBuf]) -> Vec<&'static BuiltIn> {
+    let search = Search { project, path };
+    let has_tool = |kind: Kind| {
+        LANGUAGES.iter().any(|language| {
+            let found = search.find(language, kind, project, |tool| tool.changed.is_some());
+            matches!(found, Some(Ok(_)))
+        })
+    };
+    let fits = |hook: &&BuiltIn| match hook.name {
+        "typecheck-changed" => has_tool(Kind::Typecheck),
+        "lint-changed" => has_tool(Kind::Lint),
+        "test-changed" => has_tool(Kind::Test),
+        "check-any-changed" => project.join("tsconfig.json").is_file(),
+        _ => false,
+    };
+    BUILT_INS.iter().filter(fits).collect()
 }
 
 /// A hook's own keys, as `becket builtin --options` is given them.

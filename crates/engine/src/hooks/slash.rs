@@ -362,11 +362,10 @@ fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
 fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> String {
     let typed = said(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
-    if let Some(nearest) = nearest {
-        let _ = writeln!(text, "Did you mean '{nearest}'?");
-    }
     if let Some(built_in) = built_in(&typed) {
         let _ = writeln!(text, "{built_in}");
+    } else if let Some(nearest) = nearest {
+        let _ = writeln!(text, "Did you mean '{nearest}'?");
     }
     if list.is_empty() {
         return text + NOTHING_CONFIGURED;

@@ -2,7 +2,8 @@
 //! it is what it prints, on both streams, to the last line. `…` stands for anything in a line, and
 //! on a line of its own for any lines. `# exit N` says that it does not end well. A `cd` or an
 //! `export` alone on its line holds for what follows. A block that names a file after its language
-//! (```toml ~/.becket/config.toml) is that file; with `#!` it is a program. `/home/you` is the home.
+//! (```toml ~/.becket/config.toml) is that file; with `#!` it is a program. What is printed has
+//! `/home/you` for the home. What a reader pastes runs as it is, so it cannot have that.
 //! Of what opens Claude Code only the command line is tried: without a terminal it says so.
 
 use std::cell::RefCell;
@@ -160,15 +161,8 @@ impl Reader {
     fn shell(&self, line: &str) -> Command {
         let before = self.before.borrow().join("\n");
         let mut shell = self.world.command("/bin/sh");
+        shell.arg("-c").arg(format!("exec 2>&1\n{before}\n{line}"));
         shell
-            .arg("-c")
-            .arg(self.meant(&format!("exec 2>&1\n{before}\n{line}")));
-        shell
-    }
-
-    /// What the page says, in this home.
-    fn meant(&self, text: &str) -> String {
-        text.replace(HOME, &self.world.home.to_string_lossy())
     }
 
     /// The interpreter that a program of the page needs and this machine has not.
@@ -181,14 +175,15 @@ impl Reader {
     }
 
     fn writes(&self, step: &Step) {
-        let path = self.meant(&step.command.replacen('~', HOME, 1));
+        let home = self.world.home.to_string_lossy();
+        let path = step.command.replacen('~', &home, 1);
         let path = Path::new(&path);
         let mode = match step.shown.first() {
             Some(line) if line.starts_with("#!") => 0o755,
             _ => 0o600,
         };
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        let text = self.meant(&(step.shown.join("\n") + "\n"));
+        let text = step.shown.join("\n") + "\n";
         fs::write(path, text).expect("a file");
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
     }
@@ -208,6 +203,13 @@ impl Reader {
 
     /// Does what the page says, and gives what is wrong with it.
     fn does(&self, step: &Step) -> Result<(), String> {
+        let pasted = step.shown.iter().filter(|_| step.writes);
+        if pasted
+            .chain([&step.command])
+            .any(|text| text.contains(HOME))
+        {
+            return Err(format!("has {HOME}, which nobody has: $PWD, $HOME or ~"));
+        }
         let first = step.command.split(' ').next().unwrap_or_default();
         match first {
             _ if step.writes => {
