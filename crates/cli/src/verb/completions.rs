@@ -218,7 +218,7 @@ fn bash(command: &Command) -> String {
 
 /// Who says what may stand there.
 fn zsh_source(line: &str) -> &'static str {
-    let argument = line.trim_start_matches(['\'', ':']);
+    let argument = line.trim_start_matches(['\'', '*', ':']);
     let wants = |id: &str| {
         argument.starts_with(&format!("{id} -- ")) || argument.contains(&format!("--{id}=["))
     };

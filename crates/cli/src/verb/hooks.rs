@@ -85,9 +85,9 @@ impl Switch {
         for name in &names {
             tell(name, on, &now.hooks, world);
         }
-        let waits = |hook: &Arc<Hook>| hook.untrusted && names.contains(&hook.name);
+        let mut switched = now.hooks.iter().filter(|hook| names.contains(&hook.name));
         if on
-            && now.hooks.iter().any(waits)
+            && switched.any(|hook| hook.untrusted)
             && let Some(rest) = resting(world, project)
         {
             anstream::eprintln!("{WARN}warning:{WARN:#} {rest}");

@@ -234,9 +234,9 @@ fn tell_too_old(said: Option<String>, strict: bool) -> Result<()> {
 fn tell_fitting(world: &World) {
     let project = project_of(&world.cwd);
     let configured = &world.loader(Some(project)).current().hooks;
-    let is_new = |it: &&BuiltIn| !configured.iter().any(|hook| hook.name == it.name);
     let fitting = fitting(project, &program::folders()).into_iter();
-    let names: Vec<&str> = fitting.filter(is_new).map(|it| it.name).collect();
+    let mut names: Vec<&str> = fitting.map(|it| it.name).collect();
+    names.retain(|name| !configured.iter().any(|hook| hook.name == *name));
     if names.is_empty() {
         return;
     }

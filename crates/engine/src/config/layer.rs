@@ -331,12 +331,8 @@ impl Reader<'_> {
     pub(super) fn check_tools(&mut self, table: &RawTable) {
         let key = |name: &str| table.keys.iter().find(|key| key.name == name);
         let on = key("on").map(|on| on.value.words()).unwrap_or_default();
-        let is_of_tools = |event: &String| match EventName::from(event.trim()) {
-            EventName::PostToolBatch => true,
-            event => event.matcher_field() == Some("tool_name"),
-        };
-        let (Some(tools), true) = (key("tools"), on.is_empty() || on.iter().any(is_of_tools))
-        else {
+        let concerns_tools = on.is_empty() || on.iter().any(|event| is_of_tools(event));
+        let Some(tools) = key("tools").filter(|_| concerns_tools) else {
             return;
         };
         let text = tools.value.words().join("");
@@ -362,4 +358,10 @@ impl Reader<'_> {
     fn line(&self, at: &Range<usize>) -> usize {
         self.lines.line(at.start)
     }
+}
+
+/// Returns true if the matcher of an event is compared with the name of a tool.
+fn is_of_tools(event: &str) -> bool {
+    let event = EventName::from(event.trim());
+    event == EventName::PostToolBatch || event.matcher_field() == Some("tool_name")
 }

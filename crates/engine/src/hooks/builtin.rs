@@ -148,20 +148,22 @@ impl BuiltIn {
 /// in it or in these folders, or TypeScript.
 pub fn fitting(project: &Path, path: &[PathBuf]) -> Vec<&'static BuiltIn> {
     let search = Search { project, path };
-    let has_tool = |kind: Kind| {
-        LANGUAGES.iter().any(|language| {
-            let found = search.find(language, kind, project, |tool| tool.changed.is_some());
-            matches!(found, Some(Ok(_)))
-        })
+    let fitting = BUILT_INS.iter().filter(|hook| fits(hook, &search));
+    fitting.collect()
+}
+
+fn fits(hook: &BuiltIn, search: &Search<'_>) -> bool {
+    let kind = match hook.name {
+        "typecheck-changed" => Kind::Typecheck,
+        "lint-changed" => Kind::Lint,
+        "test-changed" => Kind::Test,
+        "check-any-changed" => return search.project.join("tsconfig.json").is_file(),
+        _ => return false,
     };
-    let fits = |hook: &&BuiltIn| match hook.name {
-        "typecheck-changed" => has_tool(Kind::Typecheck),
-        "lint-changed" => has_tool(Kind::Lint),
-        "test-changed" => has_tool(Kind::Test),
-        "check-any-changed" => project.join("tsconfig.json").is_file(),
-        _ => false,
-    };
-    BUILT_INS.iter().filter(fits).collect()
+    LANGUAGES.iter().any(|language| {
+        let found = search.find(language, kind, search.project, |it| it.changed.is_some());
+        matches!(found, Some(Ok(_)))
+    })
 }
 
 /// A hook's own keys, as `becket builtin --options` is given them.
