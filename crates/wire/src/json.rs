@@ -7,12 +7,14 @@ pub const DEPTH: usize = 64;
 
 /// Reads a value. Where the strict parser refuses `json`, it gets the [`repaired`] text.
 pub fn lenient<T: DeserializeOwned>(json: &str) -> serde_json::Result<T> {
-    serde_json::from_str(json).or_else(|_| serde_json::from_str(&repaired(json).0))
+    serde_json::from_str(json).or_else(|_| serde_json::from_str(&repaired(json, DEPTH).0))
 }
 
-/// Replaces lone surrogates by U+FFFD, and values below level [`DEPTH`] by `null`. Returns true if a value
+/// Replaces lone surrogates by U+FFFD, and values below that many levels by `null`. Returns true if a value
 /// was cut so.
-pub fn repaired(json: &str) -> (String, bool) {
+///
+/// JavaScript writes a lone surrogate (`"\ud83d"`) when it cuts a text inside a character.
+pub fn repaired(json: &str, levels: usize) -> (String, bool) {
     let bytes = json.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
     let (mut at, mut depth, mut in_string, mut is_cut) = (0, 0_usize, false, false);
@@ -25,7 +27,7 @@ pub fn repaired(json: &str) -> (String, bool) {
             b'"' => in_string = !in_string,
             b'[' | b'{' if !in_string => {
                 depth += 1;
-                if depth == DEPTH + 1 {
+                if depth.checked_sub(1) == Some(levels) {
                     is_cut = true;
                     out.extend_from_slice(b"null");
                 }
@@ -33,7 +35,7 @@ pub fn repaired(json: &str) -> (String, bool) {
             b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if before.max(depth) <= DEPTH {
+        if before.max(depth) <= levels {
             let text = if lone { br"\ufffd" } else { &bytes[at..end] };
             out.extend_from_slice(text);
         }
@@ -83,10 +85,10 @@ mod tests {
             let (open, close) = (r#"{"[":["#.repeat(levels), "]}".repeat(levels));
             format!(r#"{{"x":{open}"}}"{close},"y":"\ud83d","z":1}}"#)
         };
-        let (kept, is_cut) = repaired(&nested(31));
+        let (kept, is_cut) = repaired(&nested(31), DEPTH);
         assert!(kept.contains(r#"["}"]"#) && !is_cut, "{kept}");
         for levels in [32, 500_000] {
-            let (text, is_cut) = repaired(&nested(levels));
+            let (text, is_cut) = repaired(&nested(levels), DEPTH);
             let value: Value = serde_json::from_str(&text).unwrap();
             assert!(is_cut && text.contains(r#""[":null}"#));
             assert_eq!((&value["y"], &value["z"]), (&json!("\u{fffd}"), &json!(1)));

@@ -158,7 +158,7 @@ pub fn judge_text(tool: &str, head: &Head<'_>, around: &Around<'_>) -> (Value, J
         let judged = judge_call(tool, &input, head, around);
         return (input, judged);
     }
-    let (repaired, is_cut) = json::repaired(text);
+    let (repaired, is_cut) = json::repaired(text, json::DEPTH);
     let judged = match serde_json::from_str(&repaired) {
         Ok(input) => judge(tool, &input, is_cut, head, around),
         Err(why) => {
