@@ -603,6 +603,8 @@ impl<'h> Shell<'h> {
         let (mut words, mut sets) = (Vec::new(), false);
         let mut keyword = "";
         for (kind, child) in children(node) {
+            let is_flag = |word: &Value| word.text.starts_with('-') && word.text.contains('x');
+            let exports = keyword == "export" || words.iter().any(is_flag);
             match kind {
                 Kind::Token => keyword = text(child, source),
                 Kind::Assignment | Kind::VariableName => {
@@ -610,13 +612,28 @@ impl<'h> Shell<'h> {
                     if kind == Kind::Assignment {
                         self.assign(child, source);
                     }
-                    let is_exported =
-                        |word: &Value| word.text.starts_with('-') && word.text.contains('x');
-                    if keyword == "export" || words.iter().any(is_exported) {
+                    if exports {
                         self.export_name(child, source);
                     }
                 }
-                _ => self.fields(child, source, &mut words),
+                _ => {
+                    let from = words.len();
+                    self.fields(child, source, &mut words);
+                    // `export "A=1"` is a word to the grammar.
+                    let is_name =
+                        |name: &str| !name.contains(|c: char| !c.is_alphanumeric() && c != '_');
+                    for word in &words[from..] {
+                        if let Some((name, value)) = word.text.split_once('=')
+                            && is_name(name)
+                        {
+                            sets = true;
+                            self.set(name, word.with(value));
+                            if exports {
+                                self.export(name, value);
+                            }
+                        }
+                    }
+                }
             }
         }
         if sets {

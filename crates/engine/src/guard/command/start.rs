@@ -17,6 +17,9 @@ const GLOBBED: &str = "rm cat dd mv cp sh bash curl wget chmod chown find git sh
 const RESERVED: &str = "! { if then elif else while until do";
 const SHELLS: &str = "bash sh zsh dash ksh ash fish rbash mksh";
 
+/// Before the script that `node` runs. `-e` is not among them: after it stands code, and no script.
+const NODE_FLAGS: Flags = flags("rC", "require import loader conditions env-file");
+
 impl Shell<'_> {
     /// Reads a command whose words are expanded. Gives what it prints.
     pub(super) fn start(&mut self, words: &[Value], stdin: &Output) -> Output {
@@ -57,11 +60,12 @@ impl Shell<'_> {
         if one_of(program, SHELLS) {
             return self.run_shell(program, args, stdin);
         }
-        let script = args.iter().position(|arg| !is_flag(&arg.text));
-        if let Some(script) =
-            script.filter(|at| one_of(program, "node bun deno") && is_claude_code(&args[*at].text))
+        if one_of(program, "node bun deno")
+            && let Some(script) = NODE_FLAGS.operands(args).first()
+            && is_claude_code(&script.text)
+            && let Some(at) = args.iter().position(|arg| std::ptr::eq(arg, *script))
         {
-            return self.start(&args[script..], stdin);
+            return self.start(&args[at..], stdin);
         }
         if let Some(language) = Language::of(program) {
             return self.run_code(program, language, args, stdin);
@@ -539,6 +543,7 @@ fn is_claude_code(path: &str) -> bool {
     package == Some("claude-code")
         || path.contains("/claude-code/") && name.starts_with("cli")
         || path.contains("/claude/versions/")
+        || path.ends_with(".bin/claude")
 }
 
 pub(super) fn line(words: &[Value]) -> String {
