@@ -153,7 +153,8 @@ impl Check {
                 Some(Match::Path(touch.path.clone()))
             }
             Self::Unregisters => {
-                let edit = scene.edit.filter(|edit| edit.unregisters(scene.home))?;
+                let mut edits = scene.edits.iter();
+                let edit = edits.find(|edit| edit.unregisters(scene.home))?;
                 Some(Match::Path(edit.path.clone()))
             }
             Self::AddsHook => adds_hook(scene),
@@ -520,8 +521,8 @@ fn changes_sqlite(act: &Act) -> bool {
 /// A hook in settings, or a command file that runs something. What the shell writes there is not known
 /// whole: the command itself has to say it.
 fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
-    if let Some(edit) = scene.edit {
-        return edit.adds_hook().then(|| Match::Path(edit.path.clone()));
+    if let Some(edit) = scene.edits.iter().find(|edit| edit.adds_hook()) {
+        return Some(Match::Path(edit.path.clone()));
     }
     let mut touches = scene.call.touches.iter();
     let touch = touches.find(|it| it.access == Access::Write && edit::is_command(&it.path))?;

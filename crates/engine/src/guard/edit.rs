@@ -19,6 +19,8 @@ pub struct Edit {
 /// A file that an edit makes longer is not judged as a whole, nor one with more edits.
 const LONGEST: usize = 4 << 20;
 const EDITS: usize = 256;
+/// Fields that hold a whole file.
+const CONTENT: [&str; 4] = ["content", "contents", "new_source", "file_text"];
 /// Variables in the `env` of settings by which Claude Code leaves hooks out.
 const WITHOUT_HOOKS: [&str; 3] = [
     "CLAUDE_CODE_SIMPLE",
@@ -32,6 +34,12 @@ pub fn is_settings(path: &str) -> bool {
     name.starts_with("settings") && name.ends_with(".json")
 }
 
+/// Returns true for a file in the folder of Claude Code. Other programs have a `settings.json`, too.
+pub fn is_claudes(path: &str) -> bool {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    is_command(path) || folder.ends_with("claude")
+}
+
 /// Returns true for the file of a command or a skill.
 pub fn is_command(path: &str) -> bool {
     let below = ["/.claude/commands/", "/.claude/skills/"];
@@ -40,24 +48,40 @@ pub fn is_command(path: &str) -> bool {
 
 impl Edit {
     /// Applies the input of an editing tool to the text of the file. Where that fails, the file counts as
-    /// what the input names of it.
-    pub fn of(path: &str, input: &Value, file: &str) -> Self {
+    /// what the input names of it. Returns an edit for each way to read the input: which of its fields a
+    /// tool leaves out is not known.
+    pub fn all(path: &str, input: &Value, file: &str) -> Vec<Self> {
         let file = file.replace("\r\n", "\n");
-        let edits = replacements(input);
-        let (before, after) = match applied(&file, &edits) {
-            Some(after) if !edits.is_empty() => (file, after),
-            Some(_) => (file, content(input)),
-            None => (
-                edits.iter().map(|edit| &*edit.old).collect(),
-                edits.iter().map(|edit| &*edit.new).collect(),
-            ),
-        };
-        Self {
+        let edit = |before: String, after: String, is_whole: bool| Self {
             path: path.to_owned(),
             before,
             after,
-            is_whole: edits.is_empty(),
+            is_whole,
+        };
+        let listed = input.get("edits").and_then(Value::as_array);
+        let ways = [
+            Some(std::slice::from_ref(input)),
+            listed.map(|edits| &**edits),
+        ];
+        let ways = ways.into_iter().flatten().map(replacements);
+        let mut all: Vec<Self> = ways
+            .filter(|edits| !edits.is_empty())
+            .map(|edits| match applied(&file, &edits) {
+                Some(after) => edit(file.clone(), after, false),
+                None => edit(
+                    edits.iter().map(|edit| &*edit.old).collect(),
+                    edits.iter().map(|edit| &*edit.new).collect(),
+                    false,
+                ),
+            })
+            .collect();
+        let content = first_text(input, &CONTENT);
+        if all.is_empty() || content.is_some() {
+            // Of a tool that names the content otherwise, it is all of the input, as text.
+            let text = || format!("input {input}").replace("\\\"", "\"");
+            all.push(edit(file, content.unwrap_or_else(text), true));
         }
+        all
     }
 
     /// Returns true if an entry of becket's is gone or changed, or hooks are switched off.
@@ -80,7 +104,8 @@ impl Edit {
             return after.any(|command| !before.contains(&command));
         }
         let before = hooks(&self.before);
-        hooks(&self.after).iter().any(|hook| !before.contains(hook))
+        let is_new = |hook: &Hook| !before.contains(hook);
+        is_claudes(&self.path) && hooks(&self.after).iter().any(is_new)
     }
 }
 
@@ -91,10 +116,8 @@ struct Replacement {
     every: bool,
 }
 
-/// The replacements that the input asks for. None of them stands for a whole file.
-fn replacements(input: &Value) -> Vec<Replacement> {
-    let edits = input.get("edits").and_then(Value::as_array);
-    let edits = edits.map_or(std::slice::from_ref(input), |edits| edits);
+/// The replacements that are asked for; none if one of them is not whole.
+fn replacements(edits: &[Value]) -> Vec<Replacement> {
     let replacement = |edit: &Value| {
         Some(Replacement {
             old: first_text(edit, &["old_string", "oldText", "old_str", "oldString"])?,
@@ -105,12 +128,6 @@ fn replacements(input: &Value) -> Vec<Replacement> {
     };
     let edits: Option<Vec<_>> = edits.iter().map(replacement).collect();
     edits.unwrap_or_default()
-}
-
-/// The whole file as the input has it; of a tool that names it otherwise, all of the input, as text.
-fn content(input: &Value) -> String {
-    let known = first_text(input, &["content", "contents", "new_source", "file_text"]);
-    known.unwrap_or_else(|| format!("input {input}").replace("\\\"", "\""))
 }
 
 fn first_text(value: &Value, keys: &[&str]) -> Option<String> {
@@ -170,6 +187,7 @@ type Hook = (String, Value, Value);
 /// The hooks of a settings file. Of a text that is not JSON, each place that names one.
 fn hooks(text: &str) -> Vec<Hook> {
     let Some(settings) = parse(text) else {
+        let text = plain_letters(text);
         let marks = ["becket-hook", "\"hooks\""].into_iter();
         let found = marks.flat_map(|mark| text.matches(mark));
         return found
@@ -202,10 +220,29 @@ pub fn switches_off(text: &str) -> bool {
     match parse(text) {
         Some(settings) => leaves_hooks_out(&settings),
         None => {
+            let text = plain_letters(text);
             let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
             text.contains("\"disableAllHooks\":true")
         }
     }
+}
+
+/// Replaces `\u0041` by the letter.
+fn plain_letters(text: &str) -> String {
+    let mut parts = text.split("\\u");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.split_at_checked(4);
+        let letter = digits.and_then(|(digits, rest)| {
+            let code = u32::from_str_radix(digits, 16).ok()?;
+            Some((char::from_u32(code)?, rest))
+        });
+        match letter {
+            Some((letter, rest)) => plain.extend([letter.to_string().as_str(), rest]),
+            None => plain.extend(["\\u", part]),
+        }
+    }
+    plain
 }
 
 /// Returns true if Claude Code runs no hooks with these settings.
@@ -244,10 +281,16 @@ mod tests {
         format!(r#"{{"hooks": {{"PreToolUse": [{{"hooks": [{OURS}]}}]}}{more}}}"#)
     }
 
+    /// The edit, where the input can be read in one way only.
+    fn only(path: &str, input: &Value, file: &str) -> Edit {
+        let [edit] = Edit::all(path, input, file).try_into().unwrap();
+        edit
+    }
+
     /// What an edit of this file does: takes hooks out, adds some.
     fn edited(file: &str, old: &str, new: &str) -> (bool, bool) {
         let input = json!({"old_string": old, "new_string": new});
-        let edit = Edit::of("/p/.claude/settings.local.json", &input, file);
+        let edit = only("/p/.claude/settings.local.json", &input, file);
         (edit.unregisters(Path::new("/home/u")), edit.adds_hook())
     }
 
@@ -300,27 +343,64 @@ mod tests {
     #[test]
     fn several_edits_and_a_whole_file() {
         let edits = json!({"edits": [{"oldText": "ab", "newText": "enable"}, {"oldText": "enable", "newText": "disable"}]});
-        let edit = Edit::of("settings.json", &edits, "{\"abAllHooks\": true}");
+        let edit = only("settings.json", &edits, "{\"abAllHooks\": true}");
         assert!(edit.unregisters(Path::new("/home/u")));
         let all = json!({"old_string": "a", "new_string": "b", "replace_all": true});
-        assert_eq!(Edit::of("x", &all, "a a").after, "b b");
+        assert_eq!(only("x", &all, "a a").after, "b b");
         let whole = |text: &str| {
             let input = json!({"content": text});
-            let edit = Edit::of("/home/u/.claude/settings.json", &input, &settings(""));
+            let edit = only("/home/u/.claude/settings.json", &input, &settings(""));
             (edit.unregisters(Path::new("/home/u")), edit.adds_hook())
         };
         assert_eq!(whole(&settings(", \"model\": \"a\"")), (false, false));
         assert_eq!(whole("{}"), (true, false));
         let odd = json!({"path": "x", "body": settings("")});
-        let edit = Edit::of("/p/.claude/settings.json", &odd, "");
+        let edit = only("/p/.claude/settings.json", &odd, "");
         assert!(edit.adds_hook());
+    }
+
+    #[test]
+    fn a_field_too_many_hides_nothing() {
+        let off = "{\"disableAllHooks\": true}";
+        for input in [
+            json!({"content": off, "edits": []}),
+            json!({"content": off, "old_string": "x", "new_string": ""}),
+            json!({"old_string": "false", "new_string": "true", "edits": []}),
+            json!({"old_string": "false", "new_string": "true", "content": "{}"}),
+            json!({"edits": [{"oldText": "false", "newText": "true"}], "content": "{}"}),
+            json!({"edits": [{"oldText": "false", "newText": "true"}], "old_string": "a", "new_string": ""}),
+        ] {
+            let path = "/p/.claude/settings.json";
+            let edits = Edit::all(path, &input, "{\"disableAllHooks\": false}");
+            let unregisters = |edit: &Edit| edit.unregisters(Path::new("/home/u"));
+            assert!(edits.iter().any(unregisters), "{input}");
+        }
+    }
+
+    #[test]
+    fn escaped_names_in_what_only_claude_code_can_read() {
+        let odd = |name: &str, value: &str| format!("{{\"x\": 1e999, \"{name}\": {value}}}");
+        assert!(switches_off(&odd("disable\\u0041llHooks", "true")));
+        assert!(!switches_off(&odd("disable\\u0041llHooks", "false")));
+        assert_eq!(hooks(&odd("\\u0068ooks", "{}")).len(), 1);
+        assert_eq!(
+            plain_letters("\\u00e9\\ud83d\\u12 \\u"),
+            "é\\ud83d\\u12 \\u"
+        );
+    }
+
+    #[test]
+    fn other_programs_have_settings_too() {
+        let hooks = json!({"content": "// x\n{\"hooks\": {}}"});
+        assert!(!only("/p/.vscode/settings.json", &hooks, "").adds_hook());
+        assert!(only("/p/.claude/settings.json", &hooks, "").adds_hook());
     }
 
     #[test]
     fn a_command_file_may_run_what_it_ran_before() {
         let edit = |before: &str, after: &str| {
             let path = "/p/.claude/commands/x.md";
-            Edit::of(path, &json!({ "content": after }), before).adds_hook()
+            only(path, &json!({ "content": after }), before).adds_hook()
         };
         assert!(!edit("", "Fix it! `now`"));
         assert!(edit("", "It says: !`touch x`"));

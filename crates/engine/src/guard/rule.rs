@@ -123,7 +123,7 @@ pub struct Scene<'a> {
     pub mode: Option<&'a str>,
     pub agent: Option<&'a str>,
     /// The settings or command file that the call writes.
-    pub edit: Option<&'a Edit>,
+    pub edits: &'a [Edit],
     /// The settings that a command gives to Claude Code; none for those that cannot be known.
     pub given_settings: &'a [Option<String>],
     pub seen: &'a Seen,

@@ -186,7 +186,7 @@ fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Arou
     if is_cut {
         call.unread.push(path::too_deep());
     }
-    let edit = edit(&call, input, around.stalled);
+    let edits = edits(&call, input, around.stalled);
     let given_settings = given_settings(&call, around.stalled);
     let bases = Bases::new(around.home, around.project);
     let seen = Seen::of(&call, around.project, around.home, bases);
@@ -198,7 +198,7 @@ fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Arou
         becket: around.place.home(),
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
-        edit: edit.as_ref(),
+        edits: &edits,
         given_settings: &given_settings,
         seen: &seen,
     };
@@ -240,18 +240,21 @@ fn sorted<'a>(found: impl IntoIterator<Item = (&'a Arc<Rule>, Match)>) -> Vec<Fo
 }
 
 /// The settings or command file that the call writes, as it is and as it would be.
-fn edit(call: &Call, input: &Value, stalled: bool) -> Option<Edit> {
+fn edits(call: &Call, input: &Value, stalled: bool) -> Vec<Edit> {
     let written = call.touches.iter().filter(|it| it.access == Access::Write);
     let written = written.filter(|it| it.act.is_none());
-    let mut paths = written
+    let paths = written
         .flat_map(|it| [Some(&it.path), it.real.as_ref()])
         .flatten();
-    let path = paths.find(|path| edit::is_settings(path) || edit::is_command(path))?;
+    let known = paths.filter(|path| edit::is_settings(path) || edit::is_command(path));
+    let Some(path) = known.max_by_key(|path| edit::is_claudes(path)) else {
+        return Vec::new();
+    };
     let file = match stalled {
         true => String::new(),
         false => read_settings(Path::new(path)),
     };
-    Some(Edit::of(path, input, &file))
+    Edit::all(path, input, &file)
 }
 
 /// The settings that a command gives to Claude Code.
