@@ -22,7 +22,7 @@ use crate::{Ask, Builder, Control, Error, Events, PermissionMode};
 pub struct Claude {
     pub(crate) link: Arc<Link>,
     process: Option<Process>,
-    /// How long `close` waits for background tasks.
+    /// The longest time that `close` waits for background tasks.
     background_wait: Duration,
     server_info: Value,
 }
@@ -82,13 +82,13 @@ impl Claude {
         Events::new(self)
     }
 
-    /// How many events were dropped because they were not read.
+    /// Returns the number of events that were dropped because they were not read.
     pub fn dropped_events(&self) -> u64 {
         self.link.inbox.dropped_events()
     }
 
-    /// How many lines of Claude Code's output were skipped because they are no messages. Each is
-    /// logged.
+    /// Returns the number of lines of Claude Code's output that were skipped because they are no
+    /// messages. Each is logged.
     pub fn skipped_lines(&self) -> u64 {
         self.link.skipped_lines()
     }

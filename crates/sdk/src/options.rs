@@ -87,7 +87,7 @@ impl Builder {
         self.list("--disallowedTools", tools)
     }
 
-    /// The tools that there are, out of Claude Code's own: `["Read", "Bash"]`. None is `[""]`.
+    /// The tools that there are, out of Claude Code's own: `["Read", "Bash"]`. `[""]` is none.
     pub fn tools<T: Into<String>>(self, tools: impl IntoIterator<Item = T>) -> Self {
         self.list("--tools", tools)
     }
@@ -123,13 +123,13 @@ impl Builder {
         self.flag("--json-schema", schema.to_string())
     }
 
-    /// How often the model may be asked in one turn. Past it, the result's subtype is
+    /// Limits how often the model is asked in one turn. Past it, the result's subtype is
     /// `error_max_turns`.
     pub fn max_turns(self, turns: u32) -> Self {
         self.flag("--max-turns", turns.to_string())
     }
 
-    /// How much the model thinks: `low`, `medium`, `high` and others.
+    /// Sets how much the model thinks: `low`, `medium`, `high` and others.
     pub fn effort(self, level: impl Into<OsString>) -> Self {
         self.flag("--effort", level)
     }
@@ -212,8 +212,9 @@ impl Builder {
         self
     }
 
-    /// How long [`Claude::close`](crate::Claude::close) and [`query`](Self::query) wait for background
-    /// tasks and for what Claude Code makes of them: ten minutes by default; zero is not to wait.
+    /// Sets how long [`Claude::close`](crate::Claude::close) and [`query`](Self::query) wait for
+    /// background tasks and for what Claude Code makes of them: ten minutes by default; zero is not to
+    /// wait.
     ///
     /// A subagent works in the background unless the model asks otherwise, and its calls are refused
     /// once the client is closed.

@@ -34,6 +34,8 @@ struct State {
     events_size: usize,
     dropped_events: u64,
     background: Background,
+    /// The newest result, of a prompt or not.
+    last_result: Option<TurnResult>,
     /// Claude Code says when it starts with a prompt.
     says_started: bool,
     ended: bool,
@@ -130,6 +132,9 @@ impl Inbox {
         if let Ok(message) = &message {
             state.background.see(message);
         }
+        if let Ok(Message::Result(result)) = &message {
+            state.last_result = Some(result.clone());
+        }
         let prompt = state.prompt.as_ref();
         let ends = prompt.is_some_and(|prompt| prompt.is_ended_by(&message));
         state.sort(message, size, ends);
@@ -223,14 +228,9 @@ impl Inbox {
         self.lock().background.tasks()
     }
 
-    /// The newest result among the events.
+    /// The newest result, of a prompt or not.
     pub(crate) fn last_result(&self) -> Option<TurnResult> {
-        let state = self.lock();
-        let mut events = state.events.iter().rev();
-        events.find_map(|(event, _)| match event {
-            Ok(Message::Result(result)) => Some(result.clone()),
-            _ => None,
-        })
+        self.lock().last_result.clone()
     }
 
     pub(crate) fn dropped_events(&self) -> u64 {

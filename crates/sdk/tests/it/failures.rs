@@ -6,7 +6,7 @@ use std::time::Duration;
 use becket_sdk::{Answer, Any, Builder, Claude, Hook, OnFailure, PreToolUse, Stop};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use crate::peer::Peer;
 
@@ -174,7 +174,8 @@ async fn the_caller_is_told_of_a_failed_callback() {
         ("hook_2", "hook_execution_error"),
         ("can_use_tool", "hook_panicked"),
     ] {
-        let (id, code) = failures.recv().await.expect("a failure");
+        let failure = timeout(Duration::from_secs(60), failures.recv()).await;
+        let (id, code) = failure.expect("it is told").expect("a failure");
         assert_eq!((&*id, code), expected);
     }
 }

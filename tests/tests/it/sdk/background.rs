@@ -12,6 +12,7 @@ use becket_tests::story::{Given, Story, story};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use super::life::script;
 use super::{all, ask, begin, claude, run};
 
 const MODES: [&str; 4] = ["default", "acceptEdits", "auto", "bypassPermissions"];
@@ -256,6 +257,26 @@ fn past_the_bound_a_subagent_that_works_is_named() {
             assert_eq!(result.text(), "it is launched", "there is no wait");
         });
         assert!(!story.home.project().join("dug").exists());
+        Ok(())
+    });
+}
+
+/// A resumed session begins with what became of the tasks before it.
+#[test]
+fn query_returns_no_result_from_before_that_of_its_prompt() {
+    story(|given| {
+        let story = begin(given)?;
+        let text = r#"
+read -r hello
+id=$(printf '%s' "$hello" | sed 's/.*"request_id":"\([^"]*\)".*/\1/')
+printf '{"type":"control_response","response":{"subtype":"success","request_id":"%s","response":{}}}\n' "$id"
+read -r prompt
+echo '{"type":"result","result":"of before","origin":{"kind":"task-notification"}}'
+echo '{"type":"result","result":"asked"}'
+cat > /dev/null"#;
+        let builder = claude(&story).program(script(&story, text));
+        let result = run(builder.query("ask")).expect("a result");
+        assert_eq!(result.text(), "asked");
         Ok(())
     });
 }
