@@ -19,7 +19,7 @@ use crate::ui::text;
 use crate::ui::time::{clock, moment};
 use crate::world::World;
 
-/// Show the tool calls that no guard saw, and those that ran though becket had denied them
+/// Show the tool calls that no guard saw, or that ran though denied
 ///
 /// Compares the tool calls in Claude Code's transcripts, those of subagents too, with the PreToolUse
 /// events that arrived. Sessions whose hooks are switched off are found as well.
