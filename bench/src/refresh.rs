@@ -135,7 +135,7 @@ fn id(session: usize) -> String {
     format!("0bec4e70-0000-4000-8000-{session:012}")
 }
 
-/// What Claude Code gives its status line. Only the duration differs from call to call.
+/// The payload of a status line. Only the duration differs from call to call.
 fn payload(session: usize, calls: u64) -> Value {
     json!({
         "session_id": id(session), "cwd": "/home/user/project", "version": "2.1.325",

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The three numbers of a version.
 pub type Numbers = [u32; 3];
 
-/// What a version older than the one that is named lacks, and whether becket can do nothing with it.
+/// A version, what the ones before it lack, and true if becket is of no use with those.
 const NEEDS: [(Numbers, bool, &str); 2] = [
     (
         [2, 1, 101],

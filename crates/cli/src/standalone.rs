@@ -85,7 +85,7 @@ fn prepare_in_time(request: EventRequest, configs: ConfigCache) -> PreparedEvent
     })
 }
 
-/// How often a thread that reads a project is looked at, and for how long at the most.
+/// A thread that reads a project is looked at this often, for this long at the most.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOKS: usize = 300;
 
@@ -346,7 +346,7 @@ fn report(kept: Result<(), SpoolError>) {
     }
 }
 
-/// What the shim left on stdin: an event and an environment, a frame each.
+/// The shim's input: an event and an environment, a frame each.
 pub fn read_stdin() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let stdin = io::stdin().lock();

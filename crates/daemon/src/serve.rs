@@ -32,7 +32,7 @@ const MAX_CONNECTIONS: usize = 1024;
 /// How long a frame may take to come, once it has begun, and a connection be silent before one.
 const FRAME_TIME: Duration = Duration::from_secs(10);
 
-/// How long the log is silent about an error that repeats.
+/// The log repeats an error after this time at the earliest.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why the daemon ends.

@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// Where the names of time zones are files.
+/// Folders with one file per time zone.
 const ZONES: &str = "/usr/share/zoneinfo";
 /// Files of time zones have a few KiB.
 const LARGEST: u64 = 1 << 20;

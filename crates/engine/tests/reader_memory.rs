@@ -138,7 +138,7 @@ fn bombs() -> Vec<String> {
     ]
 }
 
-/// What is bounded by itself: its values are not known then.
+/// These stay small by themselves, and their values are unknown then.
 fn bounded() -> Vec<String> {
     vec![
         format!("a=(x y); {}", times(36, "a+=(\"${a[@]}\"); ")),

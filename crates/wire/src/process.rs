@@ -1,5 +1,5 @@
-//! What processes are told and say: the environment that a daemon gets, and a line of `/proc/PID/stat`. The name
-//! in that may hold anything, so fields are counted from its end.
+//! The environment of a daemon, and a line of `/proc/PID/stat`. The name in that line may hold anything, so fields are
+//! counted from its end.
 
 use std::ffi::OsString;
 

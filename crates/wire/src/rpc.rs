@@ -392,7 +392,7 @@ pub const WRONG: &str = "wrong";
 /// caller runs the program then.
 pub const BESIDE: &str = "beside";
 
-/// Where the envelope of a status line has the output of the user's program, for the daemon to keep.
+/// The envelope's field with the output of the user's status line program, for the daemon to keep.
 pub const SHOWN: &str = "shown";
 
 /// How long one may be: an environment must not push an event out of its frame.

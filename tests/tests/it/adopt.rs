@@ -132,7 +132,7 @@ fn everything_goes_and_comes_back() {
     assert_eq!(text(&settings(&world)), SETTINGS);
 }
 
-/// What claudekit writes into a project's settings.
+/// A project's settings as claudekit writes them.
 const CLAUDEKIT: &str = r#"{"hooks": {
   "PostToolUse": [
     {"matcher": "Write|Edit|MultiEdit", "hooks": [{"type": "command", "command": "claudekit-hooks run typecheck-changed"}]},

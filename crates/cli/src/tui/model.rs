@@ -106,7 +106,7 @@ pub struct Said {
 
 /// How long a message stands where the keys are told, in milliseconds.
 const SAID_STAYS: i64 = 8_000;
-/// How long a session that was killed, or a finished `claude -p`, stays in the list.
+/// A session that was killed, or a finished `claude -p`, stays in the list this long.
 const ENDED_STAYS: i64 = 10 * 60 * 1000;
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -148,7 +148,7 @@ pub fn check_files(dehydrated: &Dehydrated, project: &Path) -> Result<(), String
 }
 
 /// What a fresh window of the main agent is given, but for files. `left` is none in the effort's first window.
-/// What stands in artifacts is given if becket has made them, or the project is trusted.
+/// The text of an artifact is given only if becket made the file, or the project is trusted.
 pub fn block(facts: &EffortFacts, skill: &Skill, left: Option<&Left>, trusted: bool) -> String {
     let mut text = introduction(facts, skill);
     let Some(left) = left else {

@@ -22,7 +22,7 @@ const EDITS: usize = 256;
 /// Fields that hold a whole file.
 const CONTENT: [&str; 4] = ["content", "contents", "new_source", "file_text"];
 /// Variables in the `env` of settings by which Claude Code leaves hooks out.
-const WITHOUT_HOOKS: [&str; 3] = [
+pub(super) const WITHOUT_HOOKS: [&str; 3] = [
     "CLAUDE_CODE_SIMPLE",
     "CLAUDE_CODE_SAFE_MODE",
     "CLAUDE_CODE_RESTRICTED",
@@ -132,7 +132,7 @@ fn replacements(edits: &[Value]) -> Vec<Replacement> {
 
 fn first_text(value: &Value, keys: &[&str]) -> Option<String> {
     let mut texts = keys.iter().filter_map(|key| value.get(key)?.as_str());
-    texts.next().map(str::to_owned)
+    texts.next().map(|text| text.replace("\r\n", "\n"))
 }
 
 fn first_true(value: &Value, keys: &[&str]) -> bool {

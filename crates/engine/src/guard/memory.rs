@@ -27,7 +27,7 @@ pub const LASTS: Duration = Duration::from_secs(600);
 const CODE_LENGTH: usize = 8;
 const CALL_LENGTH: usize = 32;
 
-/// Which call it is: session, agent, prompt, tool and input.
+/// The identity of a call: session, agent, prompt, tool and input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
     pub code: String,

@@ -326,7 +326,7 @@ fn trouble(error: &SwitchError) -> String {
     format!("⚠️  The switches of this session count as empty: {error}")
 }
 
-/// What to say where no config names a hook.
+/// The answer if no config names a hook.
 pub const NOTHING_CONFIGURED: &str = "No hooks are configured for this project. \
     Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.";
 

@@ -8,7 +8,7 @@ pub type Process = (Option<u32>, Option<u64>);
 /// Figures closer than this are the same: dollars.
 const NOTHING: f64 = 1e-6;
 
-/// What the status lines of a session's processes said.
+/// The costs in the status lines of a session's processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ProcessCosts {

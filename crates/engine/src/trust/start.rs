@@ -102,7 +102,7 @@ fn resolved(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// How long it may take to resolve an entry of `PATH`.
+/// Resolving an entry of `PATH` may take this long.
 const RESOLVING: Duration = Duration::from_secs(1);
 
 /// The `PATH` without the entries that lead into the project, or may do so for a process of the hook:

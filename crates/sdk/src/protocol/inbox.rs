@@ -1,4 +1,4 @@
-//! Where Claude Code's messages go: to the turn of the current prompt, or to the events between turns.
+//! Sorts Claude Code's messages: to the turn of the current prompt, or to the events between turns.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio_util::sync::CancellationToken;
 use super::background::Background;
 use crate::{Error, Message, TurnResult};
 
-/// How much of the events is kept until they are read, in bytes as they came.
+/// Events are kept until they are read, up to this many bytes.
 const MAX_EVENTS: usize = 4 << 20;
 
-/// What a message takes besides its text.
+/// Bytes that a message takes besides its text.
 const OVERHEAD: usize = 256;
 
 pub(crate) type Received = Result<Message, Error>;

@@ -109,7 +109,7 @@ fn a_standalone_judge_that_dies_is_told_and_its_event_kept() {
     assert_eq!(world.events().len(), 3);
 }
 
-/// What a repository's `.claude/settings.json` may put into `env`.
+/// An `env` that a repository's `.claude/settings.json` may have.
 fn hostile(world: &World, shim: &mut Command) {
     let libraries = world.root().join("libraries");
     fs::create_dir_all(&libraries).expect("a folder");

@@ -1,4 +1,4 @@
-//! What becket answers in each permission mode, with a person at the terminal who answers the dialogs.
+//! becket's answers in each permission mode, with a person at the terminal who answers the dialogs.
 
 use std::fs;
 

@@ -439,13 +439,9 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
             .filter(|arg| !is_flag(&arg.text))
             .flat_map(executed)
             .collect(),
-        // `tmux new -d 'make'`, `tmux send-keys 'make' Enter`
-        "tmux" | "hyperfine" | "concurrently" | "entr" => {
+        "hyperfine" | "concurrently" | "entr" => {
             let words = args.iter().filter(|arg| arg.text.contains(' '));
-            words
-                .filter(|arg| !arg.text.contains("#{"))
-                .cloned()
-                .collect()
+            words.cloned().collect()
         }
         "vim" | "vi" | "nvim" | "view" | "ex" => {
             let after = |at: usize| args[at - 1].text == "-c" || args[at - 1].text == "--cmd";
@@ -465,6 +461,68 @@ pub(super) fn commands_in_flags(program: &str, args: &[Value]) -> Vec<Value> {
             action.into_iter().chain(filter).collect()
         }
         _ => Vec::new(),
+    }
+}
+
+/// The commands of tmux that run a program, and which of their flags take a value.
+const TMUX_COMMANDS: [(&str, Flags); 8] = [
+    ("new-session new", flags("ceFfnstxy", "")),
+    ("new-window neww", flags("ceFnt", "")),
+    ("split-window splitw", flags("ceFlpt", "")),
+    (
+        "respawn-pane respawnp respawn-window respawnw",
+        flags("cet", ""),
+    ),
+    ("display-popup popup", flags("bcdehsStTwxy", "")),
+    ("run-shell run", flags("cdt", "")),
+    ("send-keys send", flags("cNt", "")),
+    ("if-shell if pipe-pane pipep", flags("t", "")),
+];
+
+fn tmux_flags(command: &str) -> Option<Flags> {
+    let mut known = TMUX_COMMANDS.iter();
+    let found = known.find(|(names, _)| one_of(command, names));
+    found.map(|(_, flags)| *flags)
+}
+
+impl Shell<'_> {
+    /// `tmux new -d make test`, `tmux send-keys 'make test' Enter`, `tmux if-shell true 'run-shell "make test"'`
+    pub(super) fn tmux(&mut self, args: &[Value], stdin: &Output) -> Output {
+        self.act("tmux", args, stdin.fed());
+        for command in args.split(|arg| arg.text == ";") {
+            self.locally(|shell| {
+                shell.within("tmux", |shell| shell.tmux_command(command));
+            });
+        }
+        Output::Opaque
+    }
+
+    fn tmux_command(&mut self, words: &[Value]) {
+        let mut known = words.iter().enumerate();
+        let known = known.find_map(|(at, word)| Some((at + 1, tmux_flags(&word.text)?)));
+        if let Some((at, flags)) = known {
+            for pair in words[at..].windows(2).filter(|pair| pair[0].text == "-e") {
+                if let Some((name, value)) = pair[1].text.split_once('=') {
+                    self.export(name, value);
+                }
+            }
+            let program = at + flags.skip(&words[at..]);
+            if words[program..].len() > 1 {
+                self.subshell(|shell| shell.start(&words[program..], &Output::Nothing));
+            }
+        }
+        // A word with a blank is a command of tmux with its words, or a line for a shell.
+        let option = wrapper::value(words, Some('c'), "");
+        for line in words.iter().filter(|word| word.text.contains(' ')) {
+            let first = line.text.split(' ').next().unwrap_or_default();
+            let is_run = known.is_some() || option.as_ref().is_some_and(|it| it.text == line.text);
+            let script = match tmux_flags(first) {
+                Some(_) => format!("tmux {}", line.text),
+                None if is_run && !line.text.contains("#{") => line.text.clone(),
+                None => continue,
+            };
+            self.subshell(|shell| shell.script(&script, &Output::Nothing));
+        }
     }
 }
 

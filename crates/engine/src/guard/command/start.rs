@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::act::{Access, Fed};
+use super::super::edit::WITHOUT_HOOKS;
 use super::super::glob::word_matches;
 use super::code::{self, Effect, Language};
 use super::launcher::commands_in_flags;
@@ -115,6 +116,7 @@ impl Shell<'_> {
                 self.container(program, args, stdin)
             }
             "git" => self.git(args, stdin),
+            "tmux" => self.tmux(args, stdin),
             "make" | "gmake" => self.make(program, args, stdin),
             "cargo" if args.first().is_some_and(|arg| arg.text == "run") => {
                 self.cargo_run(args, stdin)
@@ -218,6 +220,9 @@ impl Shell<'_> {
             shell.locally(|shell| {
                 if remote {
                     shell.context.env.clear();
+                } else if elevated {
+                    // Another user's environment.
+                    shell.context.env.push("-i".to_owned());
                 }
                 body(shell)
             })
@@ -258,6 +263,12 @@ impl Shell<'_> {
                 let value = args[at].with(value);
                 self.set(name.to_owned(), value);
                 at += 1;
+            }
+        }
+        for pair in args[..at].windows(2).filter(|_| program == "systemd-run") {
+            let setting = wrapper::value(pair, Some('E'), "setenv");
+            if let Some((name, value)) = setting.as_ref().and_then(|it| it.text.split_once('=')) {
+                self.export(name, value);
             }
         }
         let inner = &args[at..];
@@ -444,6 +455,10 @@ impl Shell<'_> {
                 program.to_owned()
             };
             self.within(&via, |shell| {
+                let env = shell.context.env.clone();
+                for name in WITHOUT_HOOKS.iter().filter(|name| code.contains(**name)) {
+                    shell.export(name, "1");
+                }
                 for effect in code::effects(language, &code) {
                     match effect {
                         Effect::Script(script) => {
@@ -466,6 +481,7 @@ impl Shell<'_> {
                         Effect::Unread => shell.unread("too much to read".into()),
                     }
                 }
+                shell.context.env = env;
             });
         }
         program::output(self, program, args, stdin)

@@ -500,7 +500,7 @@ fn an_act_has_the_variables_that_are_set_for_it() {
     for (command, expected) in [
         ("A=1 B=$A ls", "A=1 B=1"),
         ("env -i A=1 ls; ls", ""),
-        ("sudo A=1 ls", "A=1"),
+        ("sudo A=1 ls", "A=1 -i"),
         ("export A=1; ls", "A=1"),
         ("A=1; export A; ls", "A=1"),
         ("A=1; (export A); ls", ""),

@@ -167,7 +167,7 @@ fn at_a_terminal_the_tokens_of_the_last_reply_count_too() {
     });
 }
 
-/// What the program itself says falls: after a SIGKILL it goes on from the total of its last orderly end.
+/// Claude Code's own figure falls: after a SIGKILL it goes on from the total of its last orderly end.
 #[test]
 fn the_cost_of_a_session_never_falls() {
     story(|given| {
