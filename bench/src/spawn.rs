@@ -133,7 +133,7 @@ fn start_effort(world: &World, event: &[u8]) -> Result<Daemon> {
     let daemon = world.daemon()?;
     let hook = Rival::new(IN_EFFORT, &world.hook, world.hook_args(), 1);
     hook.call(world, event)?;
-    let task = world.root().join("task").to_string_lossy().into_owned();
+    let task = world.project().join("task").to_string_lossy().into_owned();
     for verb in [
         ["task", "new", &task].as_slice(),
         &["effort", "start", "implement", "--task", "1"],

@@ -98,6 +98,7 @@ impl World {
             std::fs::copy(program, bin.join(name))
                 .with_context(|| format!("could not copy {}", program.display()))?;
         }
+        std::fs::create_dir(root.path().join("project"))?;
         Ok(Self {
             place: Place::new(root.path().join("home/.becket")),
             hook: bin.join("becket-hook"),
@@ -108,6 +109,11 @@ impl World {
 
     pub fn root(&self) -> &Path {
         self.root.path()
+    }
+
+    /// The folder of the project that the sessions of this world are in.
+    pub fn project(&self) -> PathBuf {
+        self.root().join("project")
     }
 
     pub fn socket(&self) -> PathBuf {
@@ -123,7 +129,7 @@ impl World {
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
             .env("LANG", "C.UTF-8")
             .env("BECKET_HOME", self.place.home())
-            .env("CLAUDE_PROJECT_DIR", "/home/user/project")
+            .env("CLAUDE_PROJECT_DIR", self.project())
             .env("CLAUDE_CODE_ENTRYPOINT", "cli")
             .env("CLAUDE_PID", std::process::id().to_string());
         command
