@@ -40,8 +40,8 @@ fn run(call: &Call<'_>) -> Output {
         code(&before, edited.language),
         code(&after, edited.language),
     );
-    let now = found(&now);
-    let new = new_ones(&found(&old), &now);
+    let (old, now) = (found(&old), found(&now));
+    let new = new_ones(&old, &now);
     let rest: Vec<_> = now.iter().filter(|it| !new.contains(it)).copied().collect();
     let file = call.cwd.join(&edited.path);
     let new = problems(&new, &after, &file);
@@ -50,7 +50,16 @@ fn run(call: &Call<'_>) -> Output {
     }
     let agent = event.common().agent_id.as_deref();
     let known = Known::read(call.memory, agent, &edited.path);
-    let (still, _) = known.split(&problems(&rest, &after, &file));
+    let (before, rest) = (
+        problems(&old, &before, &file),
+        problems(&rest, &after, &file),
+    );
+    let (same, renamed) = Known::of(&edited.path, &before).split(&rest);
+    let (_, gone) = Known::of(&edited.path, &rest).split(&before);
+    let (mut still, _) = known.split(&same);
+    // A told `any` that now has another name before it is not fixed.
+    let (told_before, _) = known.split(&[&*same, &gone].concat());
+    still.extend(renamed.into_iter().take(told_before.len() - still.len()));
     let told = [&*new, &still].concat();
     // Who cannot remember tells it again.
     let _ = Known::write(call.memory, agent, &edited.path, &told);
@@ -345,6 +354,30 @@ mod tests {
             says(&write("/p/a.ts", Some("let c: number;\n"), "let c: 1;\n")),
             ""
         );
+    }
+
+    #[test]
+    fn a_told_any_under_another_name_is_still_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = folder.path().join(HOOK.name);
+        let says = |old: &str, new: &str| {
+            let payload = write("/p/a.ts", Some(old), new);
+            let output = ran_in(&HOOK, &payload, "/p".as_ref(), &memory, &toml::Table::new());
+            blocked(&output).unwrap_or_default()
+        };
+        let own = "let own: any;\n";
+        let texts = [
+            own.to_owned(),
+            format!("{own}f(data: any) {{}}\n"),
+            format!("{own}f(payload: any) {{}}\n"),
+            format!("{own}f(item as any);\n"),
+            format!("{own}f(item: string) {{}}\n"),
+            format!("{own}f() {{}}\n"),
+        ];
+        let told: Vec<String> = texts.windows(2).map(|it| says(&it[0], &it[1])).collect();
+        let still = "1 `any` told before is still there: a.ts:2";
+        assert!(told[0].contains("- a.ts:2: f(data: any) {}\n"), "{told:?}");
+        assert_eq!(told[1..], [still, still, "", ""]);
     }
 
     #[test]

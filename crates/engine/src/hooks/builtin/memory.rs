@@ -63,6 +63,18 @@ impl Known {
             .unwrap_or_default()
     }
 
+    /// Counts the problems of a file, or of whatever else they are about.
+    pub fn of(about: &str, now: &[Problem]) -> Self {
+        let mut problems = BTreeMap::new();
+        for problem in now {
+            *problems.entry(problem.text.clone()).or_insert(0) += 1;
+        }
+        Self {
+            about: about.to_owned(),
+            problems,
+        }
+    }
+
     /// Splits problems into those that are known and those that are new. The line of a problem does
     /// not matter: lines move.
     pub fn split(&self, now: &[Problem]) -> (Vec<Problem>, Vec<Problem>) {
@@ -85,14 +97,7 @@ impl Known {
         about: &str,
         now: &[Problem],
     ) -> io::Result<()> {
-        let mut problems = BTreeMap::new();
-        for problem in now {
-            *problems.entry(problem.text.clone()).or_insert(0) += 1;
-        }
-        let known = Self {
-            about: about.to_owned(),
-            problems,
-        };
+        let known = Self::of(about, now);
         make_folder(memory, 0o700)?;
         let file = Snapshot::read(&place(memory, agent, about), MOST)?;
         file.replace(&serde_json::to_vec(&known)?, 0o600).map(drop)
