@@ -236,25 +236,18 @@ impl Guards {
         }
         own.splice(0..0, pack);
         if own.is_empty() {
-            let made = self.make(name, &foreign);
-            self.rules.extend(made.map(Arc::new));
+            if let Some(made) = self.make(name, &foreign) {
+                self.tell_unknown(&made, &foreign);
+                self.rules.push(Arc::new(made));
+            }
             return;
         }
         let Some(mut rule) = self.make(name, &own) else {
             self.refused.extend(foreign.into_iter().cloned());
             return;
         };
-        if pack.is_none() && foreign.is_empty() && rule.off.is_some() && !judges(&rule) {
-            self.problems.extend(own.last().map(|table| {
-                let message = format!("guards.{name} switches off a guard that does not exist");
-                let known = RULES.iter().map(|(table, _)| &*table.name);
-                let hint = match likest(name, known) {
-                    Some(known) => format!("did you mean {known}?"),
-                    None => "`becket guard list` shows the guards".to_owned(),
-                };
-                let problem = Problem::warning("", message).hint(Some(hint));
-                table.locate(problem, &table.at)
-            }));
+        if pack.is_none() && foreign.is_empty() {
+            self.tell_unknown(&rule, &own);
         }
         for table in foreign {
             if !self.tighten(&mut rule, table) {
@@ -269,6 +262,24 @@ impl Guards {
             }
         }
         self.rules.push(Arc::new(rule));
+    }
+
+    /// Tells of tables that do nothing but switch off a guard that no other table defines.
+    fn tell_unknown(&mut self, rule: &Rule, tables: &[&RawTable]) {
+        if rule.off.is_none() || judges(rule) {
+            return;
+        }
+        self.problems.extend(tables.last().map(|table| {
+            let name = &rule.id;
+            let message = format!("guards.{name} switches off a guard that does not exist");
+            let known = RULES.iter().map(|(table, _)| &*table.name);
+            let hint = match likest(name, known) {
+                Some(known) => format!("did you mean {known}?"),
+                None => "`becket guard list` shows the guards".to_owned(),
+            };
+            let problem = Problem::warning("", message).hint(Some(hint));
+            table.locate(problem, &table.at)
+        }));
     }
 
     fn make(&mut self, name: &str, tables: &[&RawTable]) -> Option<Rule> {

@@ -54,6 +54,13 @@ fn what_does_nothing_is_told() {
             "/user.toml:1:9: guards.delete-folders switches off a guard that does not exist (did you mean delete-folder?)"
         ]
     );
+    let project = [(Level::Project, "[guards.delete-folders]\nenabled = false")];
+    assert_eq!(
+        told(&guards(&project)),
+        [
+            "/project.toml:1:9: guards.delete-folders switches off a guard that does not exist (did you mean delete-folder?)"
+        ]
+    );
     let known =
         "[guards.delete-folder]\nenabled = false\n[guards.mine]\nenabled = false\ntools = 'Bash'";
     assert_eq!(of(known), Vec::<String>::new());
