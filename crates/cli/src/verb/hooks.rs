@@ -9,7 +9,7 @@ use anyhow::Result;
 use becket_engine::config::Origin;
 use becket_engine::hooks::builtin::{BUILT_INS, BuiltIn};
 use becket_engine::hooks::name::{self, Match};
-use becket_engine::hooks::slash::{NOTHING_CONFIGURED, Scene, Verb, act, states};
+use becket_engine::hooks::slash::{Scene, Verb, act, nothing_configured, states};
 use becket_engine::hooks::switch::{self, State, Switches};
 use becket_engine::hooks::{Action, Hook};
 use becket_wire::event::EventName;
@@ -99,11 +99,11 @@ impl Switch {
 /// The hook that a name means, if the user's config may switch it.
 fn meant(typed: &str, on: bool, hooks: &[Arc<Hook>], world: &World) -> Result<String> {
     let name = find(typed, hooks).map_err(|error| {
-        if !is_guard(world, project_of(&world.cwd), typed) {
+        let Some(guard) = guard(world, project_of(&world.cwd), typed) else {
             return error;
-        }
-        let set = format!("write [guards.{typed}] and enabled = {on}");
-        let what = format!("{typed} is a guard, not a hook");
+        };
+        let set = format!("write [guards.{guard}] and enabled = {on}");
+        let what = format!("{guard} is a guard, not a hook");
         let hint = format!("{set} into {}", world.place.config().display());
         Failure::new(Code::Missing, what).hint(hint).into()
     })?;
@@ -132,9 +132,11 @@ fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
     anstream::eprintln!("{WARN}warning:{WARN:#} {but}");
 }
 
-fn is_guard(world: &World, project: &Path, name: &str) -> bool {
+/// The id of the guard that a name means, in capital or small letters.
+fn guard(world: &World, project: &Path, name: &str) -> Option<String> {
     let config = world.loader(Some(project)).current();
-    config.guards.iter().any(|guard| guard.id == name)
+    let mut ids = config.guards.iter().map(|guard| &guard.id);
+    ids.find(|id| id.eq_ignore_ascii_case(name)).cloned()
 }
 
 /// The hook that is meant, of those that the config names and those that becket brings along.
@@ -216,7 +218,8 @@ impl Hooks {
         } else if self.names {
             rows.iter().for_each(|row| println!("{}", row.name()));
         } else if rows.is_empty() {
-            println!("{NOTHING_CONFIGURED} `becket hooks --all` shows the built-in ones.");
+            let none = nothing_configured();
+            println!("{none} `becket hooks --all` shows the built-in ones.");
         } else {
             anstream::print!("{}", table(&rows, &Look::of_stdout()));
             let is_resting = |row: &Row<'_>| matches!(row, Row::Named(_, State::NotTrusted));

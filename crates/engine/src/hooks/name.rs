@@ -20,15 +20,24 @@ pub fn words(typed: &str) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Finds the hook that is meant, in capital or small letters. An empty name means none.
+/// A shorter word is not taken for a plural.
+const PLURAL: usize = 4;
+
+/// Finds the hook that is meant, in capital or small letters, by its name or a part of it, which may
+/// be in the plural (`types` of `typecheck-changed`). An empty name means none.
 pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<'a> {
     let names: Vec<&str> = names.into_iter().collect();
     let typed = typed.to_lowercase();
     if let Some(exact) = names.iter().find(|name| name.to_lowercase() == typed) {
         return Match::One(exact);
     }
-    let has_it = |name: &&str| !typed.is_empty() && name.to_lowercase().contains(&typed);
-    let parts: Vec<&str> = names.iter().copied().filter(has_it).collect();
+    let mut parts = having(&typed, &names);
+    if let (true, Some(one)) = (
+        typed.len() >= PLURAL && parts.is_empty(),
+        typed.strip_suffix('s'),
+    ) {
+        parts = having(one, &names);
+    }
     match parts[..] {
         [] => Match::None {
             nearest: nearest(&typed, &names),
@@ -36,6 +45,12 @@ pub fn find<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Match<
         [one] => Match::One(one),
         _ => Match::Several(parts),
     }
+}
+
+/// Returns the names that have this part, which is in small letters.
+fn having<'a>(part: &str, names: &[&'a str]) -> Vec<&'a str> {
+    let has_it = |name: &&str| !part.is_empty() && name.to_lowercase().contains(part);
+    names.iter().copied().filter(has_it).collect()
 }
 
 /// The name that takes the fewest typing errors, if they are few. Whoever types a part of a name
@@ -92,6 +107,10 @@ mod tests {
     fn a_single_partial_match_is_found() {
         assert_eq!(find("typecheck", HOOKS), Match::One("typecheck-changed"));
         assert_eq!(find("todos", HOOKS), Match::One("check-todos"));
+        assert_eq!(find("types", HOOKS), Match::One("typecheck-changed"));
+        let both = vec!["typecheck-changed", "check-todos"];
+        assert_eq!(find("Checks", HOOKS), Match::Several(both));
+        assert_eq!(find("lis", HOOKS), Match::None { nearest: None });
     }
 
     #[test]

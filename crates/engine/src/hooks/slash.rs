@@ -132,12 +132,13 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
     if let [] | [_] = words[..] {
         return act_on(verb, words.first().unwrap_or(&""), scene);
     }
-    let (clear, unclear): (Vec<&str>, Vec<&str>) =
-        words.iter().partition(|word| is_clear(verb, word, scene));
-    if clear.is_empty() {
+    // Words of which none is a name are one name, or a sentence.
+    if !words.iter().any(|word| is_known(word, scene)) {
         return act_on(verb, argument.trim(), scene);
     }
-    // A sentence is no list of names: all of them are known, or nothing is done.
+    let (clear, unclear): (Vec<&str>, Vec<&str>) =
+        words.iter().partition(|word| is_clear(verb, word, scene));
+    // Either all of them are clear, or nothing is done.
     let meant = if unclear.is_empty() { &clear } else { &unclear };
     let acted = joined(meant.iter().map(|word| act_on(verb, word, scene)));
     acted.and((!unclear.is_empty()).then(|| NOTHING_CHANGED.to_owned()))
@@ -148,6 +149,17 @@ fn joined(acted: impl Iterator<Item = Acted>) -> Acted {
     let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
     let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
     Acted::new(lines.join("\n"), exit)
+}
+
+/// Returns true if a word may mean a hook, configured or built in, or a guard.
+fn is_known(word: &str, scene: &Scene<'_>) -> bool {
+    let hooks = names_of(scene).chain(BUILT_INS.iter().map(|hook| hook.name));
+    !matches!(name::find(word, hooks), Match::None { .. }) || guard(word, scene).is_some()
+}
+
+fn guard<'a>(typed: &str, scene: &Scene<'a>) -> Option<&'a str> {
+    let mut ids = scene.guards.iter().map(|guard| &*guard.id);
+    ids.find(|id| id.eq_ignore_ascii_case(typed))
 }
 
 /// Returns true if a word names one hook, or several that are only listed.
@@ -164,11 +176,11 @@ fn names_of<'a>(scene: &Scene<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
 }
 
 fn act_on(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
-    let mut guards = scene.guards.iter();
-    match name::find(argument, names_of(scene)) {
-        Match::None { .. } if guards.any(|guard| guard.id == argument) => {
-            Acted::new(is_guard(argument), 3)
-        }
+    let found = name::find(argument, names_of(scene));
+    if let (Match::None { .. }, Some(guard)) = (&found, guard(argument, scene)) {
+        return Acted::new(is_guard(guard), 3);
+    }
+    match found {
         _ if argument.is_empty() => with_switches(scene, |switches| {
             let hooks: Vec<&Hook> = scene.hooks.iter().map(AsRef::as_ref).collect();
             let listed = match verb {
@@ -179,7 +191,7 @@ fn act_on(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
         }),
         Match::One(name) => {
             let Some(hook) = scene.hooks.iter().find(|hook| hook.name == name) else {
-                return Acted::new(NOTHING_CONFIGURED, 3);
+                return Acted::new(nothing_configured(), 3);
             };
             one(verb, hook, scene)
         }
@@ -326,9 +338,14 @@ fn trouble(error: &SwitchError) -> String {
     format!("⚠️  The switches of this session count as empty: {error}")
 }
 
-/// The answer if no config names a hook.
-pub const NOTHING_CONFIGURED: &str = "No hooks are configured for this project. \
-    Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.";
+/// Of the hooks that becket does not run.
+const IN_SETTINGS: &str = "Hooks in Claude Code's settings files have no switch until \
+    `becket adopt` moves them here.";
+
+/// Returns the answer if no config names a hook.
+pub fn nothing_configured() -> String {
+    format!("No hooks are configured for this project. {IN_SETTINGS}")
+}
 
 const NOTHING_CHANGED: &str = "Nothing was changed.";
 
@@ -362,24 +379,30 @@ fn several(verb: Verb, typed: &str, names: &[&str]) -> String {
 fn no_match(verb: Verb, typed: &str, nearest: Option<&str>, list: &str) -> String {
     let typed = said(typed);
     let mut text = format!("❌ No hook found matching '{typed}'\n");
-    if let Some(built_in) = built_in(&typed) {
-        let _ = writeln!(text, "{built_in}");
-    } else if let Some(nearest) = nearest {
-        let _ = writeln!(text, "Did you mean '{nearest}'?");
+    let built_in = built_in(&typed);
+    match (&built_in, nearest) {
+        (Some(built_in), _) => text += &format!("{built_in}\n"),
+        (None, Some(nearest)) => text += &format!("Did you mean '{nearest}'?\n"),
+        (None, None) => {}
     }
     if list.is_empty() {
-        return text + NOTHING_CONFIGURED;
+        return text + &nothing_configured();
     }
     let verb = verb.word();
-    text + &format!(
+    text += &format!(
         "Available hooks for this project:\n{list}Try: /hook:{verb} [exact-name-from-above]"
-    )
+    );
+    // What is near to a configured hook is a slip of the keyboard.
+    if built_in.is_some() || nearest.is_none() {
+        text += &format!("\n{IN_SETTINGS}");
+    }
+    text
 }
 
 fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     let usage = format!("Usage: /hook:{} [hook-name-or-partial]", verb.word());
     match hooks {
-        [] => format!("{NOTHING_CONFIGURED}\n{usage}"),
+        [] => format!("{}\n{usage}", nothing_configured()),
         _ => {
             let list = list(hooks, switches, agent);
             format!("Available hooks for this project:\n{list}{usage}")
@@ -390,7 +413,7 @@ fn usage(verb: Verb, hooks: &[&Hook], switches: &Switches, agent: Option<&str>) 
 /// Each hook with its state, the enabled ones too.
 fn status(hooks: &[&Hook], switches: &Switches, agent: Option<&str>) -> String {
     if hooks.is_empty() {
-        return NOTHING_CONFIGURED.to_owned();
+        return nothing_configured();
     }
     let list = lines(hooks, |hook| Some(state(hook, switches, agent)));
     let list = list.trim_end();

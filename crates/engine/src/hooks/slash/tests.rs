@@ -6,6 +6,7 @@ use becket_wire::{EventId, Version};
 use serde_json::json;
 
 use super::*;
+use crate::config::ConfigCache;
 
 const SESSION: &str = "77850d98-4378-4282-9d8f-d2b7113deb20";
 
@@ -40,6 +41,7 @@ fn all_states() -> Vec<Arc<Hook>> {
 struct Talk {
     home: tempfile::TempDir,
     hooks: Vec<Arc<Hook>>,
+    guards: Vec<Arc<Rule>>,
     agent_type: Option<&'static str>,
 }
 
@@ -48,6 +50,7 @@ impl Talk {
         Self {
             home: tempfile::tempdir().unwrap(),
             hooks,
+            guards: Vec::new(),
             agent_type: None,
         }
     }
@@ -64,7 +67,7 @@ impl Talk {
             cwd: self.home.path(),
             agent_type: self.agent_type,
             hooks: &self.hooks,
-            guards: &[],
+            guards: &self.guards,
         };
         let acted = act(verb, argument, &scene);
         let lines = acted.lines;
@@ -180,11 +183,16 @@ fn several_names_are_switched_together_or_not_at_all() {
     🔒 Disabled typecheck-changed for this session
     ");
     insta::assert_snapshot!(talk.say(Verb::Enable, "lint types"), @r"
-    ❌ No hook found matching 'types'
+    ✅ Re-enabled lint-changed for this session
+    ✅ Re-enabled typecheck-changed for this session
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "lint typos"), @r"
+    ❌ No hook found matching 'typos'
     Available hooks for this project:
-      typecheck-changed    - TypeScript type checking (disabled for this session)
-      lint-changed         - ESLint validation (disabled for this session)
-    Try: /hook:enable [exact-name-from-above]
+      typecheck-changed    - TypeScript type checking
+      lint-changed         - ESLint validation
+    Try: /hook:disable [exact-name-from-above]
+    Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     Nothing was changed.
     [exit 3]
     ");
@@ -193,12 +201,70 @@ fn several_names_are_switched_together_or_not_at_all() {
     ❌ No hook found matching 'self-review'
     self-review is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on self-review
     Available hooks for this project:
-      typecheck-changed    - TypeScript type checking (disabled for this session)
-      lint-changed         - ESLint validation (disabled for this session)
+      typecheck-changed    - TypeScript type checking
+      lint-changed         - ESLint validation
     Try: /hook:disable [exact-name-from-above]
+    Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
     [exit 3]
     ");
     insta::assert_snapshot!(talk.say(Verb::Disable, "x\"; rm -rf /").lines().next().unwrap(), @r#"❌ No hook found matching 'x"; rm -rf /'"#);
+}
+
+#[test]
+fn each_of_several_names_is_answered_where_none_is_clear() {
+    let mut talk = Talk::with(Vec::new());
+    insta::assert_snapshot!(talk.say(Verb::Disable, "lint-changed typecheck-changed"), @r"
+    ❌ No hook found matching 'lint-changed'
+    lint-changed is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on lint-changed
+    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
+    ❌ No hook found matching 'typecheck-changed'
+    typecheck-changed is built in, but not configured, so it does not run. To switch it on, in a terminal: becket hooks on typecheck-changed
+    No hooks are configured for this project. Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
+    Nothing was changed.
+    [exit 3]
+    ");
+    talk.hooks = [
+        "lint-changed",
+        "lint-project",
+        "test-changed",
+        "test-project",
+    ]
+    .map(|name| Arc::new(hook(name, "Checks")))
+    .into();
+    insta::assert_snapshot!(talk.say(Verb::Disable, "lint tests"), @r"
+    🤔 Multiple hooks match 'lint':
+      - lint-changed
+      - lint-project
+    Be more specific: /hook:disable [exact-name]
+    🤔 Multiple hooks match 'tests':
+      - test-changed
+      - test-project
+    Be more specific: /hook:disable [exact-name]
+    Nothing was changed.
+    [exit 2]
+    ");
+    let (config, _) = ConfigCache::new(&talk.place(), [7; 32], false).current(None);
+    talk.guards = config.guards.iter().cloned().collect();
+    insta::assert_snapshot!(talk.say(Verb::Disable, "Delete-Home GIT-PUSH-FORCE"), @r"
+    ⚠️  'delete-home' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.delete-home] with enabled = false in your config.toml
+    ⚠️  'git-push-force' is a guard: no session switches it. To let one call pass: becket guard allow-once CODE (becket recent shows the code). To switch it off: [guards.git-push-force] with enabled = false in your config.toml
+    Nothing was changed.
+    [exit 3]
+    ");
+    insta::assert_snapshot!(talk.say(Verb::Disable, "file-guard"), @r"
+    ❌ No hook found matching 'file-guard'
+    Available hooks for this project:
+      lint-changed         - Checks
+      lint-project         - Checks
+      test-changed         - Checks
+      test-project         - Checks
+    Try: /hook:disable [exact-name-from-above]
+    Hooks in Claude Code's settings files have no switch until `becket adopt` moves them here.
+    [exit 3]
+    ");
+    // A sentence is one name that no hook has.
+    let said = talk.say(Verb::Disable, "what slows this down");
+    assert!(said.contains("'what slows this down'"), "{said}");
 }
 
 #[test]
