@@ -120,12 +120,13 @@ impl Events {
         );
     }
 
-    /// What only one of the two has. The program does not wait for asynchronous hooks, and ends
-    /// them when it ends: a slow witness may miss one of those.
+    /// The payloads that only one of the two has. In print mode Claude Code ends without waiting for
+    /// asynchronous hooks, or for the other hooks of a prompt that one of them blocked. A slow
+    /// witness may miss those events.
     fn differences<'a>(&'a self, witness: &'a Self) -> (Vec<&'a str>, Vec<&'a str>) {
         let (ours, theirs) = (self.sorted(), witness.sorted());
         let mut only_here = lacking(&theirs, &ours);
-        only_here.retain(|raw| !ASYNCHRONOUS.iter().any(|name| raw.contains(name)));
+        only_here.retain(|raw| !NOT_AWAITED.iter().any(|part| raw.contains(part)));
         (only_here, lacking(&ours, &theirs))
     }
 
@@ -136,13 +137,15 @@ impl Events {
     }
 }
 
-/// The events that becket registers asynchronously, as they stand in a payload.
-const ASYNCHRONOUS: [&str; 5] = [
+/// Parts of the payloads of events whose hooks Claude Code may end early: those that becket registers
+/// asynchronously, and the prompts that becket blocks because they are its own commands.
+const NOT_AWAITED: [&str; 6] = [
     "\"hook_event_name\":\"InstructionsLoaded\"",
     "\"hook_event_name\":\"DirectoryAdded\"",
     "\"hook_event_name\":\"CwdChanged\"",
     "\"hook_event_name\":\"FileChanged\"",
     "\"hook_event_name\":\"Notification\"",
+    "\"hook_event_name\":\"UserPromptSubmit\",\"prompt\":\"/hook:",
 ];
 
 /// What stands in `some` and not, or not as often, in `all`; both sorted.
