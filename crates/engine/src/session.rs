@@ -288,7 +288,7 @@ impl Session {
             return false;
         }
         let mut figures = figures.clone();
-        let costs = self.costs;
+        let costs = self.costs.clone();
         let before = known.cost_usd.unwrap_or(0.0);
         figures.cost_usd = match figures.cost_usd {
             Some(said) if figures.from_transcript => Some(said.max(before)),

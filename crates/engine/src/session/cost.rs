@@ -8,47 +8,62 @@ pub type Process = (Option<u32>, Option<u64>);
 /// Figures closer than this are the same: dollars.
 const NOTHING: f64 = 1e-6;
 
-/// The costs in the status lines of a session's processes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+/// So many processes are remembered. A session is seldom open in more than two at once.
+const MOST: usize = 8;
+
+/// The costs in the status lines of a session's newest processes, oldest process first.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ProcessCosts {
-    /// The process that was heard last; none if none ever was.
-    process: Option<Process>,
+    processes: Vec<ProcessCost>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct ProcessCost {
+    process: Process,
     /// Its first figure: zero, or a total that Claude Code had saved.
     first: f64,
-    last: f64,
-    /// What the session has cost besides the figures of this process.
-    besides: f64,
+    highest: f64,
 }
 
 impl ProcessCosts {
-    /// Takes the figure of a process; `before` is what the session had cost until then. Gives what it
+    /// Takes the figure of a process; `before` is what the session had cost until then. Returns what it
     /// has cost now, which is never less.
     ///
-    /// Claude Code 2.1.325 saves its total at an orderly end and restores it with `--resume`. After a
-    /// SIGKILL it restores what was saved before that process, or begins with zero.
+    /// Claude Code 2.1.325 saves the total of each session at an orderly end and restores it with
+    /// `--resume`, also after a SIGKILL: then without what the killed process had added. A session
+    /// that never ended orderly begins with zero.
     pub(super) fn total(&mut self, process: Process, said: f64, before: f64) -> f64 {
-        if self.process != Some(process) {
-            self.besides = self.besides_a_new_process(said, before);
-            self.process = Some(process);
-            self.first = said;
+        let known = self.processes.iter_mut().find(|it| it.process == process);
+        if let Some(known) = known {
+            let added = (said - known.highest).max(0.0);
+            known.highest = known.highest.max(said);
+            return before + added;
         }
-        self.last = said;
-        before.max(self.besides + said)
-    }
-
-    /// The first figure of a new process decides what is to be added to its figures.
-    fn besides_a_new_process(&self, said: f64, before: f64) -> f64 {
-        let restored = |saved: f64| self.process.is_some() && (said - saved).abs() < NOTHING;
+        let is_restored = self.processes.iter().any(|it| it.has_said(said));
+        if self.processes.len() == MOST {
+            self.processes.remove(0);
+        }
+        self.processes.push(ProcessCost {
+            process,
+            first: said,
+            highest: said,
+        });
         if said + NOTHING >= before {
-            0.0
-        } else if restored(self.last) {
-            self.besides
-        } else if restored(self.first) {
-            before - self.first
-        } else {
+            before.max(said)
+        } else if is_restored {
             before
+        } else {
+            before + said
         }
+    }
+}
+
+impl ProcessCost {
+    /// Returns true if a total that Claude Code may have saved from this process equals `figure`.
+    fn has_said(&self, figure: f64) -> bool {
+        let figures = [self.first, self.highest];
+        figures.iter().any(|said| (said - figure).abs() < NOTHING)
     }
 }
 
@@ -93,5 +108,23 @@ mod tests {
     #[test]
     fn a_figure_that_falls_takes_nothing_away() {
         costs(&[(1, 1.3), (1, 0.2), (1, 1.4)], &[1.3, 1.3, 1.4]);
+    }
+
+    #[test]
+    fn two_open_processes_each_add_their_own() {
+        costs(
+            &[(1, 0.5), (2, 0.5), (1, 0.6), (2, 0.55), (1, 0.6), (2, 0.55)],
+            &[0.5, 0.5, 0.6, 0.65, 0.65, 0.65],
+        );
+    }
+
+    #[test]
+    fn the_newest_processes_are_remembered() {
+        let mut costs = ProcessCosts::default();
+        for pid in 0..20 {
+            costs.total((Some(pid), None), 1.0, 1.0);
+        }
+        let pids: Vec<_> = costs.processes.iter().map(|it| it.process.0).collect();
+        assert_eq!(pids, (12..20).map(Some).collect::<Vec<_>>());
     }
 }

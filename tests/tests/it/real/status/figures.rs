@@ -1,7 +1,8 @@
 //! Context, cost and turns: from the status line at the terminal, from the transcript where there is none.
 
+use becket_tests::claude::Scope;
 use becket_tests::model::{bash, gate, say};
-use becket_tests::story::{Becket, Hook, story};
+use becket_tests::story::{Becket, Hook, Person, story};
 use becket_tests::wait::{self, PATIENCE};
 use serde_json::{Value, json};
 
@@ -167,6 +168,17 @@ fn at_a_terminal_the_tokens_of_the_last_reply_count_too() {
     });
 }
 
+/// Waits until the status line shows this cost of Claude Code's own. becket has taken it then: its
+/// line is printed together with that one.
+#[track_caller]
+fn wait_told(person: &Person<'_>, cost: f64) {
+    person.wait_for("its own cost", |screen| {
+        let told = screen.0.split("told: ").skip(1);
+        let mut told = told.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+        told.any(|told| (told - cost).abs() < 1e-6)
+    });
+}
+
 /// Claude Code's own figure falls: after a SIGKILL it goes on from the total of its last orderly end.
 #[test]
 fn the_cost_of_a_session_never_falls() {
@@ -176,6 +188,10 @@ fn the_cost_of_a_session_never_falls() {
             .on("first thing", answer("one is done"))
             .on("second thing", answer("two is done"))
             .on("third thing", answer("three is done"))
+            .settings(
+                Scope::User,
+                json!({"statusLine": {"type": "command", "command": "jq -r '\"told: \\(.cost.total_cost_usd)\"'"}}),
+            )
             .registered(Becket::default().init(&["--statusline"]))
             .since("2.1.325", "total that is restored")
             .begin()?;
@@ -193,12 +209,14 @@ fn the_cost_of_a_session_never_falls() {
         let (id, one) = costs(0.01);
         person.leaves();
         let person = story.person_with(&["--resume", &id])?;
+        wait_told(&person, one);
         assert!((costs(0.01).1 - one).abs() < 1e-6, "after /exit");
         person.submits("second thing");
         person.wait_text("two is done");
         let (_, two) = costs(1.5 * one);
         person.kill();
         let person = story.person_with(&["--resume", &id])?;
+        wait_told(&person, one);
         assert!((costs(0.01).1 - two).abs() < 1e-6, "after SIGKILL");
         person.submits("third thing");
         person.wait_text("three is done");
