@@ -45,7 +45,7 @@ pub fn keep(folder: &Path, name: &str, text: &str) {
 /// More than any list of problems; a larger file is not ours.
 const MOST: u64 = 4 << 20;
 
-/// The problems that were there when it was last looked, each as often as it was.
+/// The problems that were there when it was last looked and that were told, each as often as it was.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     about: String,

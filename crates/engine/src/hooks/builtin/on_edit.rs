@@ -68,14 +68,18 @@ fn news(
     let agent = event.common().agent_id.as_deref();
     let (mut old, mut new) = (Vec::new(), Vec::new());
     for (about, problems) in check.by_file(problems) {
-        let known = Known::read(call.memory, agent, &about);
-        if let Err(error) = Known::write(call.memory, agent, &about, &problems) {
-            troubles.push(format!("could not remember what was told: {error}"));
-        }
-        let (still, fresh) = known.split(&claim(call, event, problems));
+        let (still, fresh) = Known::read(call.memory, agent, &about).split(&problems);
         old.extend(still);
         new.extend(fresh);
     }
+    // Those that do not fit into the list are told next time.
+    let more = report::cut_off(&mut new, call.cwd);
+    for (about, told) in check.by_file([&*old, &*new].concat()) {
+        if let Err(error) = Known::write(call.memory, agent, &about, &told) {
+            troubles.push(format!("could not remember what was told: {error}"));
+        }
+    }
+    let (old, new) = (claim(call, event, old), claim(call, event, new));
     let files: Vec<_> = check
         .files
         .iter()
@@ -97,8 +101,8 @@ fn news(
             }
         }
         (new, old) => {
-            let count = counted(new.len(), &format!("new {what}"));
-            let list = report::list(new, call.cwd);
+            let count = counted(new.len() + more, &format!("new {what}"));
+            let list = report::list(new, more, call.cwd);
             let before = match old {
                 [] => String::new(),
                 old => still(old, what, "") + "\n",
@@ -299,6 +303,28 @@ mod tests {
         assert_eq!(
             world.told("a.txt"),
             "1 new problem in a.txt (its command)\na.txt:1: one"
+        );
+    }
+
+    #[test]
+    fn what_the_list_has_no_room_for_is_told_next_time() {
+        let world = World::new("lint-changed");
+        let wrong: String = (1..=13).map(|n| format!("WRONG {n}\n")).collect();
+        world.write("a.txt", &wrong);
+        let told = world.told("a.txt");
+        assert!(
+            told.starts_with("13 new problems in a.txt (its command)\na.txt:1: 1\n"),
+            "{told}"
+        );
+        assert!(told.ends_with("a.txt:10: 10\nand 3 more"), "{told}");
+        assert_eq!(
+            world.told("a.txt"),
+            "3 new problems in a.txt (its command)\na.txt:11: 11\na.txt:12: 12\na.txt:13: 13\n10 problems told before are still there"
+        );
+        let told = world.told("a.txt");
+        assert!(
+            told.starts_with("13 problems told before are still there"),
+            "{told}"
         );
     }
 

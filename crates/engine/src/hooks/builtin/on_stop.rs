@@ -75,12 +75,13 @@ fn fails(
     mut problems: Vec<report::Problem>,
 ) -> String {
     problems.retain(|problem| problem.severity == Severity::Error);
-    let problems = claim(call, event, problems);
+    let mut problems = claim(call, event, problems);
     if problems.is_empty() {
         return String::new();
     }
     let count = counted(problems.len(), "problem");
-    let (by, list) = (&check.by, report::list(&problems, call.cwd));
+    let more = report::cut_off(&mut problems, call.cwd);
+    let (by, list) = (&check.by, report::list(&problems, more, call.cwd));
     format!("{count} ({by})\n{list}")
 }
 

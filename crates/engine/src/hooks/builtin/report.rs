@@ -82,21 +82,24 @@ pub fn last_words(said: &Captured) -> Option<Problem> {
     })
 }
 
-/// The problems, worst first, as a person or a model reads them.
-pub fn list(problems: &[Problem], cwd: &Path) -> String {
-    let mut problems: Vec<_> = problems.iter().collect();
+/// Puts the worst problems first and keeps those that fit into one list. Returns how many do not.
+pub fn cut_off(problems: &mut Vec<Problem>, cwd: &Path) -> usize {
     problems.sort_by_key(|problem| problem.severity);
-    let mut text = String::new();
-    let mut told = 0;
+    let (all, mut length, mut told) = (problems.len(), 0, 0);
     for problem in problems.iter().take(MOST) {
-        let entry = problem.entry(cwd);
-        if told > 0 && text.len() + entry.len() > ALL {
+        length += problem.entry(cwd).len();
+        if told > 0 && length > ALL {
             break;
         }
-        text.push_str(&entry);
         told += 1;
     }
-    let more = problems.len() - told;
+    problems.truncate(told);
+    all - told
+}
+
+/// Formats problems for a person or a model, and the count of those that were cut off.
+pub fn list(problems: &[Problem], more: usize, cwd: &Path) -> String {
+    let mut text: String = problems.iter().map(|it| it.entry(cwd)).collect();
     if more > 0 {
         let _ = writeln!(text, "and {more} more");
     }
@@ -201,7 +204,12 @@ mod tests {
             code: Some(1),
             cut: false,
         };
-        list(&read(format, &said, Path::new("/p")), Path::new("/p"))
+        cut_list(read(format, &said, Path::new("/p")))
+    }
+
+    fn cut_list(mut problems: Vec<Problem>) -> String {
+        let more = cut_off(&mut problems, Path::new("/p"));
+        list(&problems, more, Path::new("/p"))
     }
 
     macro_rules! on_stdout {
@@ -306,8 +314,7 @@ see https://example.com:443/a.b: there
 
     #[test]
     fn a_long_list_is_cut() {
-        let many: Vec<_> = (1..=25).map(|line| problem(line, "wrong")).collect();
-        let told = list(&many, Path::new("/p"));
+        let told = cut_list((1..=25).map(|line| problem(line, "wrong")).collect());
         assert_eq!(told.lines().count(), 11, "{told}");
         assert!(
             told.ends_with("src/a.ts:10: wrong\nand 15 more\n"),
@@ -315,8 +322,7 @@ see https://example.com:443/a.b: there
         );
 
         let long = "é".repeat(5_000);
-        let long: Vec<_> = (1..=25).map(|line| problem(line, &long)).collect();
-        let told = list(&long, Path::new("/p"));
+        let told = cut_list((1..=25).map(|line| problem(line, &long)).collect());
         assert!(told.len() < ALL + 100, "{}", told.len());
         assert!(
             told.ends_with("and 20 more\n"),
