@@ -9,6 +9,7 @@ use becket_wire::EventId;
 use becket_wire::rpc::{EventQuery, EventRow, Told};
 
 use crate::failure::{Code, Failure};
+use crate::session::source::lowered;
 use crate::world::World;
 
 /// The events that are asked for, oldest first.
@@ -60,6 +61,7 @@ pub fn complete(
     database: Option<&rusqlite::Connection>,
     spooled: &[Record],
 ) -> Result<String> {
+    let prefix = &*lowered(prefix);
     let mut found = match database {
         Some(connection) => store::sessions_like(connection, prefix)?,
         None => Vec::new(),

@@ -13,7 +13,7 @@ use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::failure::{Code, Failure};
-use crate::session::source::Source;
+use crate::session::source::{Source, lowered};
 use crate::session::stored::sessions_without_daemon;
 use crate::session::{self, words};
 use crate::ui::style::WARN;
@@ -121,10 +121,7 @@ impl Meant {
         match named.map(str::to_owned).or_else(own_session) {
             // A whole id needs no look-up.
             Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
-                let id = match parse_uuid(&id) {
-                    Some(_) => id.to_ascii_lowercase(),
-                    None => id,
-                };
+                let id = lowered(&id);
                 Ok(Self::of(world, id.clone(), stored(world, &id).as_ref()))
             }
             Some(beginning) => {

@@ -34,8 +34,11 @@ impl Git {
         let worktree = linked.as_deref().filter(is_worktree);
         let worktree = worktree.and_then(|admin| Some(admin.file_name()?.to_str()?.to_owned()));
         let head = first_line(&linked.unwrap_or(git).join("HEAD"))?;
+        // A reftable repository keeps its HEAD elsewhere, and this in the file.
+        let branch = head.strip_prefix("ref: refs/heads/");
+        let branch = branch.filter(|branch| *branch != ".invalid");
         Some(Self {
-            branch: head.strip_prefix("ref: refs/heads/").map(str::to_owned),
+            branch: branch.map(str::to_owned),
             worktree,
         })
     }
@@ -69,6 +72,7 @@ mod tests {
         write("app/.git/modules/lib/HEAD", "4e296f3a9d\n");
         write("app/lib/.git", "gitdir: ../.git/modules/lib\n");
         write("app/src/main.rs", "");
+        write("tables/.git/HEAD", "ref: refs/heads/.invalid\n");
         write("plain/file", "");
         let git = |path: &str| {
             let found = Git::of(&folder.path().join(path));
@@ -80,6 +84,7 @@ mod tests {
             r#"Some("tide") Some("tide")"#
         );
         assert_eq!(git("app/lib"), "None None", "no branch is checked out");
+        assert_eq!(git("tables"), "None None", "its HEAD is not in a file");
         assert_eq!(git("plain"), "None None");
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 const FIRST: &str = "aaaaaaaa-0000-4000-8000-000000000001";
 const NEXT: &str = "bbbbbbbb-0000-4000-8000-000000000002";
+const LINKED: &str = "cccccccc-0000-4000-8000-000000000003";
 
 /// A whole event of a session, as this process's Claude Code would send it.
 fn tell(world: &World, session: &str, event: &str, fields: &Value) -> Called {
@@ -68,6 +69,21 @@ fn show(world: &World, session: &str) -> Value {
 
 fn parsed(world: &World, args: &[&str]) -> Value {
     serde_json::from_str(&world.run(args)).expect("JSON")
+}
+
+fn git(world: &World, words: &str) {
+    let mut git = world.command("git");
+    git.args(["-c", "user.name=x", "-c", "user.email=x@x"]);
+    git.args(words.split(' '))
+        .current_dir(world.home.join("work/api"));
+    assert!(git.status().expect("git").success(), "git {words}");
+}
+
+/// The branch and the worktree of a session.
+fn of_git(rows: &[Value], id: &str) -> [Value; 2] {
+    let row = rows.iter().find(|row| row["session_id"] == id);
+    let row = row.unwrap_or_else(|| panic!("{rows:?}"));
+    [row["git_branch"].clone(), row["git_worktree"].clone()]
 }
 
 /// A session of three turns that `/clear` ended, and the one after it.
@@ -155,6 +171,38 @@ fn show_tells_turns_files_and_neighbours() {
     assert!(text.contains("before") && text.contains(FIRST), "{text}");
     let bad = world.output(&["show", FIRST, "--turns", "few"]);
     assert_eq!(bad.status.code(), Some(2));
+
+    for words in [
+        "init -q -b fix/login",
+        "commit -q --allow-empty -m one",
+        "worktree add -q -b tide ../tree",
+    ] {
+        git(&world, words);
+    }
+    let linked = json!({"source": "startup", "cwd": world.home.join("work/tree")});
+    tell(&world, LINKED, "SessionStart", &linked);
+    let rows = world.sessions();
+    assert_eq!(of_git(&rows, NEXT), [json!("fix/login"), Value::Null]);
+    assert_eq!(of_git(&rows, LINKED), [json!("tide"), json!("tree")]);
+}
+
+#[test]
+fn an_id_may_be_typed_in_upper_case() {
+    let world = told();
+    std::fs::write(world.home.join("t.jsonl"), "").expect("a transcript");
+    for words in [
+        "show AAAA",
+        "events --session AAAA",
+        "recent --session AAAA",
+        "stats --session AAAA",
+        "why --session AAAA",
+        "coverage --session AAAA",
+        "hooks --session AAAA",
+        "guard backtest --session AAAA",
+    ] {
+        let done = world.output(&words.split(' ').collect::<Vec<_>>());
+        assert!(done.status.success(), "{words}: {done:?}");
+    }
 }
 
 #[test]

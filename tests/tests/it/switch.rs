@@ -140,10 +140,13 @@ fn names_are_taken_as_people_type_them() {
     assert_eq!(disabled(&world, SESSION), ["lint-mine", "typecheck-mine"]);
     let json = fs::read_to_string(file(&world, SESSION)).expect("a file");
     assert!(json.contains(SESSION) && !json.contains(&upper), "{json}");
-    let (text, code) = say(&world, &["enable", "lint", "types"]);
+    let (text, code) = say(&world, &["enable", "lint", "nothing"]);
     assert_eq!(code, 3, "{text}");
     assert!(text.ends_with("Nothing was changed.\n"), "{text}");
     assert_eq!(disabled(&world, SESSION).len(), 2);
+    let (text, code) = say(&world, &["enable", "lint", "types"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(disabled(&world, SESSION), [""; 0]);
     let (text, code) = say(&world, &["disable", "self-review"]);
     assert_eq!(code, 3);
     assert!(

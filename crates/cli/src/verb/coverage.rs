@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::coverage::{A_DAY, Compared, Scope, compare};
 use crate::run::short;
+use crate::session::source::lowered;
 use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
@@ -38,7 +39,8 @@ pub struct Coverage {
 
 impl Coverage {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let scope = match &self.session {
+        let session = self.session.as_deref().map(lowered);
+        let scope = match &session {
             Some(session) => Scope::Session(session),
             None => Scope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
         };
