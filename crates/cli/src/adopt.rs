@@ -16,5 +16,5 @@ mod wish;
 
 pub use apply::{Change, Moved, adopt, any as any_adopted};
 pub use found::{Found, json, list_table, look, stays};
-pub use named::{Named, Why, is_interpreter, numbers};
+pub use named::{Named, Why, is_assignment, is_interpreter, numbers};
 pub use undo::{Undone, undo};

@@ -228,12 +228,25 @@ tools = "bash"
 run = "true"
 [guards.no-such-guard]
 enabled = false
+[hooks.home]
+on = "Stop"
+run = "$HOME/hooks/none.sh"
+[hooks.braces]
+on = "Stop"
+run = "sh '${HOME}/hooks/none.sh'"
+[hooks.quoted]
+on = "Stop"
+run = "\"$HOME\"/hooks/none.sh"
+[hooks.variable]
+on = "Stop"
+run = "FOO=1 BAR= /nowhere/z"
 "#,
     );
     let check = world.becket(["config", "check"]).output().expect("becket");
     let told = String::from_utf8_lossy(&check.stdout).into_owned();
     assert_eq!(check.status.code(), Some(0), "{told}");
     let file = world.path("config.toml").display().to_string();
+    let none = world.home.join("hooks/none.sh").display().to_string();
     for line in [
         format!("warning: {file}:4: hooks.gone.run: /nowhere/check does not exist"),
         format!("warning: {file}:7: hooks.script.run: ~/hooks/gone.py does not exist"),
@@ -243,10 +256,35 @@ enabled = false
         format!(
             "warning: {file}:15:9: guards.no-such-guard switches off a guard that does not exist"
         ),
+        format!("hooks.home.run: {none} does not exist"),
+        format!("hooks.braces.run: {none} does not exist"),
+        format!("hooks.quoted.run: {none} does not exist"),
+        "hooks.variable.run: /nowhere/z does not exist".to_owned(),
     ] {
         assert!(told.contains(&line), "{line}\n{told}");
     }
-    assert_eq!(told.matches("warning:").count(), 4, "{told}");
+    assert_eq!(told.matches("warning:").count(), 8, "{told}");
+}
+
+#[test]
+fn the_author_of_a_project_checks_it_before_trusting_it() {
+    let world = world("");
+    let project = world.home.join("shop");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    fs::create_dir_all(project.join(".becket")).expect("a folder");
+    let config = "[guards.no-such-guard]\nenabled = false\n[hooks.gone]\non = \"Stop\"\nrun = \"/nowhere/check\"\n";
+    fs::write(project.join(".becket/config.toml"), config).expect("a config");
+    let mut check = world.becket(["config", "check"]);
+    let check = check.current_dir(&project).output().expect("becket");
+    let told = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert_eq!(check.status.code(), Some(0), "{told}");
+    for warning in [
+        "guards.no-such-guard switches off a guard that does not exist",
+        "hooks.gone.run: /nowhere/check does not exist",
+    ] {
+        assert!(told.contains(warning), "{warning}\n{told}");
+    }
+    assert_eq!(told.matches("warning:").count(), 2, "{told}");
 }
 
 #[test]

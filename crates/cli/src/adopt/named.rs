@@ -371,7 +371,8 @@ pub fn is_interpreter(program: &str) -> bool {
     INTERPRETERS.contains(&base(program))
 }
 
-fn is_assignment(word: &str) -> bool {
+/// Returns true if a shell takes a word before a program as `NAME=value`.
+pub fn is_assignment(word: &str) -> bool {
     let name = word.split_once('=').map(|(name, _)| name);
     let is_name = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     name.is_some_and(|name| !name.is_empty() && is_name(name))

@@ -13,12 +13,13 @@ use clap::Subcommand;
 use serde_json::{Value as Json, json};
 use unicode_width::UnicodeWidthStr;
 
+use crate::adopt::{is_assignment, is_interpreter};
 use crate::failure::Code;
 use crate::line;
+use crate::settings;
 use crate::ui::style::{BAD, DIM, WARN};
 use crate::ui::text::{fold, is_plain, visible};
 use crate::world::{World, project_of};
-use crate::{adopt, settings};
 
 /// Show every value of the config, and the file and line that set it
 #[derive(Debug, clap::Args)]
@@ -83,8 +84,8 @@ fn missing_programs(snapshot: &Snapshot, project: &Path, cwd: &Path) -> Vec<Prob
         let Action::Run(program) = &hook.action else {
             continue;
         };
-        let counts = hook.off.is_none() && !hook.untrusted;
-        let Some(what) = missing(program, project, cwd).filter(|_| counts) else {
+        // That of an untrusted project too: its author checks before trusting it.
+        let Some(what) = missing(program, project, cwd).filter(|_| hook.off.is_none()) else {
             continue;
         };
         let key = format!("hooks.{}.run", hook.name);
@@ -105,7 +106,9 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
         Program::Shell(line) => {
             let project = project.to_string_lossy();
             let line = line.replace("${CLAUDE_PROJECT_DIR}", &project);
-            settings::words(&line.replace("$CLAUDE_PROJECT_DIR", &project))?
+            let line = line.replace("$CLAUDE_PROJECT_DIR", &project);
+            let words = settings::words(&with_home(line))?.into_iter();
+            words.skip_while(|word| is_assignment(word)).collect()
         }
     };
     let (first, rest) = words.split_first()?;
@@ -117,7 +120,7 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
     }
     let is_code = rest.iter().any(|word| matches!(&**word, "-c" | "-e"));
     let script = rest.iter().find(|word| !word.starts_with('-'));
-    let script = script.filter(|_| adopt::is_interpreter(first) && !is_code);
+    let script = script.filter(|_| is_interpreter(first) && !is_code);
     let mut files = std::iter::once(first).chain(script);
     let file = files.find(|word| {
         let home = word.strip_prefix("~/").zip(std::env::home_dir());
@@ -127,6 +130,17 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
         word.contains('/') && !project.join(&path).exists() && !cwd.join(&path).exists()
     })?;
     Some(format!("{file} does not exist"))
+}
+
+/// Puts the user's home where a shell would.
+fn with_home(line: String) -> String {
+    let Some(home) = std::env::home_dir() else {
+        return line;
+    };
+    let home = home.to_string_lossy();
+    let line = line.replace("${HOME}", &home);
+    let line = line.replace("$HOME/", &format!("{home}/"));
+    line.replace("$HOME\"", &format!("{home}\""))
 }
 
 /// Every value and what set it, in columns.

@@ -260,11 +260,9 @@ impl Loader {
         let others = self.files.iter().filter(|file| !counts(file));
         let others = others
             .filter_map(ConfigFile::layer)
-            .flat_map(|it| &it.tables);
-        let untrusted: Vec<RawTable> = others
-            .filter(|table| table.section == "hooks")
-            .cloned()
-            .collect();
+            .flat_map(|it| it.tables.iter().cloned());
+        let (untrusted, others): (Vec<RawTable>, Vec<RawTable>) =
+            others.partition(|table| table.section == "hooks");
         let around = Around {
             folder: self.watch.as_ref().and_then(Watch::folder),
             approved,
@@ -296,6 +294,9 @@ impl Loader {
         problems.extend_from_slice(&self.fixed_problems);
         problems.extend(warnings);
         problems.extend(named.problems);
+        let mut new = warnings_if_trusted(tables, others);
+        new.retain(|problem| !guards.problems.contains(problem));
+        problems.extend(new);
         problems.extend(guards.problems);
         problems.extend(skills.problems);
         let unread = self.watch.as_ref().and_then(|watch| watch.trouble.as_ref());
@@ -325,6 +326,15 @@ impl Loader {
             generation,
         }
     }
+}
+
+/// Returns the warnings about guards if an untrusted project's tables counted too: its author checks
+/// before trusting it.
+fn warnings_if_trusted(mut tables: Vec<RawTable>, untrusted: Vec<RawTable>) -> Vec<Problem> {
+    tables.extend(untrusted.into_iter().filter(|it| it.section == "guards"));
+    let mut problems = guard::read(&tables).problems;
+    problems.retain(|problem| problem.severity == Severity::Warning);
+    problems
 }
 
 /// What is known of the file, and what of it counts.
