@@ -48,7 +48,7 @@ fn up_asks_a_person_once() {
     fs::create_dir_all(world.home.join(".claude")).expect("a folder");
     fs::write(&settings, own).expect("settings");
     let open = || {
-        let mut command = world.becket(["up", "--no-view"]);
+        let mut command = world.becket(["up"]);
         match Terminal::that_ends(command.env("PATH", "/usr/bin:/bin"), (120, 60)) {
             Ok(terminal) => Some(terminal),
             Err(why) => {
@@ -97,7 +97,10 @@ fn up_asks_a_person_once() {
         !world.path("config.toml").exists(),
         "nothing is on by itself"
     );
+    // Nothing is to be registered: the view opens, without a question.
     let again = open().expect("a terminal");
+    again.wait_text("No sessions");
+    again.press("q");
     again.wait_text("[ended 0]");
     assert!(!again.history().contains("[Y/n]"), "{}", again.history().0);
 }

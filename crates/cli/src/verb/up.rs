@@ -117,7 +117,8 @@ impl Up {
             step(&set, &world.place.config().display().to_string());
         }
         tell_what_next(world, &around);
-        if !self.no_view && tui::suits_terminal() {
+        // The view would hide what this run changed.
+        if !self.no_view && !outcome.changed() && tui::suits_terminal() {
             return verb::view::run(world, None);
         }
         Ok(ExitCode::SUCCESS)
