@@ -1,6 +1,7 @@
 //! The three hooks that look at the whole project before a turn ends: typecheck-, lint- and
 //! test-project.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use becket_wire::event::Event;
@@ -12,7 +13,7 @@ use super::check::{self, Check};
 use super::language::{Kind, LANGUAGES, Language};
 use super::memory::claim;
 use super::on_edit::{counted, failed, lines};
-use super::report::{self, Severity};
+use super::report::{self, Problem, Severity};
 use super::tool::Search;
 use super::turn::Turn;
 use crate::program;
@@ -45,10 +46,10 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         Ok(Some(program)) => (check::by_command(&program, &[], call, kind), Vec::new()),
         Ok(None) => checks(&changed, call, kind, &search),
     };
-    let mut told = String::new();
+    let (mut told, mut hashes) = (String::new(), BTreeSet::new());
     for check in &checks {
         match check.run(call) {
-            Ok(problems) => told.push_str(&fails(call, check, &event, problems)),
+            Ok(problems) => told.push_str(&fails(call, check, &event, problems, &mut hashes)),
             Err(why) => troubles.push(why),
         }
     }
@@ -67,14 +68,18 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
     }
 }
 
-/// What fails, if anything does. A warning fails nothing.
+/// What fails, if anything does. A warning fails nothing. Passes over `hashes`, those of the problems
+/// that an earlier check of this event told: crates of one workspace tell the same.
 fn fails(
     call: &Call<'_>,
     check: &Check,
     event: &Event,
-    mut problems: Vec<report::Problem>,
+    mut problems: Vec<Problem>,
+    hashes: &mut BTreeSet<u64>,
 ) -> String {
-    problems.retain(|problem| problem.severity == Severity::Error);
+    problems
+        .retain(|problem| problem.severity == Severity::Error && !hashes.contains(&problem.hash()));
+    hashes.extend(problems.iter().map(Problem::hash));
     let mut problems = claim(call, event, problems);
     if problems.is_empty() {
         return String::new();
@@ -124,6 +129,7 @@ fn checks(
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use serde_json::{Value, json};
 
@@ -150,7 +156,12 @@ mod tests {
 
         /// Writes a file that is newer than everything remembered.
         fn write(&self, text: &str) {
-            let file = self.folder.path().join("p/a.rs");
+            self.write_to("a.rs", text);
+        }
+
+        fn write_to(&self, name: &str, text: &str) {
+            let file = self.folder.path().join("p").join(name);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, text).unwrap();
             let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
             fs::File::options()
@@ -171,12 +182,16 @@ mod tests {
         }
 
         fn stop(&self, fields: &Value) -> Output {
+            self.stop_for("test-project", fields)
+        }
+
+        fn stop_for(&self, hook: &str, fields: &Value) -> Output {
             let mut payload = json!({"hook_event_name": "Stop", "last_assistant_message": "Done."});
             payload
                 .as_object_mut()
                 .unwrap()
                 .extend(fields.as_object().unwrap().clone());
-            let hook = BuiltIn::find("test-project").unwrap();
+            let hook = BuiltIn::find(hook).unwrap();
             let root = fs::canonicalize(self.folder.path()).unwrap();
             let project = root.join("p");
             (hook.run)(&Call {
@@ -185,7 +200,7 @@ mod tests {
                 cwd: &project,
                 project: &project,
                 options: &self.options,
-                memory: &root.join("memory"),
+                memory: &root.join("memory").join(hook.name),
             })
         }
 
@@ -223,6 +238,40 @@ mod tests {
         world.write("right\n");
         assert!(world.stop(&json!({})).is_silent());
         assert_eq!(world.runs(), 3);
+    }
+
+    #[test]
+    fn what_one_hook_tells_of_a_stop_no_other_repeats() {
+        let world = World::new();
+        world.write("WRONG\n");
+        let stop = json!({"prompt_id": "1"});
+        let told = "1 problem (its command)\n./a.rs:1:WRONG";
+        assert_eq!(blocked(&world.stop_for("typecheck-project", &stop)), told);
+        assert!(world.stop(&stop).is_silent());
+        assert_eq!(world.runs(), 2);
+        // A stop of another prompt.
+        world.write("WRONG\n");
+        assert_eq!(blocked(&world.stop(&json!({"prompt_id": "2"}))), told);
+    }
+
+    #[test]
+    fn one_error_that_two_folders_have_is_told_once() {
+        let mut world = World::new();
+        world.options = toml::Table::new();
+        world.write_to("shared.ts", "");
+        let prints = "echo '../shared.ts(1,2): error TS1: no'; exit 2";
+        for name in ["one", "two"] {
+            for file in ["package.json", "tsconfig.json", "a.ts"] {
+                world.write_to(&format!("{name}/{file}"), "{}");
+            }
+            let tsc = format!("{name}/node_modules/.bin/tsc");
+            world.write_to(&tsc, &format!("#!/bin/sh\n{prints}\n"));
+            let tsc = world.folder.path().join("p").join(tsc);
+            fs::set_permissions(tsc, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let told = blocked(&world.stop_for("typecheck-project", &json!({})));
+        assert_eq!(told.matches("error TS1: no").count(), 1, "{told}");
+        assert_eq!(told.matches("1 problem").count(), 1, "{told}");
     }
 
     #[test]
