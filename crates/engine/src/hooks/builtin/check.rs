@@ -22,7 +22,8 @@ pub struct Check {
     pub by: String,
     program: PathBuf,
     args: Vec<OsString>,
-    folder: PathBuf,
+    /// The folder in which it runs.
+    pub folder: PathBuf,
     format: Format,
     pub kind: Kind,
     /// The changed files that it is about; empty for a whole project.

@@ -1,5 +1,6 @@
 //! The three hooks that look at what was just written: typecheck-, lint- and test-changed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,10 +40,13 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
         Ok(Some(program)) => (check::by_command(&program, &files, call, kind), Vec::new()),
         Ok(None) => check::of_files(&files, call, kind, &search),
     };
-    let mut told = String::new();
+    let (mut told, mut hashes) = (String::new(), BTreeSet::new());
     for check in &checks {
         match check.run(call) {
-            Ok(problems) => told.push_str(&news(call, check, &event, problems, &mut troubles)),
+            Ok(problems) => {
+                let news = news(call, check, &event, problems, &mut hashes, &mut troubles);
+                told.push_str(&news);
+            }
             Err(why) => troubles.push(why),
         }
     }
@@ -57,12 +61,14 @@ pub fn run(call: &Call<'_>, kind: Kind) -> Output {
 }
 
 /// Tells what a check found that was not there when the files were last looked at, and counts what
-/// was told before and is still there.
+/// was told before and is still there. Passes over `hashes`, those of the problems that an earlier
+/// check of this event told.
 fn news(
     call: &Call<'_>,
     check: &Check,
     event: &Event,
     problems: Vec<Problem>,
+    hashes: &mut BTreeSet<u64>,
     troubles: &mut Vec<String>,
 ) -> String {
     let agent = event.common().agent_id.as_deref();
@@ -72,13 +78,26 @@ fn news(
         old.extend(still);
         new.extend(fresh);
     }
+    // One error of the compiler fails the tests of every file, so it is known from the last run.
+    let last_run = (check.kind == Kind::Test).then(|| check.folder.to_string_lossy());
+    if let Some(about) = &last_run {
+        let (still, fresh) = Known::read(call.memory, agent, about).split(&new);
+        old.extend(still);
+        new = fresh;
+    }
     // Those that do not fit into the list are told next time.
     let more = report::cut_off(&mut new, call.cwd);
-    for (about, told) in check.by_file([&*old, &*new].concat()) {
+    let told = [&*old, &*new].concat();
+    let last_run = last_run.map(|about| (about.into_owned(), told.clone()));
+    for (about, told) in check.by_file(told).into_iter().chain(last_run) {
         if let Err(error) = Known::write(call.memory, agent, &about, &told) {
             troubles.push(format!("could not remember what was told: {error}"));
         }
     }
+    for problems in [&mut old, &mut new] {
+        problems.retain(|problem| !hashes.contains(&problem.hash()));
+    }
+    hashes.extend(old.iter().chain(&new).map(Problem::hash));
     let (old, new) = (claim(call, event, old), claim(call, event, new));
     let files: Vec<_> = check
         .files
@@ -410,6 +429,61 @@ mod tests {
         assert_eq!(
             value["hookSpecificOutput"]["additionalContext"],
             "2 new problems in a.txt, b.txt (its command)\na.txt:1: a\nb.txt:1: b"
+        );
+    }
+
+    /// A compiler that runs for each file, and finds the errors of both.
+    fn compiler() -> World {
+        let mut world = World::new("test-changed");
+        world.options =
+            toml::from_str("command = 'grep -nH WRONG a.txt b.txt | sed s/:WRONG/:/ # {file}'")
+                .unwrap();
+        world.write("b.txt", "fine\n");
+        world
+    }
+
+    #[test]
+    fn one_error_that_two_checks_find_is_told_once() {
+        let world = compiler();
+        world.write("a.txt", "WRONG one\n");
+        let call = |file: &str| json!({"tool_name": "Edit", "tool_input": {"file_path": file}});
+        let calls = [call("a.txt"), call("b.txt")];
+        let batch = json!({"hook_event_name": "PostToolBatch", "tool_calls": calls});
+        let told = |output: &Output| {
+            let value: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let told = &value["hookSpecificOutput"]["additionalContext"];
+            told.as_str().unwrap().to_owned()
+        };
+        assert_eq!(
+            told(&world.call(&batch)),
+            "1 new failure in the tests of a.txt (its command)\na.txt:1: one"
+        );
+        assert_eq!(
+            told(&world.call(&batch)),
+            "1 failure told before is still there in the tests of a.txt (its command): a.txt:1"
+        );
+        // The second check tells what only it finds.
+        world.write("b.txt", "WRONG two\n");
+        let said = told(&world.call(&batch));
+        assert_eq!(said.matches("b.txt:1: two").count(), 1, "{said}");
+    }
+
+    #[test]
+    fn an_old_error_is_not_new_to_the_tests_of_another_file() {
+        let world = compiler();
+        world.write("a.txt", "WRONG one\n");
+        assert!(world.told("a.txt").starts_with("1 new failure"));
+        let still =
+            "1 failure told before is still there in the tests of b.txt (its command): a.txt:1";
+        assert_eq!(world.told("b.txt"), still);
+        assert_eq!(world.told("b.txt"), still);
+        // Fixed, then broken again, seen from the other file.
+        world.write("a.txt", "fine\n");
+        assert_eq!(world.told("b.txt"), "");
+        world.write("a.txt", "WRONG one\n");
+        assert_eq!(
+            world.told("b.txt"),
+            "1 new failure in the tests of b.txt (its command)\na.txt:1: one"
         );
     }
 
