@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Output;
 
 use becket_tests::wait::{self, PATIENCE};
-use becket_tests::world::{Called, World, call, is_alive};
+use becket_tests::world::{Called, World, call, is_alive, write_program};
 use serde_json::{Value, json};
 
 const ALONE: (&str, &str) = ("BECKET_NO_DAEMON", "1");
@@ -240,6 +240,12 @@ run = "\"$HOME\"/hooks/none.sh"
 [hooks.variable]
 on = "Stop"
 run = "FOO=1 BAR= /nowhere/z"
+[hooks.bare]
+on = "Stop"
+run = ["python3", "check.py", "-c"]
+[hooks.program]
+on = "Stop"
+run = "no-such-program --all"
 "#,
     );
     let check = world.becket(["config", "check"]).output().expect("becket");
@@ -260,10 +266,40 @@ run = "FOO=1 BAR= /nowhere/z"
         format!("hooks.braces.run: {none} does not exist"),
         format!("hooks.quoted.run: {none} does not exist"),
         "hooks.variable.run: /nowhere/z does not exist".to_owned(),
+        "hooks.bare.run: check.py does not exist".to_owned(),
+        "hooks.program.run: no-such-program is not on PATH".to_owned(),
     ] {
         assert!(told.contains(&line), "{line}\n{told}");
     }
-    assert_eq!(told.matches("warning:").count(), 8, "{told}");
+    assert_eq!(told.matches("warning:").count(), 10, "{told}");
+}
+
+#[test]
+fn code_modules_and_verbs_are_no_missing_scripts() {
+    let runs = [
+        r#"["bash", "-lc", "cat src/x"]"#,
+        r#""bash -euc 'cat src/x'""#,
+        r#""bash -o pipefail -c 'cat src/x'""#,
+        r#"["perl", "-pe", "s/a/b/"]"#,
+        r#"["php", "-r", "readfile('src/x');"]"#,
+        r#"["node", "--eval", "require('./x.js')"]"#,
+        r#"["node", "--eval=require('./x.js')", "a.b"]"#,
+        r#"["node", "-p", "require('./x.js')"]"#,
+        r#"["python3", "-m", "shop.check"]"#,
+        r#"["python3", "-W", "ignore.x", "check.py"]"#,
+        r#"["deno", "run", "check.ts"]"#,
+        r#""exec true""#,
+    ];
+    let table = |(nth, run): (usize, &&str)| format!("[hooks.n{nth}]\non = 'Stop'\nrun = {run}\n");
+    let tables: String = runs.iter().enumerate().map(table).collect();
+    let world = world(&tables);
+    for name in ["perl", "php", "node", "deno", "python3"] {
+        write_program(&world.programs.join(name), "exit 0");
+    }
+    assert_eq!(
+        world.run(&["config", "check"]),
+        "the configuration is clean\n"
+    );
 }
 
 #[test]

@@ -112,24 +112,57 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
         }
     };
     let (first, rest) = words.split_first()?;
-    if !first.contains('/') && matches!(program, Program::List(_)) {
-        let found = program::find(first, &program::folders());
-        if found.is_none() {
-            return Some(format!("{first} is not on PATH"));
-        }
+    let is_started = match program {
+        Program::List(_) => !first.contains('/'),
+        Program::Shell(_) => is_looked_up(first),
+    };
+    if is_started && program::find(first, &program::folders()).is_none() {
+        return Some(format!("{first} is not on PATH"));
     }
-    let is_code = rest.iter().any(|word| matches!(&**word, "-c" | "-e"));
-    let script = rest.iter().find(|word| !word.starts_with('-'));
+    let options = rest.iter().take_while(|word| word.starts_with('-'));
+    let (options, operands) = rest.split_at(options.count());
+    let is_code = options.iter().any(|option| is_for_code(option));
+    let script = operands.first();
     let script = script.filter(|_| is_interpreter(first) && !is_code);
-    let mut files = std::iter::once(first).chain(script);
-    let file = files.find(|word| {
+    // After options, an operand without a slash may be the value of one. Without a dot, it may be a
+    // verb, as in `deno run`.
+    let is_bare = |word: &str| options.is_empty() && word.contains('.');
+    let script = script.filter(|word| word.contains('/') || is_bare(word));
+    let first = Some(first).filter(|word| word.contains('/'));
+    let is_missing = |word: &str| {
         let home = word.strip_prefix("~/").zip(std::env::home_dir());
         let path = home.map_or(Path::new(word).to_path_buf(), |(rest, home)| {
             home.join(rest)
         });
-        word.contains('/') && !project.join(&path).exists() && !cwd.join(&path).exists()
-    })?;
+        !project.join(&path).exists() && !cwd.join(&path).exists()
+    };
+    let mut files = first.into_iter().chain(script);
+    let file = files.find(|word| is_missing(word))?;
     Some(format!("{file} does not exist"))
+}
+
+/// Programs of a shell itself, which are not on PATH.
+const SHELL_BUILTINS: [&str; 20] = [
+    ".", "builtin", "cd", "command", "eval", "exec", "exit", "export", "read", "return", "set",
+    "shift", "source", "time", "trap", "type", "ulimit", "umask", "unset", "wait",
+];
+
+/// Returns true if a shell looks for a program of this name on PATH.
+fn is_looked_up(word: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    word.chars().all(is_plain) && !SHELL_BUILTINS.contains(&word)
+}
+
+/// Returns true if the operand after this option of an interpreter is code: `-c`, `-lc`, `-pe`,
+/// `-r`, `--eval`.
+fn is_for_code(option: &str) -> bool {
+    match option.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or_default();
+            matches!(name, "eval" | "print")
+        }
+        None => option.contains(['c', 'e', 'p', 'r']),
+    }
 }
 
 /// Puts the user's home where a shell would.
