@@ -19,7 +19,7 @@ pub use change::{
 pub use document::SettingsError;
 pub use entries::{
     Foreign, Inspection, State, foreign, inspect, is_any_registered, make_synchronous, put_back,
-    take_out,
+    record_path, take_out,
 };
 pub use registration::{
     REGISTERED, Registration, Scope, SettingsFile, StatusLine, Strict, files, is_registered_here,

@@ -47,8 +47,8 @@ fn up_asks_a_person_once() {
     let own = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "own"}]}]}}"#;
     fs::create_dir_all(world.home.join(".claude")).expect("a folder");
     fs::write(&settings, own).expect("settings");
-    let open = || {
-        let mut command = world.becket(["up"]);
+    let open = |args: &[&str]| {
+        let mut command = world.becket(args);
         match Terminal::that_ends(command.env("PATH", "/usr/bin:/bin"), (120, 60)) {
             Ok(terminal) => Some(terminal),
             Err(why) => {
@@ -62,7 +62,7 @@ fn up_asks_a_person_once() {
         terminal.type_text(line);
         terminal.press("Enter");
     };
-    let Some(terminal) = open() else {
+    let Some(terminal) = open(&["up"]) else {
         return;
     };
     type_line(&terminal, "Go ahead? [Y/n]", "n");
@@ -81,7 +81,7 @@ fn up_asks_a_person_once() {
     assert_eq!(fs::read_to_string(&settings).expect("settings"), own);
     assert!(world.daemons().is_empty());
     // One question, and no other.
-    let terminal = open().expect("a terminal");
+    let terminal = open(&["up"]).expect("a terminal");
     type_line(&terminal, "Go ahead? [Y/n]", "");
     terminal.wait_text("[ended 0]");
     let shown = terminal.history();
@@ -92,17 +92,48 @@ fn up_asks_a_person_once() {
     ] {
         assert!(shown.contains(said), "{said}: {}", shown.0);
     }
+    // It names every file that it wrote. A terminal folds lines.
+    let unfolded = shown.0.replace('\n', "");
+    let mut files = vec![world.path("environment")];
+    for folder in [world.home.join(".claude"), world.path("backup")] {
+        let entries = fs::read_dir(folder).expect("a folder").flatten();
+        files.extend(
+            entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_file()),
+        );
+    }
+    assert_eq!(
+        files.len(),
+        4,
+        "settings, their backup, the record: {files:?}"
+    );
+    for file in files {
+        let file = file.display().to_string();
+        assert!(unfolded.contains(&file), "{file}: {}", shown.0);
+    }
     assert!(!shown.contains("[y/N]"), "{}", shown.0);
     assert!(
         !world.path("config.toml").exists(),
         "nothing is on by itself"
     );
     // Nothing is to be registered: the view opens, without a question.
-    let again = open().expect("a terminal");
+    let again = open(&["up"]).expect("a terminal");
     again.wait_text("No sessions");
     again.press("q");
     again.wait_text("[ended 0]");
     assert!(!again.history().contains("[Y/n]"), "{}", again.history().0);
+    // The view would cover what a choice or a missing command changed.
+    fs::remove_file(world.home.join(".claude/commands/prd.md")).expect("remove a command");
+    for (args, said) in [
+        (["up", "--yes"], "wrote /prd"),
+        (["up", "--notice=bell"], "notices are on: bell"),
+        (["up", "--hooks=check-todos"], "on from now: check-todos"),
+    ] {
+        let terminal = open(&args).expect("a terminal");
+        let shown = terminal.wait_text("[ended 0]");
+        assert!(shown.contains(said), "{said}: {}", shown.0);
+    }
 }
 
 #[test]

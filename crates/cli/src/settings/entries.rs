@@ -530,14 +530,14 @@ pub struct Record {
 impl Record {
     /// What was remembered of a file. A damaged record is as good as none: `uninit` can do without.
     pub fn load(place: &Place, file: &Path) -> Option<Self> {
-        let record = Snapshot::read(&path(place, file), MAX_RECORD).ok()?;
+        let record = Snapshot::read(&record_path(place, file), MAX_RECORD).ok()?;
         let record: Self = serde_json::from_slice(record.bytes()?).ok()?;
         (record.file == file.to_string_lossy()).then_some(record)
     }
 
     /// Stores it. Only who holds the settings lock does, so nobody can outrun it for long.
     pub fn save(&self, place: &Place, file: &Path) -> Result<()> {
-        let path = path(place, file);
+        let path = record_path(place, file);
         let failed = || format!("could not write {}", path.display());
         replace::make_folder(&folder(place), 0o700).with_context(failed)?;
         let bytes = serde_json::to_vec(self)?;
@@ -555,7 +555,7 @@ impl Record {
     }
 
     pub fn forget(place: &Place, file: &Path) -> Result<()> {
-        let path = path(place, file);
+        let path = record_path(place, file);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("could not remove {}", path.display()))
@@ -576,7 +576,8 @@ fn folder(place: &Place) -> PathBuf {
     place.home().join("backup")
 }
 
-fn path(place: &Place, file: &Path) -> PathBuf {
+/// The file that keeps the record of a settings file.
+pub fn record_path(place: &Place, file: &Path) -> PathBuf {
     let name = fnv1a(file.as_os_str().as_bytes());
     folder(place).join(format!("settings-{name:016x}.json"))
 }

@@ -63,8 +63,9 @@ impl Up {
         let outcome = settings::init(world, Scope::User, strict, StatusLine::Keep, false)
             .context("could not register with Claude Code")?;
         world.close_home();
+        let mut changed = outcome.changed();
         let events = outcome.inspection.entries.len();
-        let how = if outcome.changed() {
+        let how = if changed {
             "registered"
         } else {
             "already registered"
@@ -79,12 +80,22 @@ impl Up {
                 &backup.display().to_string(),
             );
         }
+        let record = settings::record_path(&world.place, &outcome.file);
+        step(
+            "kept the variables for the daemon, and the record for `becket uninit`",
+            &format!(
+                "{}, {}",
+                world.place.environment().display(),
+                record.display()
+            ),
+        );
         if outcome.changed() && outcome.inspection.status_line.is_beside() {
             step("kept your own status line", "becket's stands beneath it");
         }
         let commands = install(world, Scope::User, false);
         if let Some((names, folder)) = commands::changed(&commands) {
             step(&format!("wrote {names}"), &folder.display().to_string());
+            changed = true;
         }
         let started = client::start(world)?;
         let how = if started {
@@ -112,13 +123,15 @@ impl Up {
         lines.flush()?;
         if let Some(set) = notices(world, self.notice)? {
             step(&set, &world.place.config().display().to_string());
+            changed = true;
         }
         if let Some(set) = switch_on(world, &hooks)? {
             step(&set, &world.place.config().display().to_string());
+            changed = true;
         }
         tell_what_next(world, &around);
         // The view would hide what this run changed.
-        if !self.no_view && !outcome.changed() && tui::suits_terminal() {
+        if !self.no_view && !changed && tui::suits_terminal() {
             return verb::view::run(world, None);
         }
         Ok(ExitCode::SUCCESS)
