@@ -337,6 +337,23 @@ fn every_command_line_does_what_the_page_shows() {
 }
 
 #[test]
+fn rust_that_a_reader_pastes_names_no_home() {
+    for page in pages() {
+        let mut is_rust = false;
+        for (number, line) in (1..).zip(page.text.lines()) {
+            if let Some(info) = line.strip_prefix("```") {
+                is_rust = info.starts_with("rust");
+            }
+            let place = format!("{}:{number}", page.name);
+            assert!(
+                !is_rust || !line.contains(HOME),
+                "{place}: {HOME}, which nobody has"
+            );
+        }
+    }
+}
+
+#[test]
 fn what_is_shown_must_fit() {
     let lines = |text: &str| -> Vec<String> { text.lines().map(str::to_owned).collect() };
     let fit = |shown: &str, said: &str| fits(&lines(shown), &lines(said));
