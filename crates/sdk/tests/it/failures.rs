@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use becket_sdk::{Answer, Any, Builder, Claude, Hook, OnFailure, PreToolUse, Stop};
+use becket_sdk::{Answer, Any, Builder, Claude, EventName, Hook, OnFailure, PreToolUse, Stop};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
@@ -186,4 +186,19 @@ async fn seconds(peer: &mut Peer, callback: &str) -> u64 {
     let frame = peer.receive().await;
     assert!(text(&frame).starts_with("hook_timeout: "), "{frame}");
     before.elapsed().as_secs()
+}
+
+/// The fields that a command hook may print on every event. What runs a hook in the background is for
+/// command hooks alone.
+#[test]
+fn an_answer_as_json_takes_what_every_command_hook_prints() {
+    for event in EventName::ALL {
+        let common = json!({"continue": true, "suppressOutput": true, "systemMessage": "x"});
+        let checked = Answer::json(common).check(&event);
+        let checked = checked.unwrap_or_else(|error| panic!("{event}: {error}"));
+        assert_eq!(checked, json!({"systemMessage": "x"}), "{event}");
+        let refused = Answer::json(json!({"async": true})).check(&event);
+        let error = refused.expect_err("a callback is no process").to_string();
+        assert!(error.contains("takes no `async`"), "{error}");
+    }
 }

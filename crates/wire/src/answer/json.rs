@@ -13,6 +13,7 @@ use crate::event::{EventName, Rest};
 const TOP: &[&str] = &[
     "continue",
     "stopReason",
+    "suppressOutput",
     "systemMessage",
     "terminalSequence",
     "decision",
