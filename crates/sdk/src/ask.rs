@@ -55,11 +55,13 @@ impl<'a> Ask<'a> {
             token: link.client.child_token(),
             deadline: self.deadline.map(|limit| Instant::now() + limit),
         };
-        link.service.set_scope(scope.clone());
         link.early_interrupt.prompted();
         let uuid = new_uuid();
         let frame = frames::user_message(&self.prompt, &uuid);
-        link.inbox.begin(Prompt::new(uuid.clone(), scope.token));
+        let prompt = Prompt::new(uuid.clone(), scope);
+        // Until Claude Code starts with it, calls belong to a turn that it began by itself.
+        link.inbox
+            .begin(prompt, |scope| link.service.set_scope(scope.clone()));
         link.writer.send(&frame);
         Ok(Turn::new(claude, uuid))
     }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
 use super::background::Background;
+use crate::hooks::scope::Scope;
 use crate::{Error, Message, TurnResult};
 
 /// Events are kept until they are read, up to this many bytes.
@@ -47,7 +47,7 @@ pub(crate) struct Prompt {
     /// Comes back in the result that answers it.
     pub(crate) uuid: String,
     /// Bounds the calls of its turn.
-    pub(crate) token: CancellationToken,
+    pub(crate) scope: Scope,
     /// Claude Code works on it. Until then, what it sends belongs to a turn that it began by itself.
     started: bool,
     /// The turn was dropped: what is left of it is thrown away.
@@ -55,10 +55,10 @@ pub(crate) struct Prompt {
 }
 
 impl Prompt {
-    pub(crate) fn new(uuid: String, token: CancellationToken) -> Self {
+    pub(crate) fn new(uuid: String, scope: Scope) -> Self {
         Self {
             uuid,
-            token,
+            scope,
             started: true,
             abandoned: false,
         }
@@ -107,28 +107,40 @@ impl State {
         Some(event)
     }
 
-    /// Reads when the prompt is queued, and when Claude Code starts with it.
-    fn see_lifecycle(&mut self, message: &Received) {
+    /// Reads when the prompt is queued, and when Claude Code starts with it. Returns the prompt if it
+    /// has changed so.
+    fn see_lifecycle(&mut self, message: &Received) -> Option<&Prompt> {
         let Ok(Message::Other(json)) = message else {
-            return;
+            return None;
         };
         if json["type"] != "command_lifecycle" {
-            return;
+            return None;
         }
         self.says_started = true;
-        if let Some(prompt) = &mut self.prompt
-            && json["command_uuid"] == prompt.uuid
-        {
-            prompt.started = json["state"] != "queued";
+        let prompt = self.prompt.as_mut()?;
+        let started = json["state"] != "queued";
+        if json["command_uuid"] != prompt.uuid || started == prompt.started {
+            return None;
         }
+        prompt.started = started;
+        (!prompt.abandoned).then_some(prompt)
     }
 }
 
 impl Inbox {
-    /// Takes a message in. Calls `on_end` if it ends the turn, before a reader can see it.
-    pub(super) fn deliver(&self, message: Received, size: usize, on_end: impl FnOnce()) {
+    /// Takes a message in. Before a reader can see it, calls `enter` with the scope of the calls from
+    /// now on if it starts the prompt's turn or holds it back (`None`), and `on_end` if it ends the turn.
+    pub(super) fn deliver(
+        &self,
+        message: Received,
+        size: usize,
+        enter: impl FnOnce(Option<&Scope>),
+        on_end: impl FnOnce(),
+    ) {
         let mut state = self.lock();
-        state.see_lifecycle(&message);
+        if let Some(prompt) = state.see_lifecycle(&message) {
+            enter(prompt.started.then_some(&prompt.scope));
+        }
         if let Ok(message) = &message {
             state.background.see(message);
         }
@@ -157,11 +169,15 @@ impl Inbox {
         self.changed.notify_waiters();
     }
 
-    /// Begins the turn of a prompt. What was not read of the turn before is thrown away.
-    pub(crate) fn begin(&self, prompt: Prompt) {
+    /// Begins the turn of a prompt. What was not read of the turn before is thrown away. Calls `enter`
+    /// with its scope at once if Claude Code does not say when it starts.
+    pub(crate) fn begin(&self, prompt: Prompt, enter: impl FnOnce(&Scope)) {
         let mut state = self.lock();
         state.turn.clear();
         let started = !state.says_started;
+        if started {
+            enter(&prompt.scope);
+        }
         state.prompt = (!state.ended).then_some(Prompt { started, ..prompt });
     }
 

@@ -100,7 +100,11 @@ impl Link {
 
     /// Hands a message to its reader. `size` is its length as it came.
     pub(crate) fn deliver(&self, message: Received, size: usize) {
-        self.inbox.deliver(message, size, || {
+        let enter = |scope: Option<&Scope>| match scope {
+            Some(scope) => self.service.set_scope(scope.clone()),
+            None => self.leave_turn(),
+        };
+        self.inbox.deliver(message, size, enter, || {
             self.early_interrupt.take();
             self.leave_turn();
         });
@@ -111,7 +115,7 @@ impl Link {
     pub(crate) fn abandon_turn(&self, uuid: Option<&str>) {
         if let Some(prompt) = self.inbox.abandon(uuid) {
             self.leave_turn();
-            self.service.in_flight.cancel_turn(&prompt.token);
+            self.service.in_flight.cancel_turn(&prompt.scope.token);
             self.send_interrupt();
         }
     }

@@ -1,6 +1,8 @@
 //! Turns: where one ends and the next begins.
 
-use becket_sdk::{Claude, Error, Events, Message};
+use std::time::Duration;
+
+use becket_sdk::{Answer, Any, Claude, Error, Events, Message, PreToolUse};
 use serde_json::{Value, json};
 
 use crate::peer::Peer;
@@ -105,6 +107,44 @@ async fn messages_before_claude_code_starts_with_the_prompt_are_events() {
     let error = events.next().await.expect("an event");
     assert!(matches!(error, Err(Error::Ended { .. })), "{error:?}");
     assert!(events.next().await.is_none());
+}
+
+/// A prompt waits behind a turn that Claude Code began by itself: neither its deadline nor its end
+/// reaches the calls of that turn.
+#[tokio::test(start_paused = true)]
+async fn a_prompt_that_waits_bounds_no_calls_of_the_turn_before() {
+    let builder = Claude::builder().on(PreToolUse, Any, |_, _| async {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        Ok(Answer::deny("asked"))
+    });
+    let (mut peer, mut claude, _) = Peer::initialized(builder).await;
+    // With the first prompt it is not known yet that Claude Code says when it starts.
+    for prompt in ["one", "two"] {
+        let turn = claude.ask(prompt).deadline(Duration::from_secs(5)).await;
+        let frame = peer.receive().await;
+        peer.send(&lifecycle(&frame, "queued")).await;
+        peer.call("before", "hook_1").await;
+        assert_eq!(refusal(&peer.receive().await), "asked");
+        peer.send(&lifecycle(&frame, "started")).await;
+        peer.call("after", "hook_1").await;
+        let late = peer.receive().await;
+        assert!(refusal(&late).starts_with("hook_timeout"), "{late}");
+        peer.send(&answer("done", &[&frame])).await;
+        turn.expect("ask").result().await.expect("a result");
+    }
+    let turn = claude.ask("three").await.expect("ask");
+    let frame = peer.receive().await;
+    peer.send(&lifecycle(&frame, "queued")).await;
+    peer.call("before", "hook_1").await;
+    peer.silent_so_far().await;
+    drop(turn);
+    assert_eq!(peer.receive().await["request"]["subtype"], "interrupt");
+    assert_eq!(refusal(&peer.receive().await), "asked");
+}
+
+fn refusal(frame: &Value) -> &str {
+    let own = &frame["response"]["response"]["hookSpecificOutput"];
+    own["permissionDecisionReason"].as_str().unwrap_or_default()
 }
 
 /// Versions before 2.1.260 name no prompt.
