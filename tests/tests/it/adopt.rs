@@ -338,3 +338,25 @@ fn in_a_terminal_it_asks() {
     let listed = json(&world, &["adopt", "--json"]);
     assert_eq!(names(&listed), ["guard", "notifier"]);
 }
+
+#[test]
+fn where_no_hook_is_configured_each_answer_names_adopt() {
+    let world = World::new();
+    for (args, code) in [
+        (&["recent"][..], 0),
+        (&["profile"], 0),
+        (&["profile", "lint"], 3),
+        (&["try", "lint"], 3),
+        (&["hooks"], 0),
+        (&["hooks", "on", "nothing"], 3),
+    ] {
+        let done = world.output(args);
+        let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
+        assert_eq!(done.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains("becket adopt"), "{args:?}: {said}");
+        assert!(
+            said.contains("Claude Code's settings files"),
+            "{args:?}: {said}"
+        );
+    }
+}
