@@ -17,8 +17,9 @@ use crate::{Ask, Builder, Control, Error, Events, PermissionMode};
 /// it in order, and waits.
 ///
 /// It lives on the runtime that started it, and ends with it. A signal that ends your program drops
-/// nothing: Claude Code then finishes its turn without callbacks. Catch the signal and drop the client to
-/// prevent that.
+/// nothing: Claude Code then finishes its turn without callbacks. It refuses each call that a PreToolUse
+/// callback was registered for, closed or open, and runs the others. Catch the signal and drop the client
+/// to prevent that.
 pub struct Claude {
     pub(crate) link: Arc<Link>,
     process: Option<Process>,

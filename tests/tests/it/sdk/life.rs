@@ -305,6 +305,17 @@ fn a_child_killed_in_a_callback_cancels_it() {
 /// that a PreToolUse callback would have judged, and no others.
 #[test]
 fn claude_code_outlives_a_killed_host_and_refuses_the_calls_of_its_callbacks() {
+    outlives_a_killed_host(None);
+}
+
+/// The same where the callback's failure lets a call pass.
+#[test]
+fn claude_code_refuses_the_calls_of_a_killed_hosts_open_callbacks() {
+    outlives_a_killed_host(Some(r#"s/"onFailure":"block"/"onFailure":"continue"/"#));
+}
+
+/// `edit` is what sed does to the frames that the host writes.
+fn outlives_a_killed_host(edit: Option<&str>) {
     story(|given| {
         let settings = json!({"permissions": {"defaultMode": "bypassPermissions"}});
         let given = given.settings(Scope::User, settings);
@@ -315,8 +326,17 @@ fn claude_code_outlives_a_killed_host_and_refuses_the_calls_of_its_callbacks() {
         ];
         let story = begin(given.on("work", turns))?;
         let mut host = example_command(&story, "block_patterns", "work");
+        if let Some(edit) = edit {
+            let edited = format!("sed -u '{edit}' | tee frames | exec \"$CLAUDE\" \"$@\"");
+            let claude = story.home.root().join("bin/claude");
+            fs::rename(script(&story, &edited), claude).expect("replace the link");
+        }
         let mut host = host.stdout(Stdio::null()).spawn().expect("start the host");
         story.model.wait_at("killed");
+        if edit.is_some() {
+            let frames = fs::read_to_string(story.home.project().join("frames"));
+            assert!(frames.is_ok_and(|frames| frames.contains(r#""onFailure":"continue""#)));
+        }
         host.kill().expect("kill it");
         host.wait().expect("reap it");
         story.model.open("killed");
