@@ -14,6 +14,8 @@ pub struct Edit {
     pub after: String,
     /// The call gives the whole file, not a part of it.
     pub is_whole: bool,
+    /// The file is not known as it would be: `after` is what the call names of it.
+    pub is_unknown: bool,
 }
 
 /// A file that an edit makes longer is not judged as a whole, nor one with more edits.
@@ -47,16 +49,18 @@ pub fn is_command(path: &str) -> bool {
 }
 
 impl Edit {
-    /// Applies the input of an editing tool to the text of the file. Where that fails, the file counts as
-    /// what the input names of it. Returns an edit for each way to read the input: which of its fields a
-    /// tool leaves out is not known.
-    pub fn all(path: &str, input: &Value, file: &str) -> Vec<Self> {
-        let file = file.replace("\r\n", "\n");
+    /// Applies the input of an editing tool to the text of the file, which is empty where there is none, and
+    /// `None` where it cannot be read. Where that fails, the file counts as what the input names of it.
+    /// Returns an edit for each way to read the input: which of its fields a tool leaves out is not known.
+    pub fn all(path: &str, input: &Value, file: Option<&str>) -> Vec<Self> {
+        let is_unread = file.is_none();
+        let file = file.unwrap_or_default().replace("\r\n", "\n");
         let edit = |before: String, after: String, is_whole: bool| Self {
             path: path.to_owned(),
             before,
             after,
             is_whole,
+            is_unknown: is_unread,
         };
         let listed = input.get("edits").and_then(Value::as_array);
         let ways = [
@@ -68,11 +72,14 @@ impl Edit {
             .filter(|edits| !edits.is_empty())
             .map(|edits| match applied(&file, &edits) {
                 Some(after) => edit(file.clone(), after, false),
-                None => edit(
-                    edits.iter().map(|edit| &*edit.old).collect(),
-                    edits.iter().map(|edit| &*edit.new).collect(),
-                    false,
-                ),
+                None => Self {
+                    is_unknown: is_unread || !file.is_empty(),
+                    ..edit(
+                        edits.iter().map(|edit| &*edit.old).collect(),
+                        edits.iter().map(|edit| &*edit.new).collect(),
+                        false,
+                    )
+                },
             })
             .collect();
         let content = first_text(input, &CONTENT);
@@ -95,9 +102,12 @@ impl Edit {
             || self.is_whole && is_users && !after.iter().any(|hook| is_ours(&hook))
     }
 
-    /// Returns true if Claude Code would run something that it did not run before: a hook, or the inline
-    /// command of a command file.
+    /// Returns true if Claude Code would run something that it did not run before, or that cannot be known:
+    /// a hook, or the inline command of a command file.
     pub fn adds_hook(&self) -> bool {
+        if self.is_unknown && is_claudes(&self.path) {
+            return true;
+        }
         if is_command(&self.path) {
             let before = inline_commands(&self.before);
             let mut after = inline_commands(&self.after).into_iter();
@@ -150,22 +160,49 @@ fn applied(file: &str, edits: &[Replacement]) -> Option<String> {
 /// Replaces a text in the file as Claude Code does. None if it is not there, or the file grows too long.
 fn replaced(file: &str, old: &str, new: &str, every: bool) -> Option<String> {
     if old.is_empty() {
-        return file.is_empty().then(|| new.to_owned());
+        return file.trim().is_empty().then(|| new.to_owned());
     }
-    if every {
-        let found = file.matches(old).count();
-        let fits = file.len() + found * new.len() <= LONGEST;
-        return (found > 0 && fits).then(|| file.replace(old, new));
+    let (mut old, new) = found(file, old, new)?;
+    // A line that is taken out goes with its end.
+    let line = format!("{old}\n");
+    if new.is_empty() && !old.ends_with('\n') && file.contains(&line) {
+        old = line;
     }
-    let (from, to) = match file.find(old) {
-        Some(from) => (from, from + old.len()),
-        None => found_by_plain_quotes(file, old)?,
+    let count = if every {
+        file.matches(&*old).count()
+    } else {
+        1
     };
-    Some(format!("{}{new}{}", &file[..from], &file[to..]))
+    let fits = file.len() + count * new.len() <= LONGEST;
+    fits.then(|| file.replacen(&*old, &new, count))
+}
+
+/// Finds the text that Claude Code would take out of the file for `old`, and what it would put there for `new`.
+/// It tries the text as it is, with plain quotes, with `\u0041` decoded, and with `\u00e9` for `é`.
+fn found(file: &str, old: &str, new: &str) -> Option<(String, String)> {
+    if file.contains(old) {
+        return Some((old.to_owned(), new.to_owned()));
+    }
+    if let Some(quoted) = found_by_plain_quotes(file, old) {
+        return Some((quoted.to_owned(), with_quotes_of(quoted, new)));
+    }
+    let plain = decoded(old);
+    if plain != old && file.contains(&plain) {
+        let new = decoded(&with_quotes_of(&plain, new));
+        return Some((plain, new));
+    }
+    if old.is_ascii() {
+        return None;
+    }
+    let (lower, wanted) = (lower_escapes(file), lower_escapes(&escaped(old)));
+    let at = lower.find(&wanted)?;
+    // Claude Code has further rules for which of several it takes.
+    let is_only = !lower[at + 1..].contains(&wanted);
+    is_only.then(|| (file[at..at + wanted.len()].to_owned(), escaped(new)))
 }
 
 /// Claude Code takes typographic quotes of the file for plain ones.
-fn found_by_plain_quotes(file: &str, old: &str) -> Option<(usize, usize)> {
+fn found_by_plain_quotes<'f>(file: &'f str, old: &str) -> Option<&'f str> {
     let (plain_file, old) = (plain_quotes(file), plain_quotes(old));
     let from = plain_file[..plain_file.find(&old)?].chars().count();
     let offset = |nth: usize| {
@@ -173,7 +210,52 @@ fn found_by_plain_quotes(file: &str, old: &str) -> Option<(usize, usize)> {
             .nth(nth)
             .map_or(file.len(), |(at, _)| at)
     };
-    Some((offset(from), offset(from + old.chars().count())))
+    Some(&file[offset(from)..offset(from + old.chars().count())])
+}
+
+/// Makes the quotes typographic where those of the file are. Opening and closing ones are the same here:
+/// neither ends a string.
+fn with_quotes_of(actual: &str, new: &str) -> String {
+    let mut new = new.to_owned();
+    for (typographic, plain) in [(['“', '”'], '"'), (['‘', '’'], '\'')] {
+        if actual.contains(typographic) {
+            new = new.replace(plain, &typographic[0].to_string());
+        }
+    }
+    new
+}
+
+/// Replaces `é` by `\u00e9`.
+fn escaped(text: &str) -> String {
+    let mut all = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_ascii() {
+            all.push(letter);
+            continue;
+        }
+        for unit in letter.encode_utf16(&mut [0; 2]) {
+            all.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    all
+}
+
+/// Writes the digits of `\u00E9` in lower case.
+fn lower_escapes(text: &str) -> String {
+    let mut parts = text.split("\\u");
+    let mut all = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (digits, rest) = hex_digits(part).unwrap_or(("", part));
+        all.extend(["\\u", &digits.to_ascii_lowercase(), rest]);
+    }
+    all
+}
+
+/// Splits the digits of `\u0041` from what follows them.
+fn hex_digits(text: &str) -> Option<(&str, &str)> {
+    let (digits, rest) = text.split_at_checked(4)?;
+    let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then_some((digits, rest))
 }
 
 fn plain_quotes(text: &str) -> String {
@@ -187,7 +269,7 @@ type Hook = (String, Value, Value);
 /// The hooks of a settings file. Of a text that is not JSON, each place that names one.
 fn hooks(text: &str) -> Vec<Hook> {
     let Some(settings) = parse(text) else {
-        let text = plain_letters(text);
+        let text = decoded(text);
         let marks = ["becket-hook", "\"hooks\""].into_iter();
         let found = marks.flat_map(|mark| text.matches(mark));
         return found
@@ -220,29 +302,35 @@ pub fn switches_off(text: &str) -> bool {
     match parse(text) {
         Some(settings) => leaves_hooks_out(&settings),
         None => {
-            let text = plain_letters(text);
+            let text = decoded(text);
             let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
             text.contains("\"disableAllHooks\":true")
         }
     }
 }
 
-/// Replaces `\u0041` by the letter.
-fn plain_letters(text: &str) -> String {
-    let mut parts = text.split("\\u");
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let digits = part.split_at_checked(4);
-        let letter = digits.and_then(|(digits, rest)| {
-            let code = u32::from_str_radix(digits, 16).ok()?;
-            Some((char::from_u32(code)?, rest))
-        });
-        match letter {
-            Some((letter, rest)) => plain.extend([letter.to_string().as_str(), rest]),
-            None => plain.extend(["\\u", part]),
+/// Replaces `\u0041` by the letter, but not after an escaped backslash.
+fn decoded(text: &str) -> String {
+    let mut units: Vec<u16> = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        units.extend(rest[..at].encode_utf16());
+        rest = &rest[at..];
+        let escape = rest.strip_prefix("\\u").and_then(hex_digits);
+        let code = escape.and_then(|(digits, _)| u16::from_str_radix(digits, 16).ok());
+        let length = match code {
+            Some(_) => 6,
+            None if rest.starts_with("\\\\") => 2,
+            None => 1,
+        };
+        match code {
+            Some(code) => units.push(code),
+            None => units.extend(rest[..length].encode_utf16()),
         }
+        rest = &rest[length..];
     }
-    plain
+    units.extend(rest.encode_utf16());
+    String::from_utf16_lossy(&units)
 }
 
 /// Returns true if Claude Code runs no hooks with these settings.
@@ -283,7 +371,7 @@ mod tests {
 
     /// The edit, where the input can be read in one way only.
     fn only(path: &str, input: &Value, file: &str) -> Edit {
-        let [edit] = Edit::all(path, input, file).try_into().unwrap();
+        let [edit] = Edit::all(path, input, Some(file)).try_into().unwrap();
         edit
     }
 
@@ -296,7 +384,9 @@ mod tests {
 
     #[test]
     fn settings_are_judged_as_they_would_be() {
-        let file = settings(r#", "disableAllHooks": false, "enableAllHooks": true, "x": ["“"]"#);
+        let file = settings(
+            r#", "disableAllHooks": false, "enableAllHooks": true, "x": ["“"], "y": "‘", "e": "\u00E9", "z": 0"#,
+        );
         for (old, new, expected) in [
             ("\"x\": [", "\"x\": [\"a\", ", (false, false)),
             ("false", "true", (true, false)),
@@ -307,10 +397,19 @@ mod tests {
                 (true, false),
             ),
             (
-                "[\"\"\"]",
-                "[], \"env\": {\"CLAUDE_CODE_SIMPLE\": \"1\"}",
+                "\"'\"",
+                "1, \"env\": {\"CLAUDE_CODE_SIMPLE\": \"1\"}",
                 (true, false),
             ),
+            // These quotes become typographic, and the file no JSON.
+            ("[\"\"\"]", "[], \"a\": 1", (true, true)),
+            ("f\\u0061lse", "\\u0074rue", (true, false)),
+            (
+                "\"é\", \"z\": 0",
+                "\"é\", \"disableAllHooks\": true",
+                (true, false),
+            ),
+            ("\"é\", \"z\": 0", "\"ü\", \"z\": 1", (false, false)),
             ("becket-hook\"", "becket-hook.old\"", (true, true)),
             ("\"/h\"", "\"/tmp/h\"", (true, true)),
             (
@@ -330,14 +429,10 @@ mod tests {
         }
         assert_eq!(edited("", "", "{\"permissions\": {}}"), (false, false));
         assert_eq!(edited("", "", &settings("")), (false, true));
-        assert_eq!(
-            edited("{}", "not there", "\"model\": \"b\""),
-            (false, false)
-        );
-        assert_eq!(
-            edited("{}", "x", "\"disableAllHooks\": true"),
-            (true, false)
-        );
+        let model = "\"model\": \"b\"";
+        assert_eq!(edited("", "not there", model), (false, false));
+        assert_eq!(edited("{}", "not there", model), (false, true));
+        assert_eq!(edited("{}", "x", "\"disableAllHooks\": true"), (true, true));
     }
 
     #[test]
@@ -347,6 +442,10 @@ mod tests {
         assert!(edit.unregisters(Path::new("/home/u")));
         let all = json!({"old_string": "a", "new_string": "b", "replace_all": true});
         assert_eq!(only("x", &all, "a a").after, "b b");
+        let quoted = json!({"old_string": "\"a", "new_string": "b", "replace_all": true});
+        assert_eq!(only("x", &quoted, "“a ”a “a").after, "b ”a b");
+        let line = json!({"old_string": "a", "new_string": "", "replace_all": true});
+        assert_eq!(only("x", &line, "a b\na\n").after, "a b\n");
         let whole = |text: &str| {
             let input = json!({"content": text});
             let edit = only("/home/u/.claude/settings.json", &input, &settings(""));
@@ -371,7 +470,7 @@ mod tests {
             json!({"edits": [{"oldText": "false", "newText": "true"}], "old_string": "a", "new_string": ""}),
         ] {
             let path = "/p/.claude/settings.json";
-            let edits = Edit::all(path, &input, "{\"disableAllHooks\": false}");
+            let edits = Edit::all(path, &input, Some("{\"disableAllHooks\": false}"));
             let unregisters = |edit: &Edit| edit.unregisters(Path::new("/home/u"));
             assert!(edits.iter().any(unregisters), "{input}");
         }
@@ -384,8 +483,8 @@ mod tests {
         assert!(!switches_off(&odd("disable\\u0041llHooks", "false")));
         assert_eq!(hooks(&odd("\\u0068ooks", "{}")).len(), 1);
         assert_eq!(
-            plain_letters("\\u00e9\\ud83d\\u12 \\u"),
-            "é\\ud83d\\u12 \\u"
+            decoded("\\u00e9\\ud83d\\ude00\\\\u0041\\u+123 \\u12 \\u"),
+            "é😀\\\\u0041\\u+123 \\u12 \\u"
         );
     }
 

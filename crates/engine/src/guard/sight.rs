@@ -16,12 +16,12 @@ use super::glob::Bases;
 use super::memory::{Key, Pass};
 use super::path;
 use super::rule::{Match, Rule, Rules, Say, Scene, Seen};
-use crate::stamp::read_text;
+use crate::stamp::{is_absence, read_text};
 
 /// How long symlinks may take to be followed.
 const LOOK: Duration = Duration::from_millis(100);
-/// A settings file is read up to this.
-const LONGEST_SETTINGS: u64 = 1 << 20;
+/// A settings file is read up to this. Claude Code reads up to 2 MiB.
+const LONGEST_SETTINGS: u64 = 4 << 20;
 
 /// What is around every event.
 #[derive(Debug, Clone, Copy)]
@@ -250,11 +250,12 @@ fn edits(call: &Call, input: &Value, stalled: bool) -> Vec<Edit> {
     let Some(path) = known.max_by_key(|path| edit::is_claudes(path)) else {
         return Vec::new();
     };
-    let file = match stalled {
-        true => String::new(),
-        false => read_settings(Path::new(path)),
+    let file = if stalled {
+        None
+    } else {
+        read_settings(Path::new(path))
     };
-    Edit::all(path, input, &file)
+    Edit::all(path, input, file.as_deref())
 }
 
 /// The settings that a command gives to Claude Code.
@@ -281,13 +282,18 @@ fn given_settings(call: &Call, stalled: bool) -> Vec<Option<String>> {
     given.collect()
 }
 
-fn read_settings(path: &Path) -> String {
-    read_text(path, LONGEST_SETTINGS).unwrap_or_default()
+/// Reads a settings file. One that is not there is empty; `None` is one that becket cannot read, but Claude Code
+/// perhaps can.
+fn read_settings(path: &Path) -> Option<String> {
+    match read_text(path, LONGEST_SETTINGS) {
+        Ok(text) => Some(text),
+        Err(error) => is_absence(&error).then(String::new),
+    }
 }
 
 /// A settings file was changed while the session runs: it must not cut becket off.
 fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Found> {
-    let change: Value = serde_json::from_slice(payload).unwrap_or_default();
+    let change: Value = json::lenient(&String::from_utf8_lossy(payload)).unwrap_or_default();
     let changed = change
         .get("file_path")
         .and_then(Value::as_str)
@@ -313,8 +319,9 @@ fn config_change(head: &Head<'_>, payload: &[u8], around: &Around<'_>) -> Vec<Fo
     let project = project.map(|name| around.project.join(".claude").join(name));
     let files = (user.into_iter().chain(project)).chain([changed.to_path_buf()]);
     let mut texts = files.map(|file| read_settings(&file));
-    let is_registered = !is_known || texts.any(|text| text.contains("becket-hook"));
-    let is_off = switches_off(&read_settings(changed));
+    let may_register = |text: Option<String>| text.is_none_or(|it| it.contains("becket-hook"));
+    let is_registered = !is_known || texts.any(may_register);
+    let is_off = read_settings(changed).is_none_or(|text| switches_off(&text));
     find_by(around.rules, |rule| {
         let cuts_off = is_off || !is_registered && around.registered_by_settings;
         let path = || Match::Path(changed.display().to_string());

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use becket_wire::{Head, Place};
+use becket_wire::event::EventName;
+use becket_wire::{EventId, Head, Place};
 use serde_json::{Value, json};
 
 use super::rule::{Rules, Say};
-use super::sight::{Around, judge_call, judge_prompt, judge_text};
+use super::sight::{Around, Sight, judge_call, judge_prompt, judge_text};
 use crate::config::ConfigCache;
 
 const HOME: &str = "/home/u";
@@ -313,6 +314,15 @@ fn settings_are_judged_by_the_file_that_is_there() {
     let hook = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}, "#;
     let asks = Some("claude-hooks".to_owned());
     assert_eq!(edit(&local, "{\"dis", &format!("{hook}\"dis")), asks);
+    let long = " ".repeat(2 << 20);
+    put(&format!("{{\"disableAllHooks\": false}}{long}"));
+    assert_eq!(edit(&local, "false", "true"), off);
+    // A file that only Claude Code can read.
+    let utf16 = "\u{feff}{\"disableAllHooks\": false}".encode_utf16();
+    std::fs::write(&local, utf16.flat_map(u16::to_le_bytes).collect::<Vec<_>>()).unwrap();
+    assert_eq!(edit(&local, "false", "true"), asks);
+    assert_eq!(edit(&folder.path().join("settings.json"), "a", "b"), None);
+    put("{}");
 
     let given = |command: &str| bash(&rules, command).map(|(rule, ..)| rule);
     let path = local.display();
@@ -329,4 +339,25 @@ fn settings_are_judged_by_the_file_that_is_there() {
     ] {
         assert_eq!(given(&command), asks, "{command}");
     }
+}
+
+#[test]
+fn a_changed_settings_file_is_read_as_far_as_it_can_be() {
+    let rules = rules("", true);
+    let folder = tempfile::tempdir().unwrap();
+    let local = folder.path().join("settings.local.json");
+    let change = |text: &[u8]| {
+        std::fs::write(&local, text).unwrap();
+        let payload =
+            json!({"cwd": HOME, "source": "local_settings", "file_path": &local, "x": "X"});
+        let payload = payload.to_string().replace("\"X\"", "\"\\ud83d\"");
+        let head = Head::read(payload.as_bytes()).unwrap();
+        let (event, id) = (EventName::ConfigChange, EventId::new(5, [7; 2]));
+        let sight = Sight::of(&event, id, &head, payload.as_bytes(), &around(&rules));
+        sight.map(|sight| sight.found[0].rule.id.clone())
+    };
+    let cut_off = Some("becket-settings".to_owned());
+    assert_eq!(change(b"{}"), None);
+    assert_eq!(change(b"{\"disableAllHooks\": true}"), cut_off);
+    assert_eq!(change(b"{\0}\0\xff"), cut_off);
 }
