@@ -236,6 +236,7 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
         let access = match role {
             Role::None => return,
             Role::Out => Access::Write,
+            Role::Sent => Access::Read,
             Role::From if moves => Access::Delete,
             Role::From if copies => Access::Read,
             Role::To if moves || copies => Access::Write,
@@ -287,6 +288,8 @@ enum Role {
     To,
     /// Where something is saved.
     Out,
+    /// A file that goes with a message.
+    Sent,
 }
 
 fn role(key: &str, text: &str) -> Role {
@@ -316,6 +319,7 @@ fn role(key: &str, text: &str) -> Role {
         "source" | "src" | "from" | "oldpath" | "sourcepath" | "frompath" => Role::From,
         "destination" | "dest" | "target" | "to" | "newpath" | "destinationpath" | "topath"
         | "targetpath" => Role::To,
+        "attachment" | "attachments" => Role::Sent,
         "url" if text.starts_with("file://") => Role::Path,
         "outdir" | "outputdir" | "outfile" | "outputfile" | "outpath" | "outputpath" => Role::Out,
         key if ends.iter().any(|end| key.ends_with(end)) => Role::Path,

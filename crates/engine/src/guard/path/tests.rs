@@ -269,6 +269,16 @@ fn what_a_tool_of_claude_code_sends_and_saves() {
         json!({"method": "project_write", "local_path": "~/.env"}),
         "R /none/h/.env",
     );
+    touches(
+        "SendUserMessage",
+        json!({"message": "/x", "attachments": ["~/.ssh/id_rsa"]}),
+        "R /none/h/.ssh/id_rsa",
+    );
+    touches(
+        "mcp__mail__create_draft",
+        json!({"attachment": "a.pdf"}),
+        "R /none/p/a.pdf",
+    );
     touches("Workflow", json!({"scriptPath": "a.js"}), "R /none/p/a.js");
     touches(
         "Artifact",
