@@ -1,5 +1,6 @@
 //! Conditions of the default pack that globs cannot say. Pure.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::Value;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use super::act::{Access, Act, Fed, Touch, Word};
 use super::command::one_of;
 use super::edit;
+use super::path;
 use super::rule::{Match, Scene};
 use super::zone::{Zone, whole_folder};
 
@@ -145,7 +147,7 @@ impl Check {
                 act.map(program)
                     .or_else(|| tool_destroys_data(scene).then_some(Match::Other))
             }
-            Self::ForkBomb => command(scene).and_then(fork_bomb),
+            Self::ForkBomb => fork_bomb(&command(scene)?),
             Self::Unread => scene.call.unread.first().map(|_| Match::Other),
             Self::BecketHome => {
                 let mut touches = scene.call.touches.iter();
@@ -166,8 +168,8 @@ impl Check {
     }
 }
 
-fn command<'a>(scene: &Scene<'a>) -> Option<&'a str> {
-    scene.input.get("command").and_then(Value::as_str)
+fn command<'a>(scene: &Scene<'a>) -> Option<Cow<'a, str>> {
+    path::command_line(scene.tool, scene.input)
 }
 
 const SHELLS: [&str; 8] = ["sh", "bash", "zsh", "dash", "ksh", "fish", "ash", "csh"];
@@ -373,7 +375,7 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         let fed =
             || act.fed == Fed::Text && command(scene).is_some_and(|it| it.contains("connect"));
         return act.args.iter().any(|word| runs(&word.text))
-            || fed() && command(scene).is_some_and(runs);
+            || fed() && command(scene).is_some_and(|it| runs(&it));
     }
     if !one_of(&act.program, CLIENTS) {
         return false;
@@ -403,7 +405,8 @@ fn destroys_data(act: &Act, scene: &Scene<'_>) -> bool {
         }
         _ => is_destructive(command),
     };
-    said || fed_script(act, scene) || act.fed == Fed::Text && command(scene).is_some_and(fed)
+    said || fed_script(act, scene)
+        || act.fed == Fed::Text && command(scene).is_some_and(|it| fed(&it))
 }
 
 /// A file that a client runs, and that tells by its name what it does: `psql < drop_all.sql`.
@@ -526,7 +529,7 @@ fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
     }
     let mut touches = scene.call.touches.iter();
     let touch = touches.find(|it| it.access == Access::Write && edit::is_command(&it.path))?;
-    let is_named = !edit::inline_commands(command(scene)?).is_empty();
+    let is_named = !edit::inline_commands(&command(scene)?).is_empty();
     is_named.then(|| Match::Path(touch.path.clone()))
 }
 

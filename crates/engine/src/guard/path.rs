@@ -1,5 +1,6 @@
 //! Which paths a tool call touches.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
@@ -29,6 +30,12 @@ const COMMANDS: [&str; 8] = [
     "shell_command",
     "input",
     "code",
+];
+
+/// Words in the name of a tool that runs command lines.
+const RUNS: [&str; 12] = [
+    "shell", "bash", "sh", "zsh", "exec", "execute", "run", "command", "cmd", "terminal",
+    "process", "script",
 ];
 
 /// Returns true for a tool of Claude Code that runs shell commands.
@@ -76,7 +83,9 @@ pub fn call(tool: &str, input: &Value, cwd: &Path, home: &Path, by: Instant) -> 
 fn words(tool: &str, input: &Value, cwd: &Path, home: &Path) -> Call {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let place = Place { cwd, home };
-    if let Some(command) = text("command").filter(|_| is_shell(tool)) {
+    if is_shell(tool)
+        && let Some(command) = text("command")
+    {
         return run(tool, command, cwd, home);
     }
     let folder = || text("path").unwrap_or(".");
@@ -174,18 +183,8 @@ fn shaped(tool: &str, input: &Value, place: &Place) -> Call {
     let name = tool.rsplit("__").next().unwrap_or(tool);
     let verbs = name_words(name);
     let has = |names: &[&str]| verbs.iter().any(|verb| names.contains(&verb.as_str()));
-    let runs = has(&[
-        "shell", "bash", "sh", "zsh", "exec", "execute", "run", "command", "cmd", "terminal",
-        "process", "script",
-    ]);
-    let keys = match tool {
-        // Its script is JavaScript, which can only start agents.
-        "Workflow" => &[][..],
-        _ if runs => &COMMANDS[..],
-        _ => &COMMANDS[..3],
-    };
     let mut call = Call::default();
-    if let Some(script) = script(input, keys) {
+    if let Some(script) = command_line(tool, input) {
         let folder = [
             "cwd",
             "workdir",
@@ -325,6 +324,22 @@ fn role(key: &str, text: &str) -> Role {
         key if ends.iter().any(|end| key.ends_with(end)) => Role::Path,
         _ => Role::None,
     }
+}
+
+/// The command lines that the input of a tool holds.
+pub(super) fn command_line<'i>(tool: &str, input: &'i Value) -> Option<Cow<'i, str>> {
+    let command = input.get("command").and_then(Value::as_str);
+    if is_shell(tool) && command.is_some() {
+        return command.map(Cow::Borrowed);
+    }
+    let verbs = name_words(tool.rsplit("__").next().unwrap_or(tool));
+    let keys = match tool {
+        // Its script is JavaScript, which can only start agents.
+        "Workflow" => &[][..],
+        _ if verbs.iter().any(|verb| RUNS.contains(&&**verb)) => &COMMANDS[..],
+        _ => &COMMANDS[..3],
+    };
+    script(input, keys).map(Cow::Owned)
 }
 
 /// The command lines that these fields of an input hold.

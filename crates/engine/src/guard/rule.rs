@@ -12,7 +12,7 @@ use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::edit::Edit;
 use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
-use super::path::is_shell;
+use super::path::{command_line, is_shell};
 use super::zone::{Zone, is_temporary, whole_folder};
 use crate::config::Origin;
 use crate::matcher::Matcher;
@@ -366,7 +366,7 @@ impl Rule {
     fn found(&self, scene: &Scene<'_>, programs: &[(u32, u32)]) -> Option<Match> {
         let mut found = None;
         if !self.patterns.is_empty() {
-            let command = scene.input.get("command").and_then(Value::as_str)?;
+            let command = command_line(scene.tool, scene.input)?;
             let is_in = |text: &&Finder<'_>| text.find(command.as_bytes()).is_some();
             let pattern = self.patterns.iter().find(is_in)?.needle();
             let pattern = String::from_utf8_lossy(pattern).into_owned();

@@ -342,6 +342,26 @@ fn settings_are_judged_by_the_file_that_is_there() {
 }
 
 #[test]
+fn a_command_line_is_known_by_any_of_its_names() {
+    let rules = rules("[guards.g]\npatterns = ['forbidden']", true);
+    let judge = |tool: &str, input: Value| judged(&rules, tool, &input, "").map(|found| found.0);
+    let bomb = ":(){ :|:& };:";
+    let inline = "echo '!`x`' > .claude/commands/x.md";
+    for key in ["command", "cmd", "script"] {
+        for (line, rule) in [
+            (bomb, "fork-bomb"),
+            (inline, "claude-hooks"),
+            ("forbidden", "g"),
+        ] {
+            let found = judge("mcp__x__do", json!({ key: line }));
+            assert_eq!(found.as_deref(), Some(rule), "{key}: {line}");
+        }
+    }
+    assert_eq!(judge("mcp__x__do", json!({"code": bomb})), None);
+    assert_eq!(judge("Workflow", json!({"script": bomb})), None);
+}
+
+#[test]
 fn a_changed_settings_file_is_read_as_far_as_it_can_be() {
     let rules = rules("", true);
     let folder = tempfile::tempdir().unwrap();
