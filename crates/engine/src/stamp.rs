@@ -21,9 +21,15 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The text of a regular file that is no longer than that. The size that a file claims is not enough: files
-/// in `/proc` claim none, and some never end.
+/// The text of a regular file that is no longer than that.
 pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
+    let text = String::from_utf8(read_bytes(path, longest)?);
+    text.map_err(|_| io::Error::other("it is not UTF-8"))
+}
+
+/// The bytes of a regular file that is no longer than that. The size that a file claims is not enough: files
+/// in `/proc` claim none, and some never end.
+pub(crate) fn read_bytes(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open_regular(path)?
         .take(longest + 1)
@@ -33,7 +39,7 @@ pub(crate) fn read_text(path: &Path, longest: u64) -> io::Result<String> {
             "it is longer than {} KiB",
             longest >> 10
         ))),
-        false => String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8")),
+        false => Ok(bytes),
     }
 }
 

@@ -527,6 +527,9 @@ fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
     if let Some(edit) = scene.edits.iter().find(|edit| edit.adds_hook()) {
         return Some(Match::Path(edit.path.clone()));
     }
+    if let Some(path) = scene.brings_command {
+        return Some(Match::Path(path.to_owned()));
+    }
     let mut touches = scene.call.touches.iter();
     let touch = touches.find(|it| it.access == Access::Write && edit::is_command(&it.path))?;
     let is_named = !edit::inline_commands(&command(scene)?).is_empty();

@@ -23,6 +23,8 @@ const LONGEST: usize = 4 << 20;
 const EDITS: usize = 256;
 /// Fields that hold a whole file.
 const CONTENT: [&str; 4] = ["content", "contents", "new_source", "file_text"];
+/// The folders of commands and skills.
+const COMMANDS: [&str; 2] = ["/.claude/commands/", "/.claude/skills/"];
 /// Variables in the `env` of settings by which Claude Code leaves hooks out.
 pub(super) const WITHOUT_HOOKS: [&str; 3] = [
     "CLAUDE_CODE_SIMPLE",
@@ -44,8 +46,13 @@ pub fn is_claudes(path: &str) -> bool {
 
 /// Returns true for the file of a command or a skill.
 pub fn is_command(path: &str) -> bool {
-    let below = ["/.claude/commands/", "/.claude/skills/"];
-    path.ends_with(".md") && below.iter().any(|folder| path.contains(folder))
+    path.ends_with(".md") && COMMANDS.iter().any(|folder| path.contains(folder))
+}
+
+/// Returns true for a path where commands and skills are, and for the folder around them.
+pub fn may_hold_commands(path: &str) -> bool {
+    let is_in = |path: &str| COMMANDS.iter().any(|folder| path.contains(folder));
+    path.contains("/.claude") && (path.ends_with("/.claude") || is_in(&format!("{path}/")))
 }
 
 impl Edit {

@@ -124,6 +124,8 @@ pub struct Scene<'a> {
     pub agent: Option<&'a str>,
     /// The settings or command file that the call writes.
     pub edits: &'a [Edit],
+    /// The command file that the call makes of others which run something, or may.
+    pub brings_command: Option<&'a str>,
     /// The settings that a command gives to Claude Code; none for those that cannot be known.
     pub given_settings: &'a [Option<String>],
     pub seen: &'a Seen,

@@ -1,7 +1,8 @@
 //! What the guards find in one event: made in `prepare` (and again for a rewritten input), since it may
 //! read files. Deciding by it does not.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,13 @@ use super::glob::Bases;
 use super::memory::{Key, Pass};
 use super::path;
 use super::rule::{Match, Rule, Rules, Say, Scene, Seen};
-use crate::stamp::{is_absence, read_text};
+use crate::stamp::{is_absence, read_bytes, read_text};
 
 /// How long symlinks may take to be followed.
 const LOOK: Duration = Duration::from_millis(100);
+/// Files that a call brings to commands: as many are read, and each up to this.
+const BROUGHT: usize = 64;
+const LONGEST_COMMAND: u64 = 1 << 20;
 /// A settings file is read up to this. Claude Code reads up to 2 MiB.
 const LONGEST_SETTINGS: u64 = 4 << 20;
 
@@ -186,7 +190,8 @@ fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Arou
     if is_cut {
         call.unread.push(path::too_deep());
     }
-    let edits = edits(&call, input, around.stalled);
+    let edits = edits(&call, input, around);
+    let brings_command = brings_command(&call, around.stalled);
     let given_settings = given_settings(&call, around.stalled);
     let bases = Bases::new(around.home, around.project);
     let seen = Seen::of(&call, around.project, around.home, bases);
@@ -199,6 +204,7 @@ fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Arou
         mode: head.permission_mode.as_deref(),
         agent: head.agent_type.as_deref().filter(|it| !it.is_empty()),
         edits: &edits,
+        brings_command: brings_command.as_deref(),
         given_settings: &given_settings,
         seen: &seen,
     };
@@ -240,22 +246,96 @@ fn sorted<'a>(found: impl IntoIterator<Item = (&'a Arc<Rule>, Match)>) -> Vec<Fo
 }
 
 /// The settings or command file that the call writes, as it is and as it would be.
-fn edits(call: &Call, input: &Value, stalled: bool) -> Vec<Edit> {
+fn edits(call: &Call, input: &Value, around: &Around<'_>) -> Vec<Edit> {
     let written = call.touches.iter().filter(|it| it.access == Access::Write);
     let written = written.filter(|it| it.act.is_none());
-    let paths = written
-        .flat_map(|it| [Some(&it.path), it.real.as_ref()])
-        .flatten();
-    let known = paths.filter(|path| edit::is_settings(path) || edit::is_command(path));
+    let paths = written.flat_map(|it| {
+        let real = it.real.as_ref().unwrap_or(&it.path);
+        let linked = (!around.stalled).then(|| claudes_name(real, around));
+        [Some(it.path.clone()), it.real.clone(), linked.flatten()]
+    });
+    let known = paths.flatten();
+    let known = known.filter(|path| edit::is_settings(path) || edit::is_command(path));
     let Some(path) = known.max_by_key(|path| edit::is_claudes(path)) else {
         return Vec::new();
     };
-    let file = if stalled {
+    let file = if around.stalled {
         None
     } else {
-        read_settings(Path::new(path))
+        read_settings(Path::new(&path))
     };
-    Edit::all(path, input, file.as_deref())
+    Edit::all(&path, input, file.as_deref())
+}
+
+/// The name by which Claude Code reads this file, where that is a link or in one: `.claude -> conf`.
+fn claudes_name(real: &str, around: &Around<'_>) -> Option<String> {
+    let names = [
+        "",
+        "/settings.json",
+        "/settings.local.json",
+        "/commands",
+        "/skills",
+    ];
+    let by = Instant::now() + LOOK;
+    let folders = [around.project, around.home].into_iter();
+    let mut links = folders.flat_map(|folder| names.map(|it| folder.join(format!(".claude{it}"))));
+    links.find_map(|link| {
+        link.read_link().ok()?;
+        let target = path::follow(PathBuf::from("/"), &link, by, |_| ())?;
+        let rest = real.strip_prefix(target.to_str()?)?;
+        let is_in = rest.is_empty() || rest.starts_with('/');
+        is_in.then(|| format!("{}{rest}", link.display()))
+    })
+}
+
+/// Finds the command or skill that a call makes of other files, where one of them has an inline command or
+/// cannot be read. By a link, what stands there can be changed later.
+fn brings_command(call: &Call, stalled: bool) -> Option<String> {
+    let is_written = |path: &str| {
+        let mut touches = call.touches.iter();
+        touches.any(|it| it.access == Access::Write && it.path == path)
+    };
+    // A file that this call makes is judged by the text of the call.
+    let is_harmless = |path: &str| match read_bytes(Path::new(path), LONGEST_COMMAND) {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes).replace('\0', "");
+            edit::inline_commands(&text).is_empty()
+        }
+        Err(error) => is_absence(&error) && is_written(path),
+    };
+    let claude = |path: &str| Some(path.split_once("/.claude/")?.0.to_owned());
+    let (mut acts, mut count) = (HashSet::new(), 0);
+    for target in &call.touches {
+        let mut paths = [Some(&target.path), target.real.as_ref()].into_iter();
+        let is_target = target.access == Access::Write
+            && paths.any(|path| path.is_some_and(|path| edit::may_hold_commands(path)));
+        if !is_target || !acts.insert(target.act) {
+            continue;
+        }
+        let act = target.act.and_then(|nth| call.acts.get(nth));
+        let is_link = act.is_some_and(|act| ["ln", "link"].contains(&&*act.program));
+        let is_git_move = act.is_some_and(|act| {
+            act.program == "git" && act.args.first().is_some_and(|verb| verb.text == "mv")
+        });
+        for source in call.touches.iter().filter(|it| it.act == target.act) {
+            let is_source = match source.access {
+                Access::Read | Access::Delete => true,
+                Access::Write => is_git_move,
+                Access::List => false,
+            };
+            let stays =
+                edit::is_command(&source.path) && claude(&source.path) == claude(&target.path);
+            if !is_source || stays || source.path == target.path {
+                continue;
+            }
+            count += 1;
+            let is_known = !is_link && !stalled && !source.opaque && count <= BROUGHT;
+            if !is_known || !is_harmless(&source.path) {
+                return Some(target.path.clone());
+            }
+        }
+    }
+    None
 }
 
 /// The settings that a command gives to Claude Code.

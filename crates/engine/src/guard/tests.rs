@@ -342,6 +342,61 @@ fn settings_are_judged_by_the_file_that_is_there() {
 }
 
 #[test]
+fn files_that_become_commands_are_read() {
+    let rules = rules("", true);
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().display();
+    std::fs::create_dir(folder.path().join("d")).unwrap();
+    for (name, text) in [("runs.md", "a !`touch x`"), ("plain.md", "a `x`!")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let asks = |tool: &str, input: Value| {
+        let found = judged(&rules, tool, &input, "");
+        found.is_some_and(|(rule, ..)| rule == "claude-hooks")
+    };
+    for (command, expected) in [
+        ("mv runs.md .claude/commands/x.md", true),
+        ("mv plain.md .claude/commands/x.md", false),
+        ("git mv runs.md .claude/commands/x.md", true),
+        ("cp plain.md runs.md .claude/commands/", true),
+        ("cp plain.md plain.md .claude/commands/", false),
+        ("cp -t .claude/skills/x runs.md", true),
+        ("install -m644 runs.md .claude/commands", true),
+        ("cat plain.md runs.md > .claude/commands/x.md", true),
+        ("cat plain.md > .claude/commands/x.md", false),
+        ("cp *.md .claude/commands/", true),
+        ("cp $F .claude/commands/x.md", true),
+        ("cp -r d .claude/skills/", true),
+        ("mv d .claude", true),
+        ("ln plain.md .claude/commands/x.md", true),
+        (
+            "echo hello > new.md && mv new.md .claude/commands/x.md",
+            false,
+        ),
+        (
+            "echo '!`x`' > new.md && mv new.md .claude/commands/x.md",
+            true,
+        ),
+        ("mv .claude/commands/a.md .claude/commands/b.md", false),
+        ("mv ../q/.claude/commands/a.md .claude/commands/b.md", true),
+        ("cp runs.md .claude/commands.md", false),
+    ] {
+        let command = format!("cd {root} && {command}");
+        assert_eq!(
+            asks("Bash", json!({"command": command})),
+            expected,
+            "{command}"
+        );
+    }
+    for (name, expected) in [("runs.md", true), ("plain.md", false)] {
+        let from = format!("{root}/{name}");
+        let to = format!("{root}/.claude/commands/x.md");
+        let input = json!({"source": from, "destination": to});
+        assert_eq!(asks("mcp__fs__move_file", input), expected, "{name}");
+    }
+}
+
+#[test]
 fn a_command_line_is_known_by_any_of_its_names() {
     let rules = rules("[guards.g]\npatterns = ['forbidden']", true);
     let judge = |tool: &str, input: Value| judged(&rules, tool, &input, "").map(|found| found.0);
@@ -359,6 +414,34 @@ fn a_command_line_is_known_by_any_of_its_names() {
     }
     assert_eq!(judge("mcp__x__do", json!({"code": bomb})), None);
     assert_eq!(judge("Workflow", json!({"script": bomb})), None);
+}
+
+#[test]
+fn a_link_to_a_settings_file_or_its_folder_hides_nothing() {
+    let rules = rules("", true);
+    let folder = tempfile::tempdir().unwrap();
+    let project = folder.path().canonicalize().unwrap();
+    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, project.join(name)).unwrap();
+    let asks = |file: &str, content: &str| {
+        let input = json!({"file_path": project.join(file), "content": content});
+        let around = Around {
+            project: &project,
+            ..around(&rules)
+        };
+        let judged = judge_call("Write", &input, &Head::read(b"{}").unwrap(), &around);
+        judged.found.iter().any(|it| it.rule.id == "claude-hooks")
+    };
+    let hook = r#"{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}"#;
+    assert!(!asks("conf/settings.json", hook));
+    // The folder is not there yet.
+    link("conf", ".claude");
+    assert!(asks("conf/settings.json", hook));
+    assert!(asks("conf/commands/x.md", "!`x`"));
+    assert!(!asks("conf/settings.json", "{}") && !asks("config/settings.json", hook));
+    std::fs::create_dir(project.join("conf")).unwrap();
+    link("../prompts", ".claude/commands");
+    link("../x.json", "conf/settings.local.json");
+    assert!(asks("prompts/x.md", "!`x`") && asks("x.json", hook));
 }
 
 #[test]
