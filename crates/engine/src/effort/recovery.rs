@@ -362,5 +362,16 @@ mod tests {
             text.contains("the plan") && !text.contains("- entry"),
             "{text}"
         );
+        // A file that is far too long is not read whole.
+        let plan = File::options()
+            .write(true)
+            .open(folder.path().join("2_FIX_PLAN.md"));
+        plan.unwrap().set_len(2 << 30).unwrap();
+        let text = block(&facts, &Skill::default(), Some(&left), true);
+        assert!(text.contains("the plan") && text.contains("(cut)") && text.len() < 9000);
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.unwrap().split_whitespace().next().unwrap();
+        assert!(peak.parse::<u64>().unwrap() < 1 << 20, "{peak} KiB");
     }
 }
