@@ -113,6 +113,9 @@ fn bombs() -> Vec<String> {
         long(&numbered(1000, "printf -v b% $a%.0s {1..64}; ")),
         long(&format!("read {} <<< $a", numbered(9000, "b% "))),
         long(&times(90, "env b=$a ")),
+        format!("unset {}", numbered(18_000, "b% ")),
+        format!("env {} ls", numbered(12_000, "-u b% ")),
+        format!("export {}", numbered(12_000, "b%=1 ")),
         long(&times(90, "b=$a eval ")),
         long(&format!("{}{}", times(90, "xargs "), times(40, "$a "))),
         format!(

@@ -661,22 +661,27 @@ impl<'h> Shell<'h> {
                 shell.subshell(|shell| shell.script(value, &Output::Nothing))
             });
         }
-        self.forget_exported(name);
-        if self.take_room(name.len() + value.len()) {
+        if self.forget_exported(name) && self.take_room(name.len() + value.len()) {
             self.context.env.push(format!("{name}={value}"));
         }
     }
 
     /// What is started from now on does not get this variable.
     pub(super) fn unset(&mut self, name: &str) {
-        self.forget_exported(name);
-        self.context.env.push(format!("-u {name}"));
+        if self.forget_exported(name) && self.take_room(name.len()) {
+            self.context.env.push(format!("-u {name}"));
+        }
     }
 
-    fn forget_exported(&mut self, name: &str) {
+    /// Returns false where there is no room left: looking through many variables for each of many takes long.
+    fn forget_exported(&mut self, name: &str) -> bool {
+        if !self.take_room(self.context.env.len()) {
+            return false;
+        }
         let is_it =
             |it: &String| it.strip_prefix("-u ").unwrap_or(it).split('=').next() == Some(name);
         self.context.env.retain(|it| !is_it(it));
+        true
     }
 
     pub(super) fn set(&mut self, name: impl Into<String>, value: Value) {
