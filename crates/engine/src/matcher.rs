@@ -251,7 +251,7 @@ fn plain(path: &Path) -> PathBuf {
 /// Where the input of a tool names a file.
 const FILES: [&str; 3] = ["file_path", "notebook_path", "path"];
 
-type Object<'a> = HashMap<String, &'a RawValue>;
+type Object = HashMap<String, Box<RawValue>>;
 
 /// One event, as matchers see it. What has to be read for them is read once, for any number of
 /// hooks.
@@ -382,7 +382,7 @@ impl<'a> Subject<'a> {
         })
     }
 
-    fn files_in(&self, object: &Object<'_>, fields: &[&str]) -> Vec<PathBuf> {
+    fn files_in(&self, object: &Object, fields: &[&str]) -> Vec<PathBuf> {
         let cwd = Path::new(self.head.cwd.as_deref().unwrap_or_default());
         let files = fields.iter().filter_map(|field| text(object.get(*field)?));
         (files.filter(|file| !file.is_empty()))
@@ -390,14 +390,14 @@ impl<'a> Subject<'a> {
             .collect()
     }
 
-    fn top(&self) -> Object<'a> {
+    fn top(&self) -> Object {
         let payload = std::str::from_utf8(self.payload).ok();
         payload.and_then(object).unwrap_or_default()
     }
 }
 
-fn object(json: &str) -> Option<Object<'_>> {
-    serde_json::from_str(json).ok()
+fn object(json: &str) -> Option<Object> {
+    json::lenient(json).ok()
 }
 
 fn text(json: &RawValue) -> Option<String> {

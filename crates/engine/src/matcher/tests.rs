@@ -256,6 +256,7 @@ fn a_hook_with_paths_hears_of_those_files_only() {
     assert!(hears(&hook, &call(r#"{"notebook_path": "/p/src/x/a.rs"}"#)));
     assert!(hears(&hook, &call(r#"{"path": "a.rs", "file_path": 7}"#)));
     assert!(hears(&hook, &call(r#"{"path": "../src/\u0061.rs"}"#)));
+    assert!(hears(&hook, &call(r#"{"\ud83d": 1, "path": "a.rs"}"#)));
     assert!(!hears(&hook, &call(r#"{"file_path": "/p/a.rs"}"#)));
     assert!(!hears(&hook, &call(r#"{"command": "cat src/a.rs"}"#)));
     assert!(!hears(&hook, &call(r#""src/a.rs""#)));
