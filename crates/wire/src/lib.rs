@@ -20,6 +20,7 @@ pub mod rpc;
 pub mod run;
 pub mod session;
 pub mod text;
+pub mod tool;
 pub mod version;
 
 pub use account::Account;

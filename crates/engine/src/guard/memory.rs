@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use becket_wire::event::EventName;
+use becket_wire::tool::is_shell;
 use becket_wire::{EventId, Head, Place};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use super::path::is_shell;
 use super::rule::Say;
 use super::sight::Found;
 use crate::replace::make_folder;

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Instant;
 
 use becket_wire::json;
+use becket_wire::tool::is_shell;
 use serde_json::Value;
 
 use super::act::{Access, Call, TOUCHES, Touch};
@@ -18,8 +19,6 @@ mod tests;
 const RESOLVED: usize = 512;
 /// As many symlinks are followed for one path.
 const LINKS: usize = 40;
-/// Tools of Claude Code that give their `command` to a shell.
-const SHELLS: [&str; 3] = ["Bash", "Monitor", "PowerShell"];
 /// Fields that hold a command line. Those after the third do so where the tool's name says that it runs one.
 const COMMANDS: [&str; 8] = [
     "command",
@@ -37,11 +36,6 @@ const RUNS: [&str; 12] = [
     "shell", "bash", "sh", "zsh", "exec", "execute", "run", "command", "cmd", "terminal",
     "process", "script",
 ];
-
-/// Returns true for a tool of Claude Code that runs shell commands.
-pub fn is_shell(tool: &str) -> bool {
-    SHELLS.contains(&tool)
-}
 
 /// Says that a call touches more paths than are kept.
 pub(super) fn too_many_paths() -> String {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use becket_wire::tool::is_shell;
 use memchr::memmem::Finder;
 use serde::Serialize;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::act::{Access, Act, Call, Fed, Touch};
 use super::check::Check;
 use super::edit::Edit;
 use super::glob::{Bases, Ends, Located, Paths, Words, word_matches};
-use super::path::{command_line, is_shell};
+use super::path::command_line;
 use super::zone::{Zone, is_temporary, whole_folder};
 use crate::config::Origin;
 use crate::matcher::Matcher;
