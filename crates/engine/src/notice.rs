@@ -127,7 +127,7 @@ impl Change {
             (before, Display::Attention) if before != Display::Attention => Some(Kind::Attention),
             _ if self.by_person => None,
             (Display::Working, Display::Done) if long => Some(Kind::Done),
-            (Display::Working, Display::Error) if long => Some(Kind::Error),
+            (Display::Working | Display::Checked, Display::Error) if long => Some(Kind::Error),
             _ => None,
         }
     }

@@ -61,6 +61,8 @@ fn a_session_that_begins_to_need_its_person_is_told_of() {
         (Working, Error, 61, Some(Kind::Error)),
         (Working, Error, 5, None),
         (Checked, Done, 90, None),
+        (Checked, Error, 90, Some(Kind::Error)),
+        (Checked, Error, 5, None),
         (Error, Done, 90, None),
     ] {
         let found = kind(&wishes(), &change(before, after, seconds));
