@@ -207,14 +207,12 @@ impl Agent {
             EventName::UserPromptSubmit => self.prompted(moment),
             EventName::UserPromptExpansion => self.work(None),
             EventName::Stop => {
-                let of_others = self.asks.of_other_agents();
-                self.rest();
-                self.asks = of_others;
+                self.end_turn();
                 self.interrupted = false;
                 self.background_tasks = moment.background_tasks().unwrap_or(0);
             }
             EventName::StopFailure => {
-                self.rest();
+                self.end_turn();
                 self.error = Some(moment.failure());
                 let said = moment.head.last_assistant_message.as_deref();
                 self.failure = Some(doing::failure(moment.error().unwrap_or_default(), said));
@@ -316,7 +314,7 @@ impl Agent {
                 return ended.is_some_and(|agent| self.asks.agent_ended(agent));
             }
             Notified::Idle if self.asks.knows_more() => return false,
-            Notified::Idle => self.rest(),
+            Notified::Idle => self.end_turn(),
             Notified::Nothing => return false,
         }
         true
@@ -402,6 +400,13 @@ impl Agent {
         self.last = Some(moment.mark());
         self.inferred = false;
         self.settle(moment.at)
+    }
+
+    /// Ends the turn. Other agents go on: their questions stay open.
+    fn end_turn(&mut self) {
+        let of_others = self.asks.of_other_agents();
+        self.rest();
+        self.asks = of_others;
     }
 
     /// The turn is over, and with it everything that was open.
@@ -522,7 +527,13 @@ impl Agent {
     /// that it was let, before anybody said so. Outside a turn only a dialog was closed.
     pub fn was_interrupted(&mut self, at: i64) -> bool {
         self.interrupted |= self.beneath != Status::Idle && !self.wants_to_stop();
-        self.rests(at, true)
+        self.end_turn();
+        self.conclude(at, true)
+    }
+
+    /// Returns true if it does nothing and at most other agents ask the person something.
+    pub fn has_ended_its_turn(&self) -> bool {
+        self.beneath == Status::Idle && self.asks.are_of_other_agents()
     }
 
     /// The turn ended without a word.
@@ -531,7 +542,8 @@ impl Agent {
             self.error = Some(cut(error).to_owned());
             self.failure = None;
         }
-        self.rests(at, true)
+        self.end_turn();
+        self.conclude(at, true)
     }
 
     /// What was asked for one call, or everything that was asked by then, is answered.

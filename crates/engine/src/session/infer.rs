@@ -70,7 +70,7 @@ impl Session {
                     self.work.exhaust();
                 }
                 self.main.may_infer(at)
-                    && self.main.status.word() != "idle"
+                    && !self.main.has_ended_its_turn()
                     && self.main.died(error.as_deref(), at)
             }
             Inference::ProcessGone => self.infer_end(at),
@@ -82,7 +82,7 @@ impl Session {
     }
 
     fn infer_interrupt(&mut self, at: i64) -> bool {
-        if !self.main.may_infer(at) || self.main.status.word() == "idle" {
+        if !self.main.may_infer(at) || self.main.has_ended_its_turn() {
             return false;
         }
         let since = self.main.runs_subagents_since();

@@ -689,6 +689,18 @@ fn what_is_inferred_is_marked_and_gives_way_to_newer_events() {
 }
 
 #[test]
+fn a_session_that_rests_while_another_agent_asks_was_not_interrupted() {
+    let needs = r#"Notification notification_type=agent_needs_input message="api\u0020needs\u0020your\u0020input""#;
+    let mut play = Play::after(&[PROMPT, needs, "Stop"]);
+    let before = play.session.clone();
+    for inference in [Inference::Interrupted, Inference::TurnDied { error: None }] {
+        assert!(!play.session.infer(&inference, 90));
+    }
+    assert_eq!(play.session, before);
+    assert_eq!(play.main(), "attention(api needs your input)");
+}
+
+#[test]
 fn an_answer_is_inferred_for_the_agent_that_asked() {
     let call = "PreToolUse agent_id=a tool_name=Bash tool_use_id=t";
     let mut play = Play::after(&[PROMPT, START, call, CHILD_ASKS]);

@@ -173,13 +173,14 @@ impl Pending {
         Self::new(moment, Question::Elicitation { server, id }, None)
     }
 
-    /// Without a reason the message is the reason.
+    /// Without a reason the message is the reason, and says which agent asks.
     pub(super) fn notice(moment: &Moment<'_>, reason: &str, call: Option<String>) -> Self {
         let message = moment.head.message.as_deref().unwrap_or_default();
         let words = doing::one_line(message);
         let known = [reason, &words, "Input"];
+        let agent = asking_agent(&words).filter(|_| reason.is_empty());
+        let agent = agent.map(str::to_owned);
         let reason = known.into_iter().find(|text| !text.is_empty());
-        let agent = asking_agent(&words).map(str::to_owned);
         let call = call.filter(|_| agent.is_none());
         let question = Question::Notice {
             reason: reason.unwrap_or_default().to_owned(),
@@ -286,6 +287,10 @@ impl Asks {
         Self(theirs.cloned().collect())
     }
 
+    pub(super) fn are_of_other_agents(&self) -> bool {
+        self.0.iter().all(|one| one.other_agent().is_some())
+    }
+
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
@@ -371,11 +376,12 @@ impl Asks {
         }
     }
 
+    /// Forgets the question about that call, or all of this agent's own that were asked by then.
     pub(super) fn answered(&mut self, call: Option<&str>, at: i64) -> bool {
         let before = self.0.len();
         self.0.retain(|one| match call {
             Some(_) => one.call.as_deref() != call,
-            None => one.at > at,
+            None => one.at > at || one.other_agent().is_some(),
         });
         self.0.len() < before
     }

@@ -61,7 +61,7 @@ pub(crate) fn repeats_an_event(notification_type: Option<&str>) -> bool {
 }
 
 /// The agent that a message is about, other than the one that is told of it: `NAME needs your input: …`,
-/// `NAME needs permission for TOOL`.
+/// `NAME needs permission for TOOL`. `Teammate setup needs your input` is a dialog of the session itself.
 pub(super) fn asking_agent(message: &str) -> Option<&str> {
     let asks = [
         " needs your input",
@@ -69,7 +69,8 @@ pub(super) fn asking_agent(message: &str) -> Option<&str> {
         " needs network access to ",
     ];
     let mut agents = asks.iter().filter_map(|words| message.split_once(words));
-    agents.next().map(|(agent, _)| agent)
+    let (agent, _) = agents.next()?;
+    (agent != "Teammate setup").then_some(agent)
 }
 
 /// The agent that ended: `NAME finished`, `NAME failed`.

@@ -103,6 +103,12 @@ the next dialog has an event: CALL; NEEDS; ASKS => attention(Permission for Bash
 the turn ended then: CALL; NEEDS; Stop => idle
 an agent that is not its own: BASH; API_NEEDS => attention(api needs your input: deploy?)
 that agent works on meanwhile: BASH; API_NEEDS; BASH_DONE; PostToolBatch prompt_id=p; Stop => attention(api needs your input: deploy?)
+the session itself asks: CALL; SETUP_NEEDS; CALL_DONE => working(Thinking)
+it asks and stops: CALL; SETUP_NEEDS; Stop => idle
+a server asks in words: BASH; LINK_NEEDS; Stop => idle
+it was followed in words: BASH; LINK_NEEDS; Notification notification_type=elicitation_complete => working(Bash)
+that agent asks on though the turn failed: BASH; API_NEEDS; StopFailure error=overloaded => attention(api needs your input: deploy?)
+that agent asks on for a minute: BASH; API_NEEDS; Stop; Notification notification_type=idle_prompt => attention(api needs your input: deploy?)
 that agent ended: BASH; API_NEEDS; ENDED message="api\u0020finished" => working(Bash)
 that agent failed: BASH; API_NEEDS; ENDED message="api\u0020failed" => working(Bash)
 another agent ended: BASH; API_NEEDS; ENDED message="web\u0020finished" => attention(api needs your input: deploy?)
@@ -147,7 +153,7 @@ none is open: BASH; READ; BASH_DONE; PostToolUse tool_name=Read tool_use_id=r =>
 one that was denied says nothing but its batch: BASH; READ; BASH_DONE; PostToolBatch prompt_id=p; BASH; BASH_DONE => working(Thinking)
 "#;
 
-const SHORT: [(&str, &str); 13] = [
+const SHORT: [(&str, &str); 15] = [
     (
         "NEEDS",
         r#"Notification notification_type=agent_needs_input prompt_id=p message="Auto\u0020mode\u0020can't\u0020check\u0020actions""#,
@@ -155,6 +161,14 @@ const SHORT: [(&str, &str); 13] = [
     (
         "API_NEEDS",
         r#"Notification notification_type=agent_needs_input message="api\u0020needs\u0020your\u0020input:\u0020deploy?""#,
+    ),
+    (
+        "SETUP_NEEDS",
+        r#"Notification notification_type=agent_needs_input message="Teammate\u0020setup\u0020needs\u0020your\u0020input""#,
+    ),
+    (
+        "LINK_NEEDS",
+        r#"Notification notification_type=elicitation_url_dialog message="An\u0020MCP\u0020server\u0020needs\u0020your\u0020input""#,
     ),
     ("ENDED", "Notification notification_type=agent_completed"),
     ("PROMPT", PROMPT),
@@ -523,4 +537,26 @@ fn a_dialog_that_only_a_notification_told_of_says_its_message() {
         (word(&idle.status).as_str(), idle.interrupted),
         ("idle", false)
     );
+}
+
+#[test]
+fn what_another_agent_asks_is_not_answered_by_an_inference() {
+    let needs = r#"Notification notification_type=agent_needs_input message="api\u0020needs\u0020your\u0020input""#;
+    let asks = "attention(api needs your input)";
+    let infer: [fn(&mut Agent) -> bool; 3] = [
+        |agent| agent.was_interrupted(40),
+        |agent| agent.died(None, 40),
+        |agent| agent.was_answered(None, 40),
+    ];
+    for infer in infer {
+        let mut agent = after(&[PROMPT, BASH, needs]);
+        infer(&mut agent);
+        assert_eq!(word(&agent.status), asks);
+    }
+    let mut agent = after(&[PROMPT, BASH, needs, "Stop"]);
+    assert!(agent.has_ended_its_turn());
+    apply(&mut agent, BASH, 60);
+    assert!(!agent.has_ended_its_turn());
+    agent.rests(70, true);
+    assert_eq!(word(&agent.status), "idle", "the process is gone");
 }
