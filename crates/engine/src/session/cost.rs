@@ -32,7 +32,8 @@ impl ProcessCosts {
     ///
     /// Claude Code 2.1.325 saves the total of each session at an orderly end and restores it with
     /// `--resume`, also after a SIGKILL: then without what the killed process had added. A session
-    /// that never ended orderly begins with zero.
+    /// that never ended orderly begins with zero. What the session had cost before its first status
+    /// line is an estimate from the transcript, of the same replies.
     pub(super) fn total(&mut self, process: Process, said: f64, before: f64) -> f64 {
         let known = self.processes.iter_mut().find(|it| it.process == process);
         if let Some(known) = known {
@@ -40,6 +41,7 @@ impl ProcessCosts {
             known.highest = known.highest.max(said);
             return before + added;
         }
+        let is_estimate = self.processes.is_empty();
         let is_restored = self.processes.iter().any(|it| it.has_said(said));
         if self.processes.len() == MOST {
             self.processes.remove(0);
@@ -49,7 +51,7 @@ impl ProcessCosts {
             first: said,
             highest: said,
         });
-        if said + NOTHING >= before {
+        if is_estimate || said + NOTHING >= before {
             before.max(said)
         } else if is_restored {
             before

@@ -891,6 +891,27 @@ fn a_transcript_never_overrules_the_status_line() {
 }
 
 #[test]
+fn the_first_status_line_is_not_added_to_the_estimate_of_a_transcript() {
+    let cost = |cost_usd, from_transcript| Figures {
+        cost_usd: Some(cost_usd),
+        from_transcript,
+        ..Figures::default()
+    };
+    let mut session = Session::new("s", 0);
+    for (figures, process, expected) in [
+        (cost(0.11, true), ONE, 0.11),
+        (cost(0.10, false), TWO, 0.11),
+        (cost(0.15, false), TWO, 0.16),
+        (cost(0.0, false), ONE, 0.16),
+        (cost(0.04, false), ONE, 0.20),
+    ] {
+        session.figure(&figures, process);
+        let found = session.figures.cost_usd.unwrap();
+        assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+    }
+}
+
+#[test]
 fn a_transcript_does_not_take_a_switch_of_the_model_back() {
     let of = |model: &str, from_transcript| Figures {
         model_id: Some(model.to_owned()),
