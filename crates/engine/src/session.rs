@@ -296,7 +296,11 @@ impl Session {
             None => known.cost_usd,
         };
         // A reply that was an error held nothing: the window is as full as before.
-        if figures.context_tokens == Some(0) {
+        let held_nothing = match figures.context_tokens {
+            Some(tokens) => tokens == 0,
+            None => figures.context_pct == Some(0.0),
+        };
+        if held_nothing {
             figures.context_tokens = known.context_tokens;
             figures.context_pct = known.context_pct;
         }

@@ -864,10 +864,18 @@ fn a_reply_that_was_an_error_leaves_the_context_as_it_was() {
     session.figure(&figures(45_000, 45.0), ONE);
     assert!(!session.figure(&figures(0, 0.0), ONE));
     assert_eq!(session.figures, figures(45_000, 45.0));
+    // 2.1.325 may say neither.
+    let unknown = Figures {
+        context_tokens: None,
+        ..figures(0, 0.0)
+    };
+    assert!(!session.figure(&unknown, ONE));
+    assert_eq!(session.figures, figures(45_000, 45.0));
     assert!(session.figure(&figures(1_000, 1.0), ONE));
 }
 
 const ONE: Process = (Some(7), Some(70));
+const TWO: Process = (Some(8), Some(80));
 
 #[test]
 fn a_transcript_never_overrules_the_status_line() {
