@@ -202,6 +202,25 @@ fn without_a_session_it_says_why_as_sessions_does() {
 }
 
 #[test]
+fn without_a_terminal_and_a_session_it_says_why() {
+    let world = World::new();
+    let is_other = |said: &str| said.contains("without becket's hooks");
+    for daemon in [false, true] {
+        if daemon {
+            world.start_daemon();
+        }
+        let said = world.run(&[]);
+        assert!(said.contains("`becket up`") || is_other(&said), "{said}");
+    }
+    world.run(&["init"]);
+    let said = world.run(&[]);
+    assert!(said.contains("Start `claude`") || is_other(&said), "{said}");
+    world.kill_daemon();
+    let said = world.run(&[]);
+    assert!(said.starts_with("No daemon is running"), "{said}");
+}
+
+#[test]
 fn one_session_comes_works_and_goes_while_somebody_looks() {
     let world = World::new();
     world.start_daemon();

@@ -8,8 +8,10 @@ use becket_daemon::life::now_ms;
 use becket_wire::session::{Display, SessionQuery, SessionRow};
 
 use crate::client::Client;
+use crate::settings::is_registered_here;
 use crate::tui;
 use crate::ui::text;
+use crate::unhooked::why_no_sessions;
 use crate::world::World;
 
 pub fn run(world: &World, frame_times: Option<&Path>) -> Result<ExitCode> {
@@ -30,8 +32,11 @@ pub fn summary(world: &World) -> String {
         rows.transpose()
     });
     match rows {
-        Ok(Some(rows)) => in_words(&rows, now_ms()),
-        Ok(None) => "No daemon is running; the next event starts it.".to_owned(),
+        Ok(Some(rows)) if !rows.is_empty() => in_words(&rows, now_ms()),
+        Ok(None) if is_registered_here(world, None) => {
+            "No daemon is running; the next event starts it.".to_owned()
+        }
+        Ok(_) => why_no_sessions(world),
         Err(error) => format!("Could not read the sessions: {error:#}."),
     }
 }
@@ -50,14 +55,11 @@ fn in_words(rows: &[SessionRow], now: i64) -> String {
             format!("{count} {label}{}", waited.unwrap_or_default())
         })
         .collect();
-    match rows.len() {
-        0 => "No sessions.".to_owned(),
-        all => format!(
-            "{}: {}.",
-            text::count(all, "session", "sessions"),
-            parts.join(", ")
-        ),
-    }
+    format!(
+        "{}: {}.",
+        text::count(rows.len(), "session", "sessions"),
+        parts.join(", ")
+    )
 }
 
 #[cfg(test)]
@@ -71,7 +73,6 @@ mod tests {
             display_since,
             ..SessionRow::default()
         };
-        assert_eq!(in_words(&[], 0), "No sessions.");
         assert_eq!(in_words(&[row(Display::Done, 0)], 0), "1 session: 1 done.");
         let rows = [
             row(Display::Working, 0),
