@@ -196,7 +196,7 @@ const UNHOOKED: [(&str, &str); 11] = [
 #[test]
 fn a_claude_code_without_hooks_does_not_start_unasked() {
     let off = json!({"disableAllHooks": true}).to_string();
-    for mode in ["default", "acceptEdits", "bypassPermissions"] {
+    for mode in ["default", "acceptEdits", "auto", "bypassPermissions"] {
         story(|given| {
             let commands = UNHOOKED.iter().map(|(command, _)| bash(command));
             let story = given
