@@ -157,6 +157,27 @@ fn uninit_gives_back_the_very_bytes() {
 }
 
 #[test]
+fn doctor_warns_of_the_plugin_alone_until_init() {
+    let world = World::new();
+    fs::write(
+        settings(&world),
+        r#"{"enabledPlugins": {"becket@x": true}}"#,
+    )
+    .expect("settings");
+    let settings_check = || {
+        let (_, told) = world.doctor();
+        let checks = told["checks"].as_array().cloned().unwrap_or_default();
+        let check = checks.into_iter().find(|check| check["name"] == "settings");
+        check.map(|check| (check["state"].clone(), check["what"].to_string()))
+    };
+    let (state, what) = settings_check().expect("a check");
+    assert_eq!(state, "warning");
+    assert!(what.contains("only the plugin registers becket"), "{what}");
+    world.run(&["init"]);
+    assert_eq!(settings_check(), None);
+}
+
+#[test]
 fn only_our_entries_go_after_other_edits() {
     let world = with_settings(SETTINGS);
     world.run(&["init"]);
