@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{Called, World, call, finish, is_alive, start};
+use rusqlite::{Connection, OpenFlags, Row};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -280,6 +281,47 @@ fn a_refresh_prints_the_last_output_of_the_users_own_line() {
     assert_eq!(shown(now.clone()), format!("2\n{costs_more}\n"));
     assert_eq!(shown(now), format!("2\n{costs_more}\n"));
     assert_eq!(activity(), before, "a refresh is no activity");
+}
+
+/// The rows of the sessions and of their turns' figures.
+fn stored(world: &World) -> Vec<String> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let database = Connection::open_with_flags(world.path("becket.db"), flags).expect("a database");
+    let rows = [
+        "SELECT session_id, last_activity, CAST(state AS TEXT) FROM sessions ORDER BY 1",
+        "SELECT session_id, began, at || ' ' || cost_usd FROM figures ORDER BY 1, 2",
+    ];
+    let read = |query| {
+        let mut select = database.prepare(query).expect("a query");
+        let row = |row: &Row<'_>| -> rusqlite::Result<String> {
+            let (id, at, rest): (String, i64, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            Ok(format!("{id} {at} {rest}"))
+        };
+        let rows: Result<Vec<_>, _> = select.query_map([], row).expect("rows").collect();
+        rows.expect("rows")
+    };
+    rows.into_iter().flat_map(read).collect()
+}
+
+#[test]
+fn a_refresh_stores_nothing() {
+    let world = counting(&json!({"type": "command", "command": COUNTS}));
+    world.tell(SESSION, "UserPromptSubmit", &json!({"prompt": "go"}));
+    let mut now: Value = serde_json::from_str(&payload()).expect("JSON");
+    registered_with(&world, &now.to_string());
+    let is_priced = || {
+        let rows = stored(&world);
+        let known = rows.len() == 2 && rows.iter().all(|row| row.contains("1.5"));
+        known.then_some(rows)
+    };
+    let before = wait::until(PATIENCE, is_priced).unwrap_or_else(|| panic!("{:?}", stored(&world)));
+    for seconds in 1..4 {
+        now["cost"]["total_duration_ms"] = json!(seconds * 2_000);
+        registered_with(&world, &now.to_string());
+    }
+    // The daemon writes all that is left before it ends.
+    world.run(&["daemon", "stop"]);
+    assert_eq!(stored(&world), before);
 }
 
 #[test]
