@@ -60,7 +60,8 @@ pub fn lock_until(file: File, until: Instant) -> Option<File> {
         return Some(file);
     }
     let (locked, wait) = channel();
-    let waiting = std::thread::Builder::new();
+    // `RUST_MIN_STACK` may be a repository's.
+    let waiting = std::thread::Builder::new().stack_size(64 << 10);
     let wait_for_it = move || file.lock().map(|()| locked.send(file));
     waiting.spawn(wait_for_it).ok()?;
     let left = until.saturating_duration_since(Instant::now());
