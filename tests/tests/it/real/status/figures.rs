@@ -232,6 +232,20 @@ fn the_cost_of_a_session_never_falls() {
             ((all - three).abs() < 1e-6).then_some(())
         });
         assert!(added_up.is_some(), "{}", sums());
+        let costs = || {
+            let session = story.session(&id);
+            let turns = session["turns"].as_array().cloned().unwrap_or_default();
+            let costs = turns.iter().map(|turn| turn["cost_usd"].as_f64());
+            costs.collect::<Option<Vec<f64>>>()
+        };
+        let of_turns = [one, two - one, three - two];
+        let told = wait::until(PATIENCE, || {
+            let costs = costs()?;
+            let mut both = costs.iter().zip(of_turns);
+            let is_so = costs.len() == 3 && both.all(|(cost, turn)| (cost - turn).abs() < 1e-6);
+            is_so.then_some(())
+        });
+        assert!(told.is_some(), "{:?} are not {of_turns:?}", costs());
         person.leaves();
         Ok(())
     });
