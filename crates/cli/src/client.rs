@@ -229,6 +229,27 @@ impl Client {
         }
     }
 
+    /// Lets the daemon that runs take in the spool before the database is read. Without one there is
+    /// nothing to do: the spool is read where it lies.
+    pub fn take_in(world: &World) -> Result<()> {
+        if world.no_daemon {
+            return Ok(());
+        }
+        Self::connect(world)?.map_or(Ok(()), |mut client| client.done(Ask::TakeIn))
+    }
+
+    /// The same for a verb: a daemon in trouble does not stop the reading, but one that does not answer
+    /// has events that are missing then.
+    pub fn take_in_or_warn(world: &World) {
+        if let Err(error) = Self::take_in(world)
+            && let Some(failure) = error.downcast_ref::<Failure>().filter(|it| it.is_late())
+        {
+            anstream::eprintln!("warning: {failure}; reading the database without it");
+            let hint = failure.hinted().unwrap_or_default();
+            anstream::eprintln!("hint: {hint}");
+        }
+    }
+
     /// Asks for something that is only done, not told.
     pub fn done(&mut self, ask: Ask) -> Result<()> {
         self.ask(ask)?;

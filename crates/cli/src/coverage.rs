@@ -10,7 +10,7 @@ use becket_daemon::coverage::{SessionCalls, transcripts_since};
 use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, RanDenied, Record, Which, spool};
 use becket_engine::coverage::Coverage;
-use becket_wire::rpc::{Ask, Told};
+use becket_wire::rpc::Told;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -51,12 +51,6 @@ pub enum Scope<'a> {
 
 /// Compares the calls of transcripts with the log. Sessions without a call are left out.
 pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
-    if !world.no_daemon
-        && let Ok(Some(mut client)) = Client::connect(world)
-    {
-        // Without a daemon, the spool is read where it lies.
-        drop(client.done(Ask::TakeIn));
-    }
     let database = store::open_to_read(&world.place.database())?;
     let spooled = spool::read_all(&world.place, &log::masker(world));
     let since = match scope {
@@ -174,6 +168,8 @@ fn folder_of(transcript: &Path) -> Option<String> {
 /// What doctor and the live view say of the last day: how many calls there were, and, if no guard saw
 /// some or denied ones ran, how many and where.
 pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
+    // The view and doctor tell of a daemon in trouble themselves.
+    Client::take_in(world).ok();
     let compared = compare(world, Scope::Since(now_ms() - A_DAY))?;
     let calls = compared.iter().map(|one| one.coverage.calls).sum();
     let unseen: u32 = compared.iter().map(|one| one.coverage.unseen).sum();

@@ -28,6 +28,8 @@ pub mod thread;
 pub mod transcript;
 pub mod trust;
 
+pub use stamp::open_regular;
+
 /// For `skip_serializing_if`, in a struct that is `#[serde(default)]`: what is written with every event
 /// leaves its defaults out. With all fields, a session took two thirds more in the log.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Opens a regular file to read it. Of a pipe, a device or a file like `/proc/kmsg` in its place, opening or
 /// reading fails instead of waiting.
-pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
     let mut options = OpenOptions::new();
     let file = options

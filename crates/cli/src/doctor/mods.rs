@@ -1,10 +1,11 @@
 //! Mods: plugins and skills whose code runs inside Claude Code. One that takes part in permissions can lift
 //! a denial.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use becket_engine::open_regular;
 use serde_json::Value;
 
 use crate::doctor::Check;
@@ -96,9 +97,7 @@ fn read_json(path: &Path) -> Value {
 /// The text of a regular file, up to a bound; else nothing.
 fn read(path: &Path) -> String {
     let mut bytes = Vec::new();
-    if fs::metadata(path).is_ok_and(|meta| meta.is_file())
-        && let Ok(file) = File::open(path)
-    {
+    if let Ok(file) = open_regular(path) {
         drop(file.take(LONGEST).read_to_end(&mut bytes));
     }
     String::from_utf8_lossy(&bytes).into_owned()

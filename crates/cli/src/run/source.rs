@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
 use becket_engine::run::{RunFile, running};
 use becket_wire::EventId;
-use becket_wire::rpc::{Ask, EventQuery, EventRow};
+use becket_wire::rpc::{EventQuery, EventRow};
 use becket_wire::run::RunRow;
 use rusqlite::Connection;
 
@@ -28,12 +28,7 @@ impl<'a> Runs<'a> {
     pub fn open(world: &'a World) -> Result<Self> {
         // First: what ends from here on is found recorded.
         let current = running(&world.place.running());
-        if !world.no_daemon
-            && let Ok(Some(mut client)) = Client::connect(world)
-        {
-            // One that is in trouble keeps nobody from reading.
-            drop(client.done(Ask::TakeIn));
-        }
+        Client::take_in_or_warn(world);
         let masker = log::masker(world);
         let database = store::open_to_read(&world.place.database())?;
         Ok(Self {

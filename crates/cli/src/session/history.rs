@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Brief, Record, SessionFacts, TurnFigures, is_told_of, spool};
 use becket_engine::status::is_machine_made;
 use becket_wire::Head;
-use becket_wire::rpc::{Ask, EventQuery, EventRow};
+use becket_wire::rpc::{EventQuery, EventRow};
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -25,12 +25,7 @@ pub struct History {
 impl History {
     /// A daemon that runs takes in the spool first; without one it is read where it lies.
     pub fn open(world: &World) -> Result<Self> {
-        if !world.no_daemon
-            && let Ok(Some(mut client)) = Client::connect(world)
-        {
-            // A daemon in trouble does not stop the reading.
-            drop(client.done(Ask::TakeIn));
-        }
+        Client::take_in_or_warn(world);
         let masker = log::masker(world);
         let database = store::open_to_read(&world.place.database())?;
         let facts = match &database {

@@ -10,6 +10,7 @@ use becket_daemon::store::RanDenied;
 use becket_engine::coverage::{AgentCoverage, ToolCall};
 use serde::Serialize;
 
+use crate::client::Client;
 use crate::coverage::{A_DAY, Compared, Scope, compare};
 use crate::run::short;
 use crate::session::source::lowered;
@@ -44,6 +45,7 @@ impl Coverage {
             Some(session) => Scope::Session(session),
             None => Scope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
         };
+        Client::take_in_or_warn(world);
         let compared = compare(world, scope)?;
         if self.json {
             let all: Vec<_> = compared.iter().map(Json::from).collect();

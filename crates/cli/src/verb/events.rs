@@ -100,7 +100,6 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
     };
     let mut shown = Shown::of(&query);
     loop {
-        client.ask(Ask::Events(query.clone()))?;
         let ended = stream(&mut client, &query, &mut shown, lines);
         match ended {
             Ok(()) if !query.follow => return Ok(()),
@@ -119,13 +118,18 @@ fn through_daemon(world: &World, mut query: EventQuery, lines: &mut Lines) -> Re
     }
 }
 
-/// Prints what comes until the daemon says that it is all.
+/// Asks for the events, and prints what comes until the daemon says that it is all.
 fn stream(
     client: &mut Client,
     query: &EventQuery,
     shown: &mut Shown,
     lines: &mut Lines,
 ) -> Result<()> {
+    if query.follow {
+        // A follower waits as long as it takes, but not for a daemon that was stopped.
+        client.status()?;
+    }
+    client.ask(Ask::Events(query.clone()))?;
     loop {
         let word = if query.follow {
             client.wait()?

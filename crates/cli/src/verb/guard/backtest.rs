@@ -10,7 +10,7 @@ use becket_daemon::store;
 use becket_engine::config::{Files, Loader, Snapshot};
 use becket_engine::guard::rule::Say;
 use becket_wire::Head;
-use becket_wire::rpc::{Ask, EventQuery, EventRow};
+use becket_wire::rpc::{EventQuery, EventRow};
 use serde_json::{Value, json};
 
 use super::{Bench, judge, user_home};
@@ -74,11 +74,7 @@ impl Backtest {
             std::fs::metadata(file)
                 .with_context(|| format!("could not read {}", file.display()))?;
         }
-        if !world.no_daemon
-            && let Ok(Some(mut client)) = Client::connect(world)
-        {
-            drop(client.done(Ask::TakeIn));
-        }
+        Client::take_in_or_warn(world);
         let mut outcome = Outcome::default();
         if let Some(database) = store::open_to_read(&world.place.database())? {
             let session = self.session.as_deref();
