@@ -74,10 +74,12 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
             calls.calls.see(id);
         }
         let coverage = calls.calls.coverage();
-        if coverage.calls > 0 || calls.trouble.is_some() {
-            let of_session = ran_denied.iter().filter(|ran| ran.session == session_id);
+        let of_session = ran_denied.iter().filter(|ran| ran.session == session_id);
+        let ran_denied: Vec<RanDenied> = of_session.cloned().collect();
+        // Claude Code writes the transcript later than it sends the event.
+        if coverage.calls > 0 || calls.trouble.is_some() || !ran_denied.is_empty() {
             compared.push(Compared {
-                ran_denied: of_session.cloned().collect(),
+                ran_denied,
                 session_id,
                 project: found.project.or_else(|| folder_of(&found.transcript)),
                 hooked: found.hooked || coverage.unseen < coverage.calls,
@@ -165,6 +167,14 @@ fn folder_of(transcript: &Path) -> Option<String> {
     })
 }
 
+/// Counts the calls of the last day that ran though becket had denied them.
+pub fn ran_denied_of_last_day(world: &World) -> Result<usize> {
+    let Some(database) = store::open_to_read(&world.place.database())? else {
+        return Ok(0);
+    };
+    Ok(store::ran_denied(&database, now_ms() - A_DAY)?.len())
+}
+
 /// What doctor and the live view say of the last day: how many calls there were, and, if no guard saw
 /// some or denied ones ran, how many and where.
 pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
@@ -177,7 +187,7 @@ pub fn last_day(world: &World) -> Result<(u32, Option<String>)> {
     let project = where_it_is.and_then(|one| one.project.as_deref());
     let project = project.map_or_else(String::new, |path| format!(", most of them in {path}"));
     let what = format!("no guard saw {unseen} of {calls} tool calls of the last 24 hours{project}");
-    let ran_denied = compared.iter().map(|one| one.ran_denied.len()).sum();
+    let ran_denied = ran_denied_of_last_day(world)?;
     let lifted = format!(
         "{} that becket had denied ran",
         count(ran_denied, "call", "calls")

@@ -134,6 +134,31 @@ fn a_denied_call_that_ran_is_shown_everywhere() {
 }
 
 #[test]
+fn an_open_view_and_coverage_show_at_once_that_a_denied_call_ran() {
+    let world = world();
+    world.start_daemon();
+    let view = Terminal::of(&world.becket::<&str>([]), (140, 30));
+    if let Ok(view) = &view {
+        view.wait_text("No sessions");
+    }
+    send(&world, true, "PreToolUse", "a", "rm x");
+    send(&world, true, "PostToolUse", "a", "rm x");
+    match view {
+        Ok(view) => drop(view.wait_text("1 call that becket had denied ran")),
+        Err(why) => skip("a denied call in the open view", &why),
+    }
+    // Claude Code has begun the transcript and not written the call.
+    let transcript = world
+        .home
+        .join(format!(".claude/projects/p/{SESSION}.jsonl"));
+    fs::create_dir_all(transcript.parent().expect("a folder")).expect("a folder");
+    fs::write(transcript, "").expect("a transcript");
+    let line = format!("{FAULT}: Bash of session 9d1f6a30");
+    let said = world.run(&["coverage"]);
+    assert!(said.contains(&line), "{said}");
+}
+
+#[test]
 fn a_denial_is_remembered_whoever_gave_it_and_whoever_gets_the_result() {
     let world = world();
     world.start_daemon();

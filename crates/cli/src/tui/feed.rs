@@ -15,7 +15,7 @@ use becket_wire::session::{SessionQuery, SessionRow};
 use ratatui::crossterm::event;
 
 use crate::client::{Client, HangUp, STOPPED};
-use crate::coverage::last_day;
+use crate::coverage::{last_day, ran_denied_of_last_day};
 use crate::launch::state;
 use crate::tui::model::EventLine;
 use crate::unhooked::why_no_sessions;
@@ -39,6 +39,8 @@ const LAUNCHES: Duration = Duration::from_secs(1);
 const WHY_NONE: Duration = Duration::from_secs(2);
 /// How often transcripts are compared with the log: all of the last day are read.
 const COVERAGE: Duration = Duration::from_secs(300);
+/// The pause between two looks for denied calls that ran, which the database alone tells.
+const RAN_DENIED: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
 pub enum Message {
@@ -289,15 +291,22 @@ pub fn launches(place: &Place, to: &SyncSender<Message>) {
     }
 }
 
-/// Looks for tool calls that no guard saw, until the view goes.
+/// Looks for tool calls that no guard saw and for denied ones that ran, until the view goes.
 pub fn coverage(world: &World, to: &SyncSender<Message>) {
+    let mut ran_denied = 0;
+    let mut due = Instant::now();
     loop {
-        let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
-        let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
-        if send(to, Message::Unseen(unseen)).is_err() {
-            return;
+        let ran = ran_denied_of_last_day(world).unwrap_or(ran_denied);
+        if ran != ran_denied || Instant::now() >= due {
+            let unseen = last_day(world).ok().and_then(|(_, unseen)| unseen);
+            let unseen = unseen.map(|what| format!("{what}; see becket coverage"));
+            if send(to, Message::Unseen(unseen)).is_err() {
+                return;
+            }
+            ran_denied = ran;
+            due = Instant::now() + COVERAGE;
         }
-        std::thread::park_timeout(COVERAGE);
+        std::thread::park_timeout(RAN_DENIED);
     }
 }
 
