@@ -178,7 +178,11 @@ fn claudekits_hooks_have_their_names_and_beckets_own_are_offered() {
         "{own}"
     );
     assert!(own.contains("[hooks.file-guard]\n# adopted from"), "{own}");
-    assert!(world.run(&["config", "check"]).contains("clean"), "{own}");
+    let checked = world.run(&["config", "check"]);
+    assert!(
+        checked.contains("claudekit-hooks is not on PATH") && !checked.contains("error"),
+        "{checked}"
+    );
     let shown = world.run(&["hooks"]);
     assert!(
         shown.contains("check-todos") && shown.contains("Keeps Claude"),
