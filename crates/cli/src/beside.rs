@@ -6,7 +6,7 @@ mod clean;
 use std::process::Command;
 use std::time::Duration;
 
-use becket_engine::run::{Bounds, Cancel, command};
+use becket_engine::process::{Bounds, Cancel, run_command};
 
 use crate::leave;
 
@@ -55,7 +55,7 @@ fn run_within(time: Duration, line: &str, payload: &[u8]) -> Ran {
     };
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", line]).env(BESIDE, "1");
-    let done = match command(&mut shell, payload, &bounds) {
+    let done = match run_command(&mut shell, payload, &bounds) {
         Ok(done) => done,
         Err(error) => return Ran::wrong(&format!("did not start: {error}")),
     };

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::Result;
-use becket_engine::run::{Bounds, command};
+use becket_engine::process::{Bounds, run_command};
 
 use crate::failure::{Code, Failure};
 
@@ -86,7 +86,7 @@ pub fn version_of(program: &Path) -> Option<String> {
         bytes: 4096,
         ..Bounds::default()
     };
-    let done = command(Command::new(program).arg("--version"), b"", &bounds).ok()?;
+    let done = run_command(Command::new(program).arg("--version"), b"", &bounds).ok()?;
     let said = done
         .success()
         .then(|| String::from_utf8_lossy(&done.stdout).into_owned())?;

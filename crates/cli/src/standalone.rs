@@ -14,15 +14,15 @@ use anyhow::{Context as _, Result, bail};
 use becket_daemon::store::spool::{self, Left, SpoolError};
 use becket_daemon::store::{self, Decision, lost, mask_key, not_whole};
 use becket_engine::config::ConfigCache;
-use becket_engine::hooks::execute::{HooksRan, Kit, Plan};
 use becket_engine::hooks::output;
+use becket_engine::hooks::plan::{HookPlan, HookSetup};
 use becket_engine::judge::Verdict;
 use becket_engine::notice::{Change, minute_of_day};
 use becket_engine::pipeline::{
-    Context, Finished, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
+    Context, FinishedEvent, PreparedEvent, Step, decide, finish, prepare, prepare_without_project,
     read_files, settle, switch, wants_files,
 };
-use becket_engine::run::Cancel;
+use becket_engine::process::Cancel;
 use becket_engine::thread::ThreadFile;
 use becket_wire::frame::{Decoder, HEAD, MAX_BODY};
 use becket_wire::rpc::{EventRequest, Request, Source, read_environment};
@@ -176,7 +176,7 @@ impl Standalone<'_> {
         output
     }
 
-    fn run_hooks(&self, mut plan: Plan, verdict: Verdict, input: &[u8]) -> Output {
+    fn run_hooks(&self, mut plan: HookPlan, verdict: Verdict, input: &[u8]) -> Output {
         let async_hooks: Vec<_> = plan.hooks.extract_if(.., |hook| hook.is_async).collect();
         self.leave(&Left {
             held: true,
@@ -189,11 +189,11 @@ impl Standalone<'_> {
             let row = |hook| RunRow {
                 outcome: "not started".to_owned(),
                 note: Some(format!("the process for async hooks: {error}")),
-                ..plan.went_behind(hook)
+                ..plan.background_row(hook)
             };
             not_started.extend(async_hooks.iter().map(|hook| row(hook)));
         }
-        let Finished { verdict, mut runs } = self.wait_for(plan, verdict);
+        let FinishedEvent { verdict, mut runs } = self.wait_for(plan, verdict);
         runs.extend(not_started);
         let output = verdict.output();
         // Claude Code hung up: it heard nothing of it.
@@ -202,9 +202,9 @@ impl Standalone<'_> {
         output
     }
 
-    fn wait_for(&self, plan: Plan, verdict: Verdict) -> Finished {
+    fn wait_for(&self, plan: HookPlan, verdict: Verdict) -> FinishedEvent {
         let begun: Vec<RunRow> = (plan.hooks.iter())
-            .map(|hook| plan.went_behind(hook))
+            .map(|hook| plan.background_row(hook))
             .collect();
         let cancel = Cancel::new();
         let ending = cancel.clone();
@@ -213,7 +213,7 @@ impl Standalone<'_> {
         let run = Arc::new(HookRun {
             plan,
             verdict: verdict.clone(),
-            kit: self.kit(),
+            setup: self.setup(),
             place: self.place.clone(),
             event: Arc::clone(&self.event),
             context: self.context.clone(),
@@ -229,7 +229,7 @@ impl Standalone<'_> {
         drop(done);
         let Ok(mut finished) = answered.recv() else {
             let runs = Vec::new();
-            return Finished { verdict, runs };
+            return FinishedEvent { verdict, runs };
         };
         for run in begun {
             if (finished.runs.iter()).all(|ended| ended.hook != run.hook) {
@@ -241,7 +241,7 @@ impl Standalone<'_> {
 
     /// Async hooks run in a process of their own: this one has to end.
     fn start_async_hooks(&self, input: &[u8]) -> io::Result<()> {
-        let mut command = Command::new(self.kit().becket);
+        let mut command = Command::new(self.setup().becket);
         command
             .args(["hook", "--alone", self.why, "--behind", "--home"])
             .arg(self.place.home())
@@ -272,14 +272,18 @@ impl Standalone<'_> {
                 &left,
             ));
         };
-        let begun = plan.hooks.iter().map(|hook| plan.went_behind(hook));
+        let begun = plan.hooks.iter().map(|hook| plan.background_row(hook));
         record(begun.collect());
-        let later = |run| record(vec![run]);
-        plan.run(&self.kit(), &Cancel::new(), |_| (), later);
+        let (setup, cancel) = (self.setup(), Cancel::new());
+        let mut hooks = plan.runs(&setup, &cancel);
+        drop(hooks.run_awaited());
+        while let Some(run) = hooks.next_ended() {
+            record(vec![run]);
+        }
     }
 
-    fn kit(&self) -> Kit {
-        Kit {
+    fn setup(&self) -> HookSetup {
+        HookSetup {
             becket: std::env::current_exe().unwrap_or_else(|_| "becket".into()),
             home: self.place.home().to_path_buf(),
             environment: Arc::clone(&self.environment),
@@ -319,9 +323,9 @@ impl Standalone<'_> {
 
 /// The named hooks of one event, to be run.
 struct HookRun {
-    plan: Plan,
+    plan: HookPlan,
     verdict: Verdict,
-    kit: Kit,
+    setup: HookSetup,
     place: Place,
     event: Arc<PreparedEvent>,
     context: Context,
@@ -329,13 +333,13 @@ struct HookRun {
 }
 
 impl HookRun {
-    fn run(&self, done: &Sender<Finished>) {
-        let answered = |ran: HooksRan<'_>| {
-            let own = self.verdict.clone();
-            let finished = finish(&self.event, &self.context, own, ran, &self.place);
-            drop(done.send(finished));
-        };
-        self.plan.run(&self.kit, &self.cancel, answered, |_| ());
+    fn run(&self, done: &Sender<FinishedEvent>) {
+        let mut hooks = self.plan.runs(&self.setup, &self.cancel);
+        let (own, results) = (self.verdict.clone(), hooks.run_awaited());
+        let finished = finish(&self.event, &self.context, own, results, &self.place);
+        drop(done.send(finished));
+        // A hook that goes on in the background gets its time limit from this thread.
+        while hooks.next_ended().is_some() {}
     }
 }
 

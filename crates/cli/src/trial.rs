@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use becket_engine::hooks::Hook;
-use becket_engine::hooks::execute::{Kit, program};
 use becket_engine::hooks::name::{self, Match};
+use becket_engine::hooks::plan::{HookSetup, program};
 use becket_engine::hooks::switch::{State, Switches, state};
 use becket_engine::matcher::concerns;
 use becket_engine::merge::{Said, merge};
-use becket_engine::run::{Cancel, Job, Occasion, Outcome, Ran, run};
+use becket_engine::process::{Cancel, Job, JobResult, Occasion, Outcome, RunningJobs};
 use becket_engine::trust::admit;
 use becket_wire::answer::Answer;
 use becket_wire::event::EventName;
@@ -39,7 +39,7 @@ pub struct Bench<'a> {
     pub world: &'a World,
     pub project: PathBuf,
     pub hooks: Vec<Arc<Hook>>,
-    kit: Kit,
+    setup: HookSetup,
     _memory: TempDir,
     cancel: Cancel,
 }
@@ -47,7 +47,7 @@ pub struct Bench<'a> {
 /// What came of it.
 #[derive(Debug, Clone)]
 pub struct Tried {
-    pub ran: Ran,
+    pub ran: JobResult,
     /// As becket reads it, else in what way it failed.
     pub answer: Result<Answer, String>,
     /// As it would be recorded.
@@ -62,7 +62,7 @@ impl<'a> Bench<'a> {
         let memory = tempfile::Builder::new().prefix("becket-try").tempdir();
         let memory = memory.context("could not make a folder for what hooks remember")?;
         let becket = world.programs.join("becket");
-        let kit = Kit {
+        let setup = HookSetup {
             becket,
             home: memory.path().to_path_buf(),
             environment: environment(&project),
@@ -74,7 +74,7 @@ impl<'a> Bench<'a> {
             hooks: switch::configured(world, &project).hooks.clone(),
             world,
             project,
-            kit,
+            setup,
             _memory: memory,
             cancel,
         })
@@ -140,14 +140,14 @@ impl<'a> Bench<'a> {
         let head = Head::read(&sample.payload).unwrap_or_default();
         let cwd = head.cwd.as_deref().map(Path::new);
         let cwd = cwd.filter(|cwd| cwd.is_dir()).unwrap_or(&self.project);
-        let admitted = admit(hook, &self.kit.environment, &self.project, cwd);
+        let admitted = admit(hook, &self.setup.environment, &self.project, cwd);
         let environment = admitted.map_err(|why| {
             let what = format!("{} must not run: {why}", hook.name);
             Failure::new(Code::Failed, what).hint("becket trust")
         })?;
         let job = Job {
             hook: hook.name.clone(),
-            program: program(hook, &self.kit, &self.project),
+            program: program(hook, &self.setup, &self.project),
             cwd: cwd.to_path_buf(),
             base: self.project.clone(),
             environment,
@@ -157,14 +157,10 @@ impl<'a> Bench<'a> {
             is_async: false,
             listing: None,
         };
-        let (mut answered, mut later) = (None, None);
-        run(
-            vec![job],
-            &self.cancel,
-            |mut ran| answered = ran.pop(),
-            |ran| later = Some(ran),
-        );
-        let ran = answered.or(later).context("the hook did not run")?;
+        let mut running = RunningJobs::new(&self.cancel);
+        let ran = running.run(vec![job]).pop();
+        while running.next_ended().is_some() {}
+        let ran = ran.context("the hook did not run")?;
         let answer = ran.answer(&sample.event);
         let on = Occasion {
             event_id: sample.id().unwrap_or(EventId::from_bytes([0; 16])),

@@ -1,12 +1,13 @@
-//! The core thread. It owns live state and the connection that writes: it takes everything that has
-//! arrived, applies and decides each event, commits once, then sends the replies. What may block
-//! (preparing an event, named hooks, looking at files) happens elsewhere and comes here as a message.
+//! The core thread. It owns live state and the connection that writes the database. It takes all messages that
+//! have arrived, applies and decides each event, commits once, then sends the answers. Work that may block
+//! (preparing an event, named hooks, reading files) happens in other threads and comes back as a message.
 
+mod doubles;
+mod hook_slots;
 mod hooks;
 mod live;
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -17,11 +18,11 @@ use becket_engine::notice;
 use becket_engine::pipeline::{
     Context, PreparedEvent, Step, decide, read_files, settle, switch, wants_files,
 };
-use becket_engine::run::Cancel;
+use becket_engine::process::Cancel;
 use becket_engine::session::{Decided, Mark};
 use becket_wire::bounds::FIRST_WORD;
 use becket_wire::effort::EffortAsk;
-use becket_wire::rpc::{Envelope, Response, Told};
+use becket_wire::rpc::{Response, Told};
 use becket_wire::run::RunRow;
 use becket_wire::{EventId, Head, Output, Place, Version};
 use tokio::sync::{mpsc, oneshot};
@@ -32,42 +33,44 @@ use crate::infer::Found;
 use crate::life::now_ms;
 use crate::notice::Notices;
 use crate::registry::{Applied, Asked, Prepared, Process, Registry};
-use crate::serve::Answerer;
 use crate::store::{Batch, Decision, Limits, Record, Store, Then};
-pub(crate) use hooks::{Hooks, HooksDone, Running};
+use crate::waiting_shim::WaitingShim;
+use doubles::Doubles;
+use hooks::EarlierDecision;
+pub(crate) use hooks::{HookRunner, HooksDone, QueuedHooks, RunningHooks};
 
-/// What may wait for the core. More is answered `Busy`.
+/// The number of messages that may wait for the core. More events are answered `Busy`.
 pub(crate) const QUEUE: usize = 4096;
-/// Runs kept in memory while the database takes nothing.
+/// The number of hook runs kept in memory while the database takes nothing.
 const MAX_RUNS: usize = 4096;
-/// What commits together at most.
+/// The largest number of messages in one commit.
 const GROUP: usize = 512;
 
-/// What the core is told.
+/// A message to the core thread.
 pub(crate) enum Message {
     Event(Box<Arrival>),
-    StatusLine(Box<PreparedEvent>, Answerer),
-    /// The switches that an event depends on are in place: decide it.
-    Decide(Box<(InHand, Answerer)>),
-    /// A slash command has set its switch.
-    Switched(Box<(InHand, Answerer, Verdict)>),
-    /// The named hooks of an event are done.
+    StatusLine(Box<PreparedEvent>, WaitingShim),
+    /// The switches and files that an event depends on are read: decide it.
+    Decide(Box<OpenEvent>),
+    /// A slash command has set its switch: answer its event with this verdict.
+    Switched(Box<(OpenEvent, Verdict)>),
+    /// The named hooks of an event have ended.
     HooksDone(Box<HooksDone>),
-    /// The hooks of this event could not be run.
+    /// The hooks of the event with this number could not be run.
     HooksFailed(i64),
-    /// Events that need hooks get `Busy` from now on.
+    /// Answer events that need hooks with `Busy` from now on.
     Drain(oneshot::Sender<()>),
-    /// A hook that no answer waited for has ended: its run, masked.
+    /// Hooks that no answer waited for have ended. Their rows are masked.
     HookEnded(Vec<RunRow>),
     CountSessions(oneshot::Sender<u64>),
     Asked(Asked),
-    /// A request about work: answered once it is committed.
+    /// A request about efforts, answered once it is committed.
     Effort(Box<EffortAsk>, Prepared, oneshot::Sender<Told>),
-    /// Take in the spool. Gives the numbers of the events whose hooks still run.
-    TakeIn(oneshot::Sender<std::collections::HashSet<i64>>),
-    /// What no event says.
+    /// Take in the spool. Returns the numbers of the events whose hooks still run.
+    TakeIn(oneshot::Sender<HashSet<i64>>),
+    /// Changes of sessions that no event tells of.
     Found(Vec<Found>),
-    /// How many calls of these sessions guards saw.
+    /// The number of calls of these sessions that guards saw.
     Covered(Vec<(String, Coverage)>),
     /// The processes of these sessions are gone.
     Gone(Vec<(String, Process)>),
@@ -78,13 +81,13 @@ pub(crate) enum Message {
         done: oneshot::Sender<()>,
     },
     Tick(oneshot::Sender<Ticked>),
-    /// Write what is left and close the database; `tidy` also moves SQLite's log into it.
+    /// Write everything and close the database. With `tidy`, move SQLite's log into it first.
     Close {
         tidy: bool,
     },
 }
 
-/// What the daemon learns with each tick.
+/// The answer to a tick.
 #[derive(Debug)]
 pub(crate) struct Ticked {
     pub(crate) idle: Option<Duration>,
@@ -93,29 +96,31 @@ pub(crate) struct Ticked {
     pub(crate) processes: Vec<(String, Process)>,
     /// The sessions whose calls are to be compared with the log.
     pub(crate) ended: Vec<EndedSession>,
-    /// SQLite's log is not the one that is open.
+    /// True if SQLite's log is not the one that is open.
     pub(crate) log_gone: bool,
 }
 
-/// An event that has arrived, prepared.
+/// An event that has arrived and was prepared.
 pub(crate) struct Arrival {
     pub(crate) event: PreparedEvent,
     pub(crate) record: Box<Record>,
     pub(crate) at: Instant,
-    /// When the shim sent it: milliseconds since 1970.
+    /// The time when the shim sent it, in milliseconds since 1970.
     pub(crate) sent: i64,
-    /// The shim does not wait for an answer any more.
+    /// True if the shim no longer waits for an answer.
     pub(crate) hung_up: bool,
-    pub(crate) answerer: Answerer,
+    pub(crate) shim: WaitingShim,
 }
 
-/// An event that was applied and is not answered yet.
-pub(crate) struct InHand {
+/// An event that was applied to its session and is not answered yet.
+#[derive(Debug)]
+pub(crate) struct OpenEvent {
     event: Arc<PreparedEvent>,
     record: Box<Record>,
     context: Context,
     at: Instant,
     applied: Option<Applied>,
+    shim: WaitingShim,
 }
 
 pub(crate) struct Core {
@@ -125,14 +130,14 @@ pub(crate) struct Core {
     registry: Registry,
     configs: Arc<ConfigCache>,
     doubles: Doubles,
-    hooks: Hooks,
+    hooks: HookRunner,
     notices: Notices,
     counters: Arc<Counters>,
-    /// Events that are decided and not committed yet, each with its reply.
+    /// Decided events that are not committed yet, each with its reply.
     group: Vec<(Box<Record>, Then)>,
-    /// Runs that ended after their event was answered.
+    /// Runs of hooks that ended after their event was answered.
     runs: Vec<RunRow>,
-    /// Where other threads send their results.
+    /// The queue to which other threads send their results.
     messages: mpsc::WeakSender<Message>,
 }
 
@@ -142,7 +147,7 @@ impl Core {
         version: Version,
         store: Store,
         configs: Arc<ConfigCache>,
-        hooks: Hooks,
+        hooks: HookRunner,
         counters: Arc<Counters>,
         messages: mpsc::WeakSender<Message>,
     ) -> Self {
@@ -162,12 +167,11 @@ impl Core {
         }
     }
 
-    /// The events whose hooks run.
-    pub(crate) fn running(&self) -> Arc<Running> {
+    pub(crate) fn running_hooks(&self) -> Arc<RunningHooks> {
         Arc::clone(&self.hooks.running)
     }
 
-    /// Runs until it is told to close, or no sender is left.
+    /// Handles messages until it is told to close, or no sender is left.
     pub(crate) fn run(mut self, mut messages: mpsc::Receiver<Message>) {
         let mut batch = Vec::with_capacity(GROUP);
         while messages.blocking_recv_many(&mut batch, GROUP) > 0 {
@@ -194,18 +198,15 @@ impl Core {
     fn handle(&mut self, message: Message) {
         match message {
             Message::Event(arrival) => self.event(*arrival),
-            Message::StatusLine(event, answerer) => self.status_line(&event, answerer),
-            Message::Decide(event) => {
-                let (in_hand, answerer) = *event;
-                self.decide(in_hand, answerer);
-            }
+            Message::StatusLine(event, shim) => self.status_line(&event, shim),
+            Message::Decide(event) => self.decide(*event),
             Message::Drain(reply) => {
                 self.hooks.draining = true;
                 let _ = reply.send(());
             }
             Message::Switched(switched) => {
-                let (in_hand, answerer, verdict) = *switched;
-                self.answer(in_hand, answerer, &verdict);
+                let (event, verdict) = *switched;
+                self.answer(event, &verdict);
             }
             Message::HooksDone(done) => self.hooks_done(*done),
             Message::HooksFailed(seq) => self.hooks.give_up(seq),
@@ -249,12 +250,12 @@ impl Core {
                 let _ = done.send(());
             }
             Message::Tick(reply) => drop(reply.send(self.tick())),
-            // `run` has seen to it.
+            // Handled by `run`.
             Message::Close { .. } => {}
         }
     }
 
-    /// Commits what was decided together with the sessions that changed, then replies.
+    /// Commits the decided events and the sessions that changed, then sends the answers.
     fn commit(&mut self) {
         let batch = Batch {
             events: std::mem::take(&mut self.group),
@@ -308,6 +309,7 @@ impl Core {
         }
     }
 
+    /// Applies an event to its session, then decides it or has its switches and files read first.
     fn event(&mut self, arrival: Arrival) {
         let Arrival {
             event,
@@ -315,49 +317,22 @@ impl Core {
             at,
             sent,
             hung_up,
-            answerer,
+            shim,
         } = arrival;
-        // Before it changes anything: standalone takes it from the start.
+        // Nothing is changed yet: standalone starts from the beginning.
         if self.hooks.draining && event.plan().is_some() {
             return self.counters.busy.add(1);
         }
         let now = now_ms();
-        let first_word = FIRST_WORD.as_millis() as i64;
-        let late = hung_up || now - sent > first_word;
+        let deadline = FIRST_WORD.as_millis() as i64;
+        let late = hung_up || now - sent > deadline;
         self.counters.late.add(u64::from(late));
         record.seq = self.store.next_seq();
-        let (mut context, mut applied) = (Context::default(), None);
-        if let Ok(head) = Head::read(&event.masked) {
-            let envelope = &event.envelope;
-            record.duplicate_of =
-                (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
-            context.ran_denied = self.store.mark(&mut record);
-            if record.duplicate_of.is_none() {
-                let on_time = !late && now - envelope.at < first_word;
-                let project = record.project.as_deref();
-                let heard = on_time.then(arrival_mark);
-                let database = self.store.connection();
-                applied = (self.registry).apply(database, &head, envelope, project, heard);
-            }
-            let session = head.session_id.as_deref().unwrap_or_default();
-            self.registry.arrived(session, now);
-            context.effort = match &mut applied {
-                Some(applied) => applied.effort.take(),
-                // A double is judged as the first one was.
-                None if record.duplicate_of.is_some() => {
-                    let agent = record.agent_id();
-                    (self.registry).effort_context(session, agent, &head, envelope)
-                }
-                None => None,
-            };
-            context.told = self.registry.was_told(session, event.config.generation);
-            if envelope.is_launched() {
-                context.launched_at = self.registry.began(session);
-            }
-        }
+        let on_time = !late && now - event.envelope.at < deadline;
+        let (mut context, mut applied) = self.apply(&event, &mut record, at, on_time, now);
         if late {
-            // The shim has gone standalone, or will with this `Busy`: nothing is decided here.
-            let reply = move || drop(answerer);
+            // The shim has gone standalone, or does so with this `Busy`.
+            let reply = move || drop(shim);
             return self.group.push((record, Box::new(reply)));
         }
         context.judge_only = record.duplicate_of.is_some();
@@ -366,50 +341,92 @@ impl Core {
             context.minute = notice::minute_of_day(now);
         }
         let chained = applied.as_ref().and_then(|applied| applied.chained.clone());
-        let in_hand = InHand {
+        let open = OpenEvent {
             event: Arc::new(event),
             record,
             context,
             at,
             applied,
+            shim,
         };
-        match chained {
-            None if wants_files(&in_hand.event, &in_hand.context) => {
-                self.read_files(in_hand, answerer);
-            }
-            None => self.decide(in_hand, answerer),
-            Some((from, to)) => self.follow_switches(from, to, Some((in_hand, answerer))),
+        if let Some((from, to)) = chained {
+            self.follow_switches(from, to, Some(open));
+        } else if wants_files(&open.event, &open.context) {
+            self.read_files(open);
+        } else {
+            self.decide(open);
         }
     }
 
-    fn decide(&mut self, in_hand: InHand, answerer: Answerer) {
-        let step = decide(&in_hand.event, &in_hand.context);
+    /// Applies an event to its session, unless it is a double. Returns the context for its decision.
+    fn apply(
+        &mut self,
+        event: &PreparedEvent,
+        record: &mut Record,
+        at: Instant,
+        on_time: bool,
+        now: i64,
+    ) -> (Context, Option<Applied>) {
+        let mut context = Context::default();
+        let Ok(head) = Head::read(&event.masked) else {
+            return (context, None);
+        };
+        let envelope = &event.envelope;
+        record.duplicate_of = (self.doubles).find(envelope, &event.masked, &head, record.seq, at);
+        context.ran_denied = self.store.mark(record);
+        let mut applied = None;
+        if record.duplicate_of.is_none() {
+            let project = record.project.as_deref();
+            let mark = on_time.then(arrival_mark);
+            let database = self.store.connection();
+            applied = (self.registry).apply(database, &head, envelope, project, mark);
+        }
+        let session = head.session_id.as_deref().unwrap_or_default();
+        self.registry.arrived(session, now);
+        context.effort = match &mut applied {
+            Some(applied) => applied.effort.take(),
+            // A double is judged as the first one was.
+            None if record.duplicate_of.is_some() => {
+                let agent = record.agent_id();
+                (self.registry).effort_context(session, agent, &head, envelope)
+            }
+            None => None,
+        };
+        context.told = self.registry.was_told(session, event.config.generation);
+        if envelope.is_launched() {
+            context.launched_at = self.registry.began(session);
+        }
+        (context, applied)
+    }
+
+    fn decide(&mut self, open: OpenEvent) {
+        let step = decide(&open.event, &open.context);
         if let Some((session, generation)) = &step.verdict().told {
             self.registry.tell(session, *generation);
         }
         match step {
             Step::Done(verdict) => {
-                let verdict = settle(&in_hand.event, verdict, &self.place);
-                self.answer(in_hand, answerer, &verdict);
+                let verdict = settle(&open.event, verdict, &self.place);
+                self.answer(open, &verdict);
             }
-            Step::Run(plan, verdict) => self.hold(in_hand, answerer, *plan, verdict),
-            Step::Switch(verdict) => self.set_switch(in_hand, answerer, verdict),
+            Step::Run(plan, verdict) => self.run_hooks(open, *plan, verdict),
+            Step::Switch(verdict) => self.set_switch(open, verdict),
         }
     }
 
-    /// The files that an agent is given are read elsewhere; then the event is decided.
-    fn read_files(&self, mut in_hand: InHand, answerer: Answerer) {
+    /// Reads the files that an agent is given in another thread, then has the event decided.
+    fn read_files(&self, mut open: OpenEvent) {
         let messages = self.messages.clone();
         tokio::task::spawn_blocking(move || {
-            read_files(&in_hand.event, &mut in_hand.context);
+            read_files(&open.event, &mut open.context);
             if let Some(core) = messages.upgrade() {
-                drop(core.blocking_send(Message::Decide(Box::new((in_hand, answerer)))));
+                drop(core.blocking_send(Message::Decide(Box::new(open))));
             }
         });
     }
 
-    /// The session remembers what its effort said.
-    fn effort_said(&mut self, applied: Option<&Applied>, record: &Record, verdict: &Verdict) {
+    /// Records in the session what its effort told the agent.
+    fn record_effort(&mut self, applied: Option<&Applied>, record: &Record, verdict: &Verdict) {
         if let (Some(applied), Some(said)) = (applied, &verdict.effort) {
             let (agent, event) = (record.agent_id(), record.id());
             let refused = verdict.refuses();
@@ -417,65 +434,69 @@ impl Core {
         }
     }
 
-    /// Switches wait for a lock and write a file: not on this thread.
-    fn set_switch(&mut self, in_hand: InHand, answerer: Answerer, verdict: Verdict) {
-        (self.hooks).expect(in_hand.record.seq, FIRST_WORD, Cancel::new());
+    /// Sets a switch in another thread: that waits for a lock and writes a file.
+    fn set_switch(&mut self, open: OpenEvent, verdict: Verdict) {
+        (self.hooks).expect(open.record.seq, FIRST_WORD, Cancel::new());
         let (messages, place) = (self.messages.clone(), self.place.clone());
         tokio::task::spawn_blocking(move || {
-            let verdict = switch(&in_hand.event, verdict, &place);
+            let verdict = switch(&open.event, verdict, &place);
             if let Some(core) = messages.upgrade() {
-                let switched = Message::Switched(Box::new((in_hand, answerer, verdict)));
-                drop(core.blocking_send(switched));
+                drop(core.blocking_send(Message::Switched(Box::new((open, verdict)))));
             }
         });
     }
 
-    /// Puts an event into the group, with its reply.
-    fn answer(&mut self, in_hand: InHand, answerer: Answerer, verdict: &Verdict) {
-        let InHand {
+    /// Adds an event and its answer to the next commit.
+    fn answer(&mut self, open: OpenEvent, verdict: &Verdict) {
+        let OpenEvent {
             event,
             mut record,
             at,
             applied,
+            shim,
             ..
-        } = in_hand;
+        } = open;
         let output = match record.duplicate_of {
             None => verdict.output(),
             Some(first) => {
                 self.counters.duplicates.add(1);
-                match self.hooks.decision_of(first) {
-                    Some(hooks::Decision::Pending(for_ms)) => {
-                        return self.wait_for(first, for_ms, record, answerer);
+                match self.hooks.earlier_decision(first) {
+                    Some(EarlierDecision::Pending { for_ms }) => {
+                        return self.wait_with_first(first, for_ms, record, shim);
                     }
-                    Some(hooks::Decision::Ready(output)) => output,
+                    Some(EarlierDecision::Made(output)) => output,
                     None => verdict.repeated(),
                 }
             }
         };
-        let doubles = self.hooks.decided(record.seq, || verdict.repeated());
+        let doubles = self.hooks.close(record.seq, || verdict.repeated());
         record.took_us = Some(micros(at));
         let decision = Decision::new(verdict.decision(), &output);
         record.decision = decision.map(|decision| decision.masked(&event.masker));
         self.run_notice(verdict.notice.as_ref());
-        self.effort_said(applied.as_ref(), &record, verdict);
+        self.record_effort(applied.as_ref(), &record, verdict);
         if let Some(applied) = &applied
             && verdict.blocks_prompt()
         {
             self.registry.decided(applied, &record, Decided::Blocked);
         }
-        self.reply(record, doubles.into_iter().chain([(answerer, output)]));
+        self.reply(record, doubles.into_iter().chain([(shim, output)]));
     }
 
-    /// Puts an event into the group. After the commit the answers go out.
-    fn reply(&mut self, record: Box<Record>, answers: impl Iterator<Item = (Answerer, Output)>) {
+    /// Adds an event to the next commit. The answers go out after it.
+    fn reply(&mut self, record: Box<Record>, answers: impl Iterator<Item = (WaitingShim, Output)>) {
         let version = self.version;
-        let frame = |(answerer, output)| {
-            let frame = Response::Answer { version, output }.to_frame();
-            Some((answerer, frame.ok()?))
+        let mut frames = Vec::with_capacity(1);
+        for (shim, output) in answers {
+            if let Ok(frame) = (Response::Answer { version, output }).to_frame() {
+                frames.push((shim, frame));
+            }
+        }
+        let reply = move || {
+            for (shim, frame) in frames {
+                shim.answer(frame);
+            }
         };
-        let frames: Vec<(Answerer, Vec<u8>)> = answers.filter_map(frame).collect();
-        let send = |(answerer, frame): (Answerer, Vec<u8>)| answerer.send(frame);
-        let reply = move || frames.into_iter().for_each(send);
         self.group.push((record, Box::new(reply)));
     }
 }
@@ -484,70 +505,11 @@ fn micros(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Now, as the mark of an event: those of one millisecond keep their order.
+/// Returns the mark of an event that arrives now. Events of one millisecond keep their order.
 fn arrival_mark() -> Mark {
     let now = UNIX_EPOCH.elapsed().unwrap_or_default();
     Mark {
         at: now.as_millis() as i64,
         id: EventId::at(now, [0; 2]),
-    }
-}
-
-/// Within this time the same event from another registration is a double.
-const WITHIN: Duration = Duration::from_secs(5);
-/// How many events are remembered to find doubles.
-const REMEMBERED: usize = 1024;
-
-/// Double registrations: the same event from settings.json and from the plugin, say. The events of
-/// the last seconds are remembered to know one that comes again.
-#[derive(Debug, Default)]
-struct Doubles {
-    seen: HashMap<u64, Seen>,
-    order: VecDeque<u64>,
-}
-
-#[derive(Debug)]
-struct Seen {
-    from: Option<String>,
-    seq: i64,
-    at: Instant,
-}
-
-impl Doubles {
-    /// The event that this one repeats.
-    fn find(
-        &mut self,
-        envelope: &Envelope,
-        payload: &[u8],
-        head: &Head<'_>,
-        seq: i64,
-        at: Instant,
-    ) -> Option<i64> {
-        let from = envelope.from.as_deref();
-        let mut hasher = DefaultHasher::new();
-        let call = head.tool_use_id.as_ref().or(head.prompt_id.as_ref());
-        (&head.session_id, &head.agent_id, &head.event, call, payload).hash(&mut hasher);
-        let key = hasher.finish();
-        // Two deliveries from one registration are never doubles.
-        if let Some(seen) = self.seen.get(&key)
-            && seen.from.as_deref() != from
-            && at.duration_since(seen.at) < WITHIN
-        {
-            return Some(seen.seq);
-        }
-        if self.order.len() >= REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.seen.remove(&oldest);
-        }
-        let seen = Seen {
-            from: envelope.from.clone(),
-            seq,
-            at,
-        };
-        if self.seen.insert(key, seen).is_none() {
-            self.order.push_back(key);
-        }
-        None
     }
 }

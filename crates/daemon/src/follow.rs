@@ -6,9 +6,9 @@ use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::connection::Connection;
 use crate::core::Message;
 use crate::life::closes;
-use crate::serve::Connection;
 use crate::serve::{Door, take_in};
 use crate::store::{self, OpenError};
 
@@ -23,7 +23,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     if let Some(prefix) = &query.session {
         match complete(door, prefix.clone()).await {
             Ok(id) => query.session = Some(id),
-            Err(told) => return connection.say(&Response::Told(told)).await,
+            Err(told) => return connection.respond(&Response::Told(told)).await,
         }
     }
     let mut shown = Shown::of(&query);
@@ -34,7 +34,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
         return false;
     }
     if !query.follow {
-        return connection.say(&Response::Told(Told::Done)).await;
+        return connection.respond(&Response::Told(Told::Done)).await;
     }
     // What comes is news however low its number: its hooks may have run for long.
     (query.limit, query.after) = (None, None);
@@ -42,14 +42,14 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
     loop {
         let next = tokio::select! {
             next = feed.recv() => next,
-            () = connection.gone() => return false,
-            () = closes(&mut closing) => return connection.say(&Response::Told(Told::Done)).await,
+            () = connection.until_hang_up() => return false,
+            () = closes(&mut closing) => return connection.respond(&Response::Told(Told::Done)).await,
         };
         match next {
             Ok(row) => {
                 let is_wanted = query.wants(&row) && shown.is_new(row.seq);
                 let row = Response::Row(Box::new(EventRow::clone(&row)));
-                if is_wanted && !connection.say(&row).await {
+                if is_wanted && !connection.respond(&row).await {
                     return false;
                 }
             }
@@ -63,7 +63,7 @@ pub(crate) async fn events(connection: &Connection, mut query: EventQuery, door:
                     return false;
                 }
             }
-            Err(RecvError::Closed) => return connection.say(&Response::Told(Told::Done)).await,
+            Err(RecvError::Closed) => return connection.respond(&Response::Told(Told::Done)).await,
         }
     }
 }
@@ -101,7 +101,7 @@ async fn send_past(
             Ok(row) => {
                 // Only followers come back for more.
                 let is_new = !query.follow || !running.contains(&row.seq) && shown.is_new(row.seq);
-                if is_new && !connection.say(&Response::Row(Box::new(row))).await {
+                if is_new && !connection.respond(&Response::Row(Box::new(row))).await {
                     return Err(Gone);
                 }
             }
@@ -114,7 +114,7 @@ async fn send_past(
                     drop(set_aside.await);
                     told.push_str("; it was set aside, and a new one begun");
                 }
-                connection.say(&Response::Told(Told::No(told))).await;
+                connection.respond(&Response::Told(Told::No(told))).await;
                 return Err(Gone);
             }
         }

@@ -1,5 +1,6 @@
 //! Who is alive, what happened: the one process that owns live state and writes the database.
 
+mod connection;
 mod core;
 mod counters;
 pub mod coverage;
@@ -14,4 +15,5 @@ mod registry;
 mod serve;
 pub mod store;
 pub mod tmux;
+mod waiting_shim;
 mod watch;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becket_engine::config::ConfigCache;
+use becket_engine::process::Orphans;
 use becket_engine::replace;
-use becket_engine::run::Orphans;
 use becket_wire::process::{parent_and_start, process_state};
 use becket_wire::{Notice, Place, Version};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -26,7 +26,8 @@ use tracing::{error, info, warn};
 
 pub use lock::{Holder, yield_to};
 
-use crate::core::{self, Core, Hooks, Message, Running, Ticked};
+use crate::connection::Budget;
+use crate::core::{self, Core, HookRunner, Message, RunningHooks, Ticked};
 use crate::counters::Counters;
 use crate::coverage::{self, EndedSession};
 use crate::infer;
@@ -173,7 +174,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         options.version,
         store,
         Arc::clone(&configs),
-        Hooks::new(place, std::env::current_exe()?),
+        HookRunner::new(place, std::env::current_exe()?),
         Arc::clone(&counters),
         to_core.downgrade(),
     );
@@ -196,7 +197,7 @@ fn start(options: &Options) -> Result<Daemon, LifeError> {
         open: AtomicUsize::new(0),
         in_flight: AtomicUsize::new(0),
         requests: AtomicU64::new(0),
-        budget: serve::Budget::default(),
+        budget: Budget::default(),
         end: watch::Sender::new(None),
         closing: watch::Sender::new(false),
     });
@@ -227,7 +228,7 @@ impl Daemon {
             lock,
         } = self;
         let inode = inode(&socket);
-        let hooks = core.running();
+        let hooks = core.running_hooks();
         let handle = runtime.handle().clone();
         let core_thread = std::thread::Builder::new()
             .name("core".into())
@@ -440,7 +441,7 @@ async fn next_signal(signal: &mut Option<Signal>) {
 
 /// Serves on until no hook runs; events that need hooks get `Busy`. After `at_most`, or with the next
 /// signal, the hooks that still run are cut off.
-async fn serve_on(door: &Door, hooks: &Running, at_most: Duration, signals: &mut Signals) {
+async fn serve_on(door: &Door, hooks: &RunningHooks, at_most: Duration, signals: &mut Signals) {
     let (reply, drains) = oneshot::channel();
     drop(door.core.send(Message::Drain(reply)).await);
     let _ = drains.await;
@@ -461,7 +462,7 @@ async fn serve_on(door: &Door, hooks: &Running, at_most: Duration, signals: &mut
     drop(timeout(HOOKS_END, have_ended(hooks)).await);
 }
 
-async fn have_ended(hooks: &Running) {
+async fn have_ended(hooks: &RunningHooks) {
     while hooks.any() {
         sleep(LOOK).await;
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use becket_engine::mask::Masker;
 use becket_engine::notice::{Kind, Notice};
-use becket_engine::run::{self, Bounds, Cancel, Program};
+use becket_engine::process::{Bounds, Cancel, Program, run_command};
 use becket_engine::session::json;
 use becket_wire::session::SessionRow;
 use tokio::sync::Semaphore;
@@ -116,7 +116,7 @@ fn watch(
         own_group: true,
         cancel: Some(cancel),
     };
-    let done = run::command(command, stdin, &bounds);
+    let done = run_command(command, stdin, &bounds);
     let done = done.map_err(|why| format!("did not start: {why}"))?;
     let said = [&*done.stdout, &*done.stderr].concat();
     if !said.is_empty() {

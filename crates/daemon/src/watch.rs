@@ -9,10 +9,10 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
 use tracing::warn;
 
+use crate::connection::Connection;
 use crate::core::Message;
 use crate::life::{closes, now_ms};
 use crate::registry::Asked;
-use crate::serve::Connection;
 use crate::serve::{Door, take_in};
 use crate::store::{self, Which};
 use crate::tmux::Order;
@@ -91,7 +91,7 @@ pub(crate) async fn sessions(connection: &Connection, query: SessionQuery, door:
     };
     match told {
         Told::Sessions(rows) => say(connection, rows).await,
-        told => connection.say(&Response::Told(told)).await,
+        told => connection.respond(&Response::Told(told)).await,
     }
 }
 
@@ -178,13 +178,16 @@ pub(crate) async fn changes(connection: &Connection, door: &Door) -> bool {
         loop {
             let change = tokio::select! {
                 change = changes.recv() => change,
-                () = connection.gone() => return false,
+                () = connection.until_hang_up() => return false,
                 () = closes(&mut closing) => return false,
             };
             match change {
                 Ok(row) => {
                     let row = Box::new((*row).clone());
-                    if !connection.say(&Response::Told(Told::Changed(row))).await {
+                    if !connection
+                        .respond(&Response::Told(Told::Changed(row)))
+                        .await
+                    {
                         return false;
                     }
                 }

@@ -1,9 +1,9 @@
 //! Named hooks: what each is, which events it wants, and whether it runs in this session.
 
 pub mod builtin;
-pub mod execute;
 pub mod name;
 pub mod output;
+pub mod plan;
 pub mod slash;
 pub mod switch;
 
@@ -15,7 +15,7 @@ use becket_wire::event::EventName;
 
 use crate::config::{Origin, longest_on};
 use crate::matcher::{Matcher, Paths};
-use crate::run::Program;
+use crate::process::Program;
 use crate::trust::Approved;
 use builtin::BuiltIn;
 

@@ -13,7 +13,7 @@ use becket_wire::session::{Display, SessionRow};
 use becket_wire::text::is_hidden;
 
 use crate::local_time;
-use crate::run::Program;
+use crate::process::Program;
 use crate::session::{Moment, Session};
 
 /// How many characters of a text are told.

@@ -1,7 +1,7 @@
 //! The one path of an event: [`prepare`] → [`decide`] → run → [`finish`] → record.
 //!
 //! The daemon and the standalone process (`becket hook`) are its two hosts. They call these functions in
-//! this order and record what comes of them, so a rule is written once and holds in both. `run` is [`Plan::run`]; recording belongs to the host.
+//! this order and record what comes of them, so a rule is written once and holds in both. `run` is [`HookPlan::runs`]; recording belongs to the host.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::config::{ConfigCache, Snapshot};
 use crate::effort::{EffortContext, directive, skill};
 use crate::guard::memory::Ends;
 use crate::guard::sight::{Around, Sight};
-use crate::hooks::execute::{Asked, HooksRan, Plan};
 use crate::hooks::output;
+use crate::hooks::plan::{AwaitedResults, HookEvent, HookPlan};
 use crate::hooks::slash::{self, Scene, Slash};
 use crate::hooks::switch::Switches;
 use crate::judge::{Verdict, judge};
@@ -77,14 +77,14 @@ pub enum Step {
     /// Answer with this.
     Done(Verdict),
     /// Run these hooks, then [`finish`].
-    Run(Box<Plan>, Verdict),
+    Run(Box<HookPlan>, Verdict),
     /// Call [`switch`], then answer with what it gives.
     Switch(Verdict),
 }
 
 /// What hooks made of a verdict.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedEvent {
     pub verdict: Verdict,
     pub runs: Vec<RunRow>,
 }
@@ -236,10 +236,10 @@ pub fn finish(
     event: &PreparedEvent,
     context: &Context,
     own: Verdict,
-    ran: HooksRan,
+    results: AwaitedResults,
     place: &Place,
-) -> Finished {
-    let (verdict, runs) = ran.merge(
+) -> FinishedEvent {
+    let (verdict, runs) = results.merge(
         own,
         |payload| {
             let sight = event.look(payload, place);
@@ -250,7 +250,7 @@ pub fn finish(
     );
     let verdict = settle(event, verdict, place);
     let runs = output::masked(runs, &event.masker);
-    Finished { verdict, runs }
+    FinishedEvent { verdict, runs }
 }
 
 /// Remembers what the guards decided: a call that they denied can be allowed once, and a pass is bound to
@@ -319,13 +319,13 @@ impl PreparedEvent {
     }
 
     /// The hooks that want this event and are on in its session.
-    pub fn plan(&self) -> Option<Plan> {
+    pub fn plan(&self) -> Option<HookPlan> {
         if self.config.hooks.is_empty() {
             return None;
         }
         let head = Head::read(&self.payload).ok()?;
         let root = Path::new("/");
-        let asked = Asked {
+        let asked = HookEvent {
             id: self.envelope.id,
             event: &self.event,
             head: &head,
@@ -333,7 +333,7 @@ impl PreparedEvent {
             project: self.project.as_deref().unwrap_or(root),
             attended: self.envelope.attended(),
         };
-        Plan::of(&asked, &self.config.hooks, &self.switches)
+        HookPlan::of(&asked, &self.config.hooks, &self.switches)
     }
 }
 

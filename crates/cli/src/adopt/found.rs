@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use becket_engine::hooks::builtin::BUILT_INS;
+use becket_engine::process::Program;
 use becket_engine::replace;
-use becket_engine::run::Program;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 

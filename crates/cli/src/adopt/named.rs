@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use becket_engine::hooks::builtin::BuiltIn;
-use becket_engine::run::Program;
+use becket_engine::process::Program;
 use becket_engine::trust::names_project_file;
 
 use crate::adopt::wish::{Wish, either};

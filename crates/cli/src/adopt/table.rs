@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use becket_engine::run::Program;
+use becket_engine::process::Program;
 use toml_edit::{Array, Value};
 
 use super::named::Named;

@@ -516,8 +516,8 @@ fn any_command_survives_the_config() {
             let table: toml::Table = config(&home).unwrap().parse().unwrap();
             let (_, hook) = table["hooks"].as_table().unwrap().iter().next().unwrap();
             let run = match &hook["run"] {
-                toml::Value::String(line) => becket_engine::run::Program::Shell(line.clone()),
-                words => becket_engine::run::Program::List(texts(words)),
+                toml::Value::String(line) => becket_engine::process::Program::Shell(line.clone()),
+                words => becket_engine::process::Program::List(texts(words)),
             };
             assert_eq!(run, expected, "{line:?}");
             undo_all(&home);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use becket_engine::matcher::Matcher;
-use becket_engine::run::Program;
+use becket_engine::process::Program;
 use becket_wire::event::EventName;
 use serde_json::{Map, Value};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use becket_daemon::life::now_ms;
-use becket_engine::run::{self, Bounds};
+use becket_engine::process::{Bounds, run_command};
 use becket_wire::log::CANARY;
 use becket_wire::rpc::{EventQuery, EventRow, Source};
 use serde_json::json;
@@ -247,7 +247,7 @@ fn sample(command: &str) -> Result<()> {
     line.args(["-c", command])
         .env("COLUMNS", "80")
         .current_dir("/");
-    let done = run::command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
+    let done = run_command(&mut line, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.context("could not start /bin/sh")?;
     if !done.success() {
         let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
@@ -353,7 +353,7 @@ pub fn send_canary(
                 .filter_map(|name| Some((name, std::env::var_os(name)?))),
         )
         .current_dir("/");
-    let done = run::command(&mut hook, payload.to_string().as_bytes(), &BOUNDS);
+    let done = run_command(&mut hook, payload.to_string().as_bytes(), &BOUNDS);
     let done = done.with_context(|| format!("could not start {}", program.display()))?;
     let took = began.elapsed();
     if !done.success() || !done.stdout.is_empty() {

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use becket_daemon::store::{self, Decision, FoundRun, Record, RunQuery, spool};
-use becket_engine::run::{RunFile, running};
+use becket_engine::process::{RunFile, running};
 use becket_wire::EventId;
 use becket_wire::rpc::{EventQuery, EventRow};
 use becket_wire::run::RunRow;

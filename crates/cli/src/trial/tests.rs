@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use becket_engine::run::{Occasion, Outcome, Ran};
+use becket_engine::process::{JobResult, Occasion, Outcome};
 use becket_wire::EventId;
 use becket_wire::event::EventName;
 
@@ -32,7 +32,7 @@ fn recorded() -> Sample {
 }
 
 fn tried(outcome: Outcome, took_ms: u64, stdout: &str, stderr: &str) -> Tried {
-    let ran = Ran {
+    let ran = JobResult {
         hook: "house-style".to_owned(),
         at: NOW,
         took: Duration::from_millis(took_ms),

@@ -101,7 +101,7 @@ fn stop(world: &World) -> Result<ExitCode> {
 
 /// The hooks that run now, by name.
 fn running(world: &World) -> Vec<String> {
-    let running = becket_engine::run::running(&world.place.running());
+    let running = becket_engine::process::running(&world.place.running());
     let names: BTreeSet<String> = running.iter().map(|one| one_line(&one.run.hook)).collect();
     names.into_iter().collect()
 }

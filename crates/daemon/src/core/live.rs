@@ -15,9 +15,9 @@ use super::Core;
 use crate::infer::Found;
 use crate::life::now_ms;
 use crate::registry::{OwnLine, Registry};
-use crate::serve::Answerer;
 use crate::store::spool::{Changed, Intake};
 use crate::store::{Decision, Record, Taken};
+use crate::waiting_shim::WaitingShim;
 
 /// No notice is given of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
@@ -146,7 +146,7 @@ impl Core {
 
     /// A status line: its figures go to the session, and the line goes back. It is no event, and
     /// waits for no commit.
-    pub(super) fn status_line(&mut self, event: &PreparedEvent, answerer: Answerer) {
+    pub(super) fn status_line(&mut self, event: &PreparedEvent, shim: WaitingShim) {
         let envelope = &event.envelope;
         let read = figures(&event.masked);
         let session = read.as_ref().ok().and_then(|read| read.session_id.clone());
@@ -194,7 +194,7 @@ impl Core {
             output,
         };
         if let Ok(frame) = answer.to_frame() {
-            answerer.send(frame);
+            shim.answer(frame);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
-use becket_engine::run::{Bounds, command};
+use becket_engine::process::{Bounds, run_command};
 use thiserror::Error;
 
 /// A server that is stopped or busy with something else is not waited for longer.
@@ -67,7 +67,7 @@ impl Server {
             bytes: MOST_OUTPUT,
             ..Bounds::default()
         };
-        let done = command(&mut self.tmux(commands), b"", &bounds);
+        let done = run_command(&mut self.tmux(commands), b"", &bounds);
         let done = done.map_err(|why| match why.kind() {
             io::ErrorKind::NotFound => TmuxError::NoTmux,
             _ => TmuxError::Refused(why.to_string()),

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use thiserror::Error;
 
+use crate::process::{Bounds, run_command};
 use crate::program;
-use crate::run::{Bounds, command};
 
 /// What git may say, in bytes.
 const MOST: usize = 64 << 20;
@@ -249,7 +249,7 @@ fn run<S: AsRef<OsStr>>(
         bytes: MOST,
         ..Bounds::default()
     };
-    let done = command(git(program, folder, index).args(args), stdin, &bounds)?;
+    let done = run_command(git(program, folder, index).args(args), stdin, &bounds)?;
     if done.dropped > 0 {
         return Err(GitError::TooMuch { verb: verb() });
     }

@@ -17,7 +17,7 @@ use super::value::{Form, Value};
 use crate::hooks::builtin::{BUILT_INS, BuiltIn};
 use crate::hooks::{Action, Hook};
 use crate::matcher::{Matcher, Paths};
-use crate::run::{ENDING, Program};
+use crate::process::{ENDING, Program};
 use crate::trust::{Approved, names_project_file};
 
 /// How much sooner than Claude Code a hook has to end, so that it can be ended and answered for.

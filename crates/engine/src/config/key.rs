@@ -7,7 +7,7 @@ use super::value::{Form, Value};
 use super::{Config, Level};
 use crate::mask;
 use crate::notice::{How, On, Quiet};
-use crate::run::Program;
+use crate::process::Program;
 use crate::statusline::Template;
 
 type Tightens = fn(in_force: &Value, new: &Value) -> bool;

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::*;
 use crate::hooks::Hook;
 use crate::notice::{How, On, Quiet};
-use crate::run::Program;
+use crate::process::Program;
 
 fn source(level: Level) -> Source {
     let file = PathBuf::from(format!("/{level}.toml"));

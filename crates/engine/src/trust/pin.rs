@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::words::{NamedPath, places};
 use crate::config::{LONGEST_FILE, Level, Source, Value, parse_layer};
-use crate::run::Program;
+use crate::process::Program;
 use crate::stamp::{Seen, is_absence, is_settled, open_regular};
 
 /// Bounds: no user could look through more.

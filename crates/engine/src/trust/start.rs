@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::words::{NamedPath, files, names_file_in, starts_at_root};
 use crate::guard::path::follow;
 use crate::hooks::{Action, Hook};
+use crate::process::path_in;
 use crate::program::is_executable;
-use crate::run::path_in;
 
 pub type Environment = Arc<[(OsString, OsString)]>;
 

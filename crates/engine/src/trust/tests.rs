@@ -13,10 +13,10 @@ use serde_json::json;
 
 use super::*;
 use crate::config::{Files, Loader, Snapshot, Standing};
-use crate::hooks::execute::{Asked, HooksRan, Kit, Plan};
+use crate::hooks::plan::{HookEvent, HookPlan, HookSetup};
 use crate::hooks::switch::Switches;
 use crate::judge::Verdict;
-use crate::run::Cancel;
+use crate::process::Cancel;
 use crate::stamp::tests::settle;
 
 const CONFIG: &str =
@@ -115,7 +115,7 @@ impl World {
         let payload = payload.to_string();
         let head = Head::read(payload.as_bytes()).unwrap();
         let event = EventName::PreToolUse;
-        let asked = Asked {
+        let asked = HookEvent {
             id: EventId::new(5, [7; 2]),
             event: &event,
             head: &head,
@@ -123,7 +123,7 @@ impl World {
             project: &self.project(),
             attended: true,
         };
-        let Some(plan) = Plan::of(&asked, &snapshot.hooks, &Switches::default()) else {
+        let Some(plan) = HookPlan::of(&asked, &snapshot.hooks, &Switches::default()) else {
             return (Vec::new(), false);
         };
         let path = std::env::var("PATH").unwrap_or_default();
@@ -135,15 +135,15 @@ impl World {
         let home = ("HOME".into(), self.path("home").into());
         let usual = [("PATH".into(), path.clone().into()), home];
         let environment = environment.iter().map(pair);
-        let kit = Kit {
+        let setup = HookSetup {
             becket: "/bin/becket".into(),
             home: self.path("home"),
             environment: usual.into_iter().chain(environment).collect(),
         };
-        let mut runs = Vec::new();
         let silent = Verdict::silent(event.clone());
-        let answered = |ran: HooksRan<'_>| runs = ran.merge(silent.clone(), |_| silent, |it| it).1;
-        plan.run(&kit, &Cancel::new(), answered, |_| {});
+        let cancel = Cancel::new();
+        let results = plan.runs(&setup, &cancel).run_awaited();
+        let (_, runs) = results.merge(silent.clone(), |_| silent, |it| it);
         let marked = fs::remove_file(self.path("project/marked")).is_ok();
         (runs, marked)
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Command;
 
-use crate::run::{Bounds, command};
+use crate::process::{Bounds, run_command};
 
 /// What is kept of each stream.
 const MOST: usize = 8 << 20;
@@ -36,7 +36,7 @@ pub fn capture(program: &Path, args: &[OsString], folder: &Path) -> io::Result<C
         bytes: MOST,
         ..Bounds::default()
     };
-    let done = command(&mut tool, b"", &bounds)?;
+    let done = run_command(&mut tool, b"", &bounds)?;
     let text = |bytes: &[u8]| plain(&String::from_utf8_lossy(bytes));
     Ok(Captured {
         stdout: text(&done.stdout),

@@ -12,8 +12,8 @@ use super::language::{Format, Kind, Language};
 use super::report::{self, Problem, Severity};
 use super::tool::{Found, Search};
 use super::{Call, target};
+use crate::process::Program;
 use crate::replace::make_folder;
-use crate::run::Program;
 
 /// What there is to run.
 #[derive(Debug)]

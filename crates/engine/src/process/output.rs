@@ -12,7 +12,7 @@ use becket_wire::run::{CANCELLED, CUT_OFF, RunRow};
 use becket_wire::{Answer, EventId};
 use serde_json::{Map, Value};
 
-use super::{Outcome, Ran};
+use super::{JobResult, Outcome};
 
 /// How much is kept of each of a hook's stdout and stderr.
 pub(super) const KEPT: usize = 1 << 20;
@@ -131,7 +131,7 @@ pub struct Occasion<'a> {
     pub agent_id: Option<&'a str>,
 }
 
-impl Ran {
+impl JobResult {
     /// What it answers to the event, else in what way it failed. A hook that went on in the
     /// background, or that was cancelled, says nothing.
     pub fn answer(&self, event: &EventName) -> Result<Answer, String> {
@@ -269,8 +269,8 @@ fn signal_words(signal: i32) -> String {
 mod tests {
     use super::*;
 
-    fn ran(outcome: Outcome, stdout: &str, stderr: &str) -> Ran {
-        Ran {
+    fn ran(outcome: Outcome, stdout: &str, stderr: &str) -> JobResult {
+        JobResult {
             hook: "h".into(),
             at: 7,
             took: Duration::from_micros(1_234_567),
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    fn row(ran: &Ran, event: &EventName) -> RunRow {
+    fn row(ran: &JobResult, event: &EventName) -> RunRow {
         let on = Occasion {
             event_id: EventId::new(5, [7; 2]),
             event,

@@ -26,9 +26,9 @@ impl Yard {
         self.0.path().join(name)
     }
 
-    fn kit(&self) -> Kit {
+    fn setup(&self) -> HookSetup {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        Kit {
+        HookSetup {
             becket: "/bin/becket".into(),
             home: "/home/becket".into(),
             environment: Arc::new([("PATH".into(), path)]),
@@ -36,7 +36,7 @@ impl Yard {
     }
 
     /// Of hooks on an event of this project.
-    fn plan(&self, event: &EventName, hooks: Vec<Hook>) -> Plan {
+    fn plan(&self, event: &EventName, hooks: Vec<Hook>) -> HookPlan {
         let cwd = self.0.path().to_string_lossy();
         let payload = json!({
             "hook_event_name": event.as_str(), "cwd": &*cwd, "tool_name": "Bash",
@@ -44,7 +44,7 @@ impl Yard {
         });
         let payload = payload.to_string();
         let head = Head::read(payload.as_bytes()).unwrap();
-        let asked = Asked {
+        let asked = HookEvent {
             id: EventId::new(5, [7; 2]),
             event,
             head: &head,
@@ -53,29 +53,28 @@ impl Yard {
             attended: true,
         };
         let hooks: Vec<_> = hooks.into_iter().map(Arc::new).collect();
-        Plan::of(&asked, &hooks, &Switches::default()).expect("a plan")
+        HookPlan::of(&asked, &hooks, &Switches::default()).expect("a plan")
     }
 
     /// The verdict, the runs that it waited for, and those that came later.
-    fn run(&self, plan: &Plan, cancel: &Cancel) -> (Verdict, Vec<RunRow>, Vec<RunRow>) {
+    fn run(&self, plan: &HookPlan, cancel: &Cancel) -> (Verdict, Vec<RunRow>, Vec<RunRow>) {
         let own = Verdict::silent(plan.event.clone());
         self.run_judged(plan, cancel, own.clone(), |_| own)
     }
 
     fn run_judged(
         &self,
-        plan: &Plan,
+        plan: &HookPlan,
         cancel: &Cancel,
         own: Verdict,
         judge: impl FnOnce(&[u8]) -> Verdict,
     ) -> (Verdict, Vec<RunRow>, Vec<RunRow>) {
-        let (mut done, mut late) = (None, Vec::new());
-        let answered = |ran: HooksRan<'_>| {
-            fs::write(self.path("answered"), "").unwrap();
-            done = Some(ran.merge(own, judge, |answer| answer));
-        };
-        plan.run(&self.kit(), cancel, answered, |row| late.push(row));
-        let (verdict, runs) = done.expect("an answer");
+        let setup = self.setup();
+        let mut hooks = plan.runs(&setup, cancel);
+        let results = hooks.run_awaited();
+        fs::write(self.path("answered"), "").unwrap();
+        let (verdict, runs) = results.merge(own, judge, |answer| answer);
+        let late = std::iter::from_fn(|| hooks.next_ended()).collect();
         (verdict, runs, late)
     }
 }
@@ -130,7 +129,7 @@ fn a_hook_in_the_background_denies_nothing() {
     assert_eq!(ends(&late), expected);
     for row in &late {
         let (exit, decision, note) = (row.exit, row.decision.as_deref(), row.note.as_deref());
-        let said = "it said deny when Claude Code no longer waited for it";
+        let said = "it answered deny when Claude Code no longer waited for it";
         assert_eq!((exit, decision, note), (Some(2), None, Some(said)));
     }
 }
@@ -186,15 +185,11 @@ fn a_hook_is_ended_before_claude_code_gives_up() {
         &EventName::PreToolUse,
         vec![brief("a"), brief("b"), most("c")],
     );
-    let (kit, payload) = (yard.kit(), Arc::clone(&plan.payload));
+    let (setup, cancel) = (yard.setup(), Cancel::new());
     let in_time = |left: u64| {
-        let stage = Stage {
-            plan: &plan,
-            kit: &kit,
-            payload: Arc::clone(&payload),
-            until: Instant::now() + Duration::from_secs(left),
-        };
-        let jobs = plan.hooks.iter().map(|hook| stage.job(hook).ok());
+        let mut hooks_run = plan.runs(&setup, &cancel);
+        hooks_run.until = Instant::now() + Duration::from_secs(left);
+        let jobs = plan.hooks.iter().map(|hook| hooks_run.job(hook).ok());
         jobs.map(|job| job.map(|job| job.timeout.as_secs_f64().ceil() as u64))
             .collect::<Vec<_>>()
     };
@@ -237,12 +232,12 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
         approved: Some(Arc::new(Approved::of(&yard.path("approved"), true, pins))),
         ..Hook::of_test("theirs", line)
     };
-    let mut kit = yard.kit();
+    let mut setup = yard.setup();
     let foreign = (PROJECT.into(), yard.path("foreign").into());
-    kit.environment = kit.environment.iter().cloned().chain([foreign]).collect();
+    setup.environment = setup.environment.iter().cloned().chain([foreign]).collect();
     let run = |hook: Hook| {
         let plan = yard.plan(&EventName::PreToolUse, vec![hook]);
-        plan.run(&kit, &Cancel::new(), |_| (), drop);
+        plan.runs(&setup, &Cancel::new()).run_awaited();
         let made = ["good", "evil"].map(|word| yard.path(word));
         made.map(|file| fs::remove_file(file).is_ok())
     };
@@ -254,14 +249,14 @@ fn the_project_that_was_approved_is_the_one_whose_files_run() {
         action: Action::BuiltIn(builtin, toml::Table::new()),
         ..Hook::of_test("lint-changed", "")
     };
-    let Program::List(words) = program(&builtin, &kit, Path::new("/approved")) else {
+    let Program::List(words) = program(&builtin, &setup, Path::new("/approved")) else {
         panic!("a built-in is no line for a shell")
     };
     let line =
         "/bin/becket builtin lint-changed --options {} --project /approved --home /home/becket";
     assert_eq!(words.join(" "), line);
     let approved = yard.path("approved");
-    let around = admit(&builtin, &kit.environment, &approved, &approved).unwrap();
+    let around = admit(&builtin, &setup.environment, &approved, &approved).unwrap();
     let named: Vec<_> = around.iter().filter(|(name, _)| name == PROJECT).collect();
     assert_eq!(named, [&(PROJECT.into(), yard.path("approved").into())]);
     assert!(around.iter().any(|(name, _)| name == "PATH"));

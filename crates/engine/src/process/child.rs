@@ -18,10 +18,10 @@ use rustix::process::{
     waitid,
 };
 
-use super::clock::{Act, Clock, Reason};
-use super::file::Listed;
+use super::clock::{Clock, ClockAction, EndReason};
 use super::output::{Capture, Feed, KEPT, went_async};
-use super::{Job, Outcome, Program, Ran};
+use super::run_file::Listed;
+use super::{Job, JobResult, Outcome, Program};
 use crate::program::is_executable;
 
 /// What there is still to read from a program that has ended: more than a pipe holds.
@@ -37,7 +37,7 @@ pub(super) enum Port {
 }
 
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct ChildProcess {
     hook: String,
     at: i64,
     started: Instant,
@@ -54,14 +54,14 @@ pub(super) struct Running {
     left: bool,
 }
 
-impl Running {
-    pub(super) fn start(job: Job) -> Result<Self, Box<Ran>> {
+impl ChildProcess {
+    pub(super) fn start(job: Job) -> Result<Self, Box<JobResult>> {
         let (at, started) = (milliseconds(), Instant::now());
         let mut child = match spawn(&job) {
             Ok(child) => child,
             Err(why) => {
-                let ran = Ran::unstarted(job.hook, Outcome::NotStarted(why));
-                return Err(Box::new(Ran {
+                let ran = JobResult::unstarted(job.hook, Outcome::NotStarted(why));
+                return Err(Box::new(JobResult {
                     at,
                     took: started.elapsed(),
                     ..ran
@@ -101,7 +101,7 @@ impl Running {
         .filter_map(|(port, pipe, flags)| Some((port, pipe?, flags)))
     }
 
-    pub(super) fn ready(&mut self, port: Port, buffer: &mut [u8], now: Instant) {
+    pub(super) fn handle_ready(&mut self, port: Port, buffer: &mut [u8], now: Instant) {
         match port {
             Port::End => self.ended(now),
             Port::Stdin => self.stdin.write(),
@@ -130,7 +130,7 @@ impl Running {
         self.clock.exited(now);
     }
 
-    pub(super) fn next(&self) -> Instant {
+    pub(super) fn next_deadline(&self) -> Instant {
         self.clock.next()
     }
 
@@ -139,21 +139,21 @@ impl Running {
         self.act(act);
     }
 
-    pub(super) fn cancel(&mut self, now: Instant, why: Reason) {
+    pub(super) fn cancel(&mut self, now: Instant, why: EndReason) {
         let act = self.clock.cancel(now, why);
         self.act(act);
     }
 
-    fn act(&mut self, act: Option<Act>) {
+    fn act(&mut self, act: Option<ClockAction>) {
         if let Some(act) = act {
-            self.left |= act == Act::Leave;
-            obey(act, self.pid);
+            self.left |= act == ClockAction::Leave;
+            apply(act, self.pid);
         }
     }
 
     /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
     /// that it named.
-    pub(super) fn went_async(&mut self, now: Instant) -> Option<Ran> {
+    pub(super) fn result_if_async(&mut self, now: Instant) -> Option<JobResult> {
         let (len, timeout) = went_async(&self.stdout.kept)?;
         if let Some(timeout) = timeout {
             self.clock.set(now, timeout);
@@ -162,7 +162,7 @@ impl Running {
         if let Some(listed) = &mut self.listed {
             listed.went_async(left);
         }
-        Some(Ran {
+        Some(JobResult {
             hook: self.hook.clone(),
             at: self.at,
             took: self.started.elapsed(),
@@ -179,7 +179,7 @@ impl Running {
         self.left || self.clock.is_over(self.exited, closed)
     }
 
-    pub(super) fn finish(mut self, buffer: &mut [u8]) -> Ran {
+    pub(super) fn finish(mut self, buffer: &mut [u8]) -> JobResult {
         let reason = self.clock.reason();
         if reason.is_some() {
             signal_group(self.pid, Signal::KILL);
@@ -191,12 +191,12 @@ impl Running {
         }
         let status = self.child.try_wait().ok().flatten();
         if status.is_none() {
-            bury(self.child);
+            reap_later(self.child);
         }
         if let Some(listed) = self.listed {
             listed.remove();
         }
-        Ran {
+        JobResult {
             hook: self.hook,
             at: self.at,
             took: self.started.elapsed(),
@@ -209,23 +209,23 @@ impl Running {
     }
 }
 
-impl From<Reason> for Outcome {
-    fn from(reason: Reason) -> Self {
+impl From<EndReason> for Outcome {
+    fn from(reason: EndReason) -> Self {
         match reason {
-            Reason::TimedOut => Self::TimedOut,
-            Reason::Cancelled => Self::Cancelled,
-            Reason::CutOff => Self::CutOff,
+            EndReason::TimedOut => Self::TimedOut,
+            EndReason::Cancelled => Self::Cancelled,
+            EndReason::CutOff => Self::CutOff,
         }
     }
 }
 
 /// Waits in the background for a process that is not dead yet: else it would stay a zombie.
-pub(super) fn bury(mut child: Child) {
-    let thread = thread::Builder::new().name("burial".to_owned());
+pub(super) fn reap_later(mut child: Child) {
+    let thread = thread::Builder::new().name("reap".to_owned());
     let _ = thread.spawn(move || child.wait());
 }
 
-fn outcome(reason: Option<Reason>, status: Option<ExitStatus>) -> Outcome {
+fn outcome(reason: Option<EndReason>, status: Option<ExitStatus>) -> Outcome {
     let signal = status.and_then(|status| status.signal());
     match (reason, status.and_then(|status| status.code())) {
         (Some(reason), _) => reason.into(),
@@ -241,7 +241,7 @@ pub(super) fn milliseconds() -> i64 {
 
 /// What is seen of a process group whose leader another process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum GroupState {
     /// Its leader runs.
     Runs,
     /// Its leader has ended, others are there still: as long as they are, its number is no other's.
@@ -251,15 +251,15 @@ pub(super) enum Seen {
 }
 
 /// Does what the clock says. The caller knows that the number is still this group's.
-pub(super) fn obey(act: Act, group: Pid) {
+pub(super) fn apply(act: ClockAction, group: Pid) {
     match act {
-        Act::Terminate => {
+        ClockAction::Terminate => {
             signal_group(group, Signal::TERM);
             // A stopped process (by reading from a terminal, say) gets no signal until it goes on.
             signal_group(group, Signal::CONT);
         }
-        Act::Kill => signal_group(group, Signal::KILL),
-        Act::Leave => {}
+        ClockAction::Kill => signal_group(group, Signal::KILL),
+        ClockAction::Leave => {}
     }
 }
 
@@ -293,20 +293,20 @@ pub(super) fn started(leader: Pid) -> Option<u64> {
 }
 
 /// What there is of a group whose leader was started then. None if that cannot be seen now.
-pub(super) fn look_at(group: Pid, start: u64) -> Option<Seen> {
+pub(super) fn look_at(group: Pid, start: u64) -> Option<GroupState> {
     match stat(group) {
-        Ok(stat) if parent_and_start(&stat)?.1 != start => Some(Seen::Gone),
-        Ok(stat) if !matches!(process_state(&stat), Some('Z' | 'X')) => Some(Seen::Runs),
+        Ok(stat) if parent_and_start(&stat)?.1 != start => Some(GroupState::Gone),
+        Ok(stat) if !matches!(process_state(&stat), Some('Z' | 'X')) => Some(GroupState::Runs),
         Ok(_) => Some(without_leader(group)),
         Err(why) if is_absence(&why) => Some(without_leader(group)),
         Err(_) => None,
     }
 }
 
-fn without_leader(group: Pid) -> Seen {
+fn without_leader(group: Pid) -> GroupState {
     match test_kill_process_group(group) {
-        Err(Errno::SRCH) => Seen::Gone,
-        _ => Seen::Leaderless,
+        Err(Errno::SRCH) => GroupState::Gone,
+        _ => GroupState::Leaderless,
     }
 }
 

@@ -13,8 +13,8 @@ use becket_wire::run::{ORPHANED, RUNNING, RunRow, UNDER_WAY};
 use rustix::process::{Pid, Signal, getpid, kill_process_group};
 use serde::{Deserialize, Serialize};
 
-use super::clock::Act;
-use super::process::{self, Seen, milliseconds};
+use super::child::{self, GroupState, milliseconds};
+use super::clock::ClockAction;
 
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
@@ -54,7 +54,7 @@ impl Listed {
             path: listing.folder.join(format!("{ours}{nth}.json")),
             file: RunFile {
                 pid: pid.as_raw_nonzero().get(),
-                start: process::started(pid)?,
+                start: child::started(pid)?,
                 until: after(left),
                 run: RunRow {
                     at,
@@ -101,7 +101,7 @@ pub fn running(folder: &Path) -> Vec<RunFile> {
     let now = milliseconds();
     let files = files(folder).filter_map(|path| read(&path));
     files
-        .filter(|file| seen(file.pid, file.start) == Seen::Runs)
+        .filter(|file| seen(file.pid, file.start) == GroupState::Runs)
         .map(|mut file| {
             file.run.outcome = RUNNING.to_owned();
             file.run.took_us = (now - file.run.at).max(0).saturating_mul(1000);
@@ -138,16 +138,16 @@ impl Orphans {
             };
             let asked = self.asked.contains(&path);
             match seen(file.pid, file.start) {
-                Seen::Runs if milliseconds() < file.until => continue,
-                Seen::Runs if !asked => {
-                    process::obey(Act::Terminate, leader);
+                GroupState::Runs if milliseconds() < file.until => continue,
+                GroupState::Runs if !asked => {
+                    child::apply(ClockAction::Terminate, leader);
                     self.asked.insert(path);
                     continue;
                 }
-                Seen::Runs => process::obey(Act::Kill, leader),
-                Seen::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
+                GroupState::Runs => child::apply(ClockAction::Kill, leader),
+                GroupState::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
                 // What a hook that ended by itself has started stays.
-                Seen::Leaderless | Seen::Gone => {}
+                GroupState::Leaderless | GroupState::Gone => {}
             }
             self.asked.remove(&path);
             over.push((file.orphaned(asked), path));
@@ -188,7 +188,7 @@ fn own_prefix() -> Option<String> {
     Some(format!(
         "{}-{}-",
         pid.as_raw_nonzero(),
-        process::started(pid)?
+        child::started(pid)?
     ))
 }
 
@@ -197,15 +197,15 @@ fn runner_lives(name: &str) -> bool {
     let (Some(Ok(pid)), Some(Ok(start))) = (numbers.next(), numbers.next()) else {
         return false;
     };
-    i32::try_from(pid).is_ok_and(|pid| seen(pid, start) == Seen::Runs)
+    i32::try_from(pid).is_ok_and(|pid| seen(pid, start) == GroupState::Runs)
 }
 
 /// What cannot be looked at now counts as running.
-fn seen(pid: i32, start: u64) -> Seen {
+fn seen(pid: i32, start: u64) -> GroupState {
     let Some(pid) = Pid::from_raw(pid.max(0)) else {
-        return Seen::Gone;
+        return GroupState::Gone;
     };
-    process::look_at(pid, start).unwrap_or(Seen::Runs)
+    child::look_at(pid, start).unwrap_or(GroupState::Runs)
 }
 
 fn files(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -244,7 +244,7 @@ mod tests {
         let pid = Pid::from_child(child);
         let file = RunFile {
             pid: pid.as_raw_nonzero().get(),
-            start: process::started(pid).unwrap(),
+            start: child::started(pid).unwrap(),
             until,
             run: RunRow {
                 hook: "long".to_owned(),

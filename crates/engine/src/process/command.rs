@@ -11,10 +11,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 
 use super::Cancel;
-use super::batch::{BUFFER, LOOK};
+use super::child::{LAST_READS, notice_of_end, reap_later, signal_group};
 use super::clock::{CancelScope, REST};
+use super::jobs::{BUFFER, LOOK};
 use super::output::{Capture, Feed};
-use super::process::{LAST_READS, bury, notice_of_end, signal_group};
 
 /// What a command may take.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,7 +30,7 @@ pub struct Bounds<'a> {
 
 /// A command that has ended.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedCommand {
     /// None: it was killed, since its time was up or it was cancelled.
     pub status: Option<ExitStatus>,
     pub stdout: Vec<u8>,
@@ -39,7 +39,7 @@ pub struct Finished {
     pub dropped: u64,
 }
 
-impl Finished {
+impl FinishedCommand {
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
@@ -52,7 +52,11 @@ impl Finished {
 }
 
 /// Runs it with this on stdin. What it leaves behind is not waited for.
-pub fn command(command: &mut Command, stdin: &[u8], bounds: &Bounds<'_>) -> io::Result<Finished> {
+pub fn run_command(
+    command: &mut Command,
+    stdin: &[u8],
+    bounds: &Bounds<'_>,
+) -> io::Result<FinishedCommand> {
     if bounds.own_group {
         command.process_group(0);
     }
@@ -115,14 +119,14 @@ pub fn command(command: &mut Command, stdin: &[u8], bounds: &Bounds<'_>) -> io::
             true => signal_group(pid, Signal::KILL),
             false => drop(child.kill()),
         }
-        bury(child);
+        reap_later(child);
     }
     for _ in 0..LAST_READS {
         if !stdout.read(&mut buffer) & !stderr.read(&mut buffer) {
             break;
         }
     }
-    Ok(Finished {
+    Ok(FinishedCommand {
         status,
         stdout: stdout.kept,
         stderr: stderr.kept,
@@ -136,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn sh(line: &str, bounds: &Bounds<'_>) -> Finished {
+    fn sh(line: &str, bounds: &Bounds<'_>) -> FinishedCommand {
         let mut sh = Command::new("/bin/sh");
-        command(sh.args(["-c", line]), b"in", bounds).unwrap()
+        run_command(sh.args(["-c", line]), b"in", bounds).unwrap()
     }
 
     const WIDE: Bounds<'_> = Bounds {

@@ -26,7 +26,7 @@ const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Why a program had to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum EndReason {
     TimedOut,
     /// Its answer was not awaited any more.
     Cancelled,
@@ -36,7 +36,7 @@ pub(super) enum Reason {
 
 /// What is to be done now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum ClockAction {
     Terminate,
     Kill,
     /// It is not waited for any longer.
@@ -48,8 +48,8 @@ enum Stage {
     Running,
     /// It ended by itself; what it wrote is still on its way.
     Draining,
-    Terminated(Reason),
-    Killed(Reason),
+    Terminated(EndReason),
+    Killed(EndReason),
 }
 
 #[derive(Debug)]
@@ -94,12 +94,12 @@ impl Clock {
     }
 
     #[must_use]
-    pub(super) fn cancel(&mut self, now: Instant, why: Reason) -> Option<Act> {
+    pub(super) fn cancel(&mut self, now: Instant, why: EndReason) -> Option<ClockAction> {
         match self.stage {
             Stage::Running => {
                 self.stage = Stage::Terminated(why);
                 self.next = now + SHORT_GRACE;
-                return Some(Act::Terminate);
+                return Some(ClockAction::Terminate);
             }
             Stage::Terminated(_) => self.next = self.next.min(now + SHORT_GRACE),
             Stage::Draining | Stage::Killed(_) => {}
@@ -108,22 +108,22 @@ impl Clock {
     }
 
     #[must_use]
-    pub(super) fn act(&mut self, now: Instant) -> Option<Act> {
+    pub(super) fn act(&mut self, now: Instant) -> Option<ClockAction> {
         if now < self.next {
             return None;
         }
         Some(match self.stage {
             Stage::Running => {
-                self.stage = Stage::Terminated(Reason::TimedOut);
+                self.stage = Stage::Terminated(EndReason::TimedOut);
                 self.next = now + GRACE;
-                Act::Terminate
+                ClockAction::Terminate
             }
             Stage::Terminated(reason) => {
                 self.stage = Stage::Killed(reason);
                 self.next = now + DYING;
-                Act::Kill
+                ClockAction::Kill
             }
-            Stage::Draining | Stage::Killed(_) => Act::Leave,
+            Stage::Draining | Stage::Killed(_) => ClockAction::Leave,
         })
     }
 
@@ -138,7 +138,7 @@ impl Clock {
     }
 
     /// Why it had to be ended, if it had.
-    pub(super) fn reason(&self) -> Option<Reason> {
+    pub(super) fn reason(&self) -> Option<EndReason> {
         match self.stage {
             Stage::Running | Stage::Draining => None,
             Stage::Terminated(reason) | Stage::Killed(reason) => Some(reason),
@@ -172,10 +172,10 @@ impl CancelScope {
     }
 
     /// Why a program is ended by it.
-    pub(super) fn reason(self) -> Reason {
+    pub(super) fn reason(self) -> EndReason {
         match self {
-            Self::Shutdown => Reason::CutOff,
-            Self::Nothing | Self::Awaited | Self::Everything => Reason::Cancelled,
+            Self::Shutdown => EndReason::CutOff,
+            Self::Nothing | Self::Awaited | Self::Everything => EndReason::Cancelled,
         }
     }
 }
@@ -282,18 +282,18 @@ mod tests {
         let mut clock = Clock::start(now, TIMEOUT);
         assert_eq!(clock.act(now + TIMEOUT / 2), None);
         let asked = now + TIMEOUT;
-        assert_eq!(clock.act(asked), Some(Act::Terminate));
+        assert_eq!(clock.act(asked), Some(ClockAction::Terminate));
         assert_eq!(clock.act(asked + GRACE / 2), None);
         assert!(!clock.is_over(true, false), "the pipes are open");
         assert!(clock.is_over(true, true));
-        assert_eq!(clock.act(asked + GRACE), Some(Act::Kill));
+        assert_eq!(clock.act(asked + GRACE), Some(ClockAction::Kill));
         assert!(!clock.is_over(false, true));
         assert!(
             clock.is_over(true, false),
             "pipes do not count after a kill"
         );
-        assert_eq!(clock.act(asked + ENDING), Some(Act::Leave));
-        assert_eq!(clock.reason(), Some(Reason::TimedOut));
+        assert_eq!(clock.act(asked + ENDING), Some(ClockAction::Leave));
+        assert_eq!(clock.reason(), Some(EndReason::TimedOut));
     }
 
     #[test]
@@ -303,8 +303,8 @@ mod tests {
         clock.exited(now);
         assert!(!clock.is_over(true, false));
         assert!(clock.is_over(true, true));
-        assert_eq!(clock.cancel(now, Reason::Cancelled), None);
-        assert_eq!(clock.act(now + REST), Some(Act::Leave));
+        assert_eq!(clock.cancel(now, EndReason::Cancelled), None);
+        assert_eq!(clock.act(now + REST), Some(ClockAction::Leave));
         assert_eq!(clock.reason(), None);
     }
 
@@ -312,16 +312,19 @@ mod tests {
     fn a_cancelled_program_has_a_shorter_grace() {
         let now = Instant::now();
         let mut clock = Clock::start(now, TIMEOUT);
-        assert_eq!(clock.cancel(now, Reason::Cancelled), Some(Act::Terminate));
-        assert_eq!(clock.cancel(now, Reason::CutOff), None);
-        assert_eq!(clock.act(now + SHORT_GRACE), Some(Act::Kill));
-        assert_eq!(clock.reason(), Some(Reason::Cancelled));
+        assert_eq!(
+            clock.cancel(now, EndReason::Cancelled),
+            Some(ClockAction::Terminate)
+        );
+        assert_eq!(clock.cancel(now, EndReason::CutOff), None);
+        assert_eq!(clock.act(now + SHORT_GRACE), Some(ClockAction::Kill));
+        assert_eq!(clock.reason(), Some(EndReason::Cancelled));
 
         let mut late = Clock::start(now, Duration::ZERO);
-        assert_eq!(late.act(now), Some(Act::Terminate));
-        assert_eq!(late.cancel(now, Reason::Cancelled), None);
-        assert_eq!(late.act(now + SHORT_GRACE), Some(Act::Kill));
-        assert_eq!(late.reason(), Some(Reason::TimedOut));
+        assert_eq!(late.act(now), Some(ClockAction::Terminate));
+        assert_eq!(late.cancel(now, EndReason::Cancelled), None);
+        assert_eq!(late.act(now + SHORT_GRACE), Some(ClockAction::Kill));
+        assert_eq!(late.reason(), Some(EndReason::TimedOut));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Real little programs that do what programs should not.
 
-use std::cell::RefCell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -69,26 +68,22 @@ fn with_timeout(job: Job, timeout: Duration) -> Job {
     Job { timeout, ..job }
 }
 
-/// Runs them; what was answered, and what came later.
-fn run_all(jobs: Vec<Job>) -> (Vec<Ran>, Vec<Ran>) {
+/// Runs jobs to their end. Returns the awaited results, then those of the background.
+fn run_all(jobs: Vec<Job>) -> (Vec<JobResult>, Vec<JobResult>) {
     run_until(jobs, &Cancel::new())
 }
 
-fn run_until(jobs: Vec<Job>, cancel: &Cancel) -> (Vec<Ran>, Vec<Ran>) {
-    let (answer, rest) = (RefCell::new(None), RefCell::new(Vec::new()));
-    let answered = |ran| {
-        assert!(answer.replace(Some(ran)).is_none());
-        assert!(
-            rest.borrow().iter().all(|ran: &Ran| ran.hook != "awaited"),
-            "answered too late"
-        );
-    };
-    let later = |ran| rest.borrow_mut().push(ran);
-    Batch::start(jobs, Behind::default(), cancel, answered, later).run();
-    (answer.into_inner().expect("an answer"), rest.into_inner())
+fn run_until(jobs: Vec<Job>, cancel: &Cancel) -> (Vec<JobResult>, Vec<JobResult>) {
+    let mut running = RunningJobs::new(cancel);
+    let awaited = running.run(jobs);
+    (awaited, rest_of(&mut running))
 }
 
-fn run_one(job: Job) -> Ran {
+fn rest_of(running: &mut RunningJobs<'_>) -> Vec<JobResult> {
+    std::iter::from_fn(|| running.next_ended()).collect()
+}
+
+fn run_one(job: Job) -> JobResult {
     let began = Instant::now();
     let (mut ran, rest) = run_all(vec![job]);
     assert!(rest.is_empty());
@@ -98,7 +93,7 @@ fn run_one(job: Job) -> Ran {
 
 /// Runs it until its time is up. How long it takes to write `begun` is the machine's business: until it
 /// got so far it is run again, with more time.
-fn times_out(yard: &Yard, line: &str) -> Ran {
+fn times_out(yard: &Yard, line: &str) -> JobResult {
     let mut limit = SHORT;
     loop {
         let job = with_timeout(yard.sh(line), limit);
@@ -113,7 +108,7 @@ fn times_out(yard: &Yard, line: &str) -> Ran {
     }
 }
 
-/// Whether it is gone, or a zombie.
+/// Returns true if the process is gone or a zombie.
 fn is_gone(pid: Pid) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
     let zombie = stat.is_ok_and(|stat| stat.rsplit(')').next().unwrap().starts_with(" Z"));
@@ -177,37 +172,25 @@ fn the_background_is_not_waited_for() {
         is_async: true,
         ..yard.sh("while ! [ -e answered ]; do sleep 0.01; done")
     };
-    let mut later = Vec::new();
-    let answered = |ran: Vec<Ran>| {
-        assert!(ran.is_empty());
-        fs::write(yard.path("answered"), "").unwrap();
-    };
-    run(vec![job], &Cancel::new(), answered, |ran| later.push(ran));
-    assert_eq!(later[0].outcome, Outcome::Exited(0));
-
-    let mut called = false;
-    run(
-        Vec::new(),
-        &Cancel::new(),
-        |ran| called = ran.is_empty(),
-        drop,
-    );
-    assert!(called);
+    let cancel = Cancel::new();
+    let mut running = RunningJobs::new(&cancel);
+    assert!(running.run(vec![job]).is_empty());
+    fs::write(yard.path("answered"), "").unwrap();
+    assert_eq!(rest_of(&mut running)[0].outcome, Outcome::Exited(0));
+    assert!(running.run(Vec::new()).is_empty());
 }
 
 #[test]
 fn a_program_may_say_itself_that_it_goes_on_in_the_background() {
     let yard = Yard::new();
     let line = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done; echo more";
-    let mut later = Vec::new();
-    let answered = |ran: Vec<Ran>| {
-        assert_eq!(ran[0].outcome, Outcome::WentAsync);
-        assert_eq!(text(&ran[0].stdout), "{\"async\": true}\n");
-        fs::write(yard.path("answered"), "").unwrap();
-    };
-    run(vec![yard.sh(line)], &Cancel::new(), answered, |ran| {
-        later.push(ran);
-    });
+    let cancel = Cancel::new();
+    let mut running = RunningJobs::new(&cancel);
+    let ran = running.run(vec![yard.sh(line)]);
+    assert_eq!(ran[0].outcome, Outcome::WentAsync);
+    assert_eq!(text(&ran[0].stdout), "{\"async\": true}\n");
+    fs::write(yard.path("answered"), "").unwrap();
+    let later = rest_of(&mut running);
     assert_eq!(later[0].outcome, Outcome::Exited(0));
     assert_eq!(text(&later[0].stdout), "{\"async\": true}\nmore\n");
 }
@@ -216,23 +199,16 @@ fn a_program_may_say_itself_that_it_goes_on_in_the_background() {
 fn the_next_one_does_not_wait_for_what_goes_on_in_the_background() {
     let yard = Yard::new();
     let cancel = Cancel::new();
-    let mut behind = Behind::default();
-    let mut later = Vec::new();
+    let mut running = RunningJobs::new(&cancel);
     let line = "echo '{\"async\": true}'; while ! [ -e answered ]; do sleep 0.01; done";
     let early = yard.job("early", Program::Shell(line.to_owned()));
-    let ran = run_before(&mut behind, early, &cancel, |ran| later.push(ran));
-    assert_eq!(ran.unwrap().outcome, Outcome::WentAsync);
-    let ran = run_before(&mut behind, yard.sh("exit 3"), &cancel, |ran| {
-        later.push(ran);
-    });
-    assert_eq!(ran.unwrap().outcome, Outcome::Exited(3));
-    assert!(later.is_empty());
-    let answered = |ran: Vec<Ran>| {
-        assert_eq!(ran[0].outcome, Outcome::Exited(4));
-        fs::write(yard.path("answered"), "").unwrap();
-    };
-    let jobs = vec![yard.sh("exit 4")];
-    run_beside(behind, jobs, &cancel, answered, |ran| later.push(ran));
+    assert_eq!(running.run(vec![early])[0].outcome, Outcome::WentAsync);
+    for code in [3, 4] {
+        let job = yard.sh(&format!("exit {code}"));
+        assert_eq!(running.run(vec![job])[0].outcome, Outcome::Exited(code));
+    }
+    fs::write(yard.path("answered"), "").unwrap();
+    let later = rest_of(&mut running);
     assert_eq!(
         (&*later[0].hook, &later[0].outcome),
         ("early", &Outcome::Exited(0))
@@ -521,7 +497,7 @@ fn what_was_ended_says_why() {
         is_async: true,
         ..yard.sh("echo $$ > background; exec sleep 1000")
     };
-    let (ran, rest) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    let mut running = RunningJobs::new(&cancel);
     thread::scope(|scope| {
         let (other, yard) = (cancel.clone(), &yard);
         scope.spawn(move || {
@@ -529,17 +505,11 @@ fn what_was_ended_says_why() {
             yard.pid("background");
             other.abandon();
         });
-        // First the answer is not awaited, then we end: each says what ended it.
-        let answered = |all| {
-            ran.replace(all);
-            cancel.cut_off();
-        };
-        run(vec![awaited, background], &cancel, answered, |one| {
-            rest.borrow_mut().push(one);
-        });
+        let ran = running.run(vec![awaited, background]);
+        assert_eq!(ran[0].outcome, Outcome::Cancelled);
     });
-    assert_eq!(ran.borrow()[0].outcome, Outcome::Cancelled);
-    assert_eq!(rest.borrow()[0].outcome, Outcome::CutOff);
+    cancel.cut_off();
+    assert_eq!(rest_of(&mut running)[0].outcome, Outcome::CutOff);
 
     let (ran, _) = run_until(vec![yard.sh("touch begun")], &cancel);
     assert_eq!(ran[0].outcome, Outcome::CutOff);
@@ -559,7 +529,7 @@ fn what_was_cancelled_before_is_not_started() {
         };
         vec![background, job("awaited"), absent]
     };
-    let outcomes = |ran: &[Ran]| -> Vec<Outcome> {
+    let outcomes = |ran: &[JobResult]| -> Vec<Outcome> {
         let outcomes = ran.iter().map(|ran| ran.outcome.clone());
         outcomes.collect()
     };
@@ -590,22 +560,18 @@ fn what_runs_in_the_background_outlives_the_caller() {
         is_async: true,
         ..yard.sh(line)
     };
-    let (ran, rest) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
+    let mut running = RunningJobs::new(&cancel);
     thread::scope(|scope| {
         let (other, yard) = (cancel.clone(), &yard);
         scope.spawn(move || {
             yard.pid("awaited");
             other.abandon();
         });
-        let answered = |all| {
-            ran.replace(all);
-            fs::write(yard.path("go"), "").unwrap();
-        };
-        run(vec![awaited, background], &cancel, answered, |one| {
-            rest.borrow_mut().push(one);
-        });
+        let ran = running.run(vec![awaited, background]);
+        assert_eq!(ran[0].outcome, Outcome::Cancelled);
     });
-    assert_eq!(ran.borrow()[0].outcome, Outcome::Cancelled);
-    assert_eq!(rest.borrow()[0].outcome, Outcome::Exited(0));
-    assert_eq!(text(&rest.borrow()[0].stdout), "done\n");
+    fs::write(yard.path("go"), "").unwrap();
+    let rest = rest_of(&mut running);
+    assert_eq!(rest[0].outcome, Outcome::Exited(0));
+    assert_eq!(text(&rest[0].stdout), "done\n");
 }

@@ -1,0 +1,226 @@
+//! One connection of a client: reads frames and sends responses, within bounds.
+
+use std::io;
+use std::sync::Arc;
+
+use becket_wire::frame::{Frame, FrameHead, HEAD};
+use becket_wire::rpc::Response;
+use rustix::net::RecvFlags;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tracing::warn;
+
+/// The bytes that one read takes. An event of ordinary size comes whole.
+const READ: usize = 8 << 10;
+/// The largest body that takes no share of the budget.
+const SMALL_BODY: usize = 256 << 10;
+/// The budget in KiB for the larger bodies that all connections read at once.
+const LARGE_BODIES: usize = 128 << 10;
+
+/// The memory for large bodies, which all connections share.
+#[derive(Debug)]
+pub(crate) struct Budget(Semaphore);
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self(Semaphore::new(LARGE_BODIES))
+    }
+}
+
+impl Budget {
+    fn take(&self, body: usize) -> Result<Option<SemaphorePermit<'_>>, ReadError> {
+        if body <= SMALL_BODY {
+            return Ok(None);
+        }
+        let share = u32::try_from(body >> 10).unwrap_or(u32::MAX);
+        let permit = self.0.try_acquire_many(share);
+        permit.map(Some).map_err(|_| ReadError::NoRoom)
+    }
+}
+
+/// The reason why a connection gave no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReadError {
+    /// The client has hung up.
+    Closed,
+    /// The bytes are no frame.
+    Garbage,
+    /// The large frames of other connections use up the budget.
+    NoRoom,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: Arc<UnixStream>,
+    /// Bytes that were read and belong to no frame yet.
+    ahead: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream: Arc::new(stream),
+            ahead: Vec::with_capacity(READ),
+        }
+    }
+
+    pub(crate) fn stream(&self) -> Arc<UnixStream> {
+        Arc::clone(&self.stream)
+    }
+
+    /// Reads the next frame.
+    pub(crate) async fn read(&mut self, budget: &Budget) -> Result<Frame, ReadError> {
+        self.fill(HEAD).await?;
+        let head = self.ahead.first_chunk().ok_or(ReadError::Closed)?;
+        let head = FrameHead::decode(*head).map_err(|_| ReadError::Garbage)?;
+        let _share = budget.take(head.len)?;
+        self.fill(HEAD + head.len).await?;
+        Ok(Frame {
+            protocol: head.protocol,
+            kind: head.kind,
+            body: self.take(head.len),
+        })
+    }
+
+    /// Takes the body of the first frame. An ordinary body is copied, so that the buffer stays and no event
+    /// keeps more memory than its length.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let end = HEAD + len;
+        if end <= READ {
+            let body = self.ahead[HEAD..end].to_vec();
+            self.ahead.drain(..end);
+            return body;
+        }
+        let rest = self.ahead.split_off(end);
+        let mut body = std::mem::replace(&mut self.ahead, rest);
+        body.drain(..HEAD);
+        body
+    }
+
+    /// Reads until the buffer holds at least `len` bytes.
+    async fn fill(&mut self, len: usize) -> Result<(), ReadError> {
+        while self.ahead.len() < len {
+            let missing = len - self.ahead.len();
+            self.ahead.reserve(missing.max(READ));
+            self.stream
+                .readable()
+                .await
+                .map_err(|_| ReadError::Closed)?;
+            match self.read_now() {
+                Ok(Some(0)) | Err(_) => return Err(ReadError::Closed),
+                Ok(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes that have arrived. Returns their number, or none if there were none. A read that does
+    /// not fill the buffer took everything; tokio then waits for more without a read in vain.
+    fn read_now(&mut self) -> io::Result<Option<usize>> {
+        let mut read = None;
+        let tried = self.stream.try_io(Interest::READABLE, || {
+            let room = self.ahead.capacity() - self.ahead.len();
+            let into = rustix::buffer::spare_capacity(&mut self.ahead);
+            let (got, _) = rustix::net::recv(&*self.stream, into, RecvFlags::DONTWAIT)?;
+            read = Some(got);
+            if got > 0 && got < room {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            Ok(())
+        });
+        match tried {
+            Err(why) if why.kind() != io::ErrorKind::WouldBlock => Err(why),
+            _ => Ok(read),
+        }
+    }
+
+    /// Sends one response. Returns false if the client has hung up.
+    pub(crate) async fn respond(&self, response: &Response) -> bool {
+        match response.to_frame() {
+            Ok(frame) => self.send(&frame).await,
+            Err(why) => {
+                warn!(%why, "could not encode a response");
+                false
+            }
+        }
+    }
+
+    /// Sends a frame. Returns false if the client has hung up.
+    pub(crate) async fn send(&self, mut frame: &[u8]) -> bool {
+        while !frame.is_empty() {
+            if self.stream.writable().await.is_err() {
+                return false;
+            }
+            match self.stream.try_write(frame) {
+                Ok(sent) => frame = &frame[sent..],
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Waits until the client hangs up, or sends something out of turn.
+    pub(crate) async fn until_hang_up(&self) {
+        let mut byte = [0; 1];
+        while self.stream.readable().await.is_ok() {
+            match self.stream.try_read(&mut byte) {
+                Err(why) if why.kind() == io::ErrorKind::WouldBlock => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Returns true if the client has hung up already. Reads nothing.
+    pub(crate) fn has_hung_up(&self) -> bool {
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        let peeked = rustix::net::recv(&*self.stream, &mut [0; 1], flags);
+        self.ahead.is_empty() && matches!(peeked, Ok((_, 0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use becket_wire::PROTOCOL;
+    use becket_wire::frame::{Kind, encode};
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    fn frame(len: usize) -> Frame {
+        Frame {
+            protocol: PROTOCOL,
+            kind: Kind::EVENT,
+            body: (0..len).map(|at| at as u8).collect(),
+        }
+    }
+
+    #[tokio::test]
+    async fn frames_are_read_whole_however_they_come() {
+        let frames = [1, 0, 2048, READ - HEAD, READ - HEAD + 1, 9, 300_000, 5].map(frame);
+        let bytes: Vec<u8> = frames
+            .iter()
+            .flat_map(|frame| encode(Kind::EVENT, &[&frame.body]).unwrap())
+            .collect();
+        for piece in [1_000_000, 4096, 777] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut connection = Connection::new(ours);
+            let budget = Budget::default();
+            let sent = async {
+                for piece in bytes.chunks(piece) {
+                    theirs.write_all(piece).await.unwrap();
+                    tokio::task::yield_now().await;
+                }
+            };
+            let read = async {
+                for frame in &frames {
+                    assert_eq!(connection.read(&budget).await.as_ref(), Ok(frame));
+                }
+            };
+            tokio::join!(sent, read);
+            drop(theirs);
+            assert_eq!(connection.read(&budget).await, Err(ReadError::Closed));
+        }
+    }
+}
