@@ -1,5 +1,5 @@
-//! What changes live state without an answer: the spool, what was found out without an event, figures
-//! of the status line, notices.
+//! Changes of live state without an answer: the spool, inferences from transcripts, figures of the status line,
+//! notices.
 
 use becket_engine::notice::{self, Change, Notice};
 use becket_engine::pipeline::PreparedEvent;
@@ -22,7 +22,7 @@ use crate::waiting_shim::WaitingShim;
 /// No notice is given of what happened longer ago: milliseconds.
 const FRESH: i64 = 60_000;
 
-/// What its effort said to an event that standalone answered.
+/// Records what an effort told the agent of an event that standalone answered.
 fn hear_effort(registry: &mut Registry, record: &Record) {
     let decision = record.decision.as_ref();
     let said = decision.and_then(Decision::effort_said);

@@ -1,4 +1,4 @@
-//! One program that runs: how it is started in a session of its own, watched and signalled.
+//! One running program: starts it in a session of its own, watches it, and signals it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -24,10 +24,10 @@ use super::run_file::Listed;
 use super::{Job, JobResult, Outcome, Program};
 use crate::program::is_executable;
 
-/// What there is still to read from a program that has ended: more than a pipe holds.
+/// The number of reads that empty the pipes of a program that has ended.
 pub(super) const LAST_READS: usize = 32;
 
-/// What may be ready.
+/// A descriptor of a running program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Port {
     End,
@@ -43,7 +43,7 @@ pub(super) struct ChildProcess {
     started: Instant,
     child: Child,
     pid: Pid,
-    /// Readable when the program has ended. None where the system has no such thing.
+    /// A pidfd, readable once the program has ended. None on systems without pidfds.
     end: Option<OwnedFd>,
     stdin: Feed,
     stdout: Capture<ChildStdout>,
@@ -88,7 +88,7 @@ impl ChildProcess {
         })
     }
 
-    /// What to poll for it.
+    /// Returns the descriptors to poll.
     pub(super) fn ports(&self) -> impl Iterator<Item = (Port, BorrowedFd<'_>, PollFlags)> {
         let end = self.end.as_ref().filter(|_| !self.exited);
         [
@@ -110,13 +110,13 @@ impl ChildProcess {
         }
     }
 
-    /// Whether its end has to be looked for, where there is no pidfd.
+    /// Returns true if nothing tells of its end, so that the caller has to look.
     pub(super) fn is_unwatched(&self) -> bool {
         self.end.is_none() && !self.exited
     }
 
-    /// It stays a zombie for now: while it does, its pid is not used again, and its group can be
-    /// killed.
+    /// Looks whether it has ended, where nothing tells. The program stays a zombie for now, so that its pid is
+    /// not used again and its group can be killed.
     pub(super) fn look_for_end(&mut self, now: Instant) {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if self.is_unwatched() && !matches!(waitid(WaitId::Pid(self.pid), options), Ok(None)) {
@@ -151,8 +151,7 @@ impl ChildProcess {
         }
     }
 
-    /// If it said `{"async": true}`: what there is to say of it so far. It goes on under the time
-    /// that it named.
+    /// Returns the result so far if it printed `{"async": true}`. It goes on with the time limit that it named.
     pub(super) fn result_if_async(&mut self, now: Instant) -> Option<JobResult> {
         let (len, timeout) = went_async(&self.stdout.kept)?;
         if let Some(timeout) = timeout {
@@ -219,7 +218,7 @@ impl From<EndReason> for Outcome {
     }
 }
 
-/// Waits in the background for a process that is not dead yet: else it would stay a zombie.
+/// Waits in another thread for a process that is not dead yet. Without that it would stay a zombie.
 pub(super) fn reap_later(mut child: Child) {
     let thread = thread::Builder::new().name("reap".to_owned());
     let _ = thread.spawn(move || child.wait());
@@ -239,18 +238,18 @@ pub(super) fn milliseconds() -> i64 {
     i64::try_from(since.unwrap_or(Duration::ZERO).as_millis()).unwrap_or(i64::MAX)
 }
 
-/// What is seen of a process group whose leader another process started.
+/// The state of a process group whose leader another process started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GroupState {
-    /// Its leader runs.
+    /// The leader runs.
     Runs,
-    /// Its leader has ended, others are there still: as long as they are, its number is no other's.
+    /// The leader has ended and others still run. Until they end, no other group gets this number.
     Leaderless,
-    /// It is gone; its number may be another's by now.
+    /// All have ended. Another group may have the number by now.
     Gone,
 }
 
-/// Does what the clock says. The caller knows that the number is still this group's.
+/// Signals a group as the clock demands. The caller knows that the number is still this group's.
 pub(super) fn apply(act: ClockAction, group: Pid) {
     match act {
         ClockAction::Terminate => {
@@ -263,8 +262,8 @@ pub(super) fn apply(act: ClockAction, group: Pid) {
     }
 }
 
-/// Signals a hook: its process group, and what left that and is still in its session. What leaves even the
-/// session is left.
+/// Signals the process group of a hook, and processes that left the group but not the session. A process that
+/// left the session goes on.
 pub(super) fn signal_group(group: Pid, signal: Signal) {
     if kill_process_group(group, signal).is_err() || signal == Signal::KILL {
         let _ = kill_process(group, signal);
@@ -274,7 +273,7 @@ pub(super) fn signal_group(group: Pid, signal: Signal) {
     }
 }
 
-/// The processes of a session that are not in its leader's group.
+/// Returns the processes of a session that are not in its leader's group.
 fn others_in_session(leader: Pid) -> Vec<Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -287,12 +286,12 @@ fn others_in_session(leader: Pid) -> Vec<Pid> {
     pids.filter(is_other).collect()
 }
 
-/// When its leader was started, in clock ticks since boot. None where the system does not tell.
+/// Returns the start time of a process in clock ticks since boot; none on systems without /proc.
 pub(super) fn started(leader: Pid) -> Option<u64> {
     Some(parent_and_start(&stat(leader).ok()?)?.1)
 }
 
-/// What there is of a group whose leader was started then. None if that cannot be seen now.
+/// Looks at a group whose leader was started at `start`. Returns none if it cannot be seen now.
 pub(super) fn look_at(group: Pid, start: u64) -> Option<GroupState> {
     match stat(group) {
         Ok(stat) if parent_and_start(&stat)?.1 != start => Some(GroupState::Gone),
@@ -315,13 +314,13 @@ fn is_absence(why: &io::Error) -> bool {
     why.kind() == ErrorKind::NotFound || Errno::from_io_error(why) == Some(Errno::SRCH)
 }
 
-/// The name in it may be no text.
+/// Reads /proc/PID/stat. The name in it need not be UTF-8.
 fn stat(pid: Pid) -> io::Result<String> {
     let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))?;
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 
-/// Readable when the process has ended. None where the system has no such thing.
+/// Opens a pidfd, which is readable once the process has ended. Returns none on systems without pidfds.
 #[cfg(target_os = "linux")]
 pub(super) fn notice_of_end(pid: Pid) -> Option<OwnedFd> {
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok()
@@ -332,11 +331,11 @@ pub(super) fn notice_of_end(_: Pid) -> Option<OwnedFd> {
     None
 }
 
-/// Where programs are looked for if the environment has no `PATH`.
+/// The `PATH` of an environment that has none.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Starts it in a session of its own, with pipes on stdin, stdout and stderr: it has no terminal, and all
-/// that it starts can be ended with it.
+/// Starts a program in a session of its own, with pipes on stdin, stdout and stderr. It has no terminal, and
+/// its children can be ended with it.
 #[expect(
     unsafe_code,
     reason = "a session can be made only between fork and exec"
@@ -364,7 +363,7 @@ pub(super) fn spawn(job: &Job) -> Result<Child, String> {
     command.spawn().map_err(|error| why(&error, job, &program))
 }
 
-/// The program as a path.
+/// Returns the path of the program.
 fn program_of(job: &Job) -> Result<PathBuf, String> {
     let word = match &job.program {
         Program::Shell(_) => return Ok(PathBuf::from("/bin/sh")),
@@ -394,7 +393,7 @@ fn look_up(word: &str, job: &Job) -> Result<PathBuf, String> {
     Err(not_executable.unwrap_or_else(|| format!("no program \"{word}\" is in the PATH")))
 }
 
-/// Where programs are looked for in that environment.
+/// Returns the `PATH` of an environment.
 pub fn path_in(environment: &[(OsString, OsString)]) -> &OsStr {
     let path = environment.iter().rfind(|(name, _)| name == "PATH");
     path.map_or(OsStr::new(USUAL_PATH), |(_, value)| value)
@@ -413,7 +412,7 @@ fn check(program: &Path) -> Result<(), String> {
     }
 }
 
-/// The system has one word for a missing folder, program and interpreter.
+/// Says why a program did not start. The system has one error for a missing folder, program and interpreter.
 fn why(error: &io::Error, job: &Job, program: &Path) -> String {
     let (cwd, program) = (job.cwd.display(), program.display());
     let not_found = error.kind() == ErrorKind::NotFound;

@@ -1,5 +1,4 @@
-//! When a program has to end: by its time (TERM, grace, KILL), or because it is cancelled from another
-//! thread.
+//! Decides when a program has to end: its time is up (TERM, grace, KILL), or another thread cancels it.
 
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::os::fd::AsFd;
@@ -9,44 +8,44 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 
-/// How long a program may take to end once it was asked to.
+/// The time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
-/// The same for a program that was cancelled.
+/// The time between TERM and KILL for a program that was cancelled.
 const SHORT_GRACE: Duration = Duration::from_millis(500);
-/// How long what is in the pipes may take to come, once the program has ended. They may
-/// be held open by a process that it left behind.
+/// The time for the last output to arrive once the program has ended. A process that it left behind may hold
+/// the pipes open.
 pub(super) const REST: Duration = Duration::from_millis(100);
-/// How long the kernel may take to end what was killed: a program that hangs in a dead file system
-/// cannot be killed at all.
+/// The time for the kernel to end a killed program. A program that hangs in a dead file system cannot be
+/// killed at all.
 const DYING: Duration = Duration::from_secs(1);
-/// The longest that it takes from the end of a program's time until it is not waited for any longer.
+/// The longest time from the end of a program's time limit until becket stops waiting for it.
 pub const ENDING: Duration = GRACE.saturating_add(DYING);
-/// In place of a time that no clock holds.
+/// The longest time limit.
 const EVER: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Why a program had to be ended.
+/// The reason for which a program had to be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndReason {
     TimedOut,
-    /// Its answer was not awaited any more.
+    /// The caller no longer waited for its answer.
     Cancelled,
     /// becket itself had to end.
     CutOff,
 }
 
-/// What is to be done now.
+/// The next step to end a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClockAction {
     Terminate,
     Kill,
-    /// It is not waited for any longer.
+    /// Stop waiting for it.
     Leave,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Running,
-    /// It ended by itself; what it wrote is still on its way.
+    /// It ended by itself, and its last output has not arrived yet.
     Draining,
     Terminated(EndReason),
     Killed(EndReason),
@@ -68,17 +67,17 @@ impl Clock {
         }
     }
 
-    /// The moment at which `act` has something to do.
+    /// Returns the time at which `act` has something to do.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
 
-    /// The time that it was given.
+    /// Returns the time limit.
     pub(super) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// Gives it a new time, counted from now.
+    /// Sets a new time limit, counted from now.
     pub(super) fn set(&mut self, now: Instant, timeout: Duration) {
         if self.stage == Stage::Running {
             self.limit = timeout;
@@ -127,8 +126,8 @@ impl Clock {
         })
     }
 
-    /// Whether there is nothing to wait for: the program has ended, and its pipes are closed or do
-    /// not count any more.
+    /// Returns true if there is nothing to wait for: the program has ended, and its pipes are closed or no
+    /// longer count.
     pub(super) fn is_over(&self, exited: bool, closed: bool) -> bool {
         match self.stage {
             Stage::Running => false,
@@ -137,7 +136,7 @@ impl Clock {
         }
     }
 
-    /// Why it had to be ended, if it had.
+    /// Returns the reason for which it had to be ended, if it had.
     pub(super) fn reason(&self) -> Option<EndReason> {
         match self.stage {
             Stage::Running | Stage::Draining => None,
@@ -150,11 +149,11 @@ fn after(now: Instant, span: Duration) -> Instant {
     now + span.min(EVER)
 }
 
-/// How much of a batch is cancelled.
+/// The jobs of an event that are cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CancelScope {
     Nothing,
-    /// What is awaited; what runs in the background goes on.
+    /// The awaited jobs. Those in the background go on.
     Awaited,
     Everything,
     /// Everything, because becket itself ends.
@@ -162,7 +161,7 @@ pub(super) enum CancelScope {
 }
 
 impl CancelScope {
-    /// Whether a program ends by it that is awaited, or that is not.
+    /// Returns true if it ends a job that is awaited, or one that is not.
     pub(super) fn ends(self, awaited: bool) -> bool {
         match self {
             Self::Nothing => false,
@@ -171,7 +170,7 @@ impl CancelScope {
         }
     }
 
-    /// Why a program is ended by it.
+    /// Returns the reason that the ended jobs give.
     pub(super) fn reason(self) -> EndReason {
         match self {
             Self::Shutdown => EndReason::CutOff,
@@ -180,15 +179,16 @@ impl CancelScope {
     }
 }
 
-/// Ends a batch early, from another thread. Clones are the same.
+/// Ends the jobs of an event early, from another thread. Clones share one state.
 #[derive(Debug, Clone)]
 pub struct Cancel(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     scope: AtomicU8,
-    /// Wakes the batches: a byte in it is `Awaited`, its end the rest. It is not read, so that
-    /// it wakes them all. None if there are no descriptors left: then they look from time to time.
+    /// Wakes the threads that run jobs: a byte means `Awaited`, the end of the pipe means the rest. No thread reads
+    /// the byte, so it wakes all of them. None without free descriptors: the threads then look from time to
+    /// time.
     wake_rx: Option<PipeReader>,
     wake_tx: Mutex<Option<PipeWriter>>,
 }
@@ -203,17 +203,17 @@ impl Cancel {
         }))
     }
 
-    /// Whether anything was to end.
+    /// Returns true if any jobs were to end.
     pub fn is_cancelled(&self) -> bool {
         self.0.scope.load(Ordering::SeqCst) > 0
     }
 
-    /// Ends all that runs, in the background too.
+    /// Ends all jobs, those in the background included.
     pub fn cancel(&self) {
         self.end(2);
     }
 
-    /// The same, because becket itself ends.
+    /// Ends all jobs because becket itself ends.
     pub fn cut_off(&self) {
         self.end(3);
     }
@@ -223,7 +223,7 @@ impl Cancel {
         drop(self.wake_tx().take());
     }
 
-    /// The answer is not awaited any more: ends what was awaited, and nothing else.
+    /// Ends the awaited jobs and no others.
     pub fn abandon(&self) {
         let first = self.0.scope.fetch_max(1, Ordering::SeqCst) == 0;
         if let (true, Some(wake_tx)) = (first, &mut *self.wake_tx()) {
@@ -251,11 +251,11 @@ impl Cancel {
         self.0.wake_rx.is_none()
     }
 
-    /// What to poll for news, if this is what is known.
+    /// Returns the descriptor to poll for a change of the scope that the caller knows.
     pub(super) fn wake_rx(&self, known: CancelScope) -> Option<PollFd<'_>> {
         let flags = match known {
             CancelScope::Nothing => PollFlags::IN,
-            // Its end is told unasked.
+            // The end of a pipe is reported without a flag.
             CancelScope::Awaited => PollFlags::empty(),
             CancelScope::Everything | CancelScope::Shutdown => return None,
         };

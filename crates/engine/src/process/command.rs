@@ -1,5 +1,5 @@
-//! Runs one command to its end, within bounds: for git, tmux, checkers, a status line. Hooks, which
-//! have an event and an answer, run in a batch.
+//! Runs one command to its end, within bounds: git, tmux, checkers, a status line. Hooks run in
+//! [`RunningJobs`](super::RunningJobs).
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,14 +16,14 @@ use super::clock::{CancelScope, REST};
 use super::jobs::{BUFFER, LOOK};
 use super::output::{Capture, Feed};
 
-/// What a command may take.
+/// The bounds of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Bounds<'a> {
-    /// It is killed after this. None: as long as it takes.
+    /// The time after which it is killed, if any.
     pub time: Option<Duration>,
-    /// So much is kept of each of stdout and stderr.
+    /// The number of bytes to keep of each of stdout and stderr.
     pub bytes: usize,
-    /// It leads a process group, which is killed with it; else it is in ours.
+    /// True if it leads a process group of its own, which is killed with it.
     pub own_group: bool,
     pub cancel: Option<&'a Cancel>,
 }
@@ -31,11 +31,11 @@ pub struct Bounds<'a> {
 /// A command that has ended.
 #[derive(Debug)]
 pub struct FinishedCommand {
-    /// None: it was killed, since its time was up or it was cancelled.
+    /// None if it was killed, because its time was up or it was cancelled.
     pub status: Option<ExitStatus>,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
-    /// How many bytes were beyond the bound.
+    /// The number of bytes beyond the bound.
     pub dropped: u64,
 }
 
@@ -44,14 +44,14 @@ impl FinishedCommand {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// How it ended, for a person.
+    /// Says for people how it ended.
     pub fn end(&self) -> String {
         let status = self.status.map(|status| status.to_string());
         status.unwrap_or_else(|| "a kill: its time was up".to_owned())
     }
 }
 
-/// Runs it with this on stdin. What it leaves behind is not waited for.
+/// Runs a command with `stdin`. Processes that it leaves behind are not waited for.
 pub fn run_command(
     command: &mut Command,
     stdin: &[u8],
@@ -108,16 +108,17 @@ pub fn run_command(
         let look = unwatched.then(|| now + LOOK);
         let next = until.into_iter().chain(look).min();
         let left = next.and_then(|next| Timespec::try_from(next - now).ok());
-        // Interrupted or not: what is ready is read, and the rest looked at again.
+        // After an interruption the reads below find nothing, and the loop looks again.
         let _ = poll(&mut polled, left.as_ref());
         feed.write();
         stdout.read(&mut buffer);
         stderr.read(&mut buffer);
     }
     if status.is_none() {
-        match bounds.own_group {
-            true => signal_group(pid, Signal::KILL),
-            false => drop(child.kill()),
+        if bounds.own_group {
+            signal_group(pid, Signal::KILL);
+        } else {
+            drop(child.kill());
         }
         reap_later(child);
     }

@@ -1,4 +1,4 @@
-//! The pipes of a program, and what its output means: the answer of a hook, and the row of its run.
+//! The pipes of a program, and the meaning of its output: the answer of a hook, and the row of its run.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,11 +14,11 @@ use serde_json::{Map, Value};
 
 use super::{JobResult, Outcome};
 
-/// How much is kept of each of a hook's stdout and stderr.
+/// The number of bytes to keep of each of a hook's stdout and stderr.
 pub(super) const KEPT: usize = 1 << 20;
 
-/// What a program writes to one pipe. What is beyond the bound is read and counted, so that the
-/// program can go on.
+/// The output of a program on one pipe. Bytes beyond the bound are read and counted, so that the program can
+/// go on.
 #[derive(Debug)]
 pub(super) struct Capture<R> {
     pipe: Option<R>,
@@ -37,7 +37,7 @@ impl<R: Read + AsFd> Capture<R> {
         }
     }
 
-    /// What to poll; none once it is closed.
+    /// Returns the descriptor to poll; none once it is closed.
     pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
@@ -46,7 +46,7 @@ impl<R: Read + AsFd> Capture<R> {
         self.pipe.is_none()
     }
 
-    /// Reads once. Says whether there may be more right now.
+    /// Reads once. Returns true if there may be more right now.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> bool {
         let Some(pipe) = &mut self.pipe else {
             return false;
@@ -68,7 +68,7 @@ impl<R: Read + AsFd> Capture<R> {
     }
 }
 
-/// What a program is given on stdin. It need not read it.
+/// The input of a program. The program need not read it.
 #[derive(Debug)]
 pub(super) struct Feed {
     pipe: Option<ChildStdin>,
@@ -77,7 +77,7 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Gives it what the pipe takes at once: nearly always all.
+    /// Writes as much as the pipe takes at once, nearly always everything.
     pub(super) fn begin(pipe: Option<ChildStdin>, bytes: Arc<[u8]>) -> Self {
         let mut feed = Self {
             pipe: pipe.and_then(without_blocking),
@@ -88,7 +88,7 @@ impl Feed {
         feed
     }
 
-    /// What to poll; none once it has all, or wants no more.
+    /// Returns the descriptor to poll; none once everything is written or the program reads no more.
     pub(super) fn pipe(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
@@ -100,7 +100,7 @@ impl Feed {
                 Ok(len) if len < rest.len() => self.sent += len,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // It has all, or it does not read: neither is a failure.
+                // It has everything, or it does not read. Neither is a failure.
                 Ok(_) | Err(_) => self.pipe = None,
             }
         }
@@ -111,12 +111,12 @@ impl Feed {
     }
 }
 
-/// A pipe that could block us is none.
+/// Makes a pipe non-blocking. Returns none if that fails: a pipe that blocks would stop this thread.
 fn without_blocking<P: AsFd>(pipe: P) -> Option<P> {
     rustix::io::ioctl_fionbio(&pipe, true).ok().map(|()| pipe)
 }
 
-/// How much of a failure is told: in characters.
+/// The number of characters of a failure's text.
 const TOLD: usize = 500;
 /// The longest first line that may say `{"async": true}`, and the longest time that it may ask for.
 const FIRST_LINE: usize = 4096;
@@ -132,8 +132,8 @@ pub struct Occasion<'a> {
 }
 
 impl JobResult {
-    /// What it answers to the event, else in what way it failed. A hook that went on in the
-    /// background, or that was cancelled, says nothing.
+    /// Reads its answer to the event. Returns the failure as text. A hook that went on in the background or was
+    /// cancelled gives no opinion.
     pub fn answer(&self, event: &EventName) -> Result<Answer, String> {
         match &self.outcome {
             Outcome::Exited(code) => self.read(event, *code).map_err(|why| brief(&why)),
@@ -151,17 +151,16 @@ impl JobResult {
     }
 
     fn read(&self, event: &EventName, code: i32) -> Result<Answer, String> {
-        // That it goes on in the background is no part of what it says.
+        // The line that says it goes on in the background is no part of the answer.
         let beginning = went_async(&self.stdout).map_or(0, |(len, _)| len);
-        // As JavaScript would read it: bytes that are no text are replaced, and a mark of the byte
-        // order is white space.
+        // As JavaScript reads it: bytes that are not UTF-8 are replaced, and a byte order mark is white space.
         let stdout = String::from_utf8_lossy(&self.stdout[beginning..]);
         let stdout = stdout.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         if code == 0 && stdout.starts_with('{') {
             if self.stdout.len() >= KEPT && self.dropped > 0 {
                 return Err("the hook's answer is longer than 1 MiB".to_owned());
             }
-            // Claude Code takes it as plain text, which a hook never means.
+            // Claude Code would take broken JSON as plain text, which no hook intends.
             let json = serde_json::from_str::<Value>(stdout);
             json.map_err(|error| format!("the hook's answer is not complete JSON: {error}"))?;
         }
@@ -175,7 +174,7 @@ impl JobResult {
         })
     }
 
-    /// The row of this run. `read` is what `answer` said.
+    /// Makes the row of this run from the result of [`answer`](Self::answer).
     pub fn row(&self, on: Occasion<'_>, read: &Result<Answer, String>) -> RunRow {
         let exit = match self.outcome {
             Outcome::Exited(code) => Some(code),
@@ -213,9 +212,8 @@ impl JobResult {
     }
 }
 
-/// Whether what was written so far begins with a line that says `{"async": true}`: that line's
-/// length, and the time that it asks for (`asyncTimeout`, in milliseconds). Like Claude Code we do
-/// not wait for the line's end.
+/// Looks for `{"async": true}` in the first line of the output so far. Returns the length of that line and the
+/// time that it asks for (`asyncTimeout`, in milliseconds). Like Claude Code it does not wait for the line's end.
 pub(super) fn went_async(stdout: &[u8]) -> Option<(usize, Option<Duration>)> {
     let newline = memchr::memchr(b'\n', &stdout[..stdout.len().min(FIRST_LINE)]);
     let len = newline.map_or(stdout.len(), |at| at + 1);

@@ -1,5 +1,5 @@
-//! One small file per running hook, in becket's home under `run/running`. `recent` and `why` list
-//! what runs by these files, and the next daemon ends what a killed process left behind.
+//! One small file per running hook, in becket's home under `run/running`. `recent` and `why` list running hooks
+//! by these files, and the next daemon ends the hooks that a killed process left behind.
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -19,7 +19,7 @@ use super::clock::ClockAction;
 /// A file that cannot be read and is older than this is removed.
 const UNREADABLE: Duration = Duration::from_secs(60);
 
-/// Where a hook is listed while it runs, and as what.
+/// The folder and the row that list a hook while it runs.
 #[derive(Debug, Clone)]
 pub struct Listing {
     pub folder: PathBuf,
@@ -66,7 +66,7 @@ impl Listed {
         listed.write().ok().map(|()| listed)
     }
 
-    /// The hook goes on in the background, for so long.
+    /// Records that the hook goes on in the background for the time `left`.
     pub(super) fn went_async(&mut self, left: Duration) {
         self.file.until = after(left);
         self.file.run.outcome = UNDER_WAY.to_owned();
@@ -79,24 +79,21 @@ impl Listed {
 
     fn write(&self) -> io::Result<()> {
         let bytes = serde_json::to_vec(&self.file)?;
-        let open = || {
-            let mut options = OpenOptions::new();
-            let options = options.write(true).create(true).truncate(true);
-            options.mode(0o600).open(&self.path)
-        };
-        let mut file = open().or_else(|_| {
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = options.open(&self.path).or_else(|_| {
             let folder = self.path.parent().unwrap_or(&self.path);
             DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(folder)?;
-            open()
+            options.open(&self.path)
         })?;
         file.write_all(&bytes)
     }
 }
 
-/// The hooks that run now.
+/// Returns the hooks that run now.
 pub fn running(folder: &Path) -> Vec<RunFile> {
     let now = milliseconds();
     let files = files(folder).filter_map(|path| read(&path));
@@ -110,16 +107,16 @@ pub fn running(folder: &Path) -> Vec<RunFile> {
         .collect()
 }
 
-/// The hooks that killed processes left behind, as the daemon sees them.
+/// The hooks that killed processes left behind.
 #[derive(Debug, Default)]
 pub struct Orphans {
-    /// Those whose time was over and which were asked to end.
+    /// The files of hooks whose time was over and which were asked to end.
     asked: HashSet<PathBuf>,
 }
 
 impl Orphans {
-    /// Asks those to end whose time is over, and kills those that were asked the time before. Gives
-    /// what is over: the run to record, and the file to remove after that.
+    /// Asks hooks to end whose time is over, and kills those that were asked the time before. Returns the ended
+    /// ones: the row to record, and the file to remove after that.
     pub fn look(&mut self, folder: &Path) -> Vec<(RunRow, PathBuf)> {
         let ours = own_prefix();
         let mut over = Vec::new();
@@ -146,7 +143,7 @@ impl Orphans {
                 }
                 GroupState::Runs => child::apply(ClockAction::Kill, leader),
                 GroupState::Leaderless if asked => drop(kill_process_group(leader, Signal::KILL)),
-                // What a hook that ended by itself has started stays.
+                // Processes that a hook started before it ended by itself go on.
                 GroupState::Leaderless | GroupState::Gone => {}
             }
             self.asked.remove(&path);
@@ -182,7 +179,7 @@ fn after(left: Duration) -> i64 {
     milliseconds().saturating_add_unsigned(left)
 }
 
-/// What the names of this process' files begin with: its pid and its start.
+/// Returns the start of this process's file names: its pid and its start time.
 fn own_prefix() -> Option<String> {
     let pid = getpid();
     Some(format!(
@@ -200,7 +197,7 @@ fn runner_lives(name: &str) -> bool {
     i32::try_from(pid).is_ok_and(|pid| seen(pid, start) == GroupState::Runs)
 }
 
-/// What cannot be looked at now counts as running.
+/// Looks at a group. One that cannot be seen now counts as running.
 fn seen(pid: i32, start: u64) -> GroupState {
     let Some(pid) = Pid::from_raw(pid.max(0)) else {
         return GroupState::Gone;
