@@ -58,8 +58,9 @@ impl TurnResult {
         prompts.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns true if Claude Code began the turn by itself, to tell the model that a background task
-    /// has ended for instance.
+    /// Returns true if the result says that Claude Code began the turn by itself, to tell the model that
+    /// a background task has ended for instance. The result of a scheduled prompt (`CronCreate`,
+    /// `ScheduleWakeup`) does not say so.
     pub fn is_autonomous(&self) -> bool {
         let origin = &self.0["origin"]["kind"];
         !origin.is_null() && origin != "human" && self.prompts().is_empty()

@@ -65,12 +65,12 @@ impl Prompt {
     }
 
     /// Returns true if this message ends the prompt's turn: its result, or a result that cannot be
-    /// read. A result that names no prompt ends the current turn, unless Claude Code began that turn
-    /// by itself. Versions before 2.1.260 name none.
+    /// read. A result that names no prompt ends the turn if Claude Code works on the prompt and did not
+    /// begin the turn by itself. Versions before 2.1.260 name none.
     fn is_ended_by(&self, message: &Received) -> bool {
         match message {
             Ok(Message::Result(result)) => match result.prompts() {
-                [] => !result.is_autonomous(),
+                [] => self.started && !result.is_autonomous(),
                 prompts => prompts.iter().any(|uuid| *uuid == self.uuid),
             },
             Err(Error::TooLong { kind, .. } | Error::NotJson { kind, .. }) => {

@@ -109,6 +109,27 @@ async fn messages_before_claude_code_starts_with_the_prompt_are_events() {
     assert!(events.next().await.is_none());
 }
 
+/// The turn of a scheduled prompt has a result without an origin, and without the ids of prompts.
+#[tokio::test]
+async fn the_result_of_a_scheduled_prompt_does_not_end_a_prompt_that_waits() {
+    let (mut peer, mut claude, _) = Peer::initialized(Claude::builder()).await;
+    let turn = claude.ask("one").await.expect("ask");
+    let first = peer.receive().await;
+    peer.send(&lifecycle(&first, "started")).await;
+    peer.send(&answer("one", &[&first])).await;
+    turn.result().await.expect("a result");
+    let turn = claude.ask("two").await.expect("ask");
+    let second = peer.receive().await;
+    peer.send(&lifecycle(&second, "queued")).await;
+    peer.send(&result("ticked")).await;
+    peer.send(&lifecycle(&second, "started")).await;
+    peer.send(&answer("two", &[&second])).await;
+    assert_eq!(turn.result().await.expect("a result").text(), "two");
+    let mut events = claude.events();
+    assert_eq!(next_text(&mut events).await, "", "it is queued");
+    assert_eq!(next_text(&mut events).await, "ticked");
+}
+
 /// A prompt waits behind a turn that Claude Code began by itself: neither its deadline nor its end
 /// reaches the calls of that turn.
 #[tokio::test(start_paused = true)]
