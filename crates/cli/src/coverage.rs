@@ -10,7 +10,7 @@ use becket_daemon::coverage::{SessionCalls, transcripts_since};
 use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, RanDenied, Record, Which, spool};
 use becket_engine::coverage::Coverage;
-use becket_wire::rpc::Told;
+use becket_wire::rpc::complete_session;
 use rusqlite::Connection;
 use serde_json::Value;
 
@@ -104,15 +104,15 @@ fn find(
     database: Option<&Connection>,
     scope: Scope<'_>,
 ) -> Result<BTreeMap<String, Found>> {
-    let (since, prefix) = match scope {
-        Scope::Session(prefix) => (0, prefix),
-        Scope::Since(since) => (since, ""),
+    let since = match scope {
+        Scope::Session(_) => 0,
+        Scope::Since(since) => since,
     };
     let mut found = BTreeMap::new();
     let folder = world.claude_home.as_deref();
     for transcript in folder.map_or_else(Vec::new, |folder| transcripts_since(folder, since)) {
         let id = transcript.file_stem().map(|stem| stem.to_string_lossy());
-        let Some(id) = id.filter(|id| id.starts_with(prefix)) else {
+        let Some(id) = id else {
             continue;
         };
         let one = Found {
@@ -145,15 +145,10 @@ fn find(
             found.insert(session.session_id, one);
         }
     }
-    match scope {
-        Scope::Session(id) if found.contains_key(id) => found.retain(|other, _| other == id),
-        Scope::Session(prefix) if found.is_empty() => {
-            return Err(log::refusal(Told::NoSuchSession(prefix.to_owned())));
-        }
-        Scope::Session(_) if found.len() > 1 => {
-            return Err(log::refusal(Told::Ambiguous(found.into_keys().collect())));
-        }
-        _ => {}
+    if let Scope::Session(typed) = scope {
+        let id = complete_session(typed, found.keys().map(String::as_str));
+        let id = id.map_err(log::refusal)?;
+        found.retain(|other, _| *other == id);
     }
     Ok(found)
 }

@@ -6,10 +6,9 @@ use anyhow::{Context, Result};
 use becket_daemon::store::{self, Record, spool};
 use becket_engine::mask::Masker;
 use becket_wire::EventId;
-use becket_wire::rpc::{EventQuery, EventRow, Told};
+use becket_wire::rpc::{EventQuery, EventRow, Told, complete_session};
 
 use crate::failure::{Code, Failure};
-use crate::session::source::lowered;
 use crate::world::World;
 
 /// The events that are asked for, oldest first.
@@ -61,7 +60,6 @@ pub fn complete(
     database: Option<&rusqlite::Connection>,
     spooled: &[Record],
 ) -> Result<String> {
-    let prefix = &*lowered(prefix);
     let mut found = match database {
         Some(connection) => store::sessions_like(connection, prefix)?,
         None => Vec::new(),
@@ -69,17 +67,9 @@ pub fn complete(
     found.extend(
         spooled
             .iter()
-            .filter_map(|record| record.to_row().session_id)
-            .filter(|id| id.starts_with(prefix)),
+            .filter_map(|record| record.to_row().session_id),
     );
-    found.sort();
-    found.dedup();
-    match found.len() {
-        0 => Err(refusal(Told::NoSuchSession(prefix.to_owned()))),
-        1 => Ok(found.remove(0)),
-        _ if found.iter().any(|id| id == prefix) => Ok(prefix.to_owned()),
-        _ => Err(refusal(Told::Ambiguous(found))),
-    }
+    complete_session(prefix, found.iter().map(String::as_str)).map_err(refusal)
 }
 
 /// The one event whose id begins so.

@@ -13,7 +13,7 @@ use becket_wire::id::parse_uuid;
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::failure::{Code, Failure};
-use crate::session::source::{Source, lowered};
+use crate::session::source::Source;
 use crate::session::stored::sessions_without_daemon;
 use crate::session::{self, words};
 use crate::ui::style::WARN;
@@ -121,8 +121,8 @@ impl Meant {
         match named.map(str::to_owned).or_else(own_session) {
             // A whole id needs no look-up.
             Some(id) if named.is_none() || parse_uuid(&id).is_some() => {
-                let id = lowered(&id);
-                Ok(Self::of(world, id.clone(), stored(world, &id).as_ref()))
+                let row = stored(world, &id);
+                Ok(Self::of(world, id, row.as_ref()))
             }
             Some(beginning) => {
                 let row = Source::open(world).one(&beginning)?;
@@ -173,7 +173,8 @@ fn stored(world: &World, session: &str) -> Option<SessionRow> {
         limit: None,
     };
     let rows = sessions_without_daemon(world, &query).ok()?;
-    rows.into_iter().find(|row| row.session_id == session)
+    rows.into_iter()
+        .find(|row| row.session_id.eq_ignore_ascii_case(session))
 }
 
 /// The sessions that live in this project or below it, and the project.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told};
+use becket_wire::rpc::{EventQuery, EventRow, Response, Shown, Told, complete_session};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, oneshot};
 
@@ -130,10 +130,6 @@ async fn complete(door: &Door, prefix: String) -> Result<String, Told> {
         Ok(Some(connection)) => store::sessions_like(&connection, &wanted).unwrap_or_default(),
         _ => Vec::new(),
     });
-    let mut found = found.await.unwrap_or_default();
-    match found.len() {
-        0 => Err(Told::NoSuchSession(prefix)),
-        1 => Ok(found.remove(0)),
-        _ => Err(Told::Ambiguous(found)),
-    }
+    let found = found.await.unwrap_or_default();
+    complete_session(&prefix, found.iter().map(String::as_str))
 }

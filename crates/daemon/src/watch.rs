@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_engine::session::Session;
-use becket_wire::rpc::{Response, Told};
+use becket_wire::rpc::{Response, Told, complete_session};
 use becket_wire::session::{SessionQuery, SessionRow};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, oneshot};
@@ -130,14 +130,12 @@ async fn one(door: &Door, prefix: String, live: Vec<SessionRow>) -> Told {
     })
     .await;
     let mut found = with_ended(live, &known);
-    found.retain(|row| row.session_id.starts_with(&prefix));
-    if let Some(at) = found.iter().position(|row| row.session_id == prefix) {
-        found = vec![found.swap_remove(at)];
-    }
-    match found.len() {
-        0 => Told::NoSuchSession(prefix),
-        1 => Told::Sessions(found),
-        _ => Told::Ambiguous(found.into_iter().map(|row| row.session_id).collect()),
+    match complete_session(&prefix, found.iter().map(|row| &*row.session_id)) {
+        Ok(id) => {
+            found.retain(|row| row.session_id == id);
+            Told::Sessions(found)
+        }
+        Err(told) => told,
     }
 }
 

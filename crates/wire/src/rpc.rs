@@ -1,6 +1,6 @@
 //! Requests and responses: what becket's programs say to the daemon, and what it says back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -183,6 +183,28 @@ pub enum Told {
     Ambiguous(Vec<String>),
     /// It will not be done, and why.
     No(String),
+}
+
+/// Finds the one session whose id begins with what was typed, in upper or lower case: Claude Code
+/// keeps the case of an id that the user chose. A whole id stands for itself.
+pub fn complete_session<'a>(
+    typed: &str,
+    ids: impl Iterator<Item = &'a str>,
+) -> Result<String, Told> {
+    let begins = |id: &&str| {
+        let beginning = id.get(..typed.len());
+        beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(typed))
+    };
+    let found: BTreeSet<&str> = ids.filter(begins).collect();
+    let whole = found.get(typed);
+    let whole = whole.or_else(|| found.iter().find(|id| id.len() == typed.len()));
+    match (whole, found.first(), found.len()) {
+        (Some(id), ..) | (None, Some(id), 1) => Ok((*id).to_owned()),
+        (None, None, _) => Err(Told::NoSuchSession(typed.to_owned())),
+        _ => Err(Told::Ambiguous(
+            found.into_iter().map(str::to_owned).collect(),
+        )),
+    }
 }
 
 /// How the daemon is.

@@ -186,22 +186,37 @@ fn show_tells_turns_files_and_neighbours() {
     assert_eq!(of_git(&rows, LINKED), [json!("tide"), json!("tree")]);
 }
 
+/// Claude Code keeps the case of the id that `--session-id` gives.
 #[test]
 fn an_id_may_be_typed_in_upper_case() {
     let world = told();
     std::fs::write(world.home.join("t.jsonl"), "").expect("a transcript");
+    let upper = "ABCDEF66-0000-4000-8000-000000000004";
+    tell(&world, upper, "SessionStart", &json!({"source": "startup"}));
+    tool(&world, upper, "Bash", &json!({"command": "ship prod"}));
     for words in [
-        "show AAAA",
-        "events --session AAAA",
-        "recent --session AAAA",
-        "stats --session AAAA",
-        "why --session AAAA",
-        "coverage --session AAAA",
-        "hooks --session AAAA",
-        "guard backtest --session AAAA",
+        "show",
+        "events --session",
+        "recent --session",
+        "stats --session",
+        "why --session",
+        "coverage --session",
+        "hooks --session",
+        "guard backtest --session",
     ] {
-        let done = world.output(&words.split(' ').collect::<Vec<_>>());
-        assert!(done.status.success(), "{words}: {done:?}");
+        for id in ["AAAA", "ABCDEF66", "abcdef", upper, &upper.to_lowercase()] {
+            let words: Vec<&str> = words.split(' ').chain([id]).collect();
+            let done = world.output(&words);
+            assert!(done.status.success(), "{words:?}: {done:?}");
+        }
+    }
+    let rows = parsed(&world, &["sessions", "--json"]);
+    assert!(rows.to_string().contains(upper), "{rows}");
+    for words in [&["show"][..], &["why"], &["hooks"]] {
+        let mut becket = world.becket(words);
+        becket.env("CLAUDE_CODE_SESSION_ID", upper);
+        let done = becket.output().expect("becket runs");
+        assert!(done.status.success(), "{words:?}: {done:?}");
     }
 }
 

@@ -83,24 +83,13 @@ fn again<T>(
     }
 }
 
-/// Returns a session's id, or a beginning of one, as Claude Code writes it: in lower case. A word that
-/// is no part of a UUID stays as it is.
-pub fn lowered(typed: &str) -> String {
-    let is_id = typed.bytes().all(|c| c.is_ascii_hexdigit() || c == b'-');
-    if is_id {
-        typed.to_ascii_lowercase()
-    } else {
-        typed.to_owned()
-    }
-}
-
 /// The session that is meant by its id, by a beginning that only it has, or by its title.
 pub fn one(
     meant: &str,
     mut sessions: impl FnMut(SessionQuery) -> Result<Vec<SessionRow>>,
 ) -> Result<SessionRow> {
     let query = SessionQuery {
-        session: Some(lowered(meant)),
+        session: Some(meant.to_owned()),
         all: true,
         limit: None,
     };

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use becket_daemon::life::now_ms;
 use becket_daemon::store::{self, Which};
-use becket_wire::rpc::Told;
+use becket_wire::rpc::complete_session;
 use becket_wire::session::{SessionQuery, SessionRow};
 
 use crate::log;
@@ -14,23 +14,17 @@ const ENDED: u32 = 200;
 
 /// The sessions that are asked for.
 pub fn sessions_without_daemon(world: &World, query: &SessionQuery) -> Result<Vec<SessionRow>> {
-    let found = match store::open_to_read(&world.place.database())? {
+    let mut found = match store::open_to_read(&world.place.database())? {
         Some(connection) => read(&connection, query).context("could not read the sessions")?,
         None => Vec::new(),
     };
     let Some(prefix) = &query.session else {
         return Ok(found);
     };
-    let whole = found.iter().find(|row| row.session_id == *prefix);
-    match (whole, found.len()) {
-        (Some(row), _) => Ok(vec![row.clone()]),
-        (None, 1) => Ok(found),
-        (None, 0) => Err(log::refusal(Told::NoSuchSession(prefix.clone()))),
-        _ => {
-            let ids = found.into_iter().map(|row| row.session_id).collect();
-            Err(log::refusal(Told::Ambiguous(ids)))
-        }
-    }
+    let id = complete_session(prefix, found.iter().map(|row| &*row.session_id));
+    let id = id.map_err(log::refusal)?;
+    found.retain(|row| row.session_id == id);
+    Ok(found)
 }
 
 fn read(

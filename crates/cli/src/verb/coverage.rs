@@ -13,7 +13,6 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::coverage::{A_DAY, Compared, Scope, compare};
 use crate::run::short;
-use crate::session::source::lowered;
 use crate::session::words::projects;
 use crate::ui::style::{BAD, BOLD, DIM, Look, WARN};
 use crate::ui::table::{Cell, Column, grid};
@@ -40,8 +39,7 @@ pub struct Coverage {
 
 impl Coverage {
     pub fn run(self, world: &World) -> Result<ExitCode> {
-        let session = self.session.as_deref().map(lowered);
-        let scope = match &session {
+        let scope = match &self.session {
             Some(session) => Scope::Session(session),
             None => Scope::Since(self.since.unwrap_or_else(|| now_ms() - A_DAY)),
         };

@@ -10,7 +10,6 @@ use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::line::{Form, Lines};
 use crate::log;
-use crate::session::source::lowered;
 use crate::world::World;
 
 /// Without a limit a person gets so many, the newest; a program gets all.
@@ -60,7 +59,7 @@ impl Events {
         };
         let id = self.id.map(|id| log::event_id(world, &id)).transpose()?;
         let query = EventQuery {
-            session: self.session.as_deref().map(lowered),
+            session: self.session,
             event: self.event,
             tool: self.tool,
             // Nothing of what was: then only from now on, also when the daemon changes.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use becket_engine::session::Session;
-use becket_wire::rpc::{SeenAt, Told};
+use becket_wire::rpc::{SeenAt, Told, complete_session};
 use becket_wire::session::{Display, SessionRow};
 use rusqlite::Connection;
 use tokio::sync::broadcast;
@@ -127,28 +127,12 @@ impl Registry {
 
     /// The one session that has an id that begins so; it is at hand then.
     fn complete(&mut self, database: &Connection, prefix: &str) -> Result<String, Told> {
-        let mut found: Vec<String> = self
-            .sessions
-            .keys()
-            .filter(|id| id.starts_with(prefix))
-            .cloned()
-            .collect();
         for session in stored(database, Which::Like(prefix)) {
             let id = session.session_id.clone();
-            if !self.sessions.contains_key(&id) {
-                self.sessions.insert(id.clone(), Live::new(session));
-                found.push(id);
-            }
+            let live = self.sessions.entry(id);
+            live.or_insert_with(|| Live::new(session));
         }
-        match found.len() {
-            0 => Err(Told::NoSuchSession(prefix.to_owned())),
-            1 => Ok(found.remove(0)),
-            _ if found.iter().any(|id| id == prefix) => Ok(prefix.to_owned()),
-            _ => {
-                found.sort();
-                Err(Told::Ambiguous(found))
-            }
-        }
+        complete_session(prefix, self.sessions.keys().map(String::as_str))
     }
 }
 

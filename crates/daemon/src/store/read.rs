@@ -117,25 +117,21 @@ fn read(row: &Row<'_>) -> rusqlite::Result<EventRow> {
     })
 }
 
-/// The sessions whose id begins so, a few at the most. A whole id stands for itself.
+/// The sessions whose id begins so, in upper or lower case, a few at the most.
 pub fn sessions_like(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<String>> {
-    // From one id to the next by the index: DISTINCT would read every event of a session.
+    // From one id to the next by the index: DISTINCT would read every event of a session. Upper case
+    // sorts before lower case.
     let mut query = connection.prepare(
         "WITH RECURSIVE found (session) AS (
-             SELECT min(session_id) FROM events WHERE session_id >= ?1
+             SELECT min(session_id) FROM events WHERE session_id >= upper(?1)
              UNION ALL
              SELECT (SELECT min(session_id) FROM events WHERE session_id > session) FROM found
-             WHERE session < ?1 || char(1114111)
-         ) SELECT session FROM found WHERE session < ?1 || char(1114111) LIMIT 8",
+             WHERE session < lower(?1) || char(1114111)
+         ) SELECT session FROM found WHERE session < lower(?1) || char(1114111)
+         AND lower(substr(session, 1, length(?1))) = lower(?1) LIMIT 8",
     )?;
-    let found = query
-        .query_map([prefix], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<String>>>()?;
-    Ok(if found.iter().any(|id| id == prefix) {
-        vec![prefix.to_owned()]
-    } else {
-        found
-    })
+    let found = query.query_map([prefix], |row| row.get(0))?;
+    found.collect()
 }
 
 /// The events from one id to another, a few at the most.
@@ -470,12 +466,11 @@ mod tests {
         assert_eq!(like("aa-1"), ["aa-1"]);
         assert_eq!(like("b"), [] as [&str; 0]);
         assert_eq!(like("%"), [] as [&str; 0], "no character is special");
-        // One whole id stands for itself, although another goes on from it.
-        let payload = br#"{"hook_event_name":"Stop","session_id":"aa-11"}"#;
+        let payload = br#"{"hook_event_name":"Stop","session_id":"Aa-11"}"#;
         record_of(7, envelope(7), payload)
             .insert(&connection)
             .unwrap();
-        assert_eq!(like("aa-1"), ["aa-1"]);
+        assert_eq!(like("aA-1"), ["Aa-11", "aa-1"]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub enum Which<'a> {
     Live,
     /// The newest so many that have ended.
     Ended(u32),
-    /// All whose id begins so.
+    /// All whose id begins so, in upper or lower case.
     Like(&'a str),
 }
 
@@ -79,7 +79,10 @@ pub fn sessions(connection: &Connection, which: Which<'_>) -> rusqlite::Result<V
             "",
         ),
         Which::Like(prefix) => (
-            "session_id >= ?1 AND session_id < ?1 || char(1114111) LIMIT 64".to_owned(),
+            // Upper case sorts before lower case.
+            "session_id >= upper(?1) AND session_id < lower(?1) || char(1114111)
+             AND lower(substr(session_id, 1, length(?1))) = lower(?1) LIMIT 64"
+                .to_owned(),
             prefix,
         ),
     };
@@ -180,6 +183,7 @@ mod tests {
         assert_eq!(ids(Which::Ended(9)), ["b%", "aa-2"]);
         assert_eq!(ids(Which::Ended(1)), ["b%"]);
         assert_eq!(ids(Which::Like("aa")), ["aa-2", "aa-1"]);
+        assert_eq!(ids(Which::Like("AA-1")), ["aa-1"]);
         assert_eq!(ids(Which::Like("%")), [""; 0], "no character is special");
         write(&connection, &[ended("aa-1", 4)]).unwrap();
         assert_eq!(ids(Which::Live), [""; 0]);
