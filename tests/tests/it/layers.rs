@@ -246,6 +246,18 @@ run = ["python3", "check.py", "-c"]
 [hooks.program]
 on = "Stop"
 run = "no-such-program --all"
+[hooks.or]
+on = "Stop"
+run = "~/bin/missing.sh || true"
+[hooks.errors]
+on = "Stop"
+run = "'/nowhere/a;b' 2>/dev/null"
+[hooks.pipe]
+on = "Stop"
+run = "python3 ~/x/missing.py | tee /tmp/log"
+[hooks.then]
+on = "Stop"
+run = "$CLAUDE_PROJECT_DIR/gone.sh; true"
 "#,
     );
     let check = world.becket(["config", "check"]).output().expect("becket");
@@ -268,10 +280,14 @@ run = "no-such-program --all"
         "hooks.variable.run: /nowhere/z does not exist".to_owned(),
         "hooks.bare.run: check.py does not exist".to_owned(),
         "hooks.program.run: no-such-program is not on PATH".to_owned(),
+        "hooks.or.run: ~/bin/missing.sh does not exist".to_owned(),
+        "hooks.errors.run: /nowhere/a;b does not exist".to_owned(),
+        "hooks.pipe.run: ~/x/missing.py does not exist".to_owned(),
+        "/gone.sh does not exist".to_owned(),
     ] {
         assert!(told.contains(&line), "{line}\n{told}");
     }
-    assert_eq!(told.matches("warning:").count(), 10, "{told}");
+    assert_eq!(told.matches("warning:").count(), 14, "{told}");
 }
 
 #[test]
@@ -289,6 +305,10 @@ fn code_modules_and_verbs_are_no_missing_scripts() {
         r#"["python3", "-W", "ignore.x", "check.py"]"#,
         r#"["deno", "run", "check.ts"]"#,
         r#""exec true""#,
+        r#""cd src && ./x.sh""#,
+        r#""if grep -q x; then src/x; fi""#,
+        r#""echo \"a;b\" 'c|d' | src/x""#,
+        r#""(cd src; ./x)""#,
     ];
     let table = |(nth, run): (usize, &&str)| format!("[hooks.n{nth}]\non = 'Stop'\nrun = {run}\n");
     let tables: String = runs.iter().enumerate().map(table).collect();

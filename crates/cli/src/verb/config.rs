@@ -98,23 +98,29 @@ fn missing_programs(snapshot: &Snapshot, project: &Path, cwd: &Path) -> Vec<Prob
     problems
 }
 
-/// Says which file a program needs and does not have. A line that a shell does more with than split
-/// it is not judged.
+/// Says which file a program needs and does not have. Of a line with several commands the first is
+/// judged, and only by the files that it names: it may be a keyword. One with expansions is not judged.
 fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
+    let mut is_cut = false;
     let words = match program {
         Program::List(words) => words.clone(),
         Program::Shell(line) => {
             let project = project.to_string_lossy();
             let line = line.replace("${CLAUDE_PROJECT_DIR}", &project);
             let line = line.replace("$CLAUDE_PROJECT_DIR", &project);
-            let words = settings::words(&with_home(line))?.into_iter();
+            let line = with_home(line);
+            let words = settings::words(&line).or_else(|| {
+                is_cut = true;
+                settings::words(first_command(&line))
+            });
+            let words = words?.into_iter();
             words.skip_while(|word| is_assignment(word)).collect()
         }
     };
     let (first, rest) = words.split_first()?;
     let is_started = match program {
         Program::List(_) => !first.contains('/'),
-        Program::Shell(_) => is_looked_up(first),
+        Program::Shell(_) => !is_cut && is_looked_up(first),
     };
     if is_started && program::find(first, &program::folders()).is_none() {
         return Some(format!("{first} is not on PATH"));
@@ -139,6 +145,26 @@ fn missing(program: &Program, project: &Path, cwd: &Path) -> Option<String> {
     let mut files = first.into_iter().chain(script);
     let file = files.find(|word| is_missing(word))?;
     Some(format!("{file} does not exist"))
+}
+
+/// Returns the part of a shell's line before the first operator that stands outside of quotes.
+fn first_command(line: &str) -> &str {
+    let mut quote = None;
+    let mut is_escaped = false;
+    let end = line.find(|c: char| {
+        if std::mem::take(&mut is_escaped) {
+            return false;
+        }
+        match (quote, c) {
+            (None, '|' | ';' | '&' | '<' | '>' | '\n') => return true,
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            _ => {}
+        }
+        false
+    });
+    &line[..end.unwrap_or(line.len())]
 }
 
 /// Programs of a shell itself, which are not on PATH.
