@@ -52,7 +52,8 @@ pub fn ask_as(world: &World, caller: Caller, what: EffortDo) -> Result<EffortTol
     Client::connect_or_start(world)?.effort(Ask::Effort(ask))
 }
 
-fn caller(world: &World, which: &Which) -> Result<Caller> {
+/// A request that comes from a folder, or from the session that is meant.
+pub fn caller(world: &World, which: &Which) -> Result<Caller> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let socket = |tmux: String| tmux.split(',').next().map(str::to_owned);
     let mut caller = Caller {

@@ -468,6 +468,30 @@ fn a_link_in_the_place_of_an_artifact_is_neither_read_nor_written() {
 }
 
 #[test]
+fn no_folder_is_made_for_a_task_outside_of_its_project() {
+    let scene = Scene::new();
+    let outside = scene.world.root().join("outside");
+    fs::create_dir(&outside).expect("a folder");
+    std::os::unix::fs::symlink("../outside", scene.project.join("notes")).expect("a link");
+    for (folder, is_made) in [
+        ("notes/x", false),
+        ("../outside/x", false),
+        ("new/../../outside/x", false),
+        ("src/new/x", true),
+    ] {
+        let mut new = scene.world.becket(["task", "new", folder]);
+        let new = new.current_dir(&scene.project).output().expect("becket");
+        assert_eq!(new.status.success(), is_made, "{folder}: {new:?}");
+        let told = String::from_utf8_lossy(&new.stderr);
+        assert_eq!(told.contains("is outside of"), !is_made, "{told}");
+    }
+    assert!(scene.project.join("src/new/x").is_dir());
+    assert!(!scene.project.join("new").exists());
+    let left = fs::read_dir(&outside).expect("a folder").count();
+    assert_eq!(left, 0, "nothing is left outside");
+}
+
+#[test]
 fn an_artifact_that_was_there_before_needs_trust() {
     for trusted in [false, true] {
         let scene = Scene::new();

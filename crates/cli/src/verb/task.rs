@@ -1,6 +1,6 @@
 //! `becket task`: folders in which work is gathered.
 
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use crate::ui::style::{BOLD, DIM, GOOD, Look, Tell};
 use crate::ui::table::{Cell, Column, grid};
 use crate::ui::text::{count, one_line};
 use crate::verb::effort::efforts_table;
-use crate::work::{Which, ask, effort_json, task_json, unexpected};
+use crate::work::{Which, ask, ask_as, caller, effort_json, refusal, task_json, unexpected};
 use crate::world::World;
 
 /// Gather work in a folder: its efforts, logs, plans and debriefs
@@ -80,8 +80,16 @@ impl Task {
 
 impl New {
     fn run(self, world: &World) -> Result<()> {
+        let caller = caller(world, &Which::default())?;
         let folder = world.cwd.join(self.folder.unwrap_or_default());
-        let failed = || format!("could not make {}", folder.display());
+        let shown = folder.display();
+        // The daemon would refuse it too, but by then the folder would be there.
+        if !lies_within(&folder, Path::new(&caller.project)) {
+            let project = &caller.project;
+            let why = format!("a task lies in its project: {shown} is outside of {project}");
+            return Err(refusal(&why));
+        }
+        let failed = || format!("could not make {shown}");
         std::fs::create_dir_all(&folder).with_context(failed)?;
         let folder = folder.canonicalize().with_context(failed)?;
         let keywords = self.keywords.iter().map(|word| word.trim().to_owned());
@@ -90,8 +98,21 @@ impl New {
             title: self.title,
             keywords: keywords.filter(|word| !word.is_empty()).collect(),
         };
-        show(ask(world, &Which::default(), new)?, self.json)
+        show(ask_as(world, caller, new)?, self.json)
     }
+}
+
+/// Returns true if a folder lies in the project, or would be made there.
+fn lies_within(folder: &Path, project: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    let found = folder
+        .ancestors()
+        .find_map(|known| Some((real(known)?, folder.strip_prefix(known).ok()?)));
+    let (Some((known, rest)), Some(project)) = (found, real(project)) else {
+        return false;
+    };
+    // From a folder that is not there yet, `..` could lead anywhere.
+    known.starts_with(project) && !rest.components().any(|part| part == Component::ParentDir)
 }
 
 const LIST: [Column; 5] = [
