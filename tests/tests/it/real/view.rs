@@ -82,3 +82,21 @@ fn text_that_was_meant_for_a_session_neither_cancels_its_dialog_nor_ends_it() {
         Ok(())
     });
 }
+
+#[test]
+fn a_finished_claude_p_stays_in_the_view() {
+    story(|given| {
+        let story = given.on("count the words", [say("three")]).begin()?;
+        let becket = story.becket().becket::<&str>([]);
+        let view = Terminal::of(&becket, (100, 30))?;
+        view.wait_text("No sessions");
+        story.print("count the words").run().succeeded();
+        let view_after = Terminal::of(&becket, (100, 30))?;
+        for view in [view, view_after] {
+            view.wait_for("the ended session", |screen| {
+                screen.contains("count the words") && screen.contains("ended")
+            });
+        }
+        Ok(())
+    });
+}
