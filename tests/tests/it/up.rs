@@ -11,12 +11,12 @@ use crate::notice::{SESSION, asks};
 #[test]
 fn up_does_nothing_for_a_hook_that_becket_does_not_bring() {
     let world = World::bare();
-    let refused = world.output(&["up", "--hooks", "check-todos,check-todo"]);
+    let refused = world.output(&["up", "--hooks", "check-todos,chek-todos"]);
     let stderr = String::from_utf8_lossy(&refused.stderr);
     assert_eq!(refused.status.code(), Some(3), "{stderr}");
     assert_eq!(
         stderr,
-        "error: there is no built-in hook `check-todo`\nhint: did you mean check-todos?\n"
+        "error: there is no built-in hook `chek-todos`\nhint: did you mean check-todos?\n"
     );
     assert!(!world.home.join(".claude/settings.json").exists());
     assert!(!world.becket_home.exists() && world.daemons().is_empty());
@@ -129,6 +129,7 @@ fn up_asks_a_person_once() {
         (["up", "--yes"], "wrote /prd"),
         (["up", "--notice=bell"], "notices are on: bell"),
         (["up", "--hooks=check-todos"], "on from now: check-todos"),
+        (["up", "--hooks=Self-Review"], "on from now: self-review"),
     ] {
         let terminal = open(&args).expect("a terminal");
         let shown = terminal.wait_text("[ended 0]");

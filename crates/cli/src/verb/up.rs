@@ -407,29 +407,29 @@ fn switch_on(world: &World, chosen: &[&BuiltIn]) -> Result<Option<String>> {
 
 /// The built-ins of these names.
 fn named_hooks(said: &[String]) -> Result<Vec<&'static BuiltIn>> {
-    said.iter().map(|word| find(word)).collect()
+    let said = said.join(" ");
+    name::words(&said).into_iter().map(find).collect()
 }
 
-/// The built-in of that name.
+/// Finds a built-in by its name, or by a part that only it has.
 fn find(word: &str) -> Result<&'static BuiltIn> {
-    BuiltIn::find(word).ok_or_else(|| {
-        Failure::new(Code::Missing, format!("there is no built-in hook `{word}`"))
-            .hint(meant(word))
-            .into()
-    })
-}
-
-/// Says which hook a wrong name may mean.
-fn meant(word: &str) -> String {
     let names: Vec<&str> = BUILT_INS.iter().map(|hook| hook.name).collect();
-    match name::find(word, names.iter().copied()) {
+    let found = name::find(word, names.iter().copied());
+    if let Match::One(name) = found
+        && let Some(hook) = BuiltIn::find(name)
+    {
+        return Ok(hook);
+    }
+    let hint = match found {
         Match::One(near)
         | Match::None {
             nearest: Some(near),
         } => format!("did you mean {near}?"),
         Match::Several(near) => format!("did you mean one of {}?", near.join(", ")),
         Match::None { nearest: None } => format!("there are {}", names.join(", ")),
-    }
+    };
+    let what = format!("there is no built-in hook `{word}`");
+    Err(Failure::new(Code::Missing, what).hint(hint).into())
 }
 
 /// The config with these hooks on or off, and everything else as it was. One that is no built-in and has
