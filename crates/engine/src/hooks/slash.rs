@@ -1,6 +1,7 @@
 //! `/hook:disable`, `/hook:enable`, `/hook:status` as a person types them in Claude Code, and what
 //! they do. `becket disable`, `enable` and `hooks` do the same and print the same.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -128,7 +129,7 @@ pub fn act(verb: Verb, argument: &str, scene: &Scene<'_>) -> Acted {
     if argument == ALL && verb != Verb::Status && !scene.hooks.is_empty() {
         return joined(scene.hooks.iter().map(|hook| one(verb, hook, scene)));
     }
-    let words = name::words(argument);
+    let words = distinct(name::words(argument), scene);
     if let [] | [_] = words[..] {
         return act_on(verb, words.first().unwrap_or(&""), scene);
     }
@@ -149,6 +150,16 @@ fn joined(acted: impl Iterator<Item = Acted>) -> Acted {
     let lines: Vec<&str> = acted.iter().map(|it| &*it.lines).collect();
     let exit = acted.iter().map(|it| it.exit).max().unwrap_or(0);
     Acted::new(lines.join("\n"), exit)
+}
+
+/// Leaves out words that mean a hook which an earlier one means already.
+fn distinct<'w>(words: Vec<&'w str>, scene: &Scene<'_>) -> Vec<&'w str> {
+    let mut taken = HashSet::new();
+    let is_new = |word: &&str| match name::find(word, names_of(scene)) {
+        Match::One(name) => taken.insert(name),
+        _ => true,
+    };
+    words.into_iter().filter(is_new).collect()
 }
 
 /// Returns true if a word may mean a hook, configured or built in, or a guard.

@@ -182,7 +182,7 @@ fn several_names_are_switched_together_or_not_at_all() {
     🔒 Disabled lint-changed for this session
     🔒 Disabled typecheck-changed for this session
     ");
-    insta::assert_snapshot!(talk.say(Verb::Enable, "lint types"), @r"
+    insta::assert_snapshot!(talk.say(Verb::Enable, "lint types lint-changed"), @r"
     ✅ Re-enabled lint-changed for this session
     ✅ Re-enabled typecheck-changed for this session
     ");
