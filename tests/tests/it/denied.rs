@@ -253,6 +253,26 @@ fn doctor_lists_the_mods_that_can_lift_a_denial() {
         modules,
         "on('tool.call', f)",
     );
+    // Their manifests name the hooks file, which stands beside the code.
+    let elsewhere = |name: &str, place: &str, hooks: Value| {
+        let folder = claude.join("skills").join(name);
+        make(&folder, none, "");
+        for place in [".claude-plugin", place] {
+            fs::create_dir_all(folder.join(place)).expect("a folder");
+        }
+        let manifest = json!({"name": name, "hooks": hooks}).to_string();
+        fs::write(folder.join(".claude-plugin/plugin.json"), manifest).expect("a manifest");
+        let hooks = r#"{"modules": ["./register.js"]}"#;
+        fs::write(folder.join(place).join("extra.json"), hooks).expect("a hooks file");
+        fs::write(folder.join(place).join("register.js"), "on('tool.call', f)").expect("code");
+        folder
+    };
+    let named = elsewhere("named", "conf", json!("./conf/extra.json"));
+    let deep = elsewhere(
+        "deep",
+        "a/b/c/d/e/f/g",
+        json!(["./a/b/c/d/e/f/g/extra.json"]),
+    );
     let list = json!({"version": 2, "plugins": {"lifter@market": [{"scope": "user", "installPath": installed}]}});
     fs::create_dir_all(claude.join("plugins")).expect("a folder");
     fs::write(
@@ -275,6 +295,8 @@ fn doctor_lists_the_mods_that_can_lift_a_denial() {
         says(&installed, "classic."),
         says(&claude.join("skills/checker"), "tool.call, tool.check"),
         says(&project.join(".claude/skills/caller"), "tool.call"),
+        says(&named, "tool.call"),
+        says(&deep, "tool.call"),
     ];
     expected.sort();
     assert_eq!(mods, expected, "{told:#}");

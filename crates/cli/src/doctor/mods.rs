@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use becket_engine::open_regular;
@@ -22,7 +23,7 @@ const LONGEST: u64 = 4 << 20;
 /// A warning for each mod that can lift a denial.
 pub(super) fn mods(world: &World) -> Vec<Check> {
     let able = folders(world).into_iter().filter_map(|folder| {
-        let named = decides(&folder);
+        let named = decides(&folder, modules(&folder));
         (!named.is_empty()).then(|| {
             let folder = folder.display();
             let named = named.join(", ");
@@ -33,7 +34,7 @@ pub(super) fn mods(world: &World) -> Vec<Check> {
     able.collect()
 }
 
-/// The folders of all mods: installed plugins, the user's skills, and those of this project.
+/// The folders that may be mods: installed plugins, the user's skills, and those of this project.
 fn folders(world: &World) -> Vec<PathBuf> {
     let claude = world.claude_home.as_deref();
     let mut found = claude.map_or_else(Vec::new, installed);
@@ -43,7 +44,6 @@ fn folders(world: &World) -> Vec<PathBuf> {
         let skills = fs::read_dir(home.join("skills")).into_iter().flatten();
         found.extend(skills.flatten().map(|skill| skill.path()));
     }
-    found.retain(|folder| is_mod(folder));
     found.sort();
     found.dedup();
     found
@@ -57,18 +57,32 @@ fn installed(claude_home: &Path) -> Vec<PathBuf> {
     paths.map(PathBuf::from).collect()
 }
 
-fn is_mod(folder: &Path) -> bool {
-    let hooks = read_json(&folder.join("hooks/hooks.json"));
-    hooks["modules"]
-        .as_array()
-        .is_some_and(|modules| !modules.is_empty())
+/// The code that the hooks files of a plugin or skill name. None if it is no mod.
+fn modules(folder: &Path) -> Vec<PathBuf> {
+    let manifest = read_json(&folder.join(".claude-plugin/plugin.json"));
+    let named = match &manifest["hooks"] {
+        Value::Array(files) => files.as_slice(),
+        file => std::slice::from_ref(file),
+    };
+    let named = named.iter().filter_map(Value::as_str);
+    let mut found = Vec::new();
+    for file in iter::once("hooks/hooks.json").chain(named) {
+        let file = folder.join(file);
+        let hooks = read_json(&file);
+        let modules = hooks["modules"].as_array().into_iter().flatten();
+        let modules = modules.filter_map(Value::as_str);
+        found.extend(modules.map(|module| file.with_file_name(module)));
+    }
+    found
 }
 
-/// Those of [`DECIDES`] that the code of a mod names.
-fn decides(folder: &Path) -> Vec<&'static str> {
-    let mut named = Vec::new();
+/// Those of [`DECIDES`] that the code of a mod names: its modules, and what else is in its folder.
+fn decides(folder: &Path, modules: Vec<PathBuf>) -> Vec<&'static str> {
+    if modules.is_empty() {
+        return Vec::new();
+    }
+    let mut files = modules;
     let mut folders = vec![(folder.to_path_buf(), 0)];
-    let mut files = 0;
     while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
@@ -78,12 +92,15 @@ fn decides(folder: &Path) -> Vec<&'static str> {
                 continue;
             }
             let end = path.extension().and_then(|end| end.to_str());
-            if files < MAX_FILES && end.is_some_and(|end| CODE.contains(&end)) {
-                files += 1;
-                let code = read(&path);
-                named.extend(DECIDES.iter().filter(|name| code.contains(**name)));
+            if files.len() < MAX_FILES && end.is_some_and(|end| CODE.contains(&end)) {
+                files.push(path);
             }
         }
+    }
+    let mut named = Vec::new();
+    for file in files {
+        let code = read(&file);
+        named.extend(DECIDES.iter().filter(|name| code.contains(**name)));
     }
     named.sort_unstable();
     named.dedup();
