@@ -33,7 +33,8 @@ pub struct Compared {
     pub project: Option<String>,
     /// Whether any event of it has arrived.
     pub hooked: bool,
-    pub transcript: PathBuf,
+    /// None if it was deleted, or never written.
+    pub transcript: Option<PathBuf>,
     pub calls: SessionCalls,
     pub coverage: Coverage,
     /// The calls that becket had denied.
@@ -62,8 +63,9 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
         None => Vec::new(),
     };
     let mut compared = Vec::new();
-    for (session_id, found) in find(world, database.as_ref(), scope)? {
-        let mut calls = SessionCalls::read(&found.transcript);
+    for (session_id, found) in find(world, database.as_ref(), scope, &ran_denied)? {
+        let transcript = found.transcript.as_deref();
+        let mut calls = transcript.map_or_else(SessionCalls::default, SessionCalls::read);
         if let Scope::Since(since) = scope {
             calls.calls.only_since(since);
         }
@@ -81,7 +83,7 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
             compared.push(Compared {
                 ran_denied,
                 session_id,
-                project: found.project.or_else(|| folder_of(&found.transcript)),
+                project: found.project.or_else(|| folder_of(transcript?)),
                 hooked: found.hooked || coverage.unseen < coverage.calls,
                 transcript: found.transcript,
                 calls,
@@ -93,16 +95,18 @@ pub fn compare(world: &World, scope: Scope<'_>) -> Result<Vec<Compared>> {
 }
 
 struct Found {
-    transcript: PathBuf,
+    transcript: Option<PathBuf>,
     project: Option<String>,
     hooked: bool,
 }
 
-/// The transcripts in Claude Code's config folder, and those that sessions of the log name.
+/// The transcripts in Claude Code's config folder, and those that sessions of the log name. Sessions in which
+/// a denied call ran need none.
 fn find(
     world: &World,
     database: Option<&Connection>,
     scope: Scope<'_>,
+    ran_denied: &[RanDenied],
 ) -> Result<BTreeMap<String, Found>> {
     let since = match scope {
         Scope::Session(_) => 0,
@@ -118,7 +122,7 @@ fn find(
         let one = Found {
             project: None,
             hooked: false,
-            transcript: transcript.clone(),
+            transcript: Some(transcript.clone()),
         };
         found.insert(id.into_owned(), one);
     }
@@ -132,11 +136,17 @@ fn find(
         }
     };
     for session in sessions {
-        let transcript = session.transcript_path.map(PathBuf::from);
         let known = found.remove(&session.session_id);
         let is_wanted = known.is_some() || session.last_activity >= since;
-        let transcript = known.map(|known| known.transcript).or(transcript);
-        if let Some(transcript) = transcript.filter(|file| is_wanted && file.exists()) {
+        let named = session.transcript_path.map(PathBuf::from);
+        let transcript = known.and_then(|known| known.transcript).or(named);
+        let transcript = transcript.filter(|file| file.exists());
+        let has_run_denied = || {
+            ran_denied
+                .iter()
+                .any(|ran| ran.session == session.session_id)
+        };
+        if is_wanted && (transcript.is_some() || has_run_denied()) {
             let one = Found {
                 transcript,
                 project: session.project,

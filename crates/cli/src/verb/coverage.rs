@@ -69,7 +69,7 @@ struct Json<'a> {
     unseen_calls: Vec<UnseenCall<'a>>,
     /// Calls that becket had denied.
     ran_denied: Vec<RanCall<'a>>,
-    transcript_path: &'a Path,
+    transcript_path: Option<&'a Path>,
     trouble: Option<&'a str>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> From<&'a Compared> for Json<'a> {
             agents: &one.coverage.agents,
             unseen_calls: unseen.map(call).take(LISTED).collect(),
             ran_denied: ran.take(LISTED).collect(),
-            transcript_path: &one.transcript,
+            transcript_path: one.transcript.as_deref(),
             trouble: one.calls.trouble.as_deref(),
         }
     }
