@@ -2,6 +2,7 @@
 
 use becket_wire::EventId;
 use becket_wire::account;
+use becket_wire::log::RAN_DENIED;
 use becket_wire::run::{FINE, RunRow, UNDER_WAY};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, params, params_from_iter};
@@ -149,7 +150,7 @@ pub fn is_told_of(answer: &str, by: Option<&str>) -> bool {
 }
 
 /// The newest event of which there is something to tell, with its time: it was decided, as
-/// [`is_told_of`] has it, or a hook failed on it.
+/// [`is_told_of`] has it, a hook failed on it, or it is the result of a denied call.
 pub fn last_told(
     connection: &Connection,
     session: Option<&str>,
@@ -171,8 +172,16 @@ pub fn last_told(
         FINE.join("', '"),
         session.map_or("?1 IS NULL", |_| "session_id = ?1")
     );
-    let decided = first(connection, &decided, session)?;
-    Ok(decided.max(first(connection, &failed, session)?))
+    let ran_denied = format!(
+        "SELECT at, id FROM events WHERE fault IS NOT NULL AND fault = '{RAN_DENIED}' AND {}
+         ORDER BY at DESC LIMIT 1",
+        session.map_or("?1 IS NULL", |_| "session_id = ?1")
+    );
+    let mut last = None;
+    for sql in [decided, failed, ran_denied] {
+        last = last.max(first(connection, &sql, session)?);
+    }
+    Ok(last)
 }
 
 fn first(
@@ -324,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_that_needs_telling_was_decided_or_failed_on() {
+    fn the_last_event_that_needs_telling_was_decided_failed_on_or_denied_in_vain() {
         let connection = Home::new().open();
         let last = |session| last_told(&connection, session).unwrap();
         assert_eq!(last(None), None);
@@ -346,6 +355,11 @@ mod tests {
         assert_eq!(last(None), Some((2, id(2))));
         assert_eq!(last(Some("s")), Some((1, id(1))));
         assert_eq!(last(Some("other")), Some((2, id(2))));
+        let mut ran_denied = record(3, 3);
+        ran_denied.fault = Some(RAN_DENIED.into());
+        ran_denied.insert(&connection).unwrap();
+        assert_eq!(last(None), Some((3, id(3))));
+        assert_eq!(last(Some("s")), Some((3, id(3))));
     }
 
     #[test]
