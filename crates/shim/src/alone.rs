@@ -1,9 +1,9 @@
 //! Hands over to `becket`: `becket hook --alone` judges an event while we wait, so that its death is not
 //! silent; `becket statusline` takes this process's place.
 
-use std::fs::{self, OpenOptions};
+use std::convert::Infallible as Never;
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -17,7 +17,7 @@ use crate::{Question, os, wake};
 pub(crate) fn go(asked: &Question<'_>, id: Option<EventId>, why: Missed, held: bool) -> ExitCode {
     let (place, frame, why) = (asked.place, asked.frame, why.to_string());
     let Some(id) = id else {
-        let error = become_becket(place, &["statusline", "--alone", &why], Some(frame));
+        let Err(error) = exec_becket(place, &["statusline", "--alone", &why], Some(frame));
         eprintln!("becket-hook: no daemon ({why}), no becket beside this program: {error}");
         return ExitCode::FAILURE;
     };
@@ -61,13 +61,10 @@ fn becket(place: &Place, args: &[&str]) -> io::Result<Command> {
 }
 
 /// Becomes `becket` with this frame, or our own stdin. Comes back only if it failed, and says why.
-pub(crate) fn become_becket(place: &Place, args: &[&str], frame: Option<&[u8]>) -> io::Error {
-    let become_it = || -> io::Result<io::Error> {
-        let frame = frame.map(os::memory_file).transpose()?;
-        let stdin = frame.map_or(Stdio::inherit(), Stdio::from);
-        Ok(becket(place, args)?.stdin(stdin).exec())
-    };
-    become_it().unwrap_or_else(|error| error)
+pub(crate) fn exec_becket(place: &Place, args: &[&str], frame: Option<&[u8]>) -> io::Result<Never> {
+    let frame = frame.map(os::memory_file).transpose()?;
+    let stdin = frame.map_or(Stdio::inherit(), Stdio::from);
+    Err(becket(place, args)?.stdin(stdin).exec())
 }
 
 /// Leaves the frame for the next daemon, which masks it, unless more of the event is there already.
@@ -77,9 +74,8 @@ fn spool(place: &Place, id: EventId, frame: &[u8]) -> io::Result<()> {
     if last.exists() {
         return Ok(());
     }
+    os::may_write(frame)?;
     let temp = last.with_extension("tmp");
-    let mut options = OpenOptions::new();
-    options.create_new(true).write(true).mode(0o600);
-    options.open(&temp)?.write_all(frame)?;
+    wake::create(&temp)?.write_all(frame)?;
     fs::rename(&temp, last)
 }

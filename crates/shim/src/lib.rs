@@ -47,8 +47,13 @@ Usage: becket-hook [--event EVENT] [--from SOURCE] [--home FOLDER] < event.json
 /// One event or status line, from stdin to the exit code.
 pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut registration = Registration::read(args);
-    if (registration.version || registration.help) && is_asked_by_a_person() {
-        return introduce(registration.help);
+    // A person calls with one word alone, or from a terminal.
+    if (registration.version || registration.help)
+        && (std::env::args_os().len() == 2 || io::stdin().is_terminal())
+    {
+        let help = if registration.help { HELP } else { "" };
+        print!("becket-hook {}\n{help}", Version::current());
+        return ExitCode::SUCCESS;
     }
     let variable = |name| std::env::var_os(name).map(PathBuf::from);
     let said = registration.home.take();
@@ -58,7 +63,7 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
     };
     let (line, kind) = (registration.statusline, registration.kind());
     if line && registration.beside && registration.own_refresh {
-        let error = alone::become_becket(&place, &["statusline"], None);
+        let Err(error) = alone::exec_becket(&place, &["statusline"], None);
         eprintln!("becket-hook: no becket beside this program: {error}");
         return ExitCode::FAILURE;
     }
@@ -76,10 +81,9 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         eprintln!("becket-hook: the event does not fit into a frame");
         return ExitCode::FAILURE;
     };
-    let (place, frame) = (&place, &frame[..]);
     let question = &Question {
-        place,
-        frame,
+        place: &place,
+        frame: &frame,
         wait,
         by_settings,
     };
@@ -87,25 +91,12 @@ pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok((output, daemon)) => {
             let code = print(&output);
             if daemon < Version::current() {
-                wake::replace(place);
+                wake::replace(&place);
             }
             code
         }
         Err((why, held)) => alone::go(question, (!line).then_some(envelope.id), why, held),
     }
-}
-
-/// Returns true if a person calls: with one word alone, or from a terminal.
-fn is_asked_by_a_person() -> bool {
-    std::env::args_os().len() == 2 || io::stdin().is_terminal()
-}
-
-fn introduce(help: bool) -> ExitCode {
-    println!("becket-hook {}", Version::current());
-    if help {
-        print!("{HELP}");
-    }
-    ExitCode::SUCCESS
 }
 
 /// How long the daemon may take, by what it did to others a moment ago.

@@ -17,8 +17,17 @@ pub(crate) fn peer_is_us(socket: impl AsFd) -> bool {
     return socket.as_fd().try_clone_to_owned().is_ok();
 }
 
+/// Fails if writing these bytes would kill this process: a file may not grow so long (`ulimit -f`).
+pub(crate) fn may_write(bytes: &[u8]) -> io::Result<()> {
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(most) if most < bytes.len() as u64 => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => Ok(()),
+    }
+}
+
 /// A file without a name that holds these bytes.
 pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<File> {
+    may_write(bytes)?;
     #[cfg(target_os = "linux")]
     let fd = rustix::fs::memfd_create("becket-event", rustix::fs::MemfdFlags::CLOEXEC)?;
     #[cfg(not(target_os = "linux"))]

@@ -18,20 +18,17 @@ use becket_wire::rpc::read_environment;
 use becket_wire::{Missed, Notice, Place};
 use rustix::fs::OFlags;
 
-use crate::Link;
-use crate::os;
+use crate::{Link, connect};
 
 /// Starts the daemon, or waits for its starter, and connects. It then has `wait` for its answer.
 pub fn start_and_connect(place: &Place, wait: Duration) -> Result<Link, Missed> {
-    let socket = place.socket(os::uid());
-    let connect = || Link::connect(&socket, Instant::now() + wait);
     let until = Instant::now() + START;
     let _lock = start_lock(place, until).ok_or(Missed::Absent)?;
-    match connect() {
+    match connect(place, wait) {
         Err(Missed::Absent) => start(place, until),
         other => return other,
     };
-    connect()
+    connect(place, wait)
 }
 
 /// Whether `becket uninit` took out the entries of the settings: what still calls by them starts no daemon.
@@ -48,10 +45,15 @@ pub fn replace(place: &Place) -> bool {
 /// Takes the start lock, as soon as nobody has it.
 pub fn start_lock(place: &Place, until: Instant) -> Option<File> {
     private_folder(&place.run()).ok()?;
+    lock_until(create(&place.start_lock()).ok()?, until)
+}
+
+/// Makes an empty file that only its owner may read, or empties it. A link in its place is an error.
+pub fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600);
+    options.create(true).truncate(true).write(true).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
-    lock_until(options.open(place.start_lock()).ok()?, until)
+    options.open(path)
 }
 
 /// Waits for a lock, but not for ever: on a thread, since locks know no deadline.

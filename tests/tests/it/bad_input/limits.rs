@@ -100,6 +100,17 @@ fn a_closed_guard_denies_within_the_smallest_address_space_that_the_guide_names(
     for too_small in [65_536, 16_384] {
         is_not_judged(&within(too_small));
     }
+    // Nor may a file grow: where the system would kill the shim for writing, it does not write.
+    let kept = world.events().len();
+    for too_small in [65_536, 16_384] {
+        let limit = format!("-f 0; ulimit -v {too_small}");
+        let limited = limited(&limit, &alone(&world));
+        is_not_judged(&call(limited, psql(&world).as_bytes(), BOUND));
+    }
+    assert_eq!(world.events().len(), kept);
+    let left = fs::read_dir(world.path("spool")).expect("a spool");
+    let left: Vec<_> = left.flatten().map(|file| file.file_name()).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 /// The shim waits for the start lock on a thread, of which `RUST_MIN_STACK` must not set the stack.
