@@ -4,7 +4,7 @@
 mod lock;
 mod setup;
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::registry::Process;
 use crate::serve::{self, Door, End};
 use crate::store::{self, OpenError, Store};
 use crate::{tmux, watch as sessions_watch};
-use setup::{inode, listen, make_folder, private};
+use setup::{inode, listen, make_folder, open_own, private};
 
 /// How often the daemon looks after itself.
 const TICK: Duration = Duration::from_secs(2);
@@ -472,7 +472,10 @@ async fn have_ended(hooks: &RunningHooks) {
 /// look for it when they cannot connect.
 fn mark_stopped(place: &Place, end: End) {
     if end.is_wanted()
-        && let Err(why) = fs::write(place.stopped_mark(), "")
+        && let Err(why) = open_own(
+            &place.stopped_mark(),
+            OpenOptions::new().write(true).truncate(true),
+        )
     {
         warn!(%why, "a client that follows may start the next daemon");
     }

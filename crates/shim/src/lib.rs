@@ -236,7 +236,7 @@ impl Question<'_> {
             // A status line's patience is too short to call the daemon slow by it.
             Err(Missed::Slow) if self.wait != bounds::STATUS_LINE => {
                 // Left empty: under `ulimit -f 0` a write would kill us.
-                drop(File::create(self.place.slow_mark()));
+                drop(wake::create(&self.place.slow_mark()));
             }
             _ => {}
         }

@@ -1,12 +1,13 @@
 //! `becket uninit`: takes becket out of Claude Code's settings again.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use becket_daemon::tmux::{Server, clean};
+use becket_hook::wake;
 use becket_wire::place::UNREGISTERED;
 use becket_wire::session::{SessionQuery, SessionRow};
 use serde_json::json;
@@ -96,7 +97,8 @@ fn end_for_good(world: &World) -> bool {
     // An entry may start one between its end and the mark.
     for _ in 0..3 {
         let once = daemon::end(world);
-        drop(fs::write(world.place.stopped_mark(), UNREGISTERED));
+        let mark = wake::create(&world.place.stopped_mark());
+        drop(mark.and_then(|mut mark| mark.write_all(UNREGISTERED.as_bytes())));
         match once {
             Ok(true) => ended = true,
             Ok(false) => break,

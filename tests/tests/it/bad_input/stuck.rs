@@ -9,7 +9,7 @@ use becket_tests::world::{Called, World, finish, start};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 
-use super::registered;
+use super::{numbered, registered};
 
 /// The two seconds in which a verb waits, and the rest for a loaded machine.
 const SOON: Duration = Duration::from_secs(12);
@@ -102,7 +102,19 @@ fn the_daemon_writes_through_no_link() {
     world.start_daemon();
     let log = fs::symlink_metadata(world.path("log/daemon.log")).expect("a log");
     assert!(log.is_file());
-    world.run(&["daemon", "stop"]);
+    // The shim's mark of a slow daemon, and the marks of its end.
+    put("run/slow");
+    world.signal_daemon(Signal::STOP);
+    world.send("Stop", numbered(1));
+    world.signal_daemon(Signal::CONT);
+    assert_eq!(fs::read_to_string(&precious).expect("a file"), "precious");
+    for end in [&["daemon", "stop"][..], &["uninit"]] {
+        put("run/stopped");
+        world.run(end);
+        let text = fs::read_to_string(&precious).expect("a file");
+        assert_eq!(text, "precious", "{end:?}");
+        fs::remove_file(world.path("run/stopped")).expect("a link");
+    }
     for name in ["run/daemon.lock", "run/start.lock"] {
         fs::remove_file(world.path(name)).expect("a lock");
         put(name);
