@@ -17,6 +17,7 @@ use becket_wire::rpc::Ask;
 use crate::client::Client;
 use crate::failure::{Code, Failure};
 use crate::settings;
+use crate::ui::text::visible;
 
 #[derive(Debug, Clone)]
 pub struct World {
@@ -181,7 +182,7 @@ impl World {
     pub fn close_home(&self) {
         let home = self.place.home();
         if let Ok(Some(mode)) = replace::close_to_others(home) {
-            let home = home.display();
+            let home = visible(&home.to_string_lossy());
             anstream::eprintln!("note: {home} was open to others (mode {mode:o}); now it is 700");
         }
     }

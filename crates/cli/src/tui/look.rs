@@ -1,6 +1,7 @@
 //! How things look: glyphs, colours, motion. With or without colour, with or without Unicode.
 
 use becket_wire::session::Display;
+use becket_wire::text::is_hidden;
 use jiff::tz::TimeZone;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Span;
@@ -112,8 +113,7 @@ pub fn tone(display: Display) -> Tone {
 /// More of one text than any line shows is not looked at.
 const MOST: usize = 2_000;
 
-/// One line of a foreign text: no escape sequences, no control characters, nothing that turns
-/// the direction of writing. Without Unicode, what is not ASCII becomes a question mark.
+/// One line of a foreign text, without escape sequences and hidden characters. Without Unicode, what is not ASCII becomes a question mark.
 pub fn visible(text: &str, unicode: bool) -> String {
     let text = beginning(text);
     let stripped = anstream::adapter::strip_str(text).to_string();
@@ -122,7 +122,7 @@ pub fn visible(text: &str, unicode: bool) -> String {
     for c in stripped.chars() {
         if c.is_whitespace() {
             gap = !out.is_empty();
-        } else if !c.is_control() && !is_hidden(c) {
+        } else if !is_hidden(c) {
             if gap {
                 out.push(' ');
                 gap = false;
@@ -139,11 +139,6 @@ fn beginning(text: &str) -> &str {
         .nth(MOST)
         .map_or(text.len(), |(at, _)| at);
     &text[..end]
-}
-
-/// Marks that change how their neighbours are shown, and have no width of their own.
-fn is_hidden(c: char) -> bool {
-    matches!(c, '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 pub fn width(text: &str) -> usize {
@@ -238,6 +233,8 @@ mod tests {
     fn escapes_and_controls_go() {
         assert_eq!(visible("\u{1b}[31mred\u{1b}[0m\r\n\tx\u{7}", true), "red x");
         assert_eq!(visible("a\u{202e}b\u{200b}c\u{9b}2J", true), "abc2J");
+        let hidden = "a\u{200c}b\u{200d}c\u{34f}d\u{e0041}e";
+        assert_eq!(visible(hidden, true), "abcde");
         assert_eq!(visible("\u{1b}]0;title\u{7}ok", true), "ok");
         assert_eq!(visible("  für 日本  ", false), "f?r ??");
         assert_eq!(visible("  ", true), "");

@@ -21,7 +21,7 @@ use crate::switch as switching;
 use crate::switch::Meant;
 use crate::ui::style::{BOLD, DIM, GOOD, Look, WARN};
 use crate::ui::table::{Cell, Column, bare};
-use crate::ui::text::{count, one_line};
+use crate::ui::text::{count, one_line, visible};
 use crate::world::{World, project_of};
 
 /// List this project's hooks, and whether each runs in this session
@@ -119,13 +119,16 @@ fn tell(name: &str, on: bool, hooks: &[Arc<Hook>], world: &World) {
     let word = if on { "on" } else { "off" };
     println!(
         "{name} is {word} from the next event, in every session ({})",
-        world.place.config().display()
+        visible(&world.place.config().to_string_lossy())
     );
     let Some(hook) = hooks.iter().find(|hook| hook.name == name) else {
         return;
     };
     let but = match (&hook.off, on) {
-        (Some(origin), true) => format!("not here: {origin} switches it off"),
+        (Some(origin), true) => {
+            let origin = visible(&origin.to_string());
+            format!("not here: {origin} switches it off")
+        }
         (None, false) => "not here: a file of this project switches it on".to_owned(),
         _ => return,
     };

@@ -119,7 +119,7 @@ impl Init {
             let yellow = anstyle::AnsiColor::Yellow.on_default().bold();
             anstream::eprintln!(
                 "{yellow}warning:{yellow:#} disableAllHooks is true in {}: no hook runs, nor do becket's",
-                outcome.file.display()
+                visible(&outcome.file.to_string_lossy())
             );
         }
         Ok(ExitCode::SUCCESS)
@@ -133,7 +133,7 @@ fn tmux_lines(world: &World, file: Option<&Path>) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let file = world.cwd.join(file);
-    let shown = file.display();
+    let shown = visible(&file.to_string_lossy());
     if conf::add(&world.place, &file, &lines)? {
         anstream::println!("added becket's lines to {shown}");
         anstream::println!("next: tmux source-file {shown}");
@@ -215,7 +215,7 @@ pub fn install(world: &World, scope: Scope, dry_run: bool) -> Vec<Command> {
 
 pub fn tell_installed(commands: &[Command]) {
     if let Some((names, folder)) = commands::changed(commands) {
-        let folder = folder.display();
+        let folder = visible(&folder.to_string_lossy());
         anstream::println!("wrote {names} to {folder}");
     }
     tell_left_alone(commands);
@@ -223,7 +223,7 @@ pub fn tell_installed(commands: &[Command]) {
 
 pub fn tell_left_alone(commands: &[Command]) {
     for command in commands.iter().filter(|command| command.left_alone) {
-        let file = command.path.display();
+        let file = visible(&command.path.to_string_lossy());
         anstream::println!("left {file} alone: it is yours, or was changed");
     }
 }

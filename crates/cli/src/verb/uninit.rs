@@ -79,11 +79,12 @@ impl Uninit {
         if !self.dry_run && outcome.changed() && adopt::any_adopted(&world.place, &outcome.file) {
             anstream::eprintln!(
                 "{WARN}warning:{WARN:#} hooks that were adopted from {} do not run without becket: `becket adopt --undo` gives them back",
-                outcome.file.display()
+                visible(&outcome.file.to_string_lossy())
             );
         }
         for file in tmux.iter().filter(|_| !self.json) {
-            anstream::println!("took becket's lines out of {}", file.display());
+            let file = visible(&file.to_string_lossy());
+            anstream::println!("took becket's lines out of {file}");
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -143,19 +144,19 @@ fn tell(world: &World, outcome: &Outcome, commands: &[Command], events: usize, e
     tell_taken_back(commands, ended);
     anstream::println!(
         "what was recorded stays in {}",
-        world.place.home().display()
+        visible(&world.place.home().to_string_lossy())
     );
     if outcome.scope == Scope::User {
         anstream::println!(
             "the programs stay in {}: `./uninstall` in becket's source removes them, with man pages and completions",
-            world.programs.display()
+            visible(&world.programs.to_string_lossy())
         );
     }
 }
 
 fn tell_taken_back(commands: &[Command], ended: bool) {
     if let Some((_, folder)) = commands::changed(commands) {
-        let folder = folder.display();
+        let folder = visible(&folder.to_string_lossy());
         anstream::println!("took the slash commands out of {folder}");
     }
     tell_left_alone(commands);

@@ -323,10 +323,12 @@ fn not_disabled(hook: &str) -> String {
 }
 
 fn off_in_config(hook: &str, origin: &Origin) -> String {
+    let origin = one_line(&origin.to_string());
     format!("⚠️  Hook '{hook}' is off in the configuration, for every session: {origin}")
 }
 
 fn managed(hook: &str, origin: &Origin) -> String {
+    let origin = one_line(&origin.to_string());
     format!("⚠️  Hook '{hook}' is managed on this machine, and no session switches it: {origin}")
 }
 
@@ -341,7 +343,7 @@ fn not_trusted() -> String {
 }
 
 fn set_aside(file: &Path) -> String {
-    let file = file.display();
+    let file = one_line(&file.to_string_lossy());
     format!("⚠️  The switches of this session were damaged and count as empty: set aside as {file}")
 }
 
@@ -462,7 +464,8 @@ fn said(typed: &str) -> String {
     }
 }
 
-/// A description may come from a foreign project: what a terminal would obey or not show goes.
+/// A description may come from a foreign project, and a path have any character: what a terminal would obey or
+/// not show goes.
 fn one_line(text: &str) -> String {
     text.replace(is_hidden, " ").trim().to_owned()
 }

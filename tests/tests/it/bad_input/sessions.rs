@@ -8,6 +8,7 @@ use becket_tests::skip::skip;
 use becket_tests::terminal::Terminal;
 use becket_tests::wait::{self, PATIENCE};
 use becket_tests::world::{World, call};
+use becket_wire::text::is_hidden;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
@@ -44,16 +45,40 @@ fn unharmed(world: &World, daemon: u32) {
     }
 }
 
-/// No control character but the ends of lines, and nothing that turns the direction of text.
+/// No hidden character but the ends of lines.
 #[track_caller]
 fn is_inert(what: &str, text: &str) {
-    let obeyed = |c: &char| {
-        (c.is_control() && *c != '\n')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    let found: Vec<char> = text.chars().filter(obeyed).take(5).collect();
+    let hidden = text.chars().filter(|c| is_hidden(*c) && *c != '\n');
+    let found: Vec<char> = hidden.take(5).collect();
     let begin: String = text.chars().take(2000).collect();
     assert!(found.is_empty(), "{what} lets {found:?} out: {begin:?}");
+}
+
+#[test]
+fn a_folder_of_the_users_own_hides_no_character() {
+    let world = World::new();
+    let project = world.home.join("sh\u{200b}op");
+    let home = project.join(".becket");
+    fs::create_dir_all(project.join(".git")).expect("a project");
+    fs::create_dir_all(&home).expect("a home");
+    let config = "[hooks.lint]\non = \"Stop\"\nrun = \"true\"\nenabled = false\n";
+    fs::write(home.join("config.toml"), config).expect("a config");
+    let session = "9d1f6a30-0000-4000-8000-000000000003";
+    for args in [
+        &["init", "--project"][..],
+        &["init", "--project"],
+        &["disable", "lint", "--session", session],
+        &["hooks", "off", "lint"],
+        &["uninit", "--project"],
+    ] {
+        let mut becket = world.becket(args);
+        becket.current_dir(&project).env("BECKET_HOME", &home);
+        let said = becket.output().expect("runs");
+        assert!(said.status.success(), "{args:?}: {said:?}");
+        for said in [said.stdout, said.stderr] {
+            is_inert(&format!("{args:?}"), &String::from_utf8_lossy(&said));
+        }
+    }
 }
 
 /// The view in a terminal; none, and the test skipped, where there is no tmux.
