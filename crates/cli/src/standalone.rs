@@ -313,7 +313,11 @@ impl Standalone<'_> {
     fn leave(&self, left: &Left) {
         let event = &self.event;
         let kept = spool::leave(self.place, &event.envelope, &event.masked, left);
-        if kept.is_err() && !left.held && !self.place.spooled(event.envelope.id).exists() {
+        if left.held {
+            // It is left again after its hooks, and then told.
+            return;
+        }
+        if kept.is_err() && !self.place.spooled(event.envelope.id).exists() {
             // Where it cannot be counted either, stderr says that it is lost.
             drop(lost::count(self.place, 1));
         }

@@ -72,15 +72,15 @@ fn is_not_judged(called: &Called) {
 
 #[test]
 fn a_closed_guard_denies_where_no_file_may_grow_and_the_event_is_counted() {
-    let world = world(CLOSED);
-    let limited = limited("-f 0", &alone(&world));
-    let called = call(limited, psql(&world).as_bytes(), BOUND);
-    denies(&called);
-    assert!(
-        called.stderr.contains("the event is not kept"),
-        "{called:?}"
-    );
-    doctor_says(&world, "broken", "1 event could not be kept anywhere");
+    for config in [CLOSED, NAMED] {
+        let world = world(config);
+        let limited = limited("-f 0", &alone(&world));
+        let called = call(limited, psql(&world).as_bytes(), BOUND);
+        denies(&called);
+        let told = called.stderr.matches("the event is not kept").count();
+        assert_eq!(told, 1, "{called:?}");
+        doctor_says(&world, "broken", "1 event could not be kept anywhere");
+    }
 }
 
 #[test]
