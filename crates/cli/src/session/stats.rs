@@ -69,8 +69,15 @@ struct Adder<'h> {
 struct Known<'h> {
     number: usize,
     facts: Option<&'h SessionFacts>,
-    /// Since when an agent has been waiting for an answer.
-    asked: Vec<(Option<String>, i64)>,
+    asked: Vec<Wait>,
+}
+
+/// A wait for the user's answer.
+struct Wait {
+    agent: Option<String>,
+    /// A Notification told of it, which names no agent.
+    of_any_agent: bool,
+    since: i64,
 }
 
 /// Adds up what happened since then, in the sessions that are wanted.
@@ -214,29 +221,36 @@ impl<'h> Adder<'h> {
 impl Known<'_> {
     /// How long its agent had waited for the user, if this event shows that it goes on.
     fn waited(&mut self, event: &Brief<'_>) -> i64 {
-        let mine = |asked: &(Option<String>, i64)| asked.0.as_deref() == event.agent;
+        let mine = |wait: &Wait| wait.of_any_agent || wait.agent.as_deref() == event.agent;
+        let wait = || Wait {
+            agent: event.agent.map(str::to_owned),
+            of_any_agent: event.event == "Notification",
+            since: event.at,
+        };
         match event.event {
             "PermissionRequest" | "Elicitation" => {
                 if !is_answered(event) && !self.asked.iter().any(mine) {
-                    self.asked.push((event.agent.map(str::to_owned), event.at));
+                    self.asked.push(wait());
                 }
                 0
             }
             // In auto mode there is no other word of a dialog; else it repeats a question, of whatever agent.
             "Notification" => {
                 if self.asked.is_empty() && is_question(event) {
-                    self.asked.push((event.agent.map(str::to_owned), event.at));
+                    self.asked.push(wait());
                 }
                 0
             }
             "SessionEnd" => {
                 let all = self.asked.drain(..);
-                all.map(|(_, at)| (event.at - at).max(0)).max().unwrap_or(0)
+                all.map(|wait| (event.at - wait.since).max(0))
+                    .max()
+                    .unwrap_or(0)
             }
             "PostToolUse" | "PostToolUseFailure" | "PostToolBatch" | "PermissionDenied"
             | "ElicitationResult" | "UserPromptSubmit" | "Stop" | "StopFailure"
             | "SubagentStop" => match self.asked.iter().position(mine) {
-                Some(nth) => (event.at - self.asked.swap_remove(nth).1).max(0),
+                Some(nth) => (event.at - self.asked.swap_remove(nth).since).max(0),
                 None => 0,
             },
             _ => 0,
@@ -426,14 +440,17 @@ pub mod tests {
             .unwrap()
             .connection;
         let events = [
-            ("PermissionRequest", 0),
-            ("Notification", 6),
-            ("PostToolUse", 90),
-            ("Notification", 100),
-            ("PermissionDenied", 580),
-            (CANARY, 600),
+            ("PermissionRequest", 0, None),
+            ("Notification", 6, None),
+            ("PostToolUse", 90, None),
+            ("Notification", 100, None),
+            ("PermissionDenied", 580, None),
+            (CANARY, 600, None),
+            ("Notification", 700, None),
+            ("PostToolUse", 730, Some("a")),
+            ("Stop", 1000, None),
         ];
-        for (seq, (event, at)) in (1..).zip(events) {
+        for (seq, (event, at, agent)) in (1..).zip(events) {
             let session = if event == CANARY {
                 "becket-canary"
             } else {
@@ -442,8 +459,8 @@ pub mod tests {
             connection
                 .execute(
                     "INSERT INTO events (seq, id, at, session_id, event, pid, pid_is_claude, attended, source, masked,
-                     size) VALUES (?1, randomblob(16), ?2, ?3, ?4, 1, 1, 1, 'daemon', 0, 0)",
-                    rusqlite::params![seq, at * 1000, session, event],
+                     size, agent_id) VALUES (?1, randomblob(16), ?2, ?3, ?4, 1, 1, 1, 'daemon', 0, 0, ?5)",
+                    rusqlite::params![seq, at * 1000, session, event, agent],
                 )
                 .unwrap();
         }
@@ -452,12 +469,13 @@ pub mod tests {
                 r#"INSERT INTO decisions VALUES (1, 'terminal', 'becket:notice', NULL, 0, x'', x'', NULL);
                 INSERT INTO payloads VALUES
                     (2, 0, CAST('{"notification_type":"permission_prompt"}' AS BLOB)),
-                    (4, 0, CAST('{"notification_type":"agent_needs_input"}' AS BLOB));"#,
+                    (4, 0, CAST('{"notification_type":"agent_needs_input"}' AS BLOB)),
+                    (7, 0, CAST('{"notification_type":"agent_needs_input"}' AS BLOB));"#,
             )
             .unwrap();
         let history = History::of(connection);
         let stats = add_up(&history, None, 0, &TimeZone::UTC, &|_| true).unwrap();
-        assert_eq!(stats.total.waiting_ms, 90_000 + 480_000);
+        assert_eq!(stats.total.waiting_ms, 90_000 + 480_000 + 30_000);
         assert_eq!(stats.total.sessions, 1, "doctor's own event is none");
     }
 
