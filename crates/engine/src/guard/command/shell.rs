@@ -338,9 +338,15 @@ impl<'h> Shell<'h> {
             }
             Kind::Declaration => self.declaration(node, source, stdin),
             Kind::Unset => {
-                for (_, name) in children(node).filter(|(kind, _)| *kind == Kind::VariableName) {
-                    self.scope.variables.remove(text(name, source));
-                    self.unset(text(name, source));
+                for (kind, child) in children(node) {
+                    match kind {
+                        Kind::VariableName => {
+                            self.scope.variables.remove(text(child, source));
+                            self.unset(text(child, source));
+                        }
+                        Kind::Token => {}
+                        _ => drop(self.alternatives(child, source)),
+                    }
                 }
                 Output::Nothing
             }

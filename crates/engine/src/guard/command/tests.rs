@@ -109,6 +109,16 @@ rm -rf a # rm -rf b
     rm -rf a; rm b; rm c; }; d; rm e; fi | D* /p/a, D /p/b, D /p/c, D /p/e
 echo ${x:-`rm a`} "${x:=`rm b`}" ${x#`rm c`} ${x:-\`y}
     rm a; rm b; rm c; echo `rm a`? `rm b`? ${x#`rm c`}? `y | D /p/a, D /p/b, D /p/c
+echo `a` `rm b` `c``rm d` "`e` `rm f`" ${x:-`g``rm h`} ${x:-`rm "$i"`}
+    a; rm b; c; rm d; e; rm f; g; rm h; rm $i?; echo `a`? `rm b`? `c``rm d`? `e` `rm f`? `g``rm h`? `rm "$i"`? | D /p/b, D /p/d, D /p/f, D /p/h, D $i?
+rm `echo a` `echo b``echo c` `echo \`rm d\`` "`eval \"rm e\"`"
+    echo a; echo b; echo c; rm d; echo `rm d`?; rm e; rm a? bc? `rm d`? `eval \"rm e\"`? | D /p/d, D /p/e, D /p/a?, D /p/bc?, D `rm d`?, D `eval \"rm e\"`?
+x=`a`⏎`echo rm` b
+    a; echo rm; b |  | unread
+echo "${x:-'$(rm a)'}" "${x+it's `rm b` that's}" ${x:-'$(rm c)'} ${x:-<(rm d)} "${x:-'y'}"
+    rm a; rm b; rm d; echo $(rm a) its `rm b` thats $(rm c) /dev/fd/63 y | D /p/a, D /p/b, D /p/d
+a[$(rm a)]=1; b["`rm b`"]+=2 c; echo ${x[$(rm d)]} ${!x[`rm e`]}; unset x[`rm f`]; x[0]=y; rm ${x[0]}
+    rm a; rm b; c; rm d; rm e; echo ${x[$(rm d)]}? ${!x[`rm e`]}?; rm f; rm y | D /p/a, D /p/b, D /p/d, D /p/e, D /p/f, D /p/y
 "##;
 
 const DISGUISED_NAMES: &str = r##"

@@ -136,7 +136,7 @@ impl Shell<'_> {
             .unwrap_or_default()
     }
 
-    fn alternatives(&mut self, node: Node, source: &str) -> Vec<Value> {
+    pub(super) fn alternatives(&mut self, node: Node, source: &str) -> Vec<Value> {
         let mut values = self.expand(node, source, true);
         for value in &mut values {
             self.tilde(value, text(node, source));
@@ -175,10 +175,6 @@ impl Shell<'_> {
     fn expand_one(&mut self, node: Node, source: &str, quoted: bool) -> Vec<Value> {
         let written = text(node, source);
         match kind(node) {
-            // The grammar takes backquotes in `${x:-…}` for text.
-            Kind::Text if written.contains('`') && written.replace("\\`", "").contains('`') => {
-                self.substitution(node, source, quoted)
-            }
             Kind::Text | Kind::VariableName => vec![Value::unquoted(written)],
             Kind::Raw => {
                 let inner = written
@@ -357,6 +353,7 @@ impl Shell<'_> {
         let mut known: Option<Vec<Value>> = None;
         let mut named = false;
         let mut operands: Vec<Value> = Vec::new();
+        let mut is_read = false;
         for (kind, child) in children(node) {
             let token = text(child, source);
             match kind {
@@ -371,9 +368,20 @@ impl Shell<'_> {
                 Kind::Subscript if !named => {
                     named = true;
                     known = self.subscript(token);
+                    self.statement(child, source, &Output::Nothing);
                 }
                 Kind::Token if !named => prefix = token,
-                Kind::Token if operator.is_empty() => operator = token,
+                Kind::Token if operator.is_empty() => {
+                    operator = token;
+                    let rest = source.get(child.end_byte()..node.end_byte());
+                    let rest = rest.unwrap_or_default();
+                    let rest = rest.strip_suffix('}').unwrap_or(rest);
+                    if let Some(values) = self.operand_as_words(rest, quoted) {
+                        operands = values;
+                        is_read = true;
+                    }
+                }
+                _ if is_read => {}
                 Kind::Token if operator.starts_with(['/', ':']) => {}
                 _ => operands.extend(self.alternatives(child, source)),
             }
@@ -429,14 +437,29 @@ impl Shell<'_> {
         }
     }
 
+    /// Reads again what the grammar takes for text in `${x:-…}`: backquotes, process substitutions, and, between
+    /// double quotes, what stands between single ones. Returns the words if the grammar does not know them.
+    fn operand_as_words(&mut self, written: &str, quoted: bool) -> Option<Vec<Value>> {
+        if quoted && written.contains('\'') && written.contains(['$', '`']) {
+            self.subshell(|shell| shell.script(&format!("x=\"{written}\""), &Output::Nothing));
+            return None;
+        }
+        let marks = ["`", "<(", ">("];
+        if !marks.iter().any(|mark| written.contains(mark)) {
+            return None;
+        }
+        self.subshell(|shell| {
+            shell.script(&format!("x=({written})"), &Output::Nothing);
+            Some(shell.scope.variables.remove("x")?.values)
+        })
+    }
+
     fn substitution(&mut self, node: Node, source: &str, quoted: bool) -> Vec<Value> {
         let written = text(node, source);
-        let is_text = kind(node) == Kind::Text;
+        if written.starts_with('`') {
+            return self.backquoted(written, quoted);
+        }
         let output = self.subshell(|shell| {
-            if is_text || written.starts_with('`') && written.contains("\\`") {
-                let inner = unescape(written.trim_matches('`'), |c| matches!(c, '`' | '$' | '\\'));
-                return shell.script(&inner, &Output::Nothing);
-            }
             let mut all = Output::Nothing;
             for (_, child) in children(node).filter(|(kind, _)| *kind != Kind::Token) {
                 let next = shell.statement(child, source, &Output::Nothing);
@@ -448,23 +471,28 @@ impl Shell<'_> {
             }
             all
         });
-        let values = match output {
-            Output::Text(text, opaque) => {
-                vec![Value {
-                    text: text.trim_end_matches('\n').to_owned(),
-                    opaque,
-                    ..Value::default()
-                }]
-            }
-            Output::Names(names) => names,
-            output => {
-                vec![Value {
-                    network: output == Output::Network,
-                    ..Value::unknown(written)
-                }]
-            }
-        };
-        split(values, quoted)
+        substituted(output, written, quoted)
+    }
+
+    /// Reads what stands between backquotes. The grammar takes two substitutions for a single one where only
+    /// blanks are between them.
+    fn backquoted(&mut self, written: &str, quoted: bool) -> Vec<Value> {
+        let mut all = vec![Value::default()];
+        for (nth, part) in split_at_backquotes(written).into_iter().enumerate() {
+            let values = if nth % 2 == 1 {
+                let is_escaped = |c| matches!(c, '`' | '$' | '\\') || quoted && c == '"';
+                let script = unescape(part, is_escaped);
+                let output = self.subshell(|shell| shell.script(&script, &Output::Nothing));
+                substituted(output, &format!("`{part}`"), quoted)
+            } else {
+                if part.contains('\n') {
+                    self.unread("a line that begins with a backquote".into());
+                }
+                split(vec![Value::known(part)], quoted)
+            };
+            self.append(&mut all, &values);
+        }
+        all
     }
 
     /// `<( )` and `>( )`: the program gets the name of a file.
@@ -499,6 +527,7 @@ impl Shell<'_> {
             match kind {
                 Kind::VariableName | Kind::Subscript if name.is_empty() => {
                     name = text(child, source);
+                    self.statement(child, source, &Output::Nothing);
                 }
                 Kind::Token => add |= text(child, source) == "+=",
                 Kind::Array => {
@@ -539,6 +568,41 @@ impl Shell<'_> {
 fn concat(mut first: Value, next: &Value) -> Value {
     first.push(next);
     first
+}
+
+/// The values of a substitution that prints this.
+fn substituted(output: Output, written: &str, quoted: bool) -> Vec<Value> {
+    let values = match output {
+        Output::Text(text, opaque) => {
+            vec![Value {
+                text: text.trim_end_matches('\n').to_owned(),
+                opaque,
+                ..Value::default()
+            }]
+        }
+        Output::Names(names) => names,
+        output => {
+            vec![Value {
+                network: output == Output::Network,
+                ..Value::unknown(written)
+            }]
+        }
+    };
+    split(values, quoted)
+}
+
+/// Splits at each backquote that has no backslash before it.
+fn split_at_backquotes(written: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut is_escaped) = (Vec::new(), 0, false);
+    for (at, byte) in written.bytes().enumerate() {
+        if byte == b'`' && !is_escaped {
+            parts.push(&written[from..at]);
+            from = at + 1;
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    parts.push(&written[from..]);
+    parts
 }
 
 fn split(mut values: Vec<Value>, quoted: bool) -> Vec<Value> {
