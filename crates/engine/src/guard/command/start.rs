@@ -556,7 +556,9 @@ impl Shell<'_> {
 fn is_claude_code(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let package = name.split('@').next();
+    // `claude.exe` is the program of the npm package, on every system.
     package == Some("claude-code")
+        || name == "claude.exe"
         || path.contains("/claude-code/") && name.starts_with("cli")
         || path.contains("/claude/versions/")
         || path.ends_with(".bin/claude")
