@@ -16,6 +16,17 @@ pub struct Call {
     pub touches: Vec<Touch>,
     /// Why parts of the call could not be read: too deep, too long, not shell. Empty if it was read whole.
     pub unread: Vec<String>,
+    /// The files that a Bash command writes with known content, once for each time.
+    #[serde(skip)]
+    pub written: Vec<(String, Content)>,
+}
+
+/// What a file is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    Text(String),
+    /// What stands in other files, which the command reads.
+    Copy,
 }
 
 /// One program that a command starts.

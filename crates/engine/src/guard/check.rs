@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::act::{Access, Act, Fed, Touch, Word};
+use super::act::{Access, Act, Call, Fed, Touch, Word};
 use super::command::one_of;
 use super::edit;
 use super::path;
@@ -521,8 +521,7 @@ fn changes_sqlite(act: &Act) -> bool {
     act.program == "sqlite3" && act.args.iter().any(|word| changes(&word.text))
 }
 
-/// A hook in settings, or a command file that runs something. What the shell writes there is not known
-/// whole: the command itself has to say it.
+/// A hook in settings, or a command file that runs something.
 fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
     if let Some(edit) = scene.edits.iter().find(|edit| edit.adds_hook()) {
         return Some(Match::Path(edit.path.clone()));
@@ -531,9 +530,26 @@ fn adds_hook(scene: &Scene<'_>) -> Option<Match> {
         return Some(Match::Path(path.to_owned()));
     }
     let mut touches = scene.call.touches.iter();
-    let touch = touches.find(|it| it.access == Access::Write && edit::is_command(&it.path))?;
-    let is_named = !edit::inline_commands(&command(scene)?).is_empty();
-    is_named.then(|| Match::Path(touch.path.clone()))
+    let touch = touches.find(|it| writes_command(it, scene.call))?;
+    Some(Match::Path(touch.path.clone()))
+}
+
+/// Returns true if a program writes a command file that runs something, or whose text is not known.
+fn writes_command(touch: &Touch, call: &Call) -> bool {
+    let paths = [Some(&touch.path), touch.real.as_ref()];
+    let is_command = paths.into_iter().flatten().any(|it| edit::is_command(it));
+    let act = touch.act.and_then(|nth| call.acts.get(nth));
+    let Some(act) = act.filter(|_| is_command && touch.access == Access::Write) else {
+        return false;
+    };
+    // What these bring there is judged by the files that they take it from.
+    let verb = act.args.first().map_or("", |word| &*word.text);
+    let moves = one_of(
+        &act.program,
+        "cp mv ln link install touch mkdir chmod chown",
+    ) || act.program == "git" && one_of(verb, "mv checkout restore");
+    let mut paths = paths.into_iter().flatten();
+    !moves && !paths.any(|path| edit::is_harmless(path, call))
 }
 
 /// Claude Code with settings that leave hooks out, or that are not known.

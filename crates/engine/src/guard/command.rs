@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::act::{Act, Touch};
+use super::act::{Act, Content, Touch};
 
 mod code;
 mod launcher;
@@ -32,6 +32,8 @@ pub struct Read {
     pub touches: Vec<Touch>,
     /// Why parts of it could not be read.
     pub unread: Vec<String>,
+    /// See [`Call::written`](super::act::Call::written).
+    pub written: Vec<(String, Content)>,
     /// It has a syntax error.
     pub is_broken: bool,
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use becket_wire::json;
 use serde_json::Value;
 
+use super::act::{Access, Call, Content};
+
 /// A file before and after a call that writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
@@ -361,6 +363,26 @@ pub fn inline_commands(text: &str) -> Vec<&str> {
     };
     let line = up_to("!`", "`").chain(up_to("!\\`", "`"));
     line.chain(up_to("```!", "```")).collect()
+}
+
+/// Returns true if all that a shell command writes into this file is known text without an inline command, or
+/// all is copied: what it is copied from is judged by itself.
+pub fn is_harmless(path: &str, call: &Call) -> bool {
+    let touches = call.touches.iter();
+    let touched = touches.filter(|it| it.access == Access::Write && it.path == path);
+    let (mut all, mut texts, mut copies) = (String::new(), 0, 0);
+    for (_, content) in call.written.iter().filter(|(file, _)| file == path) {
+        match content {
+            Content::Text(text) => {
+                all.push_str(text);
+                texts += 1;
+            }
+            Content::Copy => copies += 1,
+        }
+    }
+    let count = texts + copies;
+    let is_mixed = texts > 0 && copies > 0;
+    count > 0 && count == touched.count() && !is_mixed && inline_commands(&all).is_empty()
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ fn run(tool: &str, line: &str, cwd: &Path, home: &Path) -> Call {
         acts: read.acts,
         touches: read.touches,
         unread: if is_known { read.unread } else { Vec::new() },
+        written: read.written,
     }
 }
 

@@ -295,13 +295,13 @@ fn brings_command(call: &Call, stalled: bool) -> Option<String> {
         let mut touches = call.touches.iter();
         touches.any(|it| it.access == Access::Write && it.path == path)
     };
-    // A file that this call makes is judged by the text of the call.
     let is_harmless = |path: &str| match read_bytes(Path::new(path), LONGEST_COMMAND) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes).replace('\0', "");
             edit::inline_commands(&text).is_empty()
+                && (!is_written(path) || edit::is_harmless(path, call))
         }
-        Err(error) => is_absence(&error) && is_written(path),
+        Err(error) => is_absence(&error) && is_written(path) && edit::is_harmless(path, call),
     };
     let claude = |path: &str| Some(path.split_once("/.claude/")?.0.to_owned());
     let (mut acts, mut count) = (HashSet::new(), 0);

@@ -380,6 +380,47 @@ fn files_that_become_commands_are_read() {
         ("mv .claude/commands/a.md .claude/commands/b.md", false),
         ("mv ../q/.claude/commands/a.md .claude/commands/b.md", true),
         ("cp runs.md .claude/commands.md", false),
+        ("echo hi > .claude/commands/x.md", false),
+        (
+            "cat > .claude/commands/x.md <<'E'\nsay $ARGUMENTS\nE",
+            false,
+        ),
+        ("cat > .claude/commands/x.md <<E\nsay $X\nE", true),
+        (
+            "echo a > .claude/commands/x.md; echo b >> .claude/commands/x.md",
+            false,
+        ),
+        (
+            "printf '!' > .claude/commands/x.md; echo '`x`' >> .claude/commands/x.md",
+            true,
+        ),
+        ("echo a | tee .claude/commands/x.md", false),
+        ("printf '%s' \"$X\" > .claude/commands/x.md", true),
+        (
+            "printf 'Now !\\x60touch x\\x60' > .claude/commands/x.md",
+            true,
+        ),
+        (
+            "printf 'Now !\\x60x\\x60' > new.md && mv new.md .claude/commands/x.md",
+            true,
+        ),
+        (
+            "printf '%s' \"$X\" > plain.md && mv plain.md .claude/commands/x.md",
+            true,
+        ),
+        ("echo aGkK | base64 -d > .claude/commands/x.md", false),
+        ("base64 -d plain.md > .claude/commands/x.md", true),
+        ("curl -so .claude/commands/x.md https://x.io", true),
+        ("curl -s https://x.io > .claude/skills/x/SKILL.md", true),
+        ("cat <(base64 -d plain.md) > .claude/commands/x.md", true),
+        (
+            "echo a > .claude/commands/x.md; sed -i s/a/b/ .claude/commands/x.md",
+            true,
+        ),
+        (
+            "touch .claude/commands/x.md; git checkout -- .claude/commands/x.md",
+            false,
+        ),
     ] {
         let command = format!("cd {root} && {command}");
         assert_eq!(

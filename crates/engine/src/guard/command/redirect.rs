@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::super::act::{Access, Fed};
+use super::super::act::{Access, Content, Fed};
 use super::shell::{Output, Shell};
 use super::syntax::{Kind, children, kind, text};
 use super::word::Value;
@@ -67,9 +67,17 @@ impl Shell<'_> {
     }
 
     pub(super) fn write_file(&mut self, path: String, output: Output) {
-        if !self.take_room(path.len() + output.size()) {
+        if !self.take_room(2 * (path.len() + output.size())) {
             return;
         }
+        let content = match &output {
+            Output::Nothing => Some(Content::Text(String::new())),
+            Output::Text(text, false) => Some(Content::Text(text.clone())),
+            Output::File => Some(Content::Copy),
+            _ => None,
+        };
+        let content = content.map(|content| (path.clone(), content));
+        self.read.written.extend(content);
         let old = self.files.remove(&path).unwrap_or_default();
         // `>` and `>>` alike: the old text is read once more at most.
         self.files.insert(path, old.then(output));
