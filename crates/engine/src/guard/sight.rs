@@ -10,7 +10,7 @@ use becket_wire::event::EventName;
 use becket_wire::{EventId, Head, Place, json};
 use serde_json::Value;
 
-use super::act::{Access, Act, Call, Word};
+use super::act::{Access, Act, Call, Touch, Word};
 use super::check::{Check, value_of};
 use super::edit::{self, Edit, switches_off};
 use super::glob::Bases;
@@ -190,7 +190,10 @@ fn judge(tool: &str, input: &Value, is_cut: bool, head: &Head<'_>, around: &Arou
     if is_cut {
         call.unread.push(path::too_deep());
     }
-    let edits = edits(&call, input, around);
+    let links = claude_links(&call, around);
+    let linked = linked_touches(&call, &links);
+    call.touches.extend(linked);
+    let edits = edits(&call, input, &links, around);
     let brings_command = brings_command(&call, around.stalled);
     let given_settings = given_settings(&call, around.stalled);
     let bases = Bases::new(around.home, around.project);
@@ -246,13 +249,16 @@ fn sorted<'a>(found: impl IntoIterator<Item = (&'a Arc<Rule>, Match)>) -> Vec<Fo
 }
 
 /// The settings or command file that the call writes, as it is and as it would be.
-fn edits(call: &Call, input: &Value, around: &Around<'_>) -> Vec<Edit> {
+fn edits(call: &Call, input: &Value, links: &[Link], around: &Around<'_>) -> Vec<Edit> {
     let written = call.touches.iter().filter(|it| it.access == Access::Write);
     let written = written.filter(|it| it.act.is_none());
     let paths = written.flat_map(|it| {
         let real = it.real.as_ref().unwrap_or(&it.path);
-        let linked = (!around.stalled).then(|| claudes_name(real, around));
-        [Some(it.path.clone()), it.real.clone(), linked.flatten()]
+        [
+            Some(it.path.clone()),
+            it.real.clone(),
+            claudes_name(real, links),
+        ]
     });
     let known = paths.flatten();
     let known = known.filter(|path| edit::is_settings(path) || edit::is_command(path));
@@ -267,8 +273,11 @@ fn edits(call: &Call, input: &Value, around: &Around<'_>) -> Vec<Edit> {
     Edit::all(&path, input, file.as_deref())
 }
 
-/// The name by which Claude Code reads this file, where that is a link or in one: `.claude -> conf`.
-fn claudes_name(real: &str, around: &Around<'_>) -> Option<String> {
+/// A link among the files of Claude Code, and what it leads to: `.claude -> conf`.
+type Link = (PathBuf, String);
+
+/// Finds the links among the files of Claude Code, if the call writes anything.
+fn claude_links(call: &Call, around: &Around<'_>) -> Vec<Link> {
     let names = [
         "",
         "/settings.json",
@@ -276,16 +285,47 @@ fn claudes_name(real: &str, around: &Around<'_>) -> Option<String> {
         "/commands",
         "/skills",
     ];
+    if around.stalled || !call.touches.iter().any(changes) {
+        return Vec::new();
+    }
     let by = Instant::now() + LOOK;
     let folders = [around.project, around.home].into_iter();
-    let mut links = folders.flat_map(|folder| names.map(|it| folder.join(format!(".claude{it}"))));
-    links.find_map(|link| {
+    let links = folders.flat_map(|folder| names.map(|it| folder.join(format!(".claude{it}"))));
+    let followed = links.filter_map(|link| {
         link.read_link().ok()?;
         let target = path::follow(PathBuf::from("/"), &link, by, |_| ())?;
-        let rest = real.strip_prefix(target.to_str()?)?;
+        Some((link, target.to_str()?.to_owned()))
+    });
+    followed.collect()
+}
+
+fn changes(touch: &Touch) -> bool {
+    matches!(touch.access, Access::Write | Access::Delete)
+}
+
+/// The name by which Claude Code reads this file as settings or as a command, where that has a link in it.
+fn claudes_name(real: &str, links: &[Link]) -> Option<String> {
+    links.iter().find_map(|(link, target)| {
+        let rest = real.strip_prefix(target)?;
         let is_in = rest.is_empty() || rest.starts_with('/');
-        is_in.then(|| format!("{}{rest}", link.display()))
+        let name = is_in.then(|| format!("{}{rest}", link.display()));
+        name.filter(|name| edit::is_settings(name) || edit::is_command(name))
     })
+}
+
+/// The settings and commands that a shell command changes, by the names by which Claude Code reads them.
+fn linked_touches(call: &Call, links: &[Link]) -> Vec<Touch> {
+    let changed = call.touches.iter();
+    let changed = changed.filter(|it| it.act.is_some() && changes(it));
+    let linked = changed.filter_map(|it| {
+        let real = it.real.as_ref().unwrap_or(&it.path);
+        Some(Touch {
+            path: claudes_name(real, links).filter(|name| *name != it.path)?,
+            real: Some(it.path.clone()),
+            ..it.clone()
+        })
+    });
+    linked.collect()
 }
 
 /// Finds the command or skill that a call makes of other files, where one of them has an inline command or

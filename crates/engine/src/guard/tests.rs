@@ -483,6 +483,42 @@ fn a_link_to_a_settings_file_or_its_folder_hides_nothing() {
     link("../prompts", ".claude/commands");
     link("../x.json", "conf/settings.local.json");
     assert!(asks("prompts/x.md", "!`x`") && asks("x.json", hook));
+    std::fs::remove_file(project.join("conf/settings.local.json")).unwrap();
+    link("real.json", "conf/settings.local.json");
+    assert!(asks("conf/real.json", hook));
+    let shell = |command: &str| {
+        let payload = json!({"cwd": project}).to_string();
+        let input = json!({"command": command});
+        let around = Around {
+            project: &project,
+            ..around(&rules)
+        };
+        let head = Head::read(payload.as_bytes()).unwrap();
+        let judged = judge_call("Bash", &input, &head, &around);
+        judged.found.first().map(|it| it.rule.id.clone())
+    };
+    for (command, rule) in [
+        (
+            "sed -i s/false/true/ conf/settings.json",
+            Some("becket-settings-shell"),
+        ),
+        ("echo x > conf/real.json", Some("becket-settings-shell")),
+        (
+            "cd conf && tee settings.json < x",
+            Some("becket-settings-shell"),
+        ),
+        ("printf %s $X > prompts/x.md", Some("claude-hooks")),
+        (
+            "echo hi > prompts/x.md; echo hi > .claude/commands/y.md",
+            None,
+        ),
+        (
+            "sed -i s/false/true/ conf/x.json; sed -n 1p conf/settings.json",
+            None,
+        ),
+    ] {
+        assert_eq!(shell(command).as_deref(), rule, "{command}");
+    }
 }
 
 #[test]
