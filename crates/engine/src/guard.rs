@@ -8,6 +8,7 @@ pub mod glob;
 pub mod memory;
 pub mod path;
 pub mod rule;
+mod schema;
 pub mod sight;
 pub mod zone;
 

@@ -37,6 +37,8 @@ pub enum Check {
     BecketHome,
     /// A settings file loses becket's entry, or hooks are switched off in it.
     Unregisters,
+    /// A settings file gets a value for which Claude Code refuses it, becket's hooks with it.
+    BreaksSettings,
     /// A settings file gets a hook, or a command file something that it runs.
     AddsHook,
     /// Claude Code is started with settings that leave hooks out.
@@ -44,7 +46,7 @@ pub enum Check {
 }
 
 impl Check {
-    pub const NAMES: [(&str, Self); 14] = [
+    pub const NAMES: [(&str, Self); 15] = [
         ("runs-network", Self::RunsNetwork),
         ("runs-unknown", Self::RunsUnknown),
         ("runs-download", Self::RunsDownload),
@@ -57,6 +59,7 @@ impl Check {
         ("unread", Self::Unread),
         ("becket-home", Self::BecketHome),
         ("unregisters", Self::Unregisters),
+        ("breaks-settings", Self::BreaksSettings),
         ("adds-hook", Self::AddsHook),
         ("starts-unhooked", Self::StartsUnhooked),
     ];
@@ -157,6 +160,10 @@ impl Check {
             Self::Unregisters => {
                 let mut edits = scene.edits.iter();
                 let edit = edits.find(|edit| edit.unregisters(scene.home))?;
+                Some(Match::Path(edit.path.clone()))
+            }
+            Self::BreaksSettings => {
+                let edit = scene.edits.iter().find(|edit| edit.breaks_settings())?;
                 Some(Match::Path(edit.path.clone()))
             }
             Self::AddsHook => adds_hook(scene),

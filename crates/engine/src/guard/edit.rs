@@ -7,6 +7,7 @@ use becket_wire::json;
 use serde_json::Value;
 
 use super::act::{Access, Call, Content};
+use super::schema::refused_keys;
 
 /// A file before and after a call that writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +110,14 @@ impl Edit {
         switches_off(&self.after)
             || ours.any(|hook| is_ours(&&hook) && !after.contains(&hook))
             || self.is_whole && is_users && !after.iter().any(|hook| is_ours(&hook))
+    }
+
+    /// Returns true if Claude Code would refuse the file, which names becket, and so run none of its hooks.
+    pub fn breaks_settings(&self) -> bool {
+        let refused = |text: &str| parse(text).map_or_else(Vec::new, |it| refused_keys(&it));
+        let (before, mut after) = (refused(&self.before), refused(&self.after).into_iter());
+        let names_becket = is_settings(&self.path) && self.after.contains("becket");
+        names_becket && after.any(|key| !before.contains(&key))
     }
 
     /// Returns true if Claude Code would run something that it did not run before, or that cannot be known:
@@ -313,7 +322,8 @@ pub fn switches_off(text: &str) -> bool {
         None => {
             let text = decoded(text);
             let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-            text.contains("\"disableAllHooks\":true")
+            let mut values = text.split("\"disableAllHooks\":").skip(1);
+            values.any(|value| !value.starts_with("false"))
         }
     }
 }
@@ -348,7 +358,9 @@ pub fn leaves_hooks_out(settings: &Value) -> bool {
         let value = settings.get("env")?.get(name)?.to_string();
         Some(value.trim_matches('"').trim().to_lowercase())
     });
-    settings.get("disableAllHooks") == Some(&Value::Bool(true))
+    // It refuses the whole file for a value that is no boolean.
+    let is_off = settings.get("disableAllHooks");
+    is_off.is_some_and(|it| *it != Value::Bool(false))
         || variables.any(|value| ["1", "true", "yes", "on"].contains(&&*value))
 }
 
@@ -462,6 +474,35 @@ mod tests {
         assert_eq!(edited("", "not there", model), (false, false));
         assert_eq!(edited("{}", "not there", model), (false, true));
         assert_eq!(edited("{}", "x", "\"disableAllHooks\": true"), (true, true));
+    }
+
+    #[test]
+    fn settings_that_claude_code_refuses() {
+        let file = settings(r#", "model": "a", "disableAllHooks": false"#);
+        for (old, new, expected) in [
+            ("\"a\"", "5", (false, true)),
+            ("\"model\"", "\"tui\"", (false, true)),
+            ("\"model\"", "\"language\"", (false, false)),
+            ("false", "null", (true, false)),
+            ("false", "\"true\"", (true, false)),
+        ] {
+            let input = json!({"old_string": old, "new_string": new});
+            let edit = only("/p/.claude/settings.local.json", &input, &file);
+            let found = (
+                edit.unregisters(Path::new("/home/u")),
+                edit.breaks_settings(),
+            );
+            assert_eq!(found, expected, "{old} → {new}");
+        }
+        let breaks = |before: &str, after: &str| {
+            let input = json!({"content": after});
+            only("/p/.claude/settings.json", &input, before).breaks_settings()
+        };
+        assert!(!breaks("", "{\"model\": 5}"));
+        let broken = settings(", \"model\": 5");
+        assert!(breaks("", &broken) && !breaks(&broken, &broken));
+        assert!(!switches_off("{\"disableAllHooks\": false, \"x\": 1e999}"));
+        assert!(switches_off("{\"disableAllHooks\": 0, \"x\": 1e999}"));
     }
 
     #[test]
